@@ -92,8 +92,8 @@ fn text_of_number(number: f64) -> String {
 /// Digits that a spreadsheet's number holds exactly.
 const DIGITS_MAX: usize = 15;
 
-/// One sheet of cells; the same cells give the same bytes. Amounts that a number holds are numbers; longer ones, and those
-/// of the bank's file, are texts.
+/// One sheet of cells; the same cells give the same bytes. Amounts that a number holds are numbers; longer ones, and
+/// those of the bank's file, are texts.
 pub(super) fn write(rows: &[Vec<Cell>], as_of: &str) -> Result<Vec<u8>, XlsxError> {
     let mut workbook = Workbook::new();
     let created = ExcelDateTime::parse_from_str(as_of.trim_end_matches('Z'))?;
