@@ -2,12 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
-
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
 use upesi_types::unhex;
 
@@ -70,12 +64,12 @@ impl Blocked {
         Self(self.0.union(&other.0).copied().collect())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether a certificate, or its key, is on the list. One that cannot be read counts as if it were.
-    fn has(&self, certificate: &[u8]) -> bool {
+    /// Whether a certificate, or its key, is on the list. One that cannot be read counts as on
+    /// any list that is not empty.
+    pub(crate) fn has(&self, certificate: &[u8]) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
         let Ok(facts) = Facts::read(certificate) else { return true };
         let (key, whole) = (facts.spki_sha256.0, facts.certificate_sha256.0);
         self.0.contains(&BlockedDigest::Key(key)) || self.0.contains(&BlockedDigest::Certificate(whole))
@@ -85,61 +79,5 @@ impl Blocked {
 impl FromIterator<BlockedDigest> for Blocked {
     fn from_iter<I: IntoIterator<Item = BlockedDigest>>(digests: I) -> Self {
         Self(digests.into_iter().collect())
-    }
-}
-
-/// Refuses, of the callers that another verifier lets in, those who are blocked, or whose authority on the way is.
-#[derive(Debug)]
-pub(crate) struct Blocking {
-    pub(crate) verifier: Arc<dyn ClientCertVerifier>,
-    pub(crate) blocked: Blocked,
-}
-
-impl ClientCertVerifier for Blocking {
-    fn offer_client_auth(&self) -> bool {
-        self.verifier.offer_client_auth()
-    }
-
-    fn client_auth_mandatory(&self) -> bool {
-        self.verifier.client_auth_mandatory()
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.verifier.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        own: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        let verified = self.verifier.verify_client_cert(own, others, now)?;
-        if std::iter::once(own).chain(others).any(|certificate| self.blocked.has(certificate)) {
-            return Err(CertificateError::Revoked.into());
-        }
-        Ok(verified)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
     }
 }

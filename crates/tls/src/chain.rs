@@ -8,10 +8,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme,
-};
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Certificates that a peer may send beside its own.
@@ -40,7 +37,7 @@ pub(crate) fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certi
 }
 
 /// Checks length, subjects and keys. Verifies no signature.
-fn check(own: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> Result<(), Error> {
+pub(crate) fn check(own: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> Result<(), Error> {
     if others.len() > INTERMEDIATES_MAX {
         return Err(ChainFault::TooLong.into());
     }
@@ -61,65 +58,13 @@ fn check(own: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> Result<(), 
 
 /// Checks that a certificate says it is for clients and for signatures. The library checks the purpose only if one is
 /// named, and the key's usage not at all.
-fn check_client(own: &CertificateDer<'_>) -> Result<(), Error> {
+pub(crate) fn check_client(own: &CertificateDer<'_>) -> Result<(), Error> {
     let certificate = parse(own).ok_or(CertificateError::BadEncoding)?;
     let usage = certificate.key_usage().map_err(|_| CertificateError::BadEncoding)?;
     let purposes = certificate.extended_key_usage().map_err(|_| CertificateError::BadEncoding)?;
     let may_sign = usage.is_some_and(|usage| usage.value.digital_signature());
     let is_for_clients = purposes.is_some_and(|purposes| purposes.value.client_auth);
     if may_sign && is_for_clients { Ok(()) } else { Err(CertificateError::InvalidPurpose.into()) }
-}
-
-/// Verifies callers whose chains are within the limits, and whose certificates are for clients.
-#[derive(Debug)]
-pub(crate) struct LimitedClients(pub(crate) Arc<dyn ClientCertVerifier>);
-
-impl ClientCertVerifier for LimitedClients {
-    fn offer_client_auth(&self) -> bool {
-        self.0.offer_client_auth()
-    }
-
-    fn client_auth_mandatory(&self) -> bool {
-        self.0.client_auth_mandatory()
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        own: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        check(own, others)?;
-        let verified = self.0.verify_client_cert(own, others, now)?;
-        check_client(own)?;
-        Ok(verified)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
 }
 
 /// Verifies servers whose chains are within the limits.

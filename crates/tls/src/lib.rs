@@ -8,6 +8,7 @@
 //! Library: rustls with aws-lc-rs; TLS 1.3 and 1.2, suites with forward secrecy only, no early data.
 
 mod blocked;
+mod callers;
 mod chain;
 mod client;
 mod facts;

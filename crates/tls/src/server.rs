@@ -11,8 +11,8 @@ use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use upesi_keys::Keys;
 
-use crate::blocked::{Blocked, BlockedDigest, Blocking};
-use crate::chain::LimitedClients;
+use crate::blocked::{Blocked, BlockedDigest};
+use crate::callers::Callers;
 use crate::facts::{Facts, Peer};
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
 use crate::issuer::Anchor;
@@ -51,8 +51,8 @@ struct Sources {
 struct InForce {
     digest: [u8; 32],
     own: Arc<Named>,
-    /// Judges callers but for blocks.
-    judge: Option<Arc<dyn ClientCertVerifier>>,
+    /// The library's verifier of callers.
+    library: Option<Arc<dyn ClientCertVerifier>>,
     /// Authorities of callers.
     anchors: Arc<[Anchor]>,
     blocked_in_file: Blocked,
@@ -116,7 +116,7 @@ impl ServerTls {
     pub fn block(&self, digests: impl IntoIterator<Item = BlockedDigest>) -> Result<bool, TlsError> {
         let _changing = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, blocked) = (self.in_force(), digests.into_iter().collect());
-        if before.blocked == blocked || before.judge.is_none() {
+        if before.blocked == blocked || before.library.is_none() {
             return Ok(false);
         }
         let after = before.blocking(blocked, self.0.sources.protocols)?;
@@ -174,7 +174,7 @@ impl InForce {
         let Sources { files, blocked_file, keys, protocols } = sources;
         let (certified, mut stock) = files.identity.load(contents, keys)?;
         let mut anchors = Vec::new();
-        let judge = match &files.clients {
+        let library = match &files.clients {
             None => None,
             Some(clients) => {
                 let trust = clients.load(contents)?;
@@ -188,26 +188,26 @@ impl InForce {
                     builder
                 };
                 let verifier = builder.build().map_err(|error| TlsError::Unusable(error.to_string()))?;
-                let judge: Arc<dyn ClientCertVerifier> = Arc::new(LimitedClients(verifier));
-                Some(judge)
+                Some(verifier)
             }
         };
-        let file = blocked_file.as_ref().filter(|_| judge.is_some());
+        let file = blocked_file.as_ref().filter(|_| library.is_some());
         let blocked_in_file = file.map(|file| Blocked::load(file, contents)).transpose()?.unwrap_or_default();
         let own = Arc::new(Named::new(certified)?);
-        let (config, verifier) = assemble(&own, judge.as_ref(), &blocked_in_file.and(&blocked), *protocols)?;
+        let (config, verifier) =
+            assemble(&own, library.as_ref(), &blocked_in_file.and(&blocked), *protocols)?;
         let (digest, anchors) = (contents.digest(), anchors.into());
-        Ok(Self { digest, own, judge, anchors, blocked_in_file, blocked, config, verifier, stock })
+        Ok(Self { digest, own, library, anchors, blocked_in_file, blocked, config, verifier, stock })
     }
 
     /// The same with another list besides the file's.
     fn blocking(&self, blocked: Blocked, protocols: Protocols) -> Result<Self, TlsError> {
         let all = self.blocked_in_file.and(&blocked);
-        let (config, verifier) = assemble(&self.own, self.judge.as_ref(), &all, protocols)?;
+        let (config, verifier) = assemble(&self.own, self.library.as_ref(), &all, protocols)?;
         Ok(Self {
             digest: self.digest,
             own: Arc::clone(&self.own),
-            judge: self.judge.clone(),
+            library: self.library.clone(),
             anchors: Arc::clone(&self.anchors),
             blocked_in_file: self.blocked_in_file.clone(),
             blocked,
@@ -227,13 +227,12 @@ type Assembled = (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>);
 /// A configuration for callers that a verifier lets in and that are not blocked.
 fn assemble(
     own: &Arc<Named>,
-    judge: Option<&Arc<dyn ClientCertVerifier>>,
+    library: Option<&Arc<dyn ClientCertVerifier>>,
     blocked: &Blocked,
     protocols: Protocols,
 ) -> Result<Assembled, TlsError> {
-    let verifier = judge.map(|judge| -> Arc<dyn ClientCertVerifier> {
-        let (verifier, blocked) = (Arc::clone(judge), blocked.clone());
-        if blocked.is_empty() { verifier } else { Arc::new(Blocking { verifier, blocked }) }
+    let verifier = library.map(|library| -> Arc<dyn ClientCertVerifier> {
+        Arc::new(Callers { library: Arc::clone(library), blocked: blocked.clone() })
     });
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
