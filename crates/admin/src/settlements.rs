@@ -360,7 +360,7 @@ pub(crate) async fn update(
         if fields.only(&["participants"]).is_err() {
             return Err(refuse("No other properties are allowed when participants is provided"));
         }
-        return advance_accounts(&context, id, read_participants(&participants)?).await;
+        return advance_accounts(&context, id, read_participants(&participants, read_advance)?).await;
     }
     let (state, reason) = (fields.optional("state"), fields.optional("reason"));
     let (state, reason) = match (state, reason) {
@@ -387,8 +387,7 @@ pub(crate) async fn update_participant(
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let fields = body.fields()?;
-    let mut items = Vec::new();
-    read_accounts(number(&participant, "participantId")?, &fields, &mut items)?;
+    let items = read_accounts(number(&participant, "participantId")?, &fields, read_advance)?;
     fields.only(&["accounts"])?;
     advance_accounts(&context, SettlementId(number(&id, "id")?), items).await
 }
@@ -412,20 +411,8 @@ pub(crate) async fn move_cover(
 ) -> Result<Response, ApiError> {
     let id = SettlementId(number(&id, "id")?);
     let fields = body.fields()?;
-    let participants = fields.required("participants")?;
+    let items = read_participants(&fields.required("participants")?, read_cover)?;
     fields.only(&["participants"])?;
-    let mut items = Vec::new();
-    for participant in participants.array(ITEMS_MAX)? {
-        let fields = participant.object()?;
-        let number = read_id(&fields)?;
-        for account in fields.required("accounts")?.array(ITEMS_MAX)? {
-            items.push(read_cover(number, &account.object()?)?);
-        }
-        fields.only(&["id", "accounts"])?;
-    }
-    if items.is_empty() {
-        return Err(participants.refuse("must contain at least 1 items"));
-    }
     // The answer has the accounts as they are then.
     let asked = items.iter().map(|item| AdvanceItem {
         participant: item.participant,
@@ -450,32 +437,32 @@ fn read_cover(participant: u32, fields: &Fields<'_>) -> Result<CoverItem, ApiErr
     Ok(item)
 }
 
-fn read_participants(participants: &Field<'_>) -> Result<Vec<AdvanceItem>, ApiError> {
+/// The accounts of all participants of a request, each read by a function of its participant and its fields.
+fn read_participants<T>(participants: &Field<'_>, read: ReadAccount<T>) -> Result<Vec<T>, ApiError> {
     let mut items = Vec::new();
     for participant in participants.array(ITEMS_MAX)? {
         let fields = participant.object()?;
-        read_accounts(read_id(&fields)?, &fields, &mut items)?;
+        items.extend(read_accounts(read_id(&fields)?, &fields, read)?);
         fields.only(&["id", "accounts"])?;
     }
     if items.is_empty() { Err(participants.refuse("must contain at least 1 items")) } else { Ok(items) }
 }
 
-fn read_accounts(
-    participant: u32,
-    fields: &Fields<'_>,
-    items: &mut Vec<AdvanceItem>,
-) -> Result<(), ApiError> {
+type ReadAccount<T> = fn(participant: u32, account: &Fields<'_>) -> Result<T, ApiError>;
+
+fn read_accounts<T>(participant: u32, fields: &Fields<'_>, read: ReadAccount<T>) -> Result<Vec<T>, ApiError> {
     let accounts = fields.required("accounts")?;
     let list = accounts.array(ITEMS_MAX)?;
     if list.is_empty() {
         return Err(accounts.refuse("must contain at least 1 items"));
     }
-    for account in list {
-        let account = account.object()?;
-        items.push(read_item(participant, read_id(&account)?, &account)?);
-        account.only(&["id", "state", "reason", "externalReference"])?;
-    }
-    Ok(())
+    list.iter().map(|account| read(participant, &account.object()?)).collect()
+}
+
+fn read_advance(participant: u32, account: &Fields<'_>) -> Result<AdvanceItem, ApiError> {
+    let item = read_item(participant, read_id(account)?, account)?;
+    account.only(&["id", "state", "reason", "externalReference"])?;
+    Ok(item)
 }
 
 fn read_item(participant: u32, account: u32, fields: &Fields<'_>) -> Result<AdvanceItem, ApiError> {

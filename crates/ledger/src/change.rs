@@ -73,7 +73,8 @@ impl Change {
                 (format!("proxy of {name}"), proxy.to_string(), "none".to_owned())
             }
             AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position } => {
-                let (from, to) = opened(name, *currency, [*net_debit_cap, *initial_position], ledger);
+                let opening = Opening { cap: *net_debit_cap, position: *initial_position };
+                let (from, to) = opened(name, *currency, opening, ledger);
                 (cap_of(name, *currency), from, to)
             }
             AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points } => {
@@ -225,13 +226,16 @@ fn limit_of(ledger: &Ledger, name: &FspId, currency: Currency) -> Option<Limit> 
     ledger.participant_named(name)?.limit(currency).copied()
 }
 
+/// Cap and initial position of new accounts.
+#[derive(Clone, Copy)]
+struct Opening {
+    cap: Amount,
+    position: Amount,
+}
+
 /// Cap and initial position of an account, before and after they are set.
-fn opened(
-    name: &FspId,
-    currency: Currency,
-    [cap, position]: [Amount; 2],
-    ledger: &Ledger,
-) -> (String, String) {
+fn opened(name: &FspId, currency: Currency, opening: Opening, ledger: &Ledger) -> (String, String) {
+    let Opening { cap, position } = opening;
     let mut to = format!("{cap}");
     let mut from = limit(limit_of(ledger, name, currency));
     let before = position_of(ledger, name, currency);

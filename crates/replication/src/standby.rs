@@ -103,7 +103,8 @@ pub fn stand_by(
             partition.append(hand_over);
             tell(&Progress { ahead, ..following.progress(standby.fold()) });
         }
-        start.permit_claims(&mut standby, &mut *partition, settings, (now, clock.wall_ns()))?;
+        let moment = Moment { now, wall_ns: clock.wall_ns() };
+        start.permit_claims(&mut standby, &mut *partition, settings, moment)?;
         if standby.asks_for_end(now) {
             let end = partition.end();
             match lost_end.judge(standby.end(end, now, clock.wall_ns()), now) {
@@ -148,6 +149,15 @@ impl LostEnd {
     }
 }
 
+/// The present by both clocks.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// Of the monotonic clock.
+    now: Duration,
+    /// Of the wall clock, since 1970.
+    wall_ns: i64,
+}
+
 /// A node that has just started: it does not know whether the log lost its end.
 struct Start {
     /// What its copy had.
@@ -175,19 +185,19 @@ impl Start {
         standby: &mut Standby,
         partition: &mut dyn Partition,
         settings: &NodeSettings,
-        (now, wall_ns): (Duration, i64),
+        moment: Moment,
     ) -> Result<(), ReplicationError> {
         if settings.is_unfit.load(Ordering::Acquire) {
             standby.withdraw();
             settings.is_promoted.store(false, Ordering::Release);
         }
-        if self.may_claim(partition, standby.fold(), now)? {
+        if self.may_claim(partition, standby.fold(), moment.now)? {
             standby.permit_claims();
         }
         if self.has_all(standby.fold()) && settings.is_promoted.swap(false, Ordering::AcqRel) {
             self.is_over = true;
             standby.permit_claims();
-            partition.append(standby.claim(wall_ns));
+            partition.append(standby.claim(moment.wall_ns));
         }
         Ok(())
     }
