@@ -9,7 +9,7 @@
 //! All numbers are little-endian. Keyspace 0 is fjall's own and names the others.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -26,6 +26,10 @@ const MAGIC: &[u8; 4] = b"SFA!";
 const CONTENTS_MAGIC: &[u8; 4] = b"TOC!";
 /// Magic, version, kind of checksum, checksum of the contents, their place and length.
 const TRAILER_BYTES: usize = 4 + 1 + 1 + 16 + 8 + 8;
+/// `current` has 25 bytes.
+pub(crate) const CURRENT_BYTES_MAX: u64 = 64;
+/// A list has 33 bytes for each table, so this is for half a million tables.
+const LIST_BYTES_MAX: u64 = 16 << 20;
 /// Contents of a table take 128 bytes.
 const CONTENTS_BYTES_MAX: u64 = 64 << 10;
 /// How often a list is read again because its writer has gone on meanwhile.
@@ -52,6 +56,13 @@ pub(crate) fn check(path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The bytes of a file, or [`ErrorKind::FileTooLarge`]. A damaged disk may show a file of any length.
+pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max { Err(ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+}
+
 /// The mistake in a keyspace, if there is one.
 #[derive(Debug)]
 enum Flaw {
@@ -71,6 +82,7 @@ impl Flaw {
         match error.kind() {
             ErrorKind::NotFound => Self::Damaged(format!("{name} is missing")),
             ErrorKind::UnexpectedEof => Self::Damaged(format!("{name} is too short")),
+            ErrorKind::FileTooLarge => Self::Damaged(format!("{name} is too long")),
             _ => Self::Io(error),
         }
     }
@@ -79,7 +91,7 @@ impl Flaw {
 fn check_keyspace(keyspace: &Path, is_first: bool) -> Result<(), Flaw> {
     let mut before = None;
     for _ in 0..ATTEMPTS_MAX {
-        let current = match fs::read(keyspace.join(CURRENT)) {
+        let current = match read(&keyspace.join(CURRENT), CURRENT_BYTES_MAX) {
             // A crash while it was made; fjall removes it. Its first one cannot be missing: the others would go with
             // it.
             Err(error) if error.kind() == ErrorKind::NotFound && !is_first => return Ok(()),
@@ -107,7 +119,7 @@ fn check_list(keyspace: &Path, current: &[u8]) -> Result<(), Flaw> {
         return Err(malformed());
     }
     let name = format!("v{version}");
-    let list = fs::read(keyspace.join(&name)).map_err(|error| Flaw::of_file(error, &name))?;
+    let list = read(&keyspace.join(&name), LIST_BYTES_MAX).map_err(|error| Flaw::of_file(error, &name))?;
     if xxh3_128(&list) != checksum {
         return Err(Flaw::Damaged(format!("{name} is not what {CURRENT} says that was written")));
     }

@@ -16,10 +16,12 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::lsm::Fault;
-use crate::lsm::lists::{CURRENT, KEYSPACES};
+use crate::lsm::lists::{self, CURRENT, CURRENT_BYTES_MAX, KEYSPACES};
 
 const NOTED: &str = "noted";
 const MAGIC: &[u8; 8] = b"UPESINOT";
+/// The file has 16 bytes for each keyspace, so this is for 60,000 keyspaces.
+const NOTED_BYTES_MAX: u64 = 1 << 20;
 
 /// A keyspace and the version of its list.
 type Note = (u64, u64);
@@ -51,8 +53,11 @@ pub fn note(path: &Path) -> io::Result<()> {
 
 /// The last notes; none before an owner relied on the lists.
 pub(crate) fn read(path: &Path) -> Result<Vec<Note>, Fault> {
-    let bytes = match fs::read(path.join(NOTED)) {
+    let bytes = match lists::read(&path.join(NOTED), NOTED_BYTES_MAX) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+            return Err(Fault::Damaged(format!("{NOTED} is too long")));
+        }
         bytes => bytes.map_err(Fault::Io)?,
     };
     decode(&bytes).ok_or_else(|| Fault::Damaged(format!("{NOTED} is not what was written")))
@@ -73,7 +78,7 @@ pub(crate) fn check(path: &Path, notes: &[Note]) -> Result<(), Fault> {
 
 /// Of the list in use; `None` if a keyspace has none, as while it is being made.
 fn version(keyspace: &Path) -> io::Result<Option<u64>> {
-    match fs::read(keyspace.join(CURRENT)) {
+    match lists::read(&keyspace.join(CURRENT), CURRENT_BYTES_MAX) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         current => Ok(current?.first_chunk().map(|version| u64::from_le_bytes(*version))),
     }

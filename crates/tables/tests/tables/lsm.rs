@@ -121,6 +121,28 @@ fn a_list_that_is_missing_cut_or_empty_is_refused() {
     assert_eq!(with_database(&path).unwrap(), KEYS);
 }
 
+/// A sparse file of a damaged disk has any length, and a device has no end: neither is read to memory.
+#[test]
+fn a_list_without_end_is_refused_and_read_up_to_a_limit() {
+    let (_directory, path) = filled();
+    let noted = path.join("noted");
+    upesi_tables::lsm::note(&path).unwrap();
+    let files: Vec<_> = lists(&path).into_iter().map(|(file, _)| file).collect();
+    let is_list = |file: &Path| file.parent().is_some_and(|parent| !parent.ends_with("tables"));
+    for file in files.into_iter().filter(|file| is_list(file)).chain([noted]) {
+        let whole = fs::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+        match with_database(&path) {
+            Err(Fault::Damaged(detail)) => assert!(detail.ends_with("is too long"), "{detail}"),
+            other => panic!("{}: {other:?}", file.display()),
+        }
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, whole).unwrap();
+    }
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+}
+
 /// The embedded store would panic at these.
 #[test]
 fn what_does_not_belong_there_is_refused() {
