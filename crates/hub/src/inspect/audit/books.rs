@@ -180,6 +180,7 @@ impl Books {
             Event::TransferCommitted { id, fulfilment, settled, .. } => {
                 self.counts.committed += 1;
                 let transfer = self.take_in_flight(*id)?;
+                self.note_pending(&transfer, -transfer.units)?;
                 let movement = (transfer.payer_account, transfer.payee_account, transfer.units);
                 let unfit = self.judge_settled(movement, *settled);
                 let unfit = unfit.filter(|_| !self.makes_room(place, *id, *settled));
@@ -198,6 +199,7 @@ impl Books {
                 self.counts.aborted += 1;
                 self.counts.expired += u64::from(*kind == AbortKind::Expired);
                 let transfer = self.take_in_flight(*id)?;
+                self.note_pending(&transfer, -transfer.units)?;
                 self.scheme.post(transfer.payer_account, -transfer.units)?;
                 let is_expiry = *kind == AbortKind::Expired;
                 let is_item = self.note_end_of_item(place, *id, None, is_expiry, findings);
@@ -301,8 +303,11 @@ impl Books {
         self.counts.reserved += 1;
         let entry =
             InFlight::of(transfer).ok_or_else(|| format!("transfer {id} is reserved without parties"))?;
-        self.scheme.account(entry.payee_account)?;
+        if entry.units < 0 {
+            return Err(format!("transfer {id} reserves an amount below zero"));
+        }
         self.scheme.post(entry.payer_account, entry.units)?;
+        self.note_pending(&entry, entry.units)?;
         findings.extend(self.judge_reservation(place, &request));
         self.note_differences(place, &request, payload);
         self.conversions.transfer_used(id);
@@ -428,6 +433,11 @@ impl Books {
         Ok(transfer)
     }
 
+    fn note_pending(&mut self, transfer: &InFlight, units: i128) -> Finding {
+        self.scheme.note_pending(transfer.payer_account, units)?;
+        self.scheme.note_pending(transfer.payee_account, units)
+    }
+
     pub(super) fn transfer_in_flight(&self, id: TransferId) -> Option<&InFlight> {
         self.in_flight.get(&id)
     }
@@ -468,6 +478,13 @@ impl Books {
                 let found = balance.map_or_else(|| "missing".to_owned(), decimal);
                 findings
                     .push(format!("account {number}: the events add up to {booked}, the ledger has {found}"));
+            }
+            let pending = ledger.accounts().get(index).map(|account| account.pending_credits.units().into());
+            if pending != Some(book.pending) {
+                let (number, booked) = (index + 1, decimal(book.pending));
+                let found = pending.map_or_else(|| "none".to_owned(), decimal);
+                findings
+                    .push(format!("account {number}: {booked} is reserved by events, by the ledger {found}"));
             }
         }
         if ledger.accounts().len() != self.scheme.accounts.len() {

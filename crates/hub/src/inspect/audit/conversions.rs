@@ -70,6 +70,13 @@ impl Live {
             is_fulfilled: conversion.state == ConversionState::Fulfilled,
         })
     }
+
+    /// The accounts whose balance its end may lower, with the amounts.
+    fn pending(&self) -> impl Iterator<Item = (AccountId, i128)> + use<> {
+        let (debtor, creditor, units) = self.reserved;
+        let further = self.further.map(|(_, creditor, units)| (creditor, units));
+        [(debtor, units), (creditor, units)].into_iter().chain(further)
+    }
 }
 
 impl ConversionBooks {
@@ -233,8 +240,13 @@ impl Books {
         if told(place, id, live.fxp, |said| *said == CallbackContent::ForwardPrepare) != 1 {
             find("is reserved and not forwarded once");
         }
-        self.scheme.check_account(live.reserved.1)?;
+        if live.pending().any(|(_, units)| units < 0) {
+            return Err(format!("conversion {id} reserves an amount below zero"));
+        }
         self.scheme.post(live.reserved.0, live.reserved.2)?;
+        for (account, units) in live.pending() {
+            self.scheme.note_pending(account, units)?;
+        }
         self.conversions.insert(id, live);
         Ok(())
     }
@@ -304,6 +316,9 @@ impl Books {
         findings: &mut Vec<String>,
     ) -> Finding {
         let live = self.conversions.take(id)?;
+        for (account, units) in live.pending() {
+            self.scheme.note_pending(account, -units)?;
+        }
         let mut find = |text: &str| findings.push(format!("record {}: conversion {id} {text}", place.seq));
         if !live.is_fulfilled {
             find("is committed without having been fulfilled");
@@ -359,6 +374,9 @@ impl Books {
         findings: &mut Vec<String>,
     ) -> Finding {
         let live = self.conversions.take(id)?;
+        for (account, units) in live.pending() {
+            self.scheme.note_pending(account, -units)?;
+        }
         let mut find = |text: &str| findings.push(format!("record {}: conversion {id} {text}", place.seq));
         let with = ended_by(place).find(|ended| ended.id == live.link.0);
         if with.is_none() && live.link.1 == ConversionSide::Payer.number() {

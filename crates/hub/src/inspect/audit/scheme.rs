@@ -17,6 +17,8 @@ use super::settlements::{Position, Rules};
 #[derive(Clone, Debug)]
 pub(super) struct BookAccount {
     pub(super) units: i128,
+    /// The amount by which ends of reservations may yet lower the balance.
+    pub(super) pending: i128,
     pub(super) is_active: bool,
     owner: ParticipantId,
     currency: Currency,
@@ -50,6 +52,7 @@ impl SchemeBooks {
     pub(super) fn of(ledger: &Ledger) -> Self {
         let accounts = ledger.accounts().iter().map(|account| BookAccount {
             units: i128::from(account.balance.units()),
+            pending: i128::from(account.pending_credits.units()),
             is_active: account.is_active,
             owner: account.participant,
             currency: account.currency,
@@ -93,7 +96,7 @@ impl SchemeBooks {
                 let (participant, currency, kind) = (*participant, *currency, *kind);
                 self.account_ids.insert((participant, currency, kind), *id);
                 let (is_active, owner) = (*is_opened, participant);
-                self.accounts.push(BookAccount { units: 0, is_active, owner, currency, kind });
+                self.accounts.push(BookAccount { units: 0, pending: 0, is_active, owner, currency, kind });
             }
             Event::LedgerAccountTypeCreated { id, .. } => {
                 next("ledger account type", usize::from(id.0), self.account_types)?;
@@ -226,10 +229,6 @@ impl SchemeBooks {
         self.account(id).ok().map(|account| account.owner)
     }
 
-    pub(super) fn check_account(&self, id: AccountId) -> Finding {
-        self.account(id).map(drop)
-    }
-
     pub(super) fn account(&self, id: AccountId) -> Result<&BookAccount, String> {
         let index = id.number() as usize - 1;
         self.accounts.get(index).ok_or_else(|| format!("account {} does not exist", id.number()))
@@ -247,6 +246,17 @@ impl SchemeBooks {
             return Err(format!("account {} leaves the range of amounts", id.number()));
         }
         Ok(())
+    }
+
+    /// Notes an amount by which the end of a reservation may lower a balance; the negative amount once it has ended.
+    pub(super) fn note_pending(&mut self, id: AccountId, units: i128) -> Finding {
+        let account = self.account_mut(id)?;
+        account.pending += units;
+        if (0..=i128::from(Amount::MAX.units())).contains(&account.pending) {
+            Ok(())
+        } else {
+            Err(format!("the reservations of account {} leave the range of amounts", id.number()))
+        }
     }
 
     /// Raises or lowers the net debit cap of a position.

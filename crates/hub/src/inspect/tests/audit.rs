@@ -2,9 +2,9 @@
 
 use upesi_ledger::{
     AbortKind, AccountId, Actor, AdminCommand, CallbackContent, CallbackKey, Command, Decision, Event,
-    LedgerAccountTypeId, Payload, Refusal, Settled, Subject, TransferState,
+    LedgerAccountTypeId, Payload, Refusal, Settled, Subject, Transfer, TransferState,
 };
-use upesi_types::{Currency, ErrorCode, TransferId};
+use upesi_types::{Amount, Currency, ErrorCode, TransferId};
 
 use super::journal::{PREIMAGE, SOURCE, TestJournal, amount, base64, fsp, id, prepare_body};
 use crate::exit::Exit;
@@ -112,6 +112,13 @@ fn forced_prepare(
     decision.callbacks[0].subject = Subject::transfer(id(number));
     change(&mut decision);
     decision
+}
+
+fn prepared(decision: &mut Decision) -> &mut Transfer {
+    match &mut decision.events[0] {
+        Event::TransferPrepared(transfer) => transfer,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn committed(id: TransferId, fulfilment: [u8; 32]) -> Event {
@@ -262,6 +269,34 @@ const CASES: &[Case] = &[
             only(vec![Event::CallbacksDelivered(vec![CallbackKey { target, seq: 10, index: 0 }])])
         },
         &["record 14: callback 10.0 to participant 2 is not owed; what follows was not replayed"],
+    ),
+    // The ledger would panic at these two.
+    (
+        "a reservation below zero",
+        |journal| {
+            forced_prepare(journal, 9, "200", |decision| {
+                let transfer = prepared(decision);
+                transfer.amount = transfer.amount.negated();
+            })
+        },
+        &[
+            "record 14: transfer 00000000-0000-4000-8000-000000000009 reserves an amount below zero; what follows was not replayed",
+        ],
+    ),
+    (
+        "reservations that leave the range of amounts",
+        |journal| {
+            forced_prepare(journal, 9, "0", |decision| {
+                let transfer = prepared(decision);
+                transfer.amount = Amount::MAX;
+                // Back to the payer of the transfer in flight, whose position has room for all of it.
+                std::mem::swap(&mut transfer.payer, &mut transfer.payee);
+                std::mem::swap(&mut transfer.payer_account, &mut transfer.payee_account);
+            })
+        },
+        &[
+            "record 14: the reservations of account 5 leave the range of amounts; what follows was not replayed",
+        ],
     ),
 ];
 
