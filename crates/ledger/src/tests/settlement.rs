@@ -9,6 +9,7 @@ use upesi_types::{Amount, FspId, Timestamp};
 use super::{absent_facts, account, amount, id, participant, sound, transfer, xts};
 use crate::account::{Account, LedgerAccountTypeId};
 use crate::audit::check;
+use crate::codec::Encoder;
 use crate::command::{
     AdminCommand, AdminOutcome, AdminRefusal, AdvanceItem, Command, Decision, FEE_RULE_PARTIES_MAX,
     NewFeeRule, NewSettlement, NewSettlementModel, Reply, SettlementAdvance,
@@ -17,9 +18,10 @@ use crate::event::Event;
 use crate::fee::{FeePayer, FeeTerms, NoFee};
 use crate::limits::{LedgerConfig, Limits};
 use crate::participant::AccountRef;
-use crate::settlement::SettlementState;
+use crate::settlement::{Settlement, SettlementState};
 use crate::settlement_model::Granularity;
 use crate::state::Ledger;
+use crate::stored::Stored as _;
 use crate::transfer::{Settled, TransferState};
 use crate::window::{ContentId, ContentRef, Net, Pair, SettlementId, Sum, Window, WindowId, WindowState};
 
@@ -585,4 +587,80 @@ fn a_model_that_replaces_a_wrong_one_brings_accounts_of_cover() {
     assert_eq!(submit(&mut ledger, AdminCommand::CreateSettlementModel(right)), Ok(AdminOutcome::Done));
     let created: Vec<_> = ledger.accounts()[before..].iter().map(|one| (one.kind, one.is_opened)).collect();
     assert_eq!(created, [(LedgerAccountTypeId::SETTLEMENT, true); 2]);
+}
+
+/// The number of the section of settlements.
+const SETTLEMENTS_SECTION: u8 = 11;
+
+/// The place of a section in a snapshot, with its head of six bytes.
+fn section(bytes: &[u8], number: u8) -> core::ops::Range<usize> {
+    let mut at = 1;
+    loop {
+        let [a, b, c, d] = [2, 3, 4, 5].map(|offset| bytes[at + offset]);
+        let end = at + 6 + u32::from_le_bytes([a, b, c, d]) as usize;
+        if bytes[at] == number {
+            return at..end;
+        }
+        at = end;
+    }
+}
+
+/// The fields that a settlement had in version 2, in their order.
+fn write_version_2(settlement: &Settlement, encoder: &mut Encoder<'_>) {
+    let Settlement { id, model, state, reason, external_reference, created_at, changed_at, .. } = settlement;
+    id.encode(encoder);
+    model.encode(encoder);
+    state.encode(encoder);
+    reason.encode(encoder);
+    external_reference.encode(encoder);
+    created_at.encode(encoder);
+    changed_at.encode(encoder);
+    settlement.creation_reason.encode(encoder);
+    settlement.contents.encode(encoder);
+    encoder.list(settlement.accounts.iter(), |encoder, item| {
+        item.account.encode(encoder);
+        item.net.encode(encoder);
+        item.state.encode(encoder);
+        item.reason.encode(encoder);
+        item.external_reference.encode(encoder);
+        item.created_at.encode(encoder);
+        item.changed_at.encode(encoder);
+        item.cap_raised_to.encode(encoder);
+    });
+}
+
+/// Version 2 had no cap that is raised by a difference, no movement of cover and no remainders.
+#[test]
+fn settlements_of_a_snapshot_of_version_2_are_read() {
+    let mut ledger = hub();
+    assert!(close(&mut ledger, 1).is_ok());
+    assert!(settle(&mut ledger, &[1]).is_ok());
+    assert!(advance(&mut ledger, 1, SettlementState::Recorded).is_ok());
+    ledger.settlements[0].accounts[1].cap_raised_to = Some(amount(700));
+    let mut bytes = Vec::new();
+    ledger.encode_snapshot(&mut bytes);
+    let place = section(&bytes, SETTLEMENTS_SECTION);
+    let mut older = bytes[..place.start].to_vec();
+    let encoder = &mut Encoder(&mut older);
+    encoder.u8(SETTLEMENTS_SECTION);
+    encoder.u8(2);
+    encoder.sized(|encoder| {
+        encoder.list(ledger.settlements.iter(), |encoder, settlement| {
+            encoder.sized(|encoder| write_version_2(settlement, encoder));
+        });
+    });
+    older.extend_from_slice(&bytes[place.end..]);
+    let read = Ledger::decode_snapshot(&older, LedgerConfig::default()).expect("an older snapshot");
+    let settlement = read.settlement(SettlementId(1)).expect("the settlement");
+    let item = &settlement.accounts[1];
+    assert_eq!((settlement.accounts.len(), item.state), (2, SettlementState::Recorded));
+    assert_eq!((item.net, item.cap_raised_to, item.cap_raised_by), (amount(-20), Some(amount(700)), None));
+    assert_eq!((item.funds, item.carried_in, item.carried_over), (None, Amount::ZERO, Amount::ZERO));
+    let mut again = Vec::new();
+    read.encode_snapshot(&mut again);
+    assert!(again == bytes, "the rest is as it was");
+    // A settlement of version 3 is not read as one of version 2.
+    let mut mixed = bytes.clone();
+    mixed[place.start + 1] = 2;
+    assert!(Ledger::decode_snapshot(&mixed, LedgerConfig::default()).is_err());
 }
