@@ -107,8 +107,7 @@ pub enum OracleFailure {
         /// The status.
         status: u16,
     },
-    /// It gave no answer that can be used: it could not be reached, or not in time, or failed, or what it said is not
-    /// what oracles say.
+    /// It gave no answer: it could not be reached, or not in time, or it failed.
     #[error("{reason}")]
     Unusable {
         /// What went wrong, for operators.
@@ -116,15 +115,22 @@ pub enum OracleFailure {
         /// What went wrong, for DFSPs: nothing of the network's inside.
         detail: &'static str,
     },
+    /// Its status is a success, and its body is none of an oracle: another one, one that broke off, or too large.
+    #[error("its answer is not understood: {reason}")]
+    NotUnderstood {
+        /// What went wrong, for operators.
+        reason: String,
+    },
     /// As many questions as are allowed are on their way to it; nothing was asked.
     #[error("too many questions are on their way to it")]
     Busy,
 }
 
 impl OracleFailure {
-    /// What the DFSP is told: the oracle's own error where it gave one; for a lookup 3200 where there is no such party;
-    /// 3000, 3003 or 3040 where the oracle refused; 1001 where it gave no usable answer, such as a lookup's
-    /// redirection, which is not followed; 2005 where it was not asked.
+    /// What the DFSP is told: the oracle's own error where it gave one; for a lookup 3200 where there is no such
+    /// party; 3000, 3003 or 3040 if the oracle refused; 1001 without an answer, or without a usable one to a lookup,
+    /// such as a redirection, which the hub does not follow; 3003 if a registration's answer is not understood; 2005
+    /// if the oracle was not queried.
     pub fn to_error(&self, operation: Operation) -> ErrorInformation {
         match self {
             Self::Told { error, .. } => error.clone(),
@@ -137,6 +143,10 @@ impl OracleFailure {
             }
             Self::Unusable { detail, .. } => {
                 ErrorInformation::new(ErrorCode::DESTINATION_COMMUNICATION, detail)
+            }
+            // For a registration it is an answer that does not name the entries, which are reported as not registered.
+            Self::NotUnderstood { .. } => {
+                ErrorInformation::new(operation.code(200), "The oracle's answer is not understood")
             }
             Self::Busy => {
                 ErrorInformation::new(ErrorCode::SERVER_BUSY, "Too many requests for the same oracle")
@@ -152,7 +162,7 @@ impl OracleFailure {
         match self {
             Self::Told { is_not_found: true, .. } | Self::Refused { status: 404 } => "not_found",
             Self::Told { .. } | Self::Refused { .. } => "refused",
-            Self::Unusable { .. } => "failed",
+            Self::Unusable { .. } | Self::NotUnderstood { .. } => "failed",
             Self::Busy => "busy",
         }
     }
@@ -390,6 +400,7 @@ mod tests {
         use Operation::{Change, Find, Register, RegisterBatch, Remove};
         let told = ErrorInformation::new(ErrorCode::PAYEE_BLOCKED, "x");
         let told = OracleFailure::Told { error: told, is_not_found: true };
+        let not_understood = OracleFailure::NotUnderstood { reason: "10.0.0.7 said x".into() };
         let unusable = OracleFailure::Unusable { reason: "10.0.0.7 hung up".into(), detail: "Network error" };
         for (failure, operations, code) in [
             (told, &[Find, Register, Change, Remove, RegisterBatch][..], 5400),
@@ -401,6 +412,8 @@ mod tests {
             (OracleFailure::Refused { status: 404 }, &[Register, Change, RegisterBatch], 3003),
             (OracleFailure::Refused { status: 404 }, &[Remove], 3040),
             (unusable, &[Find, Register, Change, Remove, RegisterBatch], 1001),
+            (not_understood.clone(), &[Find], 1001),
+            (not_understood, &[RegisterBatch], 3003),
             (OracleFailure::Busy, &[Find, Register, Change, Remove, RegisterBatch], 2005),
         ] {
             for operation in operations {

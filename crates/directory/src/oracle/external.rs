@@ -185,11 +185,6 @@ impl ExternalOracle {
                 attempt.end(true);
                 classify(answer)
             }
-            Err(SendError::ResponseTooLarge { bytes_max, .. }) => {
-                attempt.end(true);
-                let reason = format!("it answered more than {bytes_max} bytes");
-                Err(OracleFailure::Unusable { reason, detail: "The oracle's answer is too large" })
-            }
             // Nothing was sent: those who wait in front tell more about the oracle.
             Err(SendError::Busy { .. }) => Err(OracleFailure::Busy),
             Err(error) => {
@@ -436,7 +431,8 @@ impl Connections {
             connect_timeout: config.connect_timeout,
             idle_timeout: config.connection_idle_timeout,
             response_body_bytes_max: answer_bytes_max,
-            response_body: ResponseBody::Keep,
+            // A status counts also if its body breaks off.
+            response_body: ResponseBody::KeepReadable,
             keep_alive: true,
             outbound: config.outbound.clone(),
             tls: config.tls.clone(),

@@ -47,12 +47,14 @@ fn batch(body: &[u8]) {
     assert_eq!(reversed, outcomes);
 }
 
-/// What cannot be read is told as an oracle that gave no usable answer, and why is nobody's business but the
-/// operator's.
+/// A lookup gets 1001, a registration 3003. Only the operator learns the reason.
 fn assert_not_understood(failure: &OracleFailure, operation: Operation) {
-    assert!(matches!(failure, OracleFailure::Unusable { .. }), "{failure:?}");
+    assert!(matches!(failure, OracleFailure::NotUnderstood { .. }), "{failure:?}");
     let error = failure.to_error(operation);
-    assert_eq!(error.code, ErrorCode::DESTINATION_COMMUNICATION);
+    let is_lookup = operation == Operation::Find;
+    let code =
+        if is_lookup { ErrorCode::DESTINATION_COMMUNICATION } else { ErrorCode::ADD_PARTY_INFORMATION };
+    assert_eq!(error.code, code);
     assert_can_be_told(&error);
 }
 

@@ -47,6 +47,12 @@ impl Server {
         *lock(&self.answer) = Some(answer);
     }
 
+    /// Ends the connection in the middle of the answer.
+    fn break_off(&self, status: u16) {
+        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: 100");
+        *lock(&self.answer) = Some(format!("{head}\r\n\r\n{{\"partyList\":["));
+    }
+
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.asked))
     }
@@ -73,7 +79,12 @@ impl Server {
             self.arrived.notify_one();
             let answer = lock(&self.answer).clone();
             match answer {
-                Some(answer) => stream.write_all(answer.as_bytes()).await.ok()?,
+                Some(answer) => {
+                    stream.write_all(answer.as_bytes()).await.ok()?;
+                    if answer.ends_with('[') {
+                        return None;
+                    }
+                }
                 None => std::future::pending().await,
             }
         }
@@ -207,7 +218,7 @@ async fn every_bad_answer_is_told_by_its_code() {
             1001,
             "Destination communication error - The oracle's answer is not understood",
         ),
-        (200, &long, 1001, "Destination communication error - The oracle's answer is too large"),
+        (200, &long, 1001, "Destination communication error - The oracle's answer is not understood"),
     ] {
         server.answer(status, body);
         let error = find(&oracle, "me").await.unwrap_err().to_error(Operation::Find);
@@ -410,10 +421,43 @@ async fn batches_get_an_answer_for_each_entry() {
         essence(&server.asked()[0]),
         r#"POST /base/participants {"requestId":"01J8ZC5Y2T3V4W5X6Y7Z8A9B0C","partyList":[{"partyIdType":"BUSINESS","partyIdentifier":"a","fspId":"bluebank"},{"partyIdType":"BUSINESS","partyIdentifier":"a","partySubIdOrType":"shop","fspId":"bluebank"},{"partyIdType":"BUSINESS","partyIdentifier":"b","fspId":"bluebank"},{"partyIdType":"BUSINESS","partyIdentifier":"c","fspId":"bluebank"}],"currency":"USD"}"#
     );
-    for (status, body) in [(202, answer), (201, "[]"), (200, "[]"), (500, "")] {
+    for (status, body, code) in
+        [(202, answer, 3003), (201, "[]", 3003), (200, "[]", 3003), (201, "", 3003), (500, "", 1001)]
+    {
         server.answer(status, body);
-        oracle.register_batch(&batch).await.unwrap_err();
+        let error = oracle.register_batch(&batch).await.unwrap_err().to_error(Operation::RegisterBatch);
+        assert_eq!(error.code.number(), code, "{status} {body}");
     }
+    server.break_off(201);
+    let error = oracle.register_batch(&batch).await.unwrap_err().to_error(Operation::RegisterBatch);
+    assert_eq!(
+        (error.code.number(), &*error.description),
+        (3003, "Add Party information error - The oracle's answer is not understood")
+    );
+}
+
+/// The status alone answers a registration. A lookup needs the body.
+#[tokio::test]
+async fn a_success_counts_if_its_body_breaks_off() {
+    let server = Server::start().await;
+    let oracle = oracle(&server.base, OracleConfig::default());
+    let headers = Bytes::from_static(HEADERS);
+    let party = inquiry(&headers, "me", None, None);
+    server.break_off(201);
+    assert_eq!(oracle.register(&party, fsp("greenbank")).await, Ok(()));
+    server.break_off(200);
+    assert_eq!(oracle.change(&party, fsp("greenbank")).await, Ok(()));
+    assert_eq!(oracle.remove(&party).await, Ok(()));
+    let error = find(&oracle, "me").await.unwrap_err().to_error(Operation::Find);
+    assert_eq!(error.code, ErrorCode::DESTINATION_COMMUNICATION);
+    // A failure stays a failure.
+    server.break_off(200);
+    let refused = oracle.register(&party, fsp("greenbank")).await;
+    assert_eq!(refused, Err(OracleFailure::Refused { status: 200 }));
+    server.break_off(500);
+    let error = oracle.register(&party, fsp("greenbank")).await.unwrap_err().to_error(Operation::Register);
+    assert_eq!(error.code, ErrorCode::DESTINATION_COMMUNICATION);
+    assert_eq!(server.asked().len(), 6);
 }
 
 mod cache {

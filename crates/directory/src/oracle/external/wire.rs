@@ -77,8 +77,7 @@ fn to_json(body: &impl Serialize) -> Bytes {
 }
 
 fn garbage(error: &serde_json::Error) -> OracleFailure {
-    let reason = format!("its answer is not what oracles answer: {error}");
-    OracleFailure::Unusable { reason, detail: "The oracle's answer is not understood" }
+    OracleFailure::NotUnderstood { reason: error.to_string() }
 }
 
 #[derive(Deserialize)]
