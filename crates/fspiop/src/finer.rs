@@ -4,11 +4,10 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
-use alloc::vec::Vec;
 
 use upesi_types::{Amount, AmountError, Currency, ErrorCode};
 
-use crate::body::{self, ConversionAmount, QuotedMoney};
+use crate::body::{self, QuotedMoney};
 use crate::{Action, Message, Operation, Resource, SyncError};
 
 impl Message {
@@ -43,48 +42,66 @@ fn reject(amount: &mut Result<Amount, (AmountError, Box<str>)>, currency: Curren
     }
 }
 
-/// The amounts of quotes are relayed and kept nowhere, so they are read here once more.
+/// The amounts of quotes are relayed and kept nowhere, so they are read here once more: all that the message has, fees,
+/// commissions and charges too.
 fn check_quote(operation: Operation, body: &[u8]) -> Result<(), SyncError> {
-    match (operation.resource(), operation.action()) {
-        (Resource::Quotes, Action::Post) => check([&body::parse_quote_request(body)?.amount]),
-        (Resource::BulkQuotes, Action::Post) => {
-            check(body::parse_bulk_quote_request(body)?.quotes.iter().map(|quote| &quote.amount))
-        }
-        (Resource::FxQuotes, Action::Post) => {
-            let terms = body::parse_fx_quote_request(body)?.terms;
-            check_sides([&terms.source, &terms.target])
-        }
-        (Resource::Quotes, Action::Put) => {
-            let answer = body::parse_quote_response(body)?;
-            check([&answer.transfer_amount].into_iter().chain(&answer.payee_receive_amount))
-        }
-        (Resource::BulkQuotes, Action::Put) => {
-            let answer = body::parse_bulk_quote_response(body)?;
-            check(answer.results.iter().filter_map(|result| result.transfer_amount.as_ref()))
-        }
-        (Resource::FxQuotes, Action::Put) => {
-            let terms = body::parse_fx_quote_response(body)?.terms;
-            check_sides([&terms.source, &terms.target])
-        }
-        _ => Ok(()),
+    let is_quote =
+        matches!(operation.resource(), Resource::Quotes | Resource::BulkQuotes | Resource::FxQuotes);
+    if !is_quote || !matches!(operation.action(), Action::Post | Action::Put) {
+        return Ok(());
     }
-}
-
-fn check_sides(sides: [&ConversionAmount<'_>; 2]) -> Result<(), SyncError> {
-    let money: Vec<_> = sides
-        .into_iter()
-        .filter_map(|side| Some(QuotedMoney { currency: side.currency, amount: side.amount.clone()? }))
-        .collect();
-    check(&money)
-}
-
-fn check<'a>(amounts: impl IntoIterator<Item = &'a QuotedMoney<'a>>) -> Result<(), SyncError> {
-    for QuotedMoney { currency, amount } in amounts {
+    for QuotedMoney { currency, amount } in body::all_money(body) {
         // The other DFSP judges texts that no ledger can hold.
-        if Amount::parse_wire(amount).is_ok_and(|found| !currency.has(found)) {
+        if Amount::parse_wire(&amount).is_ok_and(|found| !currency.has(found)) {
             let detail = format!("Amount {amount} {} {currency}", AmountError::Finer);
             return Err(SyncError::new(ErrorCode::VALIDATION, &detail));
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUOTE: &str = r#"{"amount":{"currency":"KES","amount":"10.5"},"fees":{"currency":"KES","amount":"1.25"},
+        "currencyConversion":{"sourceAmount":{"currency":"UGX","amount":"3"},
+        "targetAmount":{"currency":"KES","amount":"2.5"}}}"#;
+    const ANSWER: &str = r#"{"transferAmount":{"currency":"KES","amount":"10.5"},
+        "payeeReceiveAmount":{"currency":"KES","amount":"9.5"},"payeeFspFee":{"currency":"KES","amount":"1.25"},
+        "payeeFspCommission":{"amount":"0.75","currency":"KES"}}"#;
+    const BULK_QUOTE: &str = r#"{"individualQuotes":[{"amount":{"currency":"KES","amount":"10.5"}},
+        {"amount":{"currency":"KES","amount":"9.5"},"fees":{"currency":"KES","amount":"1.25"}}]}"#;
+    const BULK_ANSWER: &str = r#"{"individualQuoteResults":[{"transferAmount":{"currency":"KES","amount":"10.5"}},
+        {"payeeReceiveAmount":{"currency":"KES","amount":"9.5"},"payeeFspFee":{"currency":"KES","amount":"1.25"},
+        "payeeFspCommission":{"currency":"K\u0045S","amount":"0.75"}}]}"#;
+    const FX_QUOTE: &str = r#"{"conversionTerms":{"sourceAmount":{"currency":"KES","amount":"10.5"},
+        "targetAmount":{"currency":"UGX"},"charges":[{"chargeType":"x",
+        "sourceAmount":{"currency":"KES","amount":"1.25"},"targetAmount":{"currency":"KES","amount":"2.5"}}]}}"#;
+
+    #[test]
+    fn every_amount_of_a_quote_is_checked() {
+        let mut amounts = 0;
+        for (resource, action, body) in [
+            (Resource::Quotes, Action::Post, QUOTE),
+            (Resource::Quotes, Action::Put, ANSWER),
+            (Resource::BulkQuotes, Action::Post, BULK_QUOTE),
+            (Resource::BulkQuotes, Action::Put, BULK_ANSWER),
+            (Resource::FxQuotes, Action::Post, FX_QUOTE),
+            (Resource::FxQuotes, Action::Put, FX_QUOTE),
+        ] {
+            let is_it = |one: &Operation| (one.resource(), one.action()) == (resource, action);
+            let operation = Operation::all().find(is_it).expect("an operation");
+            assert_eq!(check_quote(operation, body.as_bytes()), Ok(()), "{body}");
+            for (at, amount) in body.match_indices(r#""amount":""#) {
+                let at = at + amount.len();
+                let finer =
+                    format!("{}0.001{}", &body[..at], &body[at + body[at..].find('"').unwrap_or(0)..]);
+                let error = check_quote(operation, finer.as_bytes()).expect_err(&finer);
+                assert_eq!(error.code, ErrorCode::VALIDATION, "{finer}");
+                amounts += 1;
+            }
+        }
+        assert_eq!(amounts, 4 + 4 + 3 + 4 + 3 + 3);
+    }
 }

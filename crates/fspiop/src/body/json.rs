@@ -1,5 +1,6 @@
 //! A JSON text as the flat list of its values, made in one pass, so that schemas look at values and not at bytes again.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -72,6 +73,21 @@ impl<'a> Document<'a> {
     pub(crate) fn json(&self, position: usize) -> &'a str {
         let node = &self.nodes[position];
         &self.text[node.start as usize..node.end as usize]
+    }
+
+    /// The text at a position; `None` for another value, and for one that cannot be decoded.
+    pub(crate) fn text(&self, position: usize) -> Option<Cow<'a, str>> {
+        let json = self.json(position);
+        match self.kind(position) {
+            Kind::Text => Some(unquote(json).into()),
+            Kind::EscapedText => unescape(json).ok().map(Cow::Owned),
+            _ => None,
+        }
+    }
+
+    /// The positions of all objects, in the order of the text.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.nodes.len()).filter(|position| self.kind(*position) == Kind::Object)
     }
 
     /// The positions of an array's items, or of an object's names and values in turn.

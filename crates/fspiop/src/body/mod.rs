@@ -45,6 +45,7 @@ pub use payment_request::{
     TransactionRequestResponse, TransactionRequestState, parse_authorization, parse_authorization_query,
     parse_transaction_request, parse_transaction_request_response,
 };
+pub(crate) use quote::all_money;
 pub use quote::{
     AmountType, QuoteRequest, QuoteResponse, QuotedMoney, parse_quote_request, parse_quote_response,
 };

@@ -99,7 +99,7 @@ pub(crate) fn read_nested<const N: usize>(
 }
 
 /// `None` when a property of the schema occurs twice or a name is no text.
-fn find_properties<const N: usize>(
+pub(super) fn find_properties<const N: usize>(
     document: &Document<'_>,
     object: usize,
     names: &[&str; N],

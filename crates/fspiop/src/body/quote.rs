@@ -1,10 +1,13 @@
 //! The bodies of `/quotes` (FSPIOP API v1.1 §6.5.3, §6.5.4; members of currency conversion from version 2.0).
 
 use alloc::borrow::Cow;
+use alloc::vec::Vec;
 
 use upesi_types::{Currency, Timestamp, TransferId};
 
 use super::error::check_extension_list;
+use super::json::Document;
+use super::object::find_properties;
 use super::participants::{PartyInfo, read_party};
 use super::schema::{Schema, Value};
 use super::text::are_digits;
@@ -167,6 +170,17 @@ pub(crate) fn read_money<'a>(value: Value<'a, '_>) -> Result<QuotedMoney<'a>, Sy
     let money = MONEY.read(value)?;
     let currency = money.required("currency").currency()?;
     Ok(QuotedMoney { currency, amount: money.required("amount").amount()? })
+}
+
+/// All objects of a body that have a currency and an amount, whatever they stand for.
+pub(crate) fn all_money(body: &[u8]) -> Vec<QuotedMoney<'_>> {
+    let document = core::str::from_utf8(body).ok().and_then(Document::parse).unwrap_or_else(Document::empty);
+    let money = |object| {
+        let [currency, amount] = find_properties(&document, object, &["currency", "amount"])?.positions;
+        let currency = Currency::parse(&document.text(currency? as usize)?)?;
+        Some(QuotedMoney { currency, amount: document.text(amount? as usize)? })
+    };
+    document.objects().filter_map(money).collect()
 }
 
 pub(crate) fn read_amount_type(value: Value<'_, '_>) -> Result<AmountType, SyncError> {
