@@ -67,6 +67,14 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
 }
 
+impl Refusal {
+    /// For how long the DFSP asked for no callback at all. Only an answer that may pass tells of the DFSP; another one
+    /// tells of its callback.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        self.retry_after.filter(|_| self.repetition == Repetition::UntilDeadline)
+    }
+}
+
 /// The hop between payer and payee that a callback ends, and how long the two have waited, for measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HopTiming {

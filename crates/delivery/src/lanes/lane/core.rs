@@ -88,6 +88,8 @@ pub(super) struct Core {
     pub(super) breaker: Breaker,
     /// Opens when new callbacks are refused, one after the other.
     pub(super) refusals: Breaker,
+    /// Until when the DFSP asked for no callback at all.
+    pub(super) paused_until: Option<Instant>,
     pub(super) jitter: Jitter,
     pub(super) reports: Vec<CallbackKey>,
     pub(super) reports_due: Option<Instant>,
@@ -129,6 +131,7 @@ impl Core {
             bytes: 0,
             breaker: breaker(config.breaker_threshold),
             refusals: breaker(config.breaker_threshold.max(concurrency_max)),
+            paused_until: None,
             jitter: Jitter::new(seed),
             reports: Vec::new(),
             reports_due: None,
@@ -289,7 +292,7 @@ impl Core {
         if self.rests() {
             return None;
         }
-        let mut entry = match self.breaker.passage(now) {
+        let mut entry = match self.passage(now) {
             Passage::Barred(_) => return None,
             Passage::Free => self.next_free(now)?,
             Passage::Probe => {
@@ -307,6 +310,14 @@ impl Core {
         let key = entry.callback.key;
         self.in_flight.push(InFlight { key, attempts, first_at, reason, was_refused });
         Some(entry)
+    }
+
+    /// Whether callbacks may go out now: not while the DFSP cannot be reached, nor before the end of its `Retry-After`.
+    pub(super) fn passage(&self, now: Instant) -> Passage {
+        match self.paused_until.filter(|until| now < *until) {
+            Some(until) => Passage::Barred(Some(until)),
+            None => self.breaker.passage(now),
+        }
     }
 
     /// Whether a new callback or a repeat goes next. Neither kind waits for the other: repeats have at most half of
@@ -431,7 +442,7 @@ impl Core {
         if self.rests() {
             return false;
         }
-        match self.breaker.passage(now) {
+        match self.passage(now) {
             Passage::Barred(_) => false,
             Passage::Probe => self.has_new() || self.repeats.here_len() > 0,
             Passage::Free => self.choice(now) != Choice::Nothing,
@@ -457,7 +468,7 @@ impl Core {
 
     /// When [`Self::at`] is to be called next, or a slot to be woken.
     pub(super) fn next_time(&self, now: Instant) -> Option<Instant> {
-        let next = match self.breaker.passage(now) {
+        let next = match self.passage(now) {
             Passage::Free => {
                 let trial = match self.refusals.passage(now) {
                     Passage::Barred(until) if self.has_new() => until,

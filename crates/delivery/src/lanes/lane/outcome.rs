@@ -59,6 +59,12 @@ impl Core {
             Outcome::Unroutable(_) if was_probe => self.breaker.probe_void(now),
             Outcome::Unroutable(_) => {}
         }
+        if let Outcome::Refused(refusal) = outcome
+            && let Some(until) = refusal.pause().map(|pause| now + pause)
+        {
+            self.paused_until = self.paused_until.max(Some(until));
+            self.actions.wake_keeper = true;
+        }
         match outcome {
             Outcome::Delivered => self.refusals.answered(),
             // Those that were refused before say nothing about new ones.

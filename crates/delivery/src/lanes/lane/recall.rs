@@ -119,7 +119,7 @@ impl Core {
             self.loading.extend(self.loads.remove_entry(key));
         }
         // Repeats take turns with new callbacks, however many of those there are; few are loaded at a time.
-        if !self.rests() && !matches!(self.breaker.passage(now), Passage::Barred(_)) {
+        if !self.rests() && !matches!(self.passage(now), Passage::Barred(_)) {
             for (key, away) in self.repeats.take_away(now, items_max - keys.len()) {
                 keys.push(key);
                 self.loading.insert(key, Load::Repeat(away));

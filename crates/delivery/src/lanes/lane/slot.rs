@@ -11,7 +11,7 @@ use super::Lane;
 use super::entry::{Entry, Outcome};
 use super::retry_after::retry_after;
 use crate::Unroutable;
-use crate::lanes::callback::{HopTiming, OwedCallback, Refusal};
+use crate::lanes::callback::{HopTiming, OwedCallback};
 use crate::lanes::metrics::add;
 
 pub(super) async fn run(lane: Arc<Lane>, index: usize, wake: Arc<Notify>) {
@@ -115,8 +115,12 @@ impl Lane {
         match result {
             Ok(answer) if answer.status.is_success() => Outcome::Delivered,
             Ok(answer) => {
-                let refusal = self.renderer.refusal(answer.status, &answer.body);
-                Outcome::Refused(Refusal { retry_after: retry_after(&answer.headers), ..refusal })
+                let mut refusal = self.renderer.refusal(answer.status, &answer.body);
+                if let Some(wait) = retry_after(&answer.headers) {
+                    refusal.retry_after = Some(wait);
+                    refusal.reason.push_str(&format!(", Retry-After {} s", wait.as_secs()));
+                }
+                Outcome::Refused(refusal)
             }
             Err(error) => Outcome::Unreachable(error.to_string()),
         }

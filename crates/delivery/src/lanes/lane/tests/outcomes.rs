@@ -71,6 +71,37 @@ fn a_callback_is_not_repeated_before_the_time_that_the_dfsp_named() {
     }
 }
 
+/// With an answer that may pass, `Retry-After` is about the DFSP: nothing goes to it before, new callbacks included.
+#[test]
+fn nothing_is_sent_before_the_time_that_a_busy_dfsp_named() {
+    let at = |now: Instant, seconds| now + Duration::from_secs(seconds);
+    for (repetition, is_paused) in [(Repetition::UntilDeadline, true), (Repetition::AFewTimes, false)] {
+        let (mut core, now) = lane(9, 3);
+        let refused = |asked_s| {
+            let retry_after = Some(Duration::from_secs(asked_s));
+            Outcome::Refused(Refusal { reason: "answered 503".to_owned(), repetition, retry_after })
+        };
+        let [first, second] = std::array::from_fn(|_| core.take(now).unwrap());
+        assert!(end(&mut core, first, refused(90), now));
+        assert_eq!(core.has_work(now), !is_paused);
+        if !is_paused {
+            assert!(core.take(now).is_some());
+            continue;
+        }
+        assert_eq!(core.next_time(now), Some(at(now, 90)));
+        assert!(core.take(at(now, 89)).is_none());
+        // A shorter wait that another answer names does not shorten it.
+        end(&mut core, second, refused(10), now);
+        assert_eq!(core.next_time(now), Some(at(now, 90)));
+        // Other messages have no time to wait, and are tried.
+        assert_eq!(core.begin_direct(now), Some(false));
+        // A callback that was refused, and the new one.
+        let again: Vec<_> = std::iter::from_fn(|| core.take(at(now, 90))).collect();
+        let is_new = |entry: &Entry| !entry.is_repeated();
+        assert_eq!((again.len(), again.iter().filter(|entry| is_new(entry)).count()), (2, 1));
+    }
+}
+
 #[test]
 fn a_probe_that_says_nothing_is_followed_by_another() {
     let (mut core, now) = lane(1, 9);
