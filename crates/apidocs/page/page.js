@@ -1,6 +1,12 @@
 // Shows the document that lies beside this page. Nothing is asked of any other host.
 "use strict";
 
+// Light or dark, as the reader's system is.
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+follow();
+dark.addEventListener("change", follow);
+
 const place = document.getElementById("document");
 
 SwaggerUIBundle({

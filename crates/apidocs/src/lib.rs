@@ -268,6 +268,17 @@ mod tests {
         }
     }
 
+    /// The page takes the class by which the library and the page's own style are dark.
+    #[test]
+    fn the_page_is_dark_where_the_reader_wants_it() {
+        let text =
+            |path: &str| String::from_utf8(Surface::Admin.file(path).unwrap().content().to_vec()).unwrap();
+        let script = text("/docs/page.js");
+        assert!(script.contains("(prefers-color-scheme: dark)") && script.contains("toggle(\"dark-mode\""));
+        assert!(text("/docs/page.css").contains("html.dark-mode body {"));
+        assert!(text("/docs/swagger-ui-5.35.0.css").matches("html.dark-mode .swagger-ui").count() > 100);
+    }
+
     /// The library is what `VERSION.md` says it is, down to the byte, under the version in its names.
     #[test]
     fn the_library_is_as_published() {
