@@ -422,3 +422,32 @@ pub(super) fn decide_approvals(
     }
     last.map_or(Ok(()), Err)
 }
+
+#[cfg(test)]
+#[path = "../../../hub/src/hostile_texts.rs"]
+mod hostile_texts;
+
+#[cfg(test)]
+mod tests {
+    use upesi_types::text::is_hidden;
+
+    use super::hostile_texts::{Random, text};
+    use super::*;
+
+    #[test]
+    fn the_line_of_an_approval_is_one_line_whatever_is_in_it() {
+        for seed in 0..200 {
+            let mut random = Random(seed);
+            let mut approval = json!({"approvalId": 7});
+            let fields =
+                ["state", "expiration", "action", "object", "before", "after", "maker", "reason", "result"];
+            for field in fields {
+                approval[field] = text(&mut random).into();
+            }
+            let line = line(&approval);
+            assert_eq!(line.matches('\n').count(), 1, "seed {seed}: {line:?}");
+            assert!(line.ends_with('\n') && line.starts_with("7 "), "seed {seed}: {line:?}");
+            assert!(!line.trim_end().chars().any(is_hidden), "seed {seed}: {line:?}");
+        }
+    }
+}
