@@ -402,7 +402,6 @@ fn certificates_and_signing_keys_may_be_files() {
     let key = scheme.dfsps[0].signature_key.as_ref().unwrap();
     let text = std::fs::read_to_string(directory.path().join("jws/aa.pem")).unwrap();
     assert_eq!(key.text, text);
-    let text = text.replace('\n', "\n");
     let pasted = read(&format!("signature_key = \"\"\"\n{text}\"\"\"\n")).unwrap();
     assert_eq!(pasted.dfsps[0].signature_key.as_ref().unwrap().sha256, key.sha256);
     for (text, problem) in [
