@@ -22,6 +22,7 @@ use upesi_ledger::{Binding, BindingKind, Participant, ParticipantId};
 use upesi_oidc::Fault;
 use upesi_types::{ErrorCode, FspId};
 
+pub use certificates::{CERTIFICATES_SEEN, FIRST_EXPIRY_SEEN};
 pub use proof::{AddressLists, IPV6_PREFIX_MAX};
 pub(crate) use proof::{Proof, Tokens};
 

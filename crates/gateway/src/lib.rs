@@ -14,7 +14,7 @@ mod request;
 mod route;
 
 pub use admission::AdmissionSettings;
-pub use caller::{AddressLists, IPV6_PREFIX_MAX};
+pub use caller::{AddressLists, CERTIFICATES_SEEN, FIRST_EXPIRY_SEEN, IPV6_PREFIX_MAX};
 pub use caller::{Authenticator, TrustEveryone};
 pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayContext};

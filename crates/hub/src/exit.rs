@@ -1,9 +1,11 @@
 //! Exit codes and the errors that end a command.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
+use upesi_keys::read_limited_text;
 use upesi_types::text::escape_lines;
 
 /// How a command ends. The numbers from 64 on are those of BSD's `sysexits.h`, so that scripts and service managers can
@@ -161,7 +163,19 @@ impl std::error::Error for Failure {}
 /// The result of a command.
 pub type Outcome = Result<(), Failure>;
 
-// Output of commands.
+// Input and output of commands.
+
+/// The text of a file that an operator names.
+///
+/// # Errors
+/// 66 if it cannot be read, 65 if it is larger than such a file or is not UTF-8.
+pub fn read_named(file: &Path, bytes_max: u64) -> Result<String, Failure> {
+    read_limited_text(file, bytes_max).map_err(|error| {
+        let is_wrong = matches!(error.kind(), ErrorKind::FileTooLarge | ErrorKind::InvalidData);
+        let exit = if is_wrong { Exit::Data } else { Exit::NoInput };
+        Failure::new(exit, format!("{}: {error}", file.display()))
+    })
+}
 
 /// Writes to stdout, with hidden characters escaped; a closed pipe is not a failure.
 ///

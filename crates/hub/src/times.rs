@@ -5,10 +5,10 @@
 //! 3. [`When::at`] is the instant. [`Zone::show`] prints one so that [`when`] reads it again.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use tz::TimeZone;
+use upesi_engine::{Clock as _, SystemClock};
 use upesi_types::Timestamp;
 
 const MS_PER_SECOND: i64 = 1_000;
@@ -83,12 +83,6 @@ impl When {
             }
         }
     }
-}
-
-/// The present time, by the machine's clock.
-pub fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A time zone.
@@ -189,7 +183,7 @@ impl ZoneArguments {
 
     /// The instant of a time.
     pub fn instant(&self, when: When) -> Timestamp {
-        when.at(&self.chosen(), now())
+        when.at(&self.chosen(), SystemClock.now())
     }
 }
 

@@ -11,6 +11,11 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_http::Facts;
 
+/// The metric of the first end among a participant's certificates, in seconds since 1970.
+pub const FIRST_EXPIRY_SEEN: &str = "upesi_caller_certificate_expiry_timestamp_seconds";
+/// The metric of how many certificates a participant has called with.
+pub const CERTIFICATES_SEEN: &str = "upesi_caller_certificates";
+
 /// How long a certificate counts after a connection with it began: its participant may have replaced it since.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3600);
 /// Certificates of one participant that are remembered.
@@ -41,12 +46,12 @@ impl Certificates {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let certificates = Self::default();
         registry.register(
-            "upesi_caller_certificate_expiry_timestamp_seconds",
+            FIRST_EXPIRY_SEEN,
             "First expiry among the client certificates of a participant within the last day",
             certificates.ends.clone(),
         );
         registry.register(
-            "upesi_caller_certificates",
+            CERTIFICATES_SEEN,
             "Client certificates with which a participant began connections within the last day",
             certificates.counts.clone(),
         );

@@ -9,23 +9,19 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use upesi_gateway::{CERTIFICATES_SEEN, FIRST_EXPIRY_SEEN};
 use upesi_http::Method;
 use upesi_tls::{Facts, SUBMITTED_BYTES_MAX, present_s, read_client_certificate};
 use upesi_types::text::{path, url_part};
 use upesi_types::{FspId, Timestamp};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, read_named};
 use crate::exposition::escape;
-use crate::rotation::read;
 use crate::scheme::admin_api::AdminApi;
 use crate::scheme::admin_failure;
 
 const KEY: &str = "spki-sha256";
 const CERTIFICATE: &str = "cert-sha256";
-/// The hub's metrics of the certificates with which a DFSP began connections in the last day: the first end among them,
-/// in seconds since 1970, and how many there are.
-const END_SEEN: &str = "upesi_caller_certificate_expiry_timestamp_seconds";
-const COUNT_SEEN: &str = "upesi_caller_certificates";
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -40,7 +36,7 @@ pub struct CertificateRotation {
     pub forces: bool,
 }
 
-/// What was done.
+/// The result of a rotation.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RotatedCertificate {
@@ -82,7 +78,7 @@ impl CertificateRotation {
     /// Does it.
     ///
     /// # Errors
-    /// 65 for a file that is no such certificate, 66 where it cannot be read, 75 while the DFSP has not changed over or
+    /// 65 if the file is not such a certificate, 66 if it cannot be read, 75 while the DFSP has not changed over or
     /// a second person has to approve, 69 and 1 as the hub answers.
     pub async fn run(&self, api: &AdminApi) -> Result<RotatedCertificate, Failure> {
         let facts = self.certificate()?;
@@ -133,7 +129,7 @@ impl CertificateRotation {
     /// The certificate, which must be one that callers may show now.
     fn certificate(&self) -> Result<Facts, Failure> {
         let refuse = |problem: String| Failure::new(Exit::Data, format!("{} {problem}", self.file.display()));
-        let text = read(&self.file, SUBMITTED_BYTES_MAX)?;
+        let text = read_named(&self.file, SUBMITTED_BYTES_MAX)?;
         let facts = read_client_certificate(text.as_bytes()).map_err(refuse)?;
         if facts.not_after_s < present_s() {
             return Err(refuse(format!("is a certificate that ended {}", time(facts.not_after_s))));
@@ -154,7 +150,7 @@ impl CertificateRotation {
         let text = api.get_bytes("/metrics").await.map_err(|error| admin_failure(&error))?;
         let (text, name) = (String::from_utf8_lossy(&text), &self.name);
         let value = |metric| value_of(&text, metric, name.as_str());
-        let problem = match (value(END_SEEN), value(COUNT_SEEN)) {
+        let problem = match (value(FIRST_EXPIRY_SEEN), value(CERTIFICATES_SEEN)) {
             (Some(end_s), Some(1)) if end_s == facts.not_after_s => return Ok(()),
             (Some(end_s), Some(1)) => {
                 let end = time(end_s);
@@ -190,7 +186,7 @@ fn time(seconds: i64) -> String {
 }
 
 impl RotatedCertificate {
-    /// For people: one line per binding, and what comes next.
+    /// For people: one line per binding, and the next step.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{}\n  {:<13} {}, until {}\n",

@@ -11,8 +11,7 @@ use upesi_jws::SubmittedKey;
 use upesi_types::text::path;
 use upesi_types::{FspId, Timestamp};
 
-use crate::exit::{Exit, Failure};
-use crate::rotation::read;
+use crate::exit::{Exit, Failure, read_named};
 use crate::scheme::admin_api::AdminApi;
 use crate::scheme::admin_failure;
 
@@ -67,10 +66,10 @@ impl SigningKeyRotation {
     /// Does it.
     ///
     /// # Errors
-    /// 65 for a file that has no public key, 66 where it cannot be read, 75 if a second person has to approve, 69 and 1
+    /// 65 if the file has no public key, 66 if it cannot be read, 75 if a second person has to approve, 69 and 1
     /// as the hub answers.
     pub async fn run(&self, api: &AdminApi) -> Result<SigningKeys, Failure> {
-        let text = read(&self.file, FILE_BYTES_MAX)?;
+        let text = read_named(&self.file, FILE_BYTES_MAX)?;
         // Whether keys on P-256 are taken is the hub's to say. A private key does not leave this machine.
         let key = SubmittedKey::read(&text, true)
             .map_err(|problem| Failure::new(Exit::Data, format!("{} {problem}", self.file.display())))?;

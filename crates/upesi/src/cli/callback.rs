@@ -3,14 +3,13 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::times::{Zone, ZoneArguments};
 use upesi_hub::values::dfsp_name;
 use upesi_types::FspId;
 use upesi_types::text::{Escaped, path, url_part};
 
-use super::calls::{Calls, done, instant_cell, instant_text, items};
+use super::calls::{Calls, Page, ShowOptions, done, filters, instant_cell, instant_text, items};
 use super::hub::{HubArguments, reason};
 use super::table::{Cell, Column, ListArguments, Table};
 
@@ -54,13 +53,8 @@ pub struct ShowArguments {
     /// Its key, such as 3-47-0.
     #[arg(value_name = "KEY")]
     pub callback: String,
-    /// Print JSON, as the hub answers.
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
+    pub options: ShowOptions,
 }
 
 /// Arguments of `upesi callback redeliver`.
@@ -101,12 +95,6 @@ pub enum State {
     Pending,
     /// Given up until an operator has it sent again.
     Parked,
-}
-
-#[derive(Deserialize)]
-struct Page {
-    callbacks: Vec<Box<RawValue>>,
-    next: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -167,21 +155,16 @@ const COLUMNS: &[Column] = &[
 fn list(arguments: CallbackListArguments) -> Outcome {
     let CallbackListArguments { state, dfsp, limit, list, zone, hub } = arguments;
     let (calls, zone) = (Calls::to(hub)?, zone.chosen());
-    let mut filter = String::new();
-    if let Some(state) = state {
-        filter += match state {
-            State::Pending => "&state=pending",
-            State::Parked => "&state=parked",
-        };
-    }
-    if let Some(dfsp) = dfsp {
-        filter += &format!("&fsp={}", url_part(dfsp.as_str()));
-    }
+    let state = state.map(|state| match state {
+        State::Pending => "pending".to_owned(),
+        State::Parked => "parked".to_owned(),
+    });
+    let filter = filters([("state", state), ("fsp", dfsp.map(|dfsp| dfsp.to_string()))]);
     let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
     let (mut table, mut after) = (Table::new(COLUMNS), String::new());
     while left > 0 {
         let page: Page = calls.get(&format!("/callbacks?limit={}{filter}{after}", PAGE.min(left)))?;
-        for (callback, json) in items::<Callback>("/callbacks", page.callbacks)? {
+        for (callback, json) in items::<Callback>("/callbacks", page.items)? {
             table.add(cells(&callback, &zone), json);
             left -= 1;
         }
@@ -206,11 +189,11 @@ fn cells(callback: &Callback, zone: &Zone) -> Vec<Cell> {
     ]
 }
 
-fn show(ShowArguments { callback, json, zone, hub }: ShowArguments) -> Outcome {
+fn show(ShowArguments { callback, options: ShowOptions { json, zone, hub } }: ShowArguments) -> Outcome {
     let calls = Calls::to(hub)?;
     let path = path(&["callbacks", &callback]);
     if json {
-        return write_out(&format!("{}\n", calls.text(&path)?));
+        return calls.print(&path);
     }
     let found: Callback = calls.get(&path)?;
     let zone = zone.chosen();

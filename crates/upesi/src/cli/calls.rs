@@ -1,18 +1,62 @@
 //! Calls of the admin API by the commands for operators' daily work.
 
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::runtime::Runtime;
 use upesi_http::{Bytes, Method};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
-use upesi_hub::times::Zone;
-use upesi_types::text::Escaped;
+use upesi_hub::scheme::admin_api::{AdminApi, AdminError, ApiAmount};
+use upesi_hub::terminal::note;
+use upesi_hub::times::{Zone, ZoneArguments};
+use upesi_types::text::{Escaped, url_part};
 use upesi_types::{Amount, Timestamp};
 
 use super::hub::{HubArguments, connect, failure};
-use super::table::Cell;
+use super::table::{Cell, Table};
+
+/// Items that one call of a search asks for.
+const PAGE: usize = 1_000;
+/// Rows of a search that may wait to be sorted out.
+const SLACK: usize = 10_000;
+
+/// How one thing is shown, and by which hub.
+#[derive(Args, Clone, Debug)]
+pub struct ShowOptions {
+    /// Print JSON, as the hub answers.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// A part of a list.
+#[derive(Deserialize)]
+pub(super) struct Page {
+    #[serde(alias = "callbacks", alias = "entries", alias = "transfers")]
+    pub items: Vec<Box<RawValue>>,
+    pub next: Option<String>,
+}
+
+/// An amount in an answer.
+#[derive(Deserialize)]
+pub(super) struct Money {
+    pub amount: ApiAmount,
+    pub currency: String,
+}
+
+impl Money {
+    /// The amount with its currency.
+    pub fn text(&self) -> String {
+        shown_amount(self.amount.0, &self.currency)
+    }
+}
 
 /// The admin API of one hub.
 pub struct Calls {
@@ -41,6 +85,11 @@ impl Calls {
         String::from_utf8(bytes.into()).map_err(|_| not_understood(path, "it is not UTF-8"))
     }
 
+    /// Prints an answer as it came, and a line feed.
+    pub fn print(&self, path: &str) -> Outcome {
+        done(&self.text(path)?)
+    }
+
     /// An answer of any status, and whether the status is good.
     pub fn any(&self, path: &str) -> Result<(bool, String), Failure> {
         let (status, bytes) =
@@ -57,6 +106,38 @@ impl Calls {
     /// The items of an array, each with its JSON text.
     pub fn items<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<(T, String)>, Failure> {
         items(path, self.get(path)?)
+    }
+
+    /// Puts the items of a list with a cursor into a table, which keeps the first `limit` rows in that order. A note
+    /// reports how many were found if there are more.
+    pub fn search<T: DeserializeOwned>(
+        &self,
+        (path, query): (&str, &str),
+        cells: impl Fn(&T) -> Vec<Cell>,
+        (table, limit, order): (&mut Table, u32, &str),
+    ) -> Outcome {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let (mut cursor, mut found, mut unsorted) = (String::new(), 0, 0);
+        loop {
+            let page: Page = self.get(&format!("{path}?limit={PAGE}{query}{cursor}"))?;
+            for (item, json) in items::<T>(path, page.items)? {
+                table.add(cells(&item), json);
+                (found, unsorted) = (found + 1, unsorted + 1);
+            }
+            if unsorted > SLACK {
+                table.keep(limit, order)?;
+                unsorted = 0;
+            }
+            match page.next {
+                Some(next) => cursor = format!("&cursor={}", url_part(&next)),
+                None => break,
+            }
+        }
+        table.keep(limit, order)?;
+        if found > limit {
+            note(format_args!("{limit} of {found} are shown: --limit shows more"));
+        }
+        Ok(())
     }
 
     /// Makes a change.
@@ -97,6 +178,18 @@ pub(super) fn items<T: DeserializeOwned>(
         Err(error) => Err(not_understood(path, error)),
     };
     array.into_iter().map(item).collect()
+}
+
+/// Parameters of a query behind its first one. Those without a value are left out.
+pub(super) fn filters<const N: usize>(filters: [(&str, Option<String>); N]) -> String {
+    let mut query = String::new();
+    for (name, value) in filters {
+        if let Some(value) = value {
+            // Writing into a String does not fail.
+            let _ = write!(query, "&{name}={}", url_part(&value));
+        }
+    }
+    query
 }
 
 fn not_understood(path: &str, reason: impl std::fmt::Display) -> Failure {

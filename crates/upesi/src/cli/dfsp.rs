@@ -15,7 +15,7 @@ use upesi_hub::values::dfsp_name;
 use upesi_types::FspId;
 use upesi_types::text::{Escaped, path};
 
-use super::calls::{Calls, done, instant_cell, instant_text};
+use super::calls::{Calls, ShowOptions, done, instant_cell, instant_text};
 use super::funds::accounts;
 use super::hub::{HubArguments, reason};
 use super::rotation::{self, RotateCertificateArguments, SigningKeyArguments};
@@ -64,13 +64,8 @@ pub struct ShowArguments {
     /// The DFSP.
     #[arg(value_name = "DFSP", value_parser = dfsp_name)]
     pub dfsp: FspId,
-    /// Print JSON, as the hub answers.
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
+    pub options: ShowOptions,
 }
 
 /// Arguments of `upesi dfsp suspend` and `upesi dfsp resume`.
@@ -211,7 +206,7 @@ fn kind(found: &Participant) -> String {
     }
 }
 
-fn show(ShowArguments { dfsp, json, zone, hub }: ShowArguments) -> Outcome {
+fn show(ShowArguments { dfsp, options: ShowOptions { json, zone, hub } }: ShowArguments) -> Outcome {
     let calls = Calls::to(hub)?;
     let of = |what: &str| path(&["participants", dfsp.as_str(), what]);
     let whole = path(&["participants", dfsp.as_str()]);
@@ -256,7 +251,7 @@ fn set_activity(SuspendArguments { dfsp, reason, hub }: SuspendArguments, is_act
     done(&format!("{dfsp} is {state}"))
 }
 
-/// A URL behind its base, and the base.
+/// The rest of a URL behind its base.
 fn split<'a>(value: &'a str, base: &str) -> Option<&'a str> {
     let rest = value.strip_prefix(base.trim_end_matches('/'))?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)

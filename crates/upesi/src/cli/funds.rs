@@ -4,15 +4,14 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 use upesi_http::Method;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::scheme::admin_api::{ApiAmount, ApiFlag};
 use upesi_hub::scheme::apply::derived_id;
-use upesi_hub::times::ZoneArguments;
 use upesi_hub::values::{amount, currency, dfsp_name, transfer_id};
 use upesi_types::text::{Escaped, path};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
-use super::calls::{Calls, done, instant_text, shown_amount};
+use super::calls::{Calls, Money, ShowOptions, done, instant_text, shown_amount};
 use super::hub::{HubArguments, reason};
 use super::table::{Cell, Column, ListArguments, Table};
 
@@ -109,13 +108,8 @@ pub struct ShowArguments {
     /// The id that `deposit` or `withdraw` printed.
     #[arg(value_name = "ID", value_parser = transfer_id)]
     pub id: TransferId,
-    /// Print JSON, as the hub answers.
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
+    pub options: ShowOptions,
 }
 
 #[derive(Deserialize)]
@@ -137,12 +131,6 @@ struct Movement {
     external_reference: String,
     reason: String,
     changed_date: String,
-}
-
-#[derive(Deserialize)]
-struct Money {
-    amount: ApiAmount,
-    currency: String,
 }
 
 #[derive(Clone, Copy)]
@@ -238,7 +226,7 @@ fn prepare(arguments: MoveArguments, direction: Direction) -> Outcome {
         "amount": {"amount": amount.to_string(), "currency": currency.as_str()},
     });
     calls.send(Method::POST, &path(&["participants", dfsp.as_str(), "accounts", &account]), &body)?;
-    let found = movement(&calls, dfsp, &account, id)?;
+    let found: Movement = calls.get(&movement_path(dfsp, &account, id))?;
     let money = shown_amount(amount, currency.as_str());
     let state = Escaped(&found.transfer_state);
     match found.transfer_state.as_str() {
@@ -254,28 +242,27 @@ fn end(arguments: EndArguments, action: &str, what: &str) -> Outcome {
     let EndArguments { dfsp, currency, id, reason, hub } = arguments;
     let calls = Calls::to(hub)?.because(&reason);
     let account = settlement_account(&calls, dfsp, currency)?;
-    let id_text = id.to_string();
-    let path = path(&["participants", dfsp.as_str(), "accounts", &account, "transfers", &id_text]);
+    let path = movement_path(dfsp, &account, id);
     calls.send(Method::PUT, &path, &json!({"action": action, "reason": reason}))?;
     done(&format!("withdrawal {id} of {dfsp} {what}"))
 }
 
-fn movement(calls: &Calls, dfsp: FspId, account: &str, id: TransferId) -> Result<Movement, Failure> {
-    calls.get(&path(&["participants", dfsp.as_str(), "accounts", account, "transfers", &id.to_string()]))
+fn movement_path(dfsp: FspId, account: &str, id: TransferId) -> String {
+    path(&["participants", dfsp.as_str(), "accounts", account, "transfers", &id.to_string()])
 }
 
-fn show(ShowArguments { dfsp, currency, id, json, zone, hub }: ShowArguments) -> Outcome {
+fn show(arguments: ShowArguments) -> Outcome {
+    let ShowArguments { dfsp, currency, id, options: ShowOptions { json, zone, hub } } = arguments;
     let calls = Calls::to(hub)?;
-    let account = settlement_account(&calls, dfsp, currency)?;
+    let path = movement_path(dfsp, &settlement_account(&calls, dfsp, currency)?, id);
     if json {
-        let path = path(&["participants", dfsp.as_str(), "accounts", &account, "transfers", &id.to_string()]);
-        return write_out(&format!("{}\n", calls.text(&path)?));
+        return calls.print(&path);
     }
-    let found = movement(&calls, dfsp, &account, id)?;
+    let found: Movement = calls.get(&path)?;
     done(&format!(
         "{} of {} of {dfsp} is {} since {}; bank's reference {}; {}",
         Escaped(&found.action),
-        shown_amount(found.amount.amount.0, &found.amount.currency),
+        found.amount.text(),
         Escaped(&found.transfer_state),
         instant_text(&found.changed_date, &zone.chosen()),
         Escaped(&found.external_reference),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Deserialize;
-use upesi_hub::exit::{Outcome, write_out};
+use upesi_hub::exit::Outcome;
 use upesi_hub::times::ZoneArguments;
 
 use super::calls::{Calls, instant_cell};
@@ -53,7 +53,7 @@ const COLUMNS: &[Column] = &[
 pub fn list(OperatorsArguments { list, zone, hub }: OperatorsArguments) -> Outcome {
     let (calls, zone) = (Calls::to(hub)?, zone.chosen());
     if list.json {
-        return write_out(&format!("{}\n", calls.text(PATH)?));
+        return calls.print(PATH);
     }
     let mut table = Table::new(COLUMNS);
     for (operator, json) in calls.items::<Operator>(PATH)? {

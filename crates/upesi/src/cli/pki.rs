@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use upesi_http::ClientTls;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::exit::{Exit, Failure, Outcome, read_named, write_out};
 use upesi_hub::scheme;
 use upesi_hub::scheme::file::Scheme;
 use upesi_hub::trial::{Secured, settings};
@@ -236,14 +235,7 @@ fn init(arguments: &InitArguments, now_s: i64) -> Outcome {
 
 fn issue(arguments: &IssueArguments, now_s: i64) -> Outcome {
     let mut authority = open(&arguments.directory)?;
-    let request = match &arguments.csr {
-        None => None,
-        Some(file) => Some(read_limited_text(file, REQUEST_BYTES_MAX).map_err(|error| {
-            let is_wrong = matches!(error.kind(), ErrorKind::FileTooLarge | ErrorKind::InvalidData);
-            let exit = if is_wrong { Exit::Data } else { Exit::NoInput };
-            Failure::new(exit, format!("{}: {error}", file.display()))
-        })?),
-    };
+    let request = arguments.csr.as_deref().map(|file| read_named(file, REQUEST_BYTES_MAX)).transpose()?;
     let usage = match arguments.purpose {
         Purpose::Server => Usage::Server,
         Purpose::Client => Usage::Client,

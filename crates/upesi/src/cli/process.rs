@@ -184,7 +184,7 @@ fn clock(ClockArguments { accept, reason, zone, json, hub }: ClockArguments) -> 
         calls.send(Method::POST, "/clock/accept", &json!({"reason": reason}))?;
     }
     if json {
-        return write_out(&format!("{}\n", calls.text("/clock")?));
+        return calls.print("/clock");
     }
     let Clock { now, jump_ms, journal_ahead_ms, detail } = calls.get("/clock")?;
     let detail = detail.map(|detail| format!("; {}", Escaped(&detail))).unwrap_or_default();

@@ -4,18 +4,12 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use upesi_hub::exit::Outcome;
-use upesi_hub::terminal::note;
-use upesi_hub::times::{When, ZoneArguments, when};
-use upesi_types::text::url_part;
+use upesi_hub::times::{When, Zone, ZoneArguments, when};
 
-use super::calls::{Calls, instant_cell, items};
+use super::calls::{Calls, filters, instant_cell};
 use super::hub::HubArguments;
 use super::table::{Cell, Column, ListArguments, Table};
-
-/// Entries that one call asks for.
-const PAGE: usize = 1_000;
 
 /// Arguments of `upesi admin trail`.
 #[derive(Args, Clone, Debug)]
@@ -50,12 +44,6 @@ pub struct TrailArguments {
 }
 
 #[derive(Deserialize)]
-struct Page {
-    entries: Vec<Box<RawValue>>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
 struct Entry {
     number: i64,
     at: String,
@@ -80,49 +68,32 @@ const COLUMNS: &[Column] = &[
 /// Lists entries of the audit trail, the newest first.
 pub fn list(arguments: TrailArguments) -> Outcome {
     let TrailArguments { operator, action, object, outcome, from, to, limit, list, zone, hub } = arguments;
-    let filters = [
+    let query = filters([
         ("operator", operator),
         ("action", action),
         ("object", object),
         ("outcome", outcome),
         ("from", Some(zone.instant(from).to_string())),
         ("to", to.map(|to| zone.instant(to).to_string())),
-    ];
-    let mut query = String::new();
-    for (name, value) in filters {
-        if let Some(value) = value {
-            let _ = write!(query, "&{name}={}", url_part(&value));
-        }
-    }
-    let (calls, zone) = (Calls::to(hub)?, zone.chosen());
-    let order = list.sort.clone().unwrap_or_else(|| USUAL_ORDER.to_owned());
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let (mut table, mut cursor, mut found) = (Table::new(COLUMNS), String::new(), 0);
-    loop {
-        let page: Page = calls.get(&format!("/audit?limit={PAGE}{query}{cursor}"))?;
-        for (entry, json) in items::<Entry>("/audit", page.entries)? {
-            let outcome = if entry.refused.is_some() { "refused" } else { "done" };
-            let cells = vec![
-                instant_cell(Some(&entry.at), &zone),
-                Cell::number(entry.number),
-                Cell::text(&entry.operator),
-                Cell::text(&entry.action),
-                Cell::text(outcome),
-                Cell::text(&change(&entry)),
-            ];
-            table.add(cells, json);
-            found += 1;
-        }
-        table.keep(limit, &order)?;
-        match page.next {
-            Some(next) => cursor = format!("&cursor={}", url_part(&next)),
-            None => break,
-        }
-    }
-    if found > limit {
-        note(format_args!("{limit} of {found} are shown: --limit shows more"));
-    }
+    ]);
+    let zone = zone.chosen();
+    let order = list.sort.as_deref().unwrap_or(USUAL_ORDER);
+    let mut table = Table::new(COLUMNS);
+    let cells = |entry: &Entry| cells(entry, &zone);
+    Calls::to(hub)?.search(("/audit", &query), cells, (&mut table, limit, order))?;
     table.print(&list, USUAL_ORDER)
+}
+
+fn cells(entry: &Entry, zone: &Zone) -> Vec<Cell> {
+    let outcome = if entry.refused.is_some() { "refused" } else { "done" };
+    vec![
+        instant_cell(Some(&entry.at), zone),
+        Cell::number(entry.number),
+        Cell::text(&entry.operator),
+        Cell::text(&entry.action),
+        Cell::text(outcome),
+        Cell::text(&change(entry)),
+    ]
 }
 
 /// Object, change, refusal and reason of an entry.

@@ -4,23 +4,16 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use upesi_hub::exit::{Outcome, write_out};
-use upesi_hub::scheme::admin_api::ApiAmount;
-use upesi_hub::terminal::note;
 use upesi_hub::times::{When, Zone, ZoneArguments, when};
 use upesi_hub::values::{amount, currency, dfsp_name, transfer_id};
-use upesi_types::text::{Escaped, path, url_part};
+use upesi_types::text::{Escaped, path};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
-use super::calls::{Calls, instant_cell, instant_text, items, shown_amount};
+use super::calls::{Calls, Money, ShowOptions, filters, instant_cell, instant_text};
 use super::hub::HubArguments;
 use super::table::{Cell, Column, ListArguments, Table};
 
-/// Transfers that one call of a search asks for.
-const PAGE: usize = 1_000;
-/// Rows that may wait to be sorted out.
-const SLACK: usize = 10_000;
 const RESERVED: &str = "RESERVED";
 const COMMITTED: &str = "COMMITTED";
 
@@ -82,13 +75,8 @@ pub struct ShowArguments {
     /// The transfer.
     #[arg(value_name = "ID", value_parser = transfer_id)]
     pub id: TransferId,
-    /// Print JSON, as the hub answers.
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
+    pub options: ShowOptions,
 }
 
 /// A state of a transfer.
@@ -119,12 +107,6 @@ impl State {
 }
 
 #[derive(Deserialize)]
-struct Page {
-    transfers: Vec<Box<RawValue>>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Transfer {
     transfer_id: String,
@@ -143,12 +125,6 @@ struct Transfer {
 #[derive(Deserialize)]
 struct Party {
     name: String,
-}
-
-#[derive(Deserialize)]
-struct Money {
-    amount: ApiAmount,
-    currency: String,
 }
 
 #[derive(Deserialize)]
@@ -212,37 +188,18 @@ const USUAL_ORDER: &str = "-prepared";
 fn find(arguments: FindArguments) -> Outcome {
     let query = query(&arguments);
     let FindArguments { limit, list, zone, hub, .. } = arguments;
-    let (calls, zone) = (Calls::to(hub)?, zone.chosen());
-    let order = list.sort.clone().unwrap_or_else(|| USUAL_ORDER.to_owned());
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let (mut table, mut cursor) = (Table::new(COLUMNS), String::new());
-    let (mut found, mut unsorted) = (0, 0);
-    loop {
-        let page: Page = calls.get(&format!("/transfers?limit={PAGE}{query}{cursor}"))?;
-        for (transfer, json) in items::<Transfer>("/transfers", page.transfers)? {
-            table.add(cells(&transfer, &zone), json);
-            (found, unsorted) = (found + 1, unsorted + 1);
-        }
-        if unsorted > SLACK {
-            table.keep(limit, &order)?;
-            unsorted = 0;
-        }
-        match page.next {
-            Some(next) => cursor = format!("&cursor={}", url_part(&next)),
-            None => break,
-        }
-    }
-    table.keep(limit, &order)?;
-    if found > limit {
-        note(format_args!("{limit} of {found} are shown: --limit shows more"));
-    }
+    let zone = zone.chosen();
+    let order = list.sort.as_deref().unwrap_or(USUAL_ORDER);
+    let mut table = Table::new(COLUMNS);
+    let cells = |transfer: &Transfer| cells(transfer, &zone);
+    Calls::to(hub)?.search(("/transfers", &query), cells, (&mut table, limit, order))?;
     table.print(&list, USUAL_ORDER)
 }
 
 fn query(arguments: &FindArguments) -> String {
     let FindArguments { dfsp, payer, payee, state, from, to, amount, currency, zone, .. } = arguments;
     let name = |name: &Option<FspId>| name.map(|name| name.to_string());
-    let filters = [
+    filters([
         ("fsp", name(dfsp)),
         ("payer", name(payer)),
         ("payee", name(payee)),
@@ -251,14 +208,7 @@ fn query(arguments: &FindArguments) -> String {
         ("to", to.map(|to| zone.instant(to).to_string())),
         ("amount", amount.map(|amount| amount.to_string())),
         ("currency", currency.map(|currency| currency.to_string())),
-    ];
-    let mut query = String::new();
-    for (name, value) in filters {
-        if let Some(value) = value {
-            let _ = write!(query, "&{name}={}", url_part(&value));
-        }
-    }
-    query
+    ])
 }
 
 fn cells(transfer: &Transfer, zone: &Zone) -> Vec<Cell> {
@@ -275,7 +225,7 @@ fn cells(transfer: &Transfer, zone: &Zone) -> Vec<Cell> {
     ]
 }
 
-fn show(ShowArguments { id, json, zone, hub }: ShowArguments) -> Outcome {
+fn show(ShowArguments { id, options: ShowOptions { json, zone, hub } }: ShowArguments) -> Outcome {
     let calls = Calls::to(hub)?;
     let whole = path(&["transfers", &id.to_string()]);
     let progress = format!("{whole}/progress");
@@ -291,7 +241,7 @@ fn show(ShowArguments { id, json, zone, hub }: ShowArguments) -> Outcome {
 fn sentence(transfer: &Transfer, progress: &Progress, zone: &Zone) -> String {
     let [payer, payee] = [&transfer.payer, &transfer.payee]
         .map(|party| party.as_ref().map_or("an unknown DFSP", |party| party.name.as_str()));
-    let money = shown_amount(transfer.amount.amount.0, &transfer.amount.currency);
+    let money = transfer.amount.text();
     let since = transfer.completed_date.as_ref().unwrap_or(&transfer.prepared_date);
     let mut text = format!(
         "{} pays {money} to {}: {} since {}",
