@@ -78,6 +78,20 @@ pub struct Probes {
     speak_http_2: bool,
 }
 
+/// Starts a hub with TLS, if there are keys, and with further settings. Fails when it does not start.
+async fn start_hub(
+    binary: &Path,
+    data: &Path,
+    (mutual, settings): (Option<&Mutual>, &[String]),
+    log: Option<&Path>,
+) -> Result<HubProcess, String> {
+    let secured = mutual.map(Mutual::arguments).unwrap_or_default();
+    let calls = mutual.map(Mutual::calls).transpose()?.unwrap_or_default();
+    let settings = [&secured, settings].concat();
+    let started = HubProcess::start_secured(binary, &data.join("hub"), &settings, log, calls).await;
+    started.map_err(told)
+}
+
 impl Ground {
     /// Starts a hub with its shipped settings, and with a port of metrics if that is attacked, and begins to pay. Fails
     /// when something cannot be started.
@@ -94,14 +108,10 @@ impl Ground {
         let log = data.join("hub.log");
         let mutual =
             (attack.credential != Credential::None).then(|| Mutual::make(data, DFSPS)).transpose()?;
-        let mut settings = mutual.as_ref().map(Mutual::arguments).unwrap_or_default();
-        if attack.port == Port::Metrics {
-            settings.push(format!("--set=metrics.listen={METRICS}"));
-        }
-        let calls = mutual.as_ref().map(Mutual::calls).transpose()?.unwrap_or_default();
-        let directory = data.join("hub");
-        let started = HubProcess::start_secured(&binary, &directory, &settings, Some(&log), calls).await;
-        let hub = started.map_err(told)?;
+        let is_of_metrics = attack.port == Port::Metrics;
+        let settings: Vec<_> =
+            is_of_metrics.then(|| format!("--set=metrics.listen={METRICS}")).into_iter().collect();
+        let hub = start_hub(&binary, data, (mutual.as_ref(), &settings), Some(&log)).await?;
         let operators = mutual.as_ref().map(Mutual::operators);
         let admin = AdminClient::with_tls(&hub.admin_url(), operators).map_err(told)?;
         let mut config = SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url()));
@@ -129,11 +139,7 @@ impl Ground {
 
     /// Another hub with the same keys and no participants. Fails when it cannot be started.
     pub async fn other_hub(&self, plan: &Plan, data: &Path) -> Result<HubProcess, String> {
-        let settings = self.mutual.as_ref().map(Mutual::arguments).unwrap_or_default();
-        let calls = self.mutual.as_ref().map(Mutual::calls).transpose()?.unwrap_or_default();
-        let directory = data.join("hub");
-        let started = HubProcess::start_secured(&plan.binary, &directory, &settings, None, calls).await;
-        started.map_err(told)
+        start_hub(&plan.binary, data, (self.mutual.as_ref(), &[]), None).await
     }
 
     /// Lets time pass while honest requests come on new connections. Fails when the hub has ended, with how.
