@@ -25,7 +25,7 @@ pub enum ConnectError {
 #[derive(Clone, Debug)]
 enum Never {}
 
-/// Settings that nobody can make.
+/// Settings that cannot be made.
 #[derive(Clone, Debug)]
 pub struct KafkaSettings(Never);
 

@@ -1,4 +1,4 @@
-//! What the brokers are asked and told, whether or not their client is built in.
+//! Settings of the brokers' client and its results, also for a build without it.
 
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ pub struct Standing {
     pub behind: Vec<u32>,
 }
 
-/// What a node told.
+/// A node's latest report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The first entry that it still needs.
@@ -64,7 +64,7 @@ pub struct Told {
     pub has: Option<Copied>,
 }
 
-/// What came of a look for entries that no node needs.
+/// The result of a look for entries that no node needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deletion {
     /// The first entry that is left, if any were deleted.

@@ -5,7 +5,7 @@ use std::io;
 
 use super::kind::{Kind, Row};
 
-/// A table that nobody can make.
+/// A table that cannot be made.
 pub(super) enum ParquetTable {}
 
 impl ParquetTable {

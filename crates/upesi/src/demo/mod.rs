@@ -314,7 +314,7 @@ impl<'arguments> Demo<'arguments> {
         report.result.map_err(|failure| failed(format_args!("{failure}; see the hub's log")))
     }
 
-    /// That many messages, or fewer where no more come.
+    /// That many messages, or fewer if no more come.
     async fn messages(&mut self, count: usize) -> Vec<SeenMessage> {
         let mut messages = Vec::with_capacity(count);
         while messages.len() < count {
