@@ -5,18 +5,19 @@ use std::collections::BTreeSet;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use upesi_fspiop::refusal::admin_detail;
-use upesi_ledger::command::{Deed, Verdict, VerdictKind};
+use upesi_engine::Clock as _;
+use upesi_ledger::command::{Deed, Preview, Verdict, VerdictKind};
 use upesi_ledger::{
-    AdminAction, AdminCommand, AdminRefusal, ApprovalPolicy, Change, Ledger, Proposal, ProposalState, Shown,
-    WAIVERS_MAX,
+    AdminAction, AdminCommand, AdminOutcome, ApprovalPolicy, Change, ChangeSet, Facts, Ledger, Progress,
+    Proposal, ProposalState, Shown, WAIVERS_MAX,
 };
-use upesi_types::{Amount, ErrorCode};
+use upesi_types::{Amount, ErrorCode, Timestamp};
 
 use super::call::{Parameters, Segments};
-use crate::access::{Permission, forbidden, permission_of, permission_to_decide, roles_allow};
+use crate::access::{Caller, Permission, forbidden, permission_of, permission_to_decide, roles_allow};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
+use crate::change_sets::{apply, words};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Decimal, Instant, ok};
@@ -51,17 +52,82 @@ struct ProposalView {
     comment: Option<Box<str>>,
     /// What came of the change, or why it failed.
     result: Option<Box<str>>,
+    /// Whether the caller may approve or reject it now.
+    may_decide: bool,
+    /// If it is a change set, how far it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change_set: Option<SetView>,
     /// The change in full, while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<Value>,
 }
 
+/// A change set that waits, is applied or has stopped.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SetView {
+    name: Box<str>,
+    changes: usize,
+    /// Changes that were made, counted from the first.
+    made: u32,
+    /// Why the next change was not made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<Box<str>>,
+    /// The changes that were not made, as they would be made now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<Vec<SetChangeView>>,
+}
+
+/// A change of a set.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SetChangeView {
+    /// Its place, from 1.
+    number: usize,
+    action: &'static str,
+    object: String,
+    before: String,
+    after: String,
+    /// Why it would be refused now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+}
+
+impl SetView {
+    fn of(set: &ChangeSet, progress: Option<&Progress>) -> Self {
+        Self {
+            name: set.name.clone(),
+            changes: set.changes.len(),
+            made: progress.map_or(0, |progress| progress.made),
+            stopped: progress.and_then(|progress| progress.stopped.clone()),
+            diff: None,
+        }
+    }
+
+    /// With the changes that were not made.
+    fn in_full(set: &ChangeSet, progress: Option<&Progress>, ledger: &Ledger, now: Timestamp) -> Self {
+        let view = Self::of(set, progress);
+        let first = view.made as usize;
+        let previews = ledger.preview(set, first, &Facts::at(now)).into_iter().zip(first + 1..);
+        let diff = previews.map(|(Preview { action, change, outcome }, number)| SetChangeView {
+            number,
+            action: action.name(),
+            object: change.what,
+            before: change.from,
+            after: change.to,
+            refused: outcome.err().map(|refusal| words(&refusal)),
+        });
+        Self { diff: Some(diff.collect()), ..view }
+    }
+}
+
 impl ProposalView {
-    fn of(proposal: &Proposal) -> Self {
+    fn of(proposal: &Proposal, ledger: &Ledger, caller: &Caller) -> Self {
         let end = proposal.end.as_ref();
+        let approvals = ledger.approvals();
         Self {
             approval_id: proposal.id,
-            state: proposal.state().as_str(),
+            state: approvals.state_of(proposal).as_str(),
             action: proposal.action.name(),
             object: proposal.object.clone(),
             before: proposal.before.clone(),
@@ -75,13 +141,38 @@ impl ProposalView {
             decided_date: end.map(|end| Instant(end.at)),
             comment: end.and_then(|end| end.comment.clone()),
             result: end.and_then(|end| end.result.clone()),
+            may_decide: may_decide(proposal, ledger, caller),
+            change_set: proposal.set().map(|set| SetView::of(set, approvals.progress(proposal.id))),
             change: None,
         }
     }
 
-    fn in_full(proposal: &Proposal) -> Self {
-        Self { change: proposal.command.as_ref().map(shown_change), ..Self::of(proposal) }
+    fn in_full(proposal: &Proposal, ledger: &Ledger, caller: &Caller, now: Timestamp) -> Self {
+        let progress = ledger.approvals().progress(proposal.id);
+        Self {
+            change: proposal.command.as_ref().map(shown_change),
+            change_set: proposal.set().map(|set| SetView::in_full(set, progress, ledger, now)),
+            ..Self::of(proposal, ledger, caller)
+        }
     }
+}
+
+/// The permissions for a decision about a proposal: for a change set, the permissions of all its areas.
+fn permissions_to_decide(proposal: &Proposal, ledger: &Ledger) -> BTreeSet<Permission> {
+    let actions = match &proposal.command {
+        Some(command) => ledger.actions_of(command),
+        None => vec![proposal.action],
+    };
+    actions.into_iter().map(|action| permission_to_decide(action.area())).collect()
+}
+
+/// Whether a caller may approve or reject a proposal now.
+fn may_decide(proposal: &Proposal, ledger: &Ledger, caller: &Caller) -> bool {
+    let state = ledger.approvals().state_of(proposal);
+    matches!(state, ProposalState::Pending | ProposalState::Stopped)
+        && proposal.maker != caller.operator
+        && caller.cannot_approve.is_none()
+        && permissions_to_decide(proposal, ledger).into_iter().all(|permission| caller.may(permission))
 }
 
 fn unknown(id: &str) -> ApiError {
@@ -96,7 +187,11 @@ fn number(text: &str) -> Result<u64, ApiError> {
 
 /// What a caller gets whose change waits for a second person.
 pub(crate) async fn waits(context: &AdminContext, id: u64) -> Result<ApiError, ApiError> {
-    let view = context.ask(move |ledger| ledger.approvals().get(id).map(ProposalView::of)).await?;
+    let caller = context.caller.clone();
+    let view = context.ask(move |ledger| {
+        ledger.approvals().get(id).map(|proposal| ProposalView::of(proposal, ledger, &caller))
+    });
+    let view = view.await?;
     Ok(ApiError::waiting(&view.ok_or_else(|| unknown(&id.to_string()))?))
 }
 
@@ -129,13 +224,16 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
     });
     let (state, action) = (state.transpose()?, action.transpose()?);
     let maker = parameters.get("maker").map(str::to_owned);
+    let caller = context.caller.clone();
     let page = context.ask(move |ledger| {
-        let wanted = ledger.approvals().after(after).filter(|one| {
-            state.is_none_or(|state| one.state() == state)
+        let all = ledger.approvals();
+        let wanted = all.after(after).filter(|one| {
+            state.is_none_or(|state| all.state_of(one) == state)
                 && action.is_none_or(|action| one.action == action)
                 && maker.as_deref().is_none_or(|maker| &*one.maker == maker)
         });
-        let mut approvals: Vec<_> = wanted.take(limit + 1).map(ProposalView::of).collect();
+        let mut approvals: Vec<_> =
+            wanted.take(limit + 1).map(|one| ProposalView::of(one, ledger, &caller)).collect();
         let has_more = approvals.len() > limit;
         approvals.truncate(limit);
         let next = approvals.last().filter(|_| has_more).map(|last| last.approval_id.to_string());
@@ -149,14 +247,12 @@ pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> 
 }
 
 async fn show(context: &AdminContext, id: u64) -> Result<Response, ApiError> {
-    let view = context.ask(move |ledger| ledger.approvals().get(id).map(ProposalView::in_full)).await?;
+    let (caller, now) = (context.caller.clone(), context.engine.clock().now());
+    let view = context.ask(move |ledger| {
+        ledger.approvals().get(id).map(|proposal| ProposalView::in_full(proposal, ledger, &caller, now))
+    });
+    let view = view.await?;
     ok(&view.ok_or_else(|| unknown(&id.to_string()))?)
-}
-
-/// A refusal of the change as the proposal keeps it.
-fn words(refusal: &AdminRefusal) -> String {
-    let (code, detail) = admin_detail(refusal);
-    code.describe(&detail)
 }
 
 pub(crate) async fn approve(
@@ -200,14 +296,18 @@ async fn decide(
     let number = number(id)?;
     let found = context.ask(move |ledger| {
         let proposal = ledger.approvals().get(number)?;
-        Some((proposal.action, proposal.object.clone(), may_still(ledger, proposal)))
+        let needed = permissions_to_decide(proposal, ledger);
+        Some((needed, proposal.object.clone(), may_still(ledger, proposal)))
     });
-    let (action, object, may_still) = found.await?.ok_or_else(|| unknown(id))?;
-    let (permission, to) = match kind {
-        VerdictKind::Approve(_) => (permission_to_decide(action.area()), "approved"),
-        VerdictKind::Reject => (permission_to_decide(action.area()), "rejected"),
-        VerdictKind::Withdraw => (Permission::ApprovalRead, "withdrawn"),
+    let (needed, object, may_still) = found.await?.ok_or_else(|| unknown(id))?;
+    let (needed, to) = match kind {
+        VerdictKind::Approve(_) => (needed, "approved"),
+        VerdictKind::Reject => (needed, "rejected"),
+        VerdictKind::Withdraw => ([Permission::ApprovalRead].into(), "withdrawn"),
     };
+    // The caller needs all permissions. The entry names a missing one, or the first.
+    let lacking = needed.iter().find(|permission| !context.caller.may(**permission));
+    let permission = lacking.or(needed.first()).copied().unwrap_or(Permission::ApprovalOperations);
     let change = Change::new(format!("approval {id}: {object}"), "pending", to);
     if let VerdictKind::Approve(_) = kind
         && let Some(error) = hindrance(context, may_still)
@@ -216,7 +316,13 @@ async fn decide(
         return Err(error);
     }
     let verdict = Verdict { id: number, kind, comment };
-    context.act(permission, Deed::Verdict(verdict), change).await?;
+    let outcome = context.act(permission, Deed::Verdict(verdict), change).await?;
+    if let AdminOutcome::ProposalEnded(_, ProposalState::Applying, _) = outcome {
+        // The set is applied to its end, even if the caller leaves.
+        let engine = context.engine.clone();
+        let applied = tokio::spawn(async move { apply(&engine, number).await }).await;
+        applied.map_err(|error| ApiError::internal(&error.to_string()))?;
+    }
     show(context, number).await
 }
 
@@ -232,10 +338,13 @@ fn hindrance(context: &AdminContext, may_still: bool) -> Option<ApiError> {
 /// Whether the maker of a proposal may still do what it proposed. Makers whom others vouch for are judged when they
 /// call.
 fn may_still(ledger: &Ledger, proposal: &Proposal) -> bool {
-    ledger
-        .operators()
-        .named(&proposal.maker)
-        .is_none_or(|maker| maker.is_active && roles_allow(maker.roles, permission_of(proposal.action)))
+    let actions = match &proposal.command {
+        Some(command) => ledger.actions_of(command),
+        None => vec![proposal.action],
+    };
+    ledger.operators().named(&proposal.maker).is_none_or(|maker| {
+        maker.is_active && actions.iter().all(|action| roles_allow(maker.roles, permission_of(*action)))
+    })
 }
 
 #[derive(Serialize)]

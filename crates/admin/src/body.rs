@@ -111,6 +111,11 @@ impl<'a> Field<'a> {
         Self { label, json: json.get() }
     }
 
+    /// The JSON as it came.
+    pub(crate) fn raw(&self) -> &'a str {
+        self.json
+    }
+
     /// The refusal that this value must be something else.
     pub(crate) fn refuse(&self, rule: &str) -> ApiError {
         ApiError::malformed(&format!("\"{}\" {rule}", self.label))

@@ -10,7 +10,7 @@ use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{AdminCommand, AdminOutcome, AdminRefusal, Change, Command, Ledger, Reply};
 use upesi_oidc::Provider;
 use upesi_tables::TablesError;
-use upesi_types::Timestamp;
+use upesi_types::{ErrorCode, Timestamp};
 
 use super::lanes::{Lanes, NoLanes};
 use super::operations::Holders;
@@ -18,6 +18,7 @@ use super::signature_keys::HubKeys;
 use crate::access::{Access, Caller, Permission, Rights, forbidden, may_change_in_emergency, permission_of};
 use crate::approvals;
 use crate::audit::AuditPort;
+use crate::change_sets::Collector;
 use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
 use crate::follower::FollowedNow;
@@ -173,6 +174,9 @@ impl AdminContext {
 
     /// Makes a change, or proposes it to a second person.
     pub(crate) async fn change_or_propose(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
+        if let Some(collector) = &self.caller.collector {
+            return Err(self.collect(collector, command).await);
+        }
         let asked = command.clone();
         let looked = self.ask(move |ledger| {
             let permission = permission_of(ledger.action_of(&asked));
@@ -187,6 +191,24 @@ impl AdminContext {
             return Err(error);
         }
         self.act(permission, Deed::Change(command), change).await
+    }
+
+    /// Takes a change into the set that is being proposed, if the caller may make it.
+    async fn collect(&self, collector: &Collector, command: AdminCommand) -> ApiError {
+        let asked = command.clone();
+        let looked = self
+            .ask(move |ledger| (permission_of(ledger.action_of(&asked)), Change::of(&asked, ledger).what));
+        let (permission, what) = match looked.await {
+            Ok(looked) => looked,
+            Err(error) => return error,
+        };
+        match self.caller.check(&[permission]) {
+            Ok(()) => collector.collect(command),
+            Err(error) => {
+                self.refused(permission, what, &error).await;
+                error
+            }
+        }
     }
 
     /// Does something, with its entry in the audit trail.
@@ -214,6 +236,12 @@ impl AdminContext {
         deed: Deed,
         change: Change,
     ) -> Result<Result<AdminOutcome, AdminRefusal>, ApiError> {
+        if self.caller.collector.is_some() {
+            return Err(ApiError::new(
+                ErrorCode::VALIDATION,
+                "The change is not made as part of a change set",
+            ));
+        }
         if let Err(error) = self.caller.check(&[permission]) {
             self.refused(permission, change.what, &error).await;
             return Err(error);

@@ -1,16 +1,19 @@
 //! `/participants/{name}/endpoints`: where a DFSP takes callbacks, and whom the hub writes to.
 
+use std::collections::BTreeMap;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_fspiop::uri::{PathValues, TemplateError, fill_template};
 use upesi_http::{Target, check_address};
-use upesi_ledger::command::ENDPOINT_VALUE_BYTES_MAX;
+use upesi_ledger::command::{ENDPOINT_VALUE_BYTES_MAX, EndpointValue};
 use upesi_ledger::{AdminCommand, EndpointType};
 
 use super::call::{Parameters, Segments, participant_name};
-use crate::body::JsonBody;
+use crate::body::{Fields, JsonBody};
 use crate::call::Call;
+use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{EmptyObject, empty, ok};
 
@@ -28,19 +31,65 @@ pub(crate) async fn set(
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
     let fields = body.fields()?;
+    let (kind, value) = read(&context, &fields)?;
+    context.change(AdminCommand::SetEndpoint { name, kind, value }).await?;
+    empty(StatusCode::CREATED)
+}
+
+/// Sets several endpoints: all below a base URL, and single ones by type, which count more. Endpoints of further types
+/// stay.
+pub(crate) async fn set_all(
+    Call(context): Call,
+    Segments(name): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let name = participant_name(&name)?;
+    let fields = body.fields()?;
+    let mut endpoints = BTreeMap::new();
+    if let Some(base) = fields.optional("baseUrl") {
+        for (kind, value) in endpoints_of(&base.text()?) {
+            let kind =
+                EndpointType::parse(&kind).ok_or_else(|| ApiError::internal("an unknown endpoint type"))?;
+            check(&context, kind, &value).map_err(|reason| base.refuse(&reason))?;
+            endpoints.insert(kind, value.into());
+        }
+    }
+    let list =
+        fields.optional("endpoints").map(|field| field.array(EndpointType::all().count())).transpose()?;
+    for endpoint in list.into_iter().flatten() {
+        let endpoint = endpoint.object()?;
+        let (kind, value) = read(&context, &endpoint)?;
+        endpoints.insert(kind, value);
+    }
+    fields.only(&["baseUrl", "endpoints"])?;
+    if endpoints.is_empty() {
+        return Err(ApiError::malformed("\"baseUrl\" or \"endpoints\" is required"));
+    }
+    let endpoints = endpoints.into_iter().map(|(kind, value)| EndpointValue { kind, value });
+    context.change(AdminCommand::SetEndpoints { name, endpoints: endpoints.collect() }).await?;
+    empty(StatusCode::OK)
+}
+
+/// Reads `type` and `value`.
+fn read(context: &AdminContext, fields: &Fields<'_>) -> Result<(EndpointType, Box<str>), ApiError> {
     let kind_field = fields.required("type")?;
     let kind = EndpointType::parse(&kind_field.text()?)
         .ok_or_else(|| kind_field.refuse("must be a known endpoint type; GET /enums lists them"))?;
     let value_field = fields.required("value")?;
     let value = value_field.text()?;
-    check_endpoint(kind, &value).map_err(|reason| value_field.refuse(&reason))?;
-    if kind.is_called() {
-        let refused = context.schemes.check(&value).err().and_then(|error| error.demand());
-        refused.map_or(Ok(()), |demand| Err(value_field.refuse(demand)))?;
-    }
+    check(context, kind, &value).map_err(|reason| value_field.refuse(&reason))?;
     fields.only(&["type", "value"])?;
-    context.change(AdminCommand::SetEndpoint { name, kind, value: value.into() }).await?;
-    empty(StatusCode::CREATED)
+    Ok((kind, value.into()))
+}
+
+/// Whether this hub lets an endpoint have a value.
+fn check(context: &AdminContext, kind: EndpointType, value: &str) -> Result<(), String> {
+    check_endpoint(kind, value)?;
+    if !kind.is_called() {
+        return Ok(());
+    }
+    let demand = context.schemes.check(value).err().and_then(|error| error.demand());
+    demand.map_or(Ok(()), |demand| Err(demand.to_owned()))
 }
 
 /// Whether an endpoint of a type may have a value: who sets it hears at once what would fail later.
@@ -139,6 +188,65 @@ pub(crate) async fn list(
             None => ok(&EmptyObject {}),
         },
     }
+}
+
+// What a DFSP's base URL expands into: one endpoint per type, with the placeholders that hubs fill in.
+
+/// Type, and path behind the base URL. Types whose callers append the path themselves have the base alone.
+const TEMPLATES: &[(&str, &str)] = &[
+    ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
+    ("FSPIOP_CALLBACK_URL_QUOTES", ""),
+    ("FSPIOP_CALLBACK_URL_PARTIES_GET", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
+    (
+        "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_GET",
+        "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
+    ),
+    ("FSPIOP_CALLBACK_URL_PARTIES_PUT", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
+    (
+        "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_PUT",
+        "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
+    ),
+    ("FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR", "/parties/{{partyIdType}}/{{partyIdentifier}}/error"),
+    (
+        "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_PUT_ERROR",
+        "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}/error",
+    ),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT", "/participants/{{partyIdType}}/{{partyIdentifier}}"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT_ERROR", "/participants/{{partyIdType}}/{{partyIdentifier}}/error"),
+    (
+        "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_PUT",
+        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
+    ),
+    (
+        "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_PUT_ERROR",
+        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}/error",
+    ),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_DELETE", "/participants/{{partyIdType}}/{{partyIdentifier}}"),
+    (
+        "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_DELETE",
+        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
+    ),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT", "/participants/{{requestId}}"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT_ERROR", "/participants/{{requestId}}/error"),
+    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST", "/bulkTransfers"),
+    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_PUT", "/bulkTransfers/{{id}}"),
+    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_ERROR", "/bulkTransfers/{{id}}/error"),
+    ("FSPIOP_CALLBACK_URL_BULK_QUOTES", ""),
+    ("FSPIOP_CALLBACK_URL_FX_QUOTES", ""),
+    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_POST", "/fxTransfers"),
+    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_PUT", "/fxTransfers/{{commitRequestId}}"),
+    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_ERROR", "/fxTransfers/{{commitRequestId}}/error"),
+    ("FSPIOP_CALLBACK_URL_AUTHORIZATIONS", ""),
+    ("FSPIOP_CALLBACK_URL_TRX_REQ_SERVICE", ""),
+    ("FSPIOP_CALLBACK_URL_SERVICES", ""),
+];
+
+/// The endpoints of a DFSP that serves everything below one base URL.
+pub fn endpoints_of(base_url: &str) -> impl Iterator<Item = (String, String)> {
+    let base = base_url.trim_end_matches('/').to_owned();
+    TEMPLATES.iter().map(move |(kind, path)| ((*kind).to_owned(), format!("{base}{path}")))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use axum::response::Response;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use upesi_fspiop::fingerprint;
-use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare};
+use upesi_ledger::command::{Deposit, FundsAction, FundsEnd, FundsPrepare};
 use upesi_ledger::{AdminCommand, FundsDirection, FundsState, FundsTransfer};
 use upesi_types::{Amount, ErrorCode};
 
@@ -21,6 +21,9 @@ use crate::transfers::REASON_CHARS_MAX;
 const EXTENSION_CHARS_MAX: usize = 128;
 /// Most extensions of a movement of funds.
 const EXTENSIONS_MAX: usize = 16;
+
+/// In place of an account's number in the path of a deposit: the one of this type.
+const SETTLEMENT: &str = "SETTLEMENT";
 
 const PREPARE_ACTIONS: [(&str, FundsDirection); 2] =
     [("recordFundsIn", FundsDirection::In), ("recordFundsOutPrepareReserve", FundsDirection::Out)];
@@ -65,7 +68,8 @@ pub(crate) async fn prepare(
     Segments((name, account)): Segments<(String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let (name, account) = (participant_name(&name)?, account_id(&account)?);
+    let name = participant_name(&name)?;
+    let account = if account == SETTLEMENT { None } else { Some(account_id(&account)?) };
     let fields = body.fields()?;
     let id = fields.required("transferId")?.transfer_id()?;
     let external_reference = fields.required("externalReference")?.text_of(1, EXTENSION_CHARS_MAX)?.into();
@@ -78,6 +82,15 @@ pub(crate) async fn prepare(
     let extensions = read_extensions(&fields)?;
     fields.only(&["transferId", "externalReference", "action", "reason", "amount", "extensionList"])?;
     let fingerprint = fingerprint(&body.0);
+    let Some(account) = account else {
+        if direction != FundsDirection::In {
+            return Err(ApiError::malformed("\"id\" must be a positive number, except for funds in"));
+        }
+        let deposit =
+            Deposit { id, name, amount, currency, external_reference, reason, extensions, fingerprint };
+        context.change(AdminCommand::Deposit(deposit)).await?;
+        return empty(StatusCode::ACCEPTED);
+    };
     let funds = FundsPrepare {
         direction,
         id,

@@ -7,6 +7,7 @@ mod audit;
 mod body;
 mod call;
 mod callbacks;
+mod change_sets;
 mod context;
 mod directory;
 mod endpoints;
@@ -47,9 +48,10 @@ pub use audit::{
     AuditEntryView, AuditKey, AuditKeyError, AuditPort, AuditPublicKey, Checkpoint, CheckpointError,
     EntryFilter, ExportedEntry, Outcome, log_checkpoints,
 };
+pub use change_sets::continue_change_sets;
 pub use context::{AdminContext, FindQuote, FixedLog, LogLevel};
 pub use directory::DirectoryHandle;
-pub use endpoints::check_endpoint;
+pub use endpoints::{check_endpoint, endpoints_of};
 pub use follower::{Followed, FollowedNow};
 pub use hosts::{AllowedHosts, AllowedOrigins};
 pub use lanes::{Lanes, NoLanes};

@@ -84,6 +84,8 @@ struct SelfView {
     known_by: Box<str>,
     participant: Option<String>,
     permissions: Vec<&'static str>,
+    /// Whether changes of the caller may wait for a second person.
+    second_person: bool,
 }
 
 /// Who the caller is, and what it may do.
@@ -95,6 +97,7 @@ pub(crate) async fn itself(Call(context): Call) -> Result<Response, ApiError> {
         known_by: caller.known_by.clone(),
         participant: caller.participant.map(|name| name.to_string()),
         permissions: allowed.map(|permission| permission.name()).collect(),
+        second_person: !context.access.acts_alone(caller),
     })
 }
 

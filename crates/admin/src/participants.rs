@@ -45,7 +45,8 @@ struct AccountView {
     currency: String,
     is_active: Flag,
     created_date: Instant,
-    created_by: &'static str,
+    /// The operator who wanted it.
+    created_by: String,
 }
 
 impl ParticipantView {
@@ -59,7 +60,7 @@ impl ParticipantView {
             currency: account.currency.to_string(),
             is_active: Flag(account.is_active),
             created_date: Instant(account.created_at),
-            created_by: "unknown",
+            created_by: ledger.creator_of(account.id).unwrap_or("unknown").to_owned(),
         });
         Self {
             name: participant.name.to_string(),

@@ -11,11 +11,12 @@ use crate::access::Permission::*;
 use crate::call::Needs::{Identity, Nothing, OneOf};
 use crate::call::Reach::{Named, Own, Scheme};
 use crate::call::{Guard, Needs, Reach, admit};
+use crate::change_sets::Operations;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    accounts, approvals, audit, callbacks, directory, endpoints, enums, fee_rules, find, funds, health,
-    lanes, limits, operations, operators, oracles, participants, progress, quotes, sessions,
+    accounts, approvals, audit, callbacks, change_sets, directory, endpoints, enums, fee_rules, find, funds,
+    health, lanes, limits, operations, operators, oracles, participants, progress, quotes, sessions,
     settlement_models, settlement_windows, settlements, signature_keys, transfers,
 };
 
@@ -109,12 +110,17 @@ impl Table {
 /// What serves the operations, and the operations.
 pub(crate) fn router(context: AdminContext) -> (Router, Vec<Operation>) {
     let table = table(context.clone());
-    let router = table
-        .router
+    let (routes, operations) = (table.router, table.operations);
+    // What a change set is made of. The operations do not hold themselves: that would be a circle.
+    let inner = Operations(complete(routes.clone()).with_state(context.clone()));
+    (complete(routes.layer(Extension(inner))).with_state(context), operations)
+}
+
+/// With answers to what no operation takes.
+fn complete(routes: Router<AdminContext>) -> Router<AdminContext> {
+    routes
         .fallback(async || (Extension(NoOperation), ApiError::unknown_path()))
         .method_not_allowed_fallback(async || (Extension(NoOperation), ApiError::wrong_method()))
-        .with_state(context);
-    (router, table.operations)
 }
 
 fn table(context: AdminContext) -> Table {
@@ -143,6 +149,7 @@ fn participants_table(table: Table) -> Table {
         .named(PUT, one, &[ParticipantEnable, ParticipantDisable], participants::set_activity)
         .named(GET, endpoints_of, &[ParticipantRead], endpoints::list)
         .named(POST, endpoints_of, &[EndpointSet], endpoints::set)
+        .named(PUT, endpoints_of, &[EndpointSet], endpoints::set_all)
         .named(GET, bindings_of, &[ParticipantRead], participants::list_bindings)
         .named(POST, bindings_of, &[BindingAdd], participants::add_binding)
         .named(DELETE, bindings_of, &[BindingRemove], participants::remove_binding)
@@ -305,6 +312,7 @@ fn operators_table(table: Table) -> Table {
         .scheme(POST, "/approvals/{approvalId}/approve", DECIDE, approvals::approve)
         .scheme(POST, "/approvals/{approvalId}/reject", DECIDE, approvals::reject)
         .scheme(POST, "/approvals/{approvalId}/withdraw", &[ApprovalRead], approvals::withdraw)
+        .scheme(POST, "/changeSets", &[ChangeSet], change_sets::propose)
         .scheme(GET, "/audit", &[AuditRead], audit::list)
         .scheme(GET, "/audit/checkpoint", &[AuditRead], audit::checkpoint)
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use upesi_ledger::{Archived, Command, Ledger, Reply};
+use upesi_ledger::command::Deed;
+use upesi_ledger::{AdminCommand, Archived, CHANGE_SET_BYTES_MAX, Command, Ledger, Reply};
 use upesi_types::TransferId;
 
 use crate::error::SubmitError;
@@ -75,6 +76,10 @@ impl Submission {
     pub(crate) fn bytes(&self) -> usize {
         let keys = |command: &Command| match command {
             Command::Delivered(keys) | Command::Redeliver(keys) => keys.len() * CALLBACK_KEY_BYTES,
+            // The record has the changes, which are not in the payload.
+            Command::Act(act) if matches!(act.deed, Deed::Change(AdminCommand::ChangeSet(_))) => {
+                CHANGE_SET_BYTES_MAX
+            }
             _ => 0,
         };
         match self {

@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 
 use upesi_ledger::command::{AdminRefusal, ENDPOINT_VALUE_BYTES_MAX};
 use upesi_ledger::{
-    CREDENTIALS_MAX, Cause, ENROLMENT_HOURS_MAX, KEY_OVERLAP_HOURS_MAX, LedgerAccountTypeId, Limits,
-    OPERATORS_MAX, PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Refusal,
-    SIGNATURE_KEY_BYTES_MAX, TOKEN_DAYS_MAX,
+    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, CREDENTIALS_MAX, Cause,
+    ENROLMENT_HOURS_MAX, KEY_OVERLAP_HOURS_MAX, LedgerAccountTypeId, Limits, OPERATORS_MAX,
+    PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Refusal, SIGNATURE_KEY_BYTES_MAX,
+    TOKEN_DAYS_MAX,
 };
 use upesi_types::{ErrorCode, FspId};
 
@@ -188,6 +189,7 @@ const USED_FOR_FUNDS: &str = "transferId was used for another movement of funds"
 const USED_FOR_TRANSFER: &str = "transferId was used for a transfer";
 
 /// The error code of an operator's refusal, and the detail that follows the code's own text.
+#[expect(clippy::too_many_lines, reason = "one arm per kind of refusal")]
 pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
     use AdminRefusal as R;
     match refusal {
@@ -256,6 +258,13 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::ProposalEnded { .. }
         | R::ProposalOwn
         | R::ProposalOfAnother => (ErrorCode::VALIDATION, approval(refusal)),
+        R::ChangeSetChange { number, refusal } => {
+            let (code, detail) = admin_detail(refusal);
+            (code, format!("Change {number}: {detail}").into())
+        }
+        R::ChangeSetSize | R::ChangeSetKind | R::ChangeSetsFull | R::ChangeSetPassesOver { .. } => {
+            (ErrorCode::VALIDATION, change_set(refusal))
+        }
         R::WithdrawalExpired => (ErrorCode::TRANSFER_EXPIRED, "The withdrawal expired".into()),
         other => (ErrorCode::VALIDATION, admin_validation(other)),
     }
@@ -455,6 +464,21 @@ fn approval(refusal: &AdminRefusal) -> Detail {
         R::ProposalPending { id } => format!("Approval {id} waits for the same movement of funds").into(),
         R::ProposalOwn => "Somebody else must decide about what you proposed; you may withdraw it".into(),
         _ => "Only who proposed it may withdraw it".into(),
+    }
+}
+
+fn change_set(refusal: &AdminRefusal) -> Detail {
+    use AdminRefusal as R;
+    match refusal {
+        R::ChangeSetSize => {
+            let kib = CHANGE_SET_BYTES_MAX / 1024;
+            format!("A change set has 1 to {CHANGE_SET_CHANGES_MAX} changes and at most {kib} KiB").into()
+        }
+        R::ChangeSetsFull => {
+            format!("At most {CHANGE_SETS_OF_MAKER_MAX} change sets of one operator wait").into()
+        }
+        R::ChangeSetPassesOver { fault } => fault.as_str().into(),
+        _ => "This change is not made as part of a change set".into(),
     }
 }
 

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use upesi_types::{Amount, Currency, Timestamp};
 
 use crate::account::AccountId;
+use crate::change_set::ChangeSet;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::command::{AdminCommand, CoverItem, FundsAction, FundsEnd, SettlementAdvance, SettlementCover};
 use crate::funds::FundsDirection;
@@ -114,6 +115,8 @@ actions! {
     /// Certificates, keys and participants that are let in no more.
     BlockSet = 42 "block.set" Operations Never;
     BlockLift = 43 "block.lift" Operations Usually;
+    /// Several changes. Each needs its own permission and, maybe, a second person of its own area.
+    ChangeSet = 44 "change.set" Operations Never;
 }
 
 impl AdminAction {
@@ -154,7 +157,7 @@ impl Ledger {
             AdminCommand::SetParticipantActivity { is_active: true, .. } => A::ParticipantEnable,
             AdminCommand::SetParticipantActivity { is_active: false, .. }
             | AdminCommand::RemoveProxied { .. } => A::ParticipantDisable,
-            AdminCommand::SetEndpoint { .. } => A::EndpointSet,
+            AdminCommand::SetEndpoint { .. } | AdminCommand::SetEndpoints { .. } => A::EndpointSet,
             AdminCommand::AddBinding { .. } => A::BindingAdd,
             AdminCommand::RemoveBinding { .. } => A::BindingRemove,
             AdminCommand::OpenAccounts { .. } => A::LimitRaise,
@@ -171,6 +174,7 @@ impl Ledger {
                 FundsDirection::In => A::FundsIn,
                 FundsDirection::Out => A::FundsOutReserve,
             },
+            AdminCommand::Deposit(_) => A::FundsIn,
             AdminCommand::EndFunds(FundsEnd { action: FundsAction::Commit, .. }) => A::FundsOutCommit,
             AdminCommand::EndFunds(FundsEnd { action: FundsAction::Abort, .. }) => A::FundsOutAbort,
             AdminCommand::AcceptClock { .. } => A::ProcessClock,
@@ -195,6 +199,7 @@ impl Ledger {
             AdminCommand::RevokeSignatureKey { .. } => A::SignatureKeyRevoke,
             AdminCommand::SetBlock { .. } => A::BlockSet,
             AdminCommand::LiftBlock { .. } => A::BlockLift,
+            AdminCommand::ChangeSet(_) => A::ChangeSet,
         }
     }
 }
@@ -322,7 +327,7 @@ impl From<&ApprovalPolicy> for String {
 // A change that waits for a second person, or waited for one.
 
 wire_enum! {
-    /// Where a proposal stands. All but the first are final.
+    /// Where a proposal stands. It waits, is applied or has stopped, or has ended.
     ProposalState {
         /// It waits for a second person.
         Pending = 1 "pending",
@@ -336,6 +341,10 @@ wire_enum! {
         Expired = 5 "expired",
         /// Its maker took it back.
         Withdrawn = 6 "withdrawn",
+        /// A change set was approved, and the hub makes its changes.
+        Applying = 7 "applying",
+        /// The rules refused a change of a set that is applied: it can be continued.
+        Stopped = 8 "stopped",
     }
 }
 
@@ -396,11 +405,30 @@ impl Proposal {
         self.end.as_ref().map_or(ProposalState::Pending, |end| end.state)
     }
 
-    /// The digest of a change, and how many bytes it takes.
-    pub(crate) fn digest_of(command: &AdminCommand) -> ([u8; 32], usize) {
+    /// The change set, while it waits or is applied.
+    pub fn set(&self) -> Option<&ChangeSet> {
+        match &self.command {
+            Some(AdminCommand::ChangeSet(set)) => Some(set),
+            _ => None,
+        }
+    }
+
+    /// The digest of a change. The digest of a set covers its changes, and not the states before them.
+    pub(crate) fn digest_of(command: &AdminCommand) -> [u8; 32] {
+        let mut bytes = Vec::new();
+        let encoder = &mut Encoder(&mut bytes);
+        match command {
+            AdminCommand::ChangeSet(set) => set.encode_content(encoder),
+            command => command.encode(encoder),
+        }
+        Sha256::digest(&bytes).into()
+    }
+
+    /// How many bytes a change takes.
+    pub(crate) fn bytes_of(command: &AdminCommand) -> usize {
         let mut bytes = Vec::new();
         command.encode(&mut Encoder(&mut bytes));
-        (Sha256::digest(&bytes).into(), bytes.len())
+        bytes.len()
     }
 }
 

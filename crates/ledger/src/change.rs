@@ -1,6 +1,7 @@
 //! What an operator changes, from what to what, as the log and the audit trail have it.
 
 use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -10,8 +11,9 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, hex};
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
 use crate::block::Block;
 use crate::command::{
-    AdminCommand, AdminOutcome, CoverItem, Expire, FundsAction, FundsEnd, FundsPrepare, NewFeeRule,
-    NewSettlement, NewSettlementModel, NewSignatureKey, SettlementAbort, SettlementAdvance, SettlementCover,
+    AdminCommand, AdminOutcome, CoverItem, Deposit, EndpointValue, Expire, FundsAction, FundsEnd,
+    FundsPrepare, NewFeeRule, NewSettlement, NewSettlementModel, NewSignatureKey, SettlementAbort,
+    SettlementAdvance, SettlementCover,
 };
 use crate::endpoint::EndpointType;
 use crate::funds::FundsDirection;
@@ -60,6 +62,7 @@ impl Change {
                 (format!("participant {name}"), activity(before), activity(Some(*is_active)))
             }
             AdminCommand::SetEndpoint { name, kind, value } => endpoint_set(name, *kind, value, ledger),
+            AdminCommand::SetEndpoints { name, endpoints } => endpoints_set(name, endpoints, ledger),
             AdminCommand::AddBinding { .. }
             | AdminCommand::RemoveBinding { .. }
             | AdminCommand::AddSignatureKey(_)
@@ -89,6 +92,8 @@ impl Change {
                 account_switched(name, *account, *is_active, ledger)
             }
             AdminCommand::PrepareFunds(funds) => funds_prepared(funds, ledger),
+            AdminCommand::Deposit(deposit) => deposited(deposit, ledger),
+            AdminCommand::ChangeSet(set) => (set.title(), "none".to_owned(), set.summary(ledger)),
             AdminCommand::EndFunds(end) => funds_ended(end, ledger),
             AdminCommand::AcceptClock { reason } => clock_accepted(reason),
             AdminCommand::CreateSettlementModel(model) => {
@@ -134,7 +139,7 @@ impl Change {
                 to: format!("proposed: {}", self.to),
                 ..self
             }),
-            AdminOutcome::ProposalEnded(..) => Some(self),
+            AdminOutcome::ProposalEnded(..) | AdminOutcome::SetStepped(..) => Some(self),
             AdminOutcome::SettlementAdvanced { faults } if faults.is_empty() => Some(self),
             AdminOutcome::SettlementAdvanced { faults } => {
                 Some(Self { to: format!("{}, {} passed over", self.to, faults.len()), ..self })
@@ -273,6 +278,12 @@ fn funds_prepared(funds: &FundsPrepare, ledger: &Ledger) -> (String, String, Str
     (what, before.to_owned(), String::new())
 }
 
+fn deposited(deposit: &Deposit, ledger: &Ledger) -> (String, String, String) {
+    let Deposit { id, name, amount, currency, .. } = deposit;
+    let before = ledger.funds(*id).map_or("none", |found| found.state.as_str());
+    (format!("deposit {id} of {name}, {amount} {currency}"), before.to_owned(), String::new())
+}
+
 fn account_switched(
     name: &FspId,
     account: AccountId,
@@ -298,6 +309,38 @@ fn funds_ended(end: &FundsEnd, ledger: &Ledger) -> (String, String, String) {
 fn endpoint_set(name: &FspId, kind: EndpointType, value: &str, ledger: &Ledger) -> (String, String, String) {
     let before = ledger.participant_named(name).and_then(|participant| participant.endpoint(kind));
     (format!("endpoint {} of {name}", kind.name()), before.unwrap_or("none").to_owned(), value.to_owned())
+}
+
+/// Of many endpoints a person judges the address that they share, and those elsewhere.
+fn endpoints_set(name: &FspId, endpoints: &[EndpointValue], ledger: &Ledger) -> (String, String, String) {
+    let participant = ledger.participant_named(name);
+    let before = |one: &EndpointValue| Some((one.kind, participant?.endpoint(one.kind)?));
+    let before: Vec<_> = endpoints.iter().filter_map(before).collect();
+    let after: Vec<_> = endpoints.iter().map(|one| (one.kind, &*one.value)).collect();
+    let what = format!("{} endpoints of {name}", endpoints.len());
+    (what, described_endpoints(&before), described_endpoints(&after))
+}
+
+/// The origin that most endpoints have, and each endpoint with another one.
+fn described_endpoints(endpoints: &[(EndpointType, &str)]) -> String {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for (_, value) in endpoints {
+        *counts.entry(origin_of(value)).or_default() += 1;
+    }
+    let Some((shared, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else {
+        return "none".to_owned();
+    };
+    let mut text = format!("{count} at {shared}");
+    for (kind, value) in endpoints.iter().filter(|(_, value)| origin_of(value) != shared) {
+        text += &format!(", {} {value}", kind.name());
+    }
+    text
+}
+
+/// `http://host:port` of a URL; the whole of an address that is none.
+fn origin_of(value: &str) -> &str {
+    let host = value.find("://").map_or(0, |at| at + 3);
+    value[host..].find('/').map_or(value, |end| &value[..host + end])
 }
 
 fn participant_created(

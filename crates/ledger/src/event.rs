@@ -346,6 +346,20 @@ events! {
         99 PersonSet { name as "operator": Box<str>, person: Person } = "operator {name} has {person}";
         /// A person used the code of an interval of its second factor.
         100 CodeUsed { name as "operator": Box<str>, code_step: u64 } = "operator {name} used code {code_step}";
+        /// A change set was approved, and is applied from here on.
+        101 ChangeSetApproved {
+            id as "approvalId": u64,
+            /// Who approved it, how they were known, and from where.
+            operator: Box<str>,
+            known_by as "knownBy": Box<str>,
+            address: Option<Box<str>>,
+            comment: Option<Box<str>>,
+        } = "approval {id} is applied, approved by {operator} ({known_by}, {address}), comment: {comment}";
+        /// A change of a set was made; its own events stand before this in the record.
+        102 ChangeSetStepped { id as "approvalId": u64, number: u32 } = "change {number} of approval {id}";
+        /// The rules refused a change of a set, in whole or for some accounts.
+        103 ChangeSetStopped { id as "approvalId": u64, number: u32, why: Box<str> }
+            = "approval {id} stopped at change {number}: {why}";
         /// A participant has a further key by which it signs, or other times for one.
         110 SignatureKeyAdded {
             participant: ParticipantId,

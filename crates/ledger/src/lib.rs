@@ -16,6 +16,7 @@ mod block;
 mod bulk;
 mod callback;
 mod change;
+mod change_set;
 pub mod codec;
 pub mod command;
 mod conversion;
@@ -66,6 +67,9 @@ pub use callback::{
     Callback, CallbackContent, CallbackKey, ResourceId, ResourceKind, StateMethod, Subject, TransferView,
 };
 pub use change::Change;
+pub use change_set::{
+    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, ChangeSet, Progress, SetChange,
+};
 pub use command::{AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Reply};
 pub use conversion::{
     Conversion, ConversionAccounts, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState,

@@ -268,6 +268,11 @@ impl Ledger {
         self.funds.values()
     }
 
+    /// The operator who wanted an account; `None` if its record does not say.
+    pub fn creator_of(&self, account: AccountId) -> Option<&str> {
+        self.creators.get(&account).map(|operator| &**operator)
+    }
+
     /// A movement of funds.
     pub fn funds(&self, id: TransferId) -> Option<&FundsTransfer> {
         self.funds.get(&id)

@@ -3,6 +3,7 @@
 //! A snapshot is a list of sections. Each has a version of its own, so that a part of the state can change its form
 //! alone.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -21,7 +22,7 @@ use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
-use crate::{approval, block, bulk, conversion, courier, participant, signature_key};
+use crate::{approval, block, bulk, change_set, conversion, courier, participant, signature_key};
 
 /// Why a snapshot could not be read.
 pub type SnapshotError = DecodeError;
@@ -99,9 +100,11 @@ sections! {
     42 "proxied participants" 1: participant::write, participant::read;
     43 "signature keys" 1: signature_key::write, signature_key::read;
     44 "blocks" 1: block::write, block::read;
+    45 "creators" 1: write_creators, read_creators, optional;
     50 "audit trail" 1: write_trail, read_trail;
     51 "operators" 2: write_operators, read_operators;
     52 "approvals" 1: approval::write, approval::read;
+    53 "change sets" 1: change_set::write, change_set::read, optional;
 }
 
 impl Ledger {
@@ -370,6 +373,18 @@ fn write_fee_rules(ledger: &Ledger, encoder: &mut Encoder<'_>) {
 
 fn read_fee_rules(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     ledger.fee_rules = read_items(d)?;
+    Ok(())
+}
+
+fn write_creators(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    encoder.list(ledger.creators.iter(), |encoder, (account, operator)| {
+        account.encode(encoder);
+        operator.encode(encoder);
+    });
+}
+
+fn read_creators(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.creators = d.list(<(AccountId, Box<str>)>::decode)?.into_iter().collect();
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use crate::binding::Binding;
 use crate::block::Block;
 use crate::bulk::Bulks;
 use crate::callback::{Callback, CallbackKey};
+use crate::change_set::Progress;
 use crate::conversion::Conversions;
 use crate::event::Event;
 use crate::fee::FeeRule;
@@ -26,7 +27,7 @@ use crate::remainder;
 use crate::settlement::{CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;
 use crate::signature_key::SignatureKeys;
-use crate::trail::Trail;
+use crate::trail::{AuditEntry, Trail};
 use crate::transfer::{Aborted, ChargedFee, Committed, Settled, Transfer, TransferState};
 use crate::transfer_table::TransferTable;
 use crate::window::{ContentRef, SettlementId, WindowState, Windows};
@@ -64,6 +65,8 @@ pub struct Ledger {
     /// What is blocked, and since when.
     pub(crate) blocks: BTreeMap<Block, Timestamp>,
     pub(crate) accounts: Vec<Account>,
+    /// Who wanted each account, if its record says so.
+    pub(crate) creators: BTreeMap<AccountId, Box<str>>,
     pub(crate) account_types: Vec<LedgerAccountType>,
     pub(crate) models: Vec<SettlementModel>,
     pub(crate) transfers: TransferTable,
@@ -103,6 +106,7 @@ impl Ledger {
             signature_keys: SignatureKeys::default(),
             blocks: BTreeMap::new(),
             accounts: Vec::new(),
+            creators: BTreeMap::new(),
             account_types: Vec::new(),
             models: Vec::new(),
             transfers: TransferTable::new(hash_seed),
@@ -161,15 +165,33 @@ impl Ledger {
         self.last_seq = seq;
         self.last_time = now;
         let mut at = now;
+        let accounts_before = self.accounts.len();
         for event in events {
             match event {
                 Event::DecidedAt(instant) => at = instant,
+                Event::OperatorActed(entry) => {
+                    self.note_creator(accounts_before, &entry);
+                    self.trail.add(&entry);
+                }
                 event => self.apply(seq, at, event),
             }
         }
         for (index, callback) in callbacks.iter().enumerate() {
             self.outbox.insert(CallbackKey::of(callback, seq, index), None);
         }
+    }
+
+    /// The accounts of this record are the operator's who wanted them. The entry is the last event of its record.
+    fn note_creator(&mut self, accounts_before: usize, entry: &AuditEntry) {
+        let operator = entry.by.on_behalf_of.as_ref().unwrap_or(&entry.by.operator);
+        for account in &self.accounts[accounts_before..] {
+            self.creators.insert(account.id, operator.clone());
+        }
+    }
+
+    /// Folds events into a draft, without a record.
+    pub(crate) fn try_on(&mut self, now: Timestamp, events: impl IntoIterator<Item = Event>) {
+        events.into_iter().for_each(|event| self.apply(self.last_seq, now, event));
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm per event")]
@@ -300,7 +322,7 @@ impl Ledger {
                 self.transfers.note_fee(transfer, fee);
             }
             Event::FeeNotCharged { .. } => self.totals.fees_not_charged += 1,
-            Event::DecidedAt(_) | Event::ClockAccepted { .. } => {}
+            Event::ClockAccepted { .. } => {}
             Event::ArchiveDivided => self.divisions.push(seq),
             Event::CallbacksDelivered(keys) => keys.into_iter().for_each(|key| self.outbox.remove(key)),
             Event::CallbackParked { key, attempts, reason } => {
@@ -337,7 +359,7 @@ impl Ledger {
                 self.apply_bulk_answered(id, answer, results);
             }
             Event::BulkEnded { id, cause } => self.apply_bulk_ended(seq, now, id, cause),
-            Event::OperatorActed(entry) => self.trail.add(&entry),
+            Event::DecidedAt(_) | Event::OperatorActed(_) => unreachable!("evolve takes them"),
             Event::OperatorSet { name, roles, participant, is_active } => {
                 self.operators.set(now, OperatorFields { name, roles, participant, is_active });
             }
@@ -349,6 +371,12 @@ impl Ledger {
             Event::ProposalEnded { id, state, by, comment, result } => {
                 self.approvals.end(id, ProposalEnd { state, at: now, by, comment, result });
             }
+            Event::ChangeSetApproved { id, operator, known_by, address, comment } => {
+                let by = Progress { operator, known_by, address, comment, made: 0, stopped: None };
+                self.approvals.begin(id, by);
+            }
+            Event::ChangeSetStepped { id, number } => self.approvals.step(id, number),
+            Event::ChangeSetStopped { id, why, .. } => self.approvals.stop(id, why),
             Event::ApprovalPolicySet(policy) => self.approvals.set_policy(policy),
             Event::PersonSet { name, person } => self.operators.set_person(&name, person),
             Event::CodeUsed { name, code_step } => self.operators.use_code(&name, code_step),

@@ -1,6 +1,7 @@
 //! Tests that need the state's inside, and a small state for them.
 
 mod approvals;
+mod change_sets;
 mod limits;
 mod operators;
 mod questions;

@@ -270,7 +270,9 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
         Reply::Admin(Err(refusal)) => Some(format!("= refused {}", admin_detail(refusal).0)),
-        Reply::Admin(Ok(AdminOutcome::Proposed(_) | AdminOutcome::ProposalEnded(..))) => {
+        Reply::Admin(Ok(
+            AdminOutcome::Proposed(_) | AdminOutcome::ProposalEnded(..) | AdminOutcome::SetStepped(..),
+        )) => {
             unreachable!("only operators by name propose")
         }
         Reply::UnknownSender(_) => Some("= unknown sender".to_owned()),

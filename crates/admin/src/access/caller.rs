@@ -8,6 +8,7 @@ use upesi_types::{ErrorCode, FspId};
 
 use super::break_glass::EMERGENCY;
 use super::{Permission, Session, permission};
+use crate::change_sets::Collector;
 use crate::error::ApiError;
 
 /// What a caller may do at all.
@@ -38,6 +39,8 @@ pub struct Caller {
     pub(crate) session: Option<Session>,
     /// Why it asks, if it says so.
     pub(crate) reason: Option<Box<str>>,
+    /// Where its changes go while it proposes a change set.
+    pub(crate) collector: Option<Collector>,
 }
 
 impl Caller {
@@ -62,6 +65,7 @@ impl Caller {
             cannot_approve: None,
             session: None,
             reason: None,
+            collector: None,
         }
     }
 

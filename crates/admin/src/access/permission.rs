@@ -85,6 +85,8 @@ permissions! {
     ApprovalIam "approval.iam";
     /// Which changes need a second person.
     ApprovalPolicy "approval.policy";
+    /// Proposes several changes at once. Each needs its own permission.
+    ChangeSet "change.set";
     AuditRead "audit.read";
     IamRead "iam.read";
     /// Operators, their roles and credentials.
@@ -124,6 +126,7 @@ pub(crate) const fn permission_of(action: AdminAction) -> Permission {
         A::ProcessClock => P::ProcessClock,
         A::IamUser => P::IamUser,
         A::ApprovalPolicy => P::ApprovalPolicy,
+        A::ChangeSet => P::ChangeSet,
     }
 }
 
@@ -181,8 +184,10 @@ const fn own(role: Role) -> &'static [Permission] {
             P::OracleManage,
             P::CallbackRedeliver,
             P::ClusterHandOver,
+            P::ChangeSet,
         ],
         Role::Treasury => &[
+            P::ChangeSet,
             P::LimitRaise,
             P::LimitLower,
             P::FundsIn,
@@ -196,6 +201,7 @@ const fn own(role: Role) -> &'static [Permission] {
             P::SettlementAbort,
         ],
         Role::SecurityOfficer => &[
+            P::ChangeSet,
             P::ParticipantDisable,
             P::BindingAdd,
             P::BindingRemove,

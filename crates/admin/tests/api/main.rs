@@ -2,6 +2,7 @@
 
 mod access;
 mod approvals;
+mod change_sets;
 mod common;
 mod directory;
 mod find;

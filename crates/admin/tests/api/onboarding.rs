@@ -28,8 +28,8 @@ async fn a_scheme_is_onboarded_and_every_shape_is_the_one_that_portals_know() {
     let green = at_start(concat!(
         r#"{"name":"greenbank","id":"http://central-ledger/participants/greenbank","created":"@","isActive":1,"#,
         r#""links":{"self":"http://central-ledger/participants/greenbank"},"accounts":["#,
-        r#"{"id":3,"ledgerAccountType":"POSITION","currency":"KES","isActive":0,"createdDate":"@","createdBy":"unknown"},"#,
-        r#"{"id":4,"ledgerAccountType":"SETTLEMENT","currency":"KES","isActive":0,"createdDate":"@","createdBy":"unknown"}],"#,
+        r#"{"id":3,"ledgerAccountType":"POSITION","currency":"KES","isActive":0,"createdDate":"@","createdBy":"anonymous"},"#,
+        r#"{"id":4,"ledgerAccountType":"SETTLEMENT","currency":"KES","isActive":0,"createdDate":"@","createdBy":"anonymous"}],"#,
         r#""isProxy":0}"#
     ));
     assert_eq!(created, green);
@@ -61,7 +61,7 @@ async fn hub_accounts(hub: &Hub) {
     let expected = concat!(
         r#"{"name":"Hub","id":"http://central-ledger/participants/Hub","created":"1970-01-01T00:00:00.000Z","isActive":1,"#,
         r#""links":{"self":"http://central-ledger/participants/Hub"},"accounts":["#,
-        r#"{"id":1,"ledgerAccountType":"HUB_MULTILATERAL_SETTLEMENT","currency":"KES","isActive":1,"createdDate":"@","createdBy":"unknown"}],"#,
+        r#"{"id":1,"ledgerAccountType":"HUB_MULTILATERAL_SETTLEMENT","currency":"KES","isActive":1,"createdDate":"@","createdBy":"anonymous"}],"#,
         r#""isProxy":0}"#
     );
     assert_eq!(created, at_start(expected));

@@ -168,8 +168,8 @@ impl Base {
         Ok(Core { registry, metrics, engine, handle, courier })
     }
 
-    /// What participants have from the start on: lanes, and blocks.
-    fn begin(&self, courier: &Courier) {
+    /// Lanes and blocks of participants, and change sets that were approved before the start.
+    fn begin(&self, courier: &Courier, handle: &EngineHandle) {
         let participants = self.participants.get();
         match &self.node {
             None => participants.ids().for_each(|target| courier.open(target)),
@@ -178,6 +178,7 @@ impl Base {
             }
         }
         self.tls.block(&participants);
+        self.admin_workers.get(0).spawn(upesi_admin::continue_change_sets(handle.clone()));
     }
 
     /// The metrics, and as they are shown: not made anew for each that asks.
@@ -282,7 +283,7 @@ impl Hub {
         let service = admin_service(settings, callers, &resources, &courier, (&text, &shown), log, &base)?;
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
-        base.begin(&courier);
+        base.begin(&courier, &handle);
         let nodes = base.serve_nodes(settings, &handle, (&resources, gateway.large_bodies()));
         let Base { tls, signatures, workers, admin_workers, descriptors, outbound, node, .. } = base;
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);

@@ -188,6 +188,7 @@ impl Walk {
         self.call("getParticipant");
         self.call("listParticipants");
         self.call("setEndpoint");
+        self.call("setEndpoints");
         self.call("listEndpoints");
         self.call("openAccounts");
         self.call("setLimit");
@@ -279,6 +280,7 @@ impl Walk {
 
     fn decide_by_two(&mut self) {
         self.call("getApprovalPolicy");
+        self.call("proposeChangeSet");
         for (maker, cap) in [("amina", "2000"), ("amina", "3000"), ("anonymous", "4000")] {
             self.propose(maker, cap);
         }

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
-use super::{ApprovalPolicy, Proposal, ProposalEnd};
+use super::{ApprovalPolicy, Proposal, ProposalEnd, ProposalState};
+use crate::change_set::Progress;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::state::Ledger;
 use crate::stored::Stored;
@@ -29,6 +30,8 @@ pub struct Approvals {
     deadlines: BTreeSet<(Timestamp, u64)>,
     /// Those that ended, by when.
     ended: BTreeSet<(Timestamp, u64)>,
+    /// The change sets that were approved and have not ended.
+    progress: BTreeMap<u64, Progress>,
     /// What the changes of those that wait take.
     bytes: usize,
     made: u64,
@@ -53,6 +56,55 @@ impl Approvals {
     /// Those that wait, by when they expire.
     pub fn pending(&self) -> impl ExactSizeIterator<Item = &Proposal> {
         self.deadlines.iter().map(|(_, id)| &self.all[id])
+    }
+
+    /// Where a proposal stands.
+    pub fn state_of(&self, proposal: &Proposal) -> ProposalState {
+        self.progress(proposal.id).map_or_else(|| proposal.state(), Progress::state)
+    }
+
+    /// How far a change set is that was approved and has not ended.
+    pub fn progress(&self, id: u64) -> Option<&Progress> {
+        self.progress.get(&id)
+    }
+
+    /// The change sets that the hub is applying.
+    pub fn applying(&self) -> impl Iterator<Item = u64> {
+        self.progress.iter().filter(|(_, progress)| progress.stopped.is_none()).map(|(id, _)| *id)
+    }
+
+    pub(crate) fn all_progress(&self) -> impl ExactSizeIterator<Item = (&u64, &Progress)> {
+        self.progress.iter()
+    }
+
+    /// A set is applied from here on, or again after it stopped.
+    pub(crate) fn begin(&mut self, id: u64, by: Progress) {
+        let made = self.progress(id).map_or(0, |before| before.made);
+        self.progress.insert(id, Progress { made, stopped: None, ..by });
+    }
+
+    pub(crate) fn step(&mut self, id: u64, number: u32) {
+        let progress = self.known_progress(id);
+        assert!(progress.made + 1 == number, "change {number} of approval {id} is made in turn");
+        progress.made = number;
+    }
+
+    pub(crate) fn stop(&mut self, id: u64, why: Box<str>) {
+        self.known_progress(id).stopped = Some(why);
+    }
+
+    fn known_progress(&mut self, id: u64) -> &mut Progress {
+        self.progress.get_mut(&id).unwrap_or_else(|| panic!("approval {id} is not being applied"))
+    }
+
+    /// As a snapshot has it.
+    pub(crate) fn restore_progress(&mut self, id: u64, progress: Progress) -> Decoded<()> {
+        let changes = self.get(id).and_then(Proposal::set).map(|set| set.changes.len());
+        if changes.is_none_or(|count| progress.made as usize >= count) {
+            return Err(DecodeError("its change sets contradict its approvals"));
+        }
+        self.progress.insert(id, progress);
+        Ok(())
     }
 
     /// Bytes that the changes of those that wait take.
@@ -88,9 +140,10 @@ impl Approvals {
         let Some(proposal) = self.all.get_mut(&id) else { panic!("proposal {id} ends but was never made") };
         assert!(proposal.end.is_none(), "proposal {id} ends once");
         self.deadlines.remove(&(proposal.expires_at, id));
+        self.progress.remove(&id);
         self.ended.insert((end.at, id));
         if let Some(command) = proposal.command.take() {
-            self.bytes -= Proposal::digest_of(&command).1;
+            self.bytes -= Proposal::bytes_of(&command);
         }
         proposal.end = Some(end);
         if self.ended.len() > PROPOSALS_ENDED_MAX
@@ -107,7 +160,7 @@ impl Approvals {
             }
             (None, command) => {
                 self.deadlines.insert((proposal.expires_at, proposal.id));
-                self.bytes += command.as_ref().map_or(0, |command| Proposal::digest_of(command).1);
+                self.bytes += command.as_ref().map_or(0, Proposal::bytes_of);
             }
         }
         self.all.insert(proposal.id, proposal);

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
-use super::{AdminCommand, AdminOutcome, Decision, Entrance, Expire, Reply, Verdict};
+use super::{AdminCommand, AdminOutcome, ApplyNext, Decision, Entrance, Expire, Reply, Verdict};
 use crate::Ledger;
 use crate::approval::{Proposal, ProposalState};
 use crate::callback::CallbackKey;
@@ -34,6 +34,8 @@ pub enum Deed {
     Change(AdminCommand),
     /// The decision about a proposal.
     Verdict(Verdict),
+    /// The next change of a set that was approved. Its entry names the people who proposed and approved the set.
+    ApplyNext(ApplyNext),
     /// What a person does about its own log-in.
     Enter(Entrance),
     /// The end of a reservation.
@@ -58,7 +60,11 @@ impl Deed {
             Self::Change(command) => command.reason().map(Into::into),
             Self::Expire(expire) => Some(expire.reason.clone()),
             Self::Verdict(verdict) => verdict.comment.clone(),
-            Self::Enter(_) | Self::Redeliver(_) | Self::Elsewhere(_) | Self::Refused { .. } => None,
+            Self::ApplyNext(_)
+            | Self::Enter(_)
+            | Self::Redeliver(_)
+            | Self::Elsewhere(_)
+            | Self::Refused { .. } => None,
         }
     }
 }
@@ -67,13 +73,17 @@ impl Ledger {
     /// Decides what is done, without the entry.
     pub(super) fn decide_deed(&self, act: &Act, facts: &Facts<'_>, out: &mut Decision) {
         match &act.deed {
-            Deed::Change(command) if !act.is_alone && self.needs_second(&act.by, command) => {
+            Deed::Change(command) if !act.is_alone && self.needs_second(&act.by.operator, command) => {
                 let reply = self.decide_propose(&act.by, command, facts, out);
                 out.answer(reply);
             }
             Deed::Change(command) => self.decide_change(command, facts, out),
             Deed::Verdict(verdict) => {
                 let reply = self.decide_verdict(&act.by, verdict, facts, out);
+                out.answer(reply);
+            }
+            Deed::ApplyNext(next) => {
+                let reply = self.decide_apply_next(next, facts, out);
                 out.answer(reply);
             }
             Deed::Enter(entrance) => {
@@ -98,9 +108,15 @@ impl Ledger {
                 AdminOutcome::Proposed(_) if out.events.is_empty() => return,
                 outcome => (Change::of(command, self).made(outcome), None),
             },
+            // The set is being applied already.
+            Deed::Verdict(_) if out.events.is_empty() => return,
             Deed::Verdict(verdict) => {
                 let Some(proposal) = self.approvals.get(verdict.id) else { return };
                 let (change, refused) = self.judged(proposal, outcome, out, &mut by);
+                (Some(change), refused)
+            }
+            Deed::ApplyNext(next) => {
+                let Some((change, refused)) = self.stepped(next.id, outcome, (&mut by, out)) else { return };
                 (Some(change), refused)
             }
             Deed::Enter(entrance) => (Change::of_entrance(entrance, self).made(outcome), None),

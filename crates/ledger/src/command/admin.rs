@@ -8,8 +8,9 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 use super::Decision;
 use super::cover::SettlementCover;
 use super::fees::NewFeeRule;
-use super::funds::{FundsEnd, FundsPrepare};
+use super::funds::{Deposit, FundsEnd, FundsPrepare};
 use super::operators::{NewCredential, NewOperator};
+use super::participants::EndpointValue;
 use super::settlement_models::NewSettlementModel;
 use super::settlements::{AdvanceFault, NewSettlement, SettlementAbort, SettlementAdvance};
 use super::signature_keys::NewSignatureKey;
@@ -18,6 +19,7 @@ use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::approval::{ApprovalPolicy, ProposalState};
 use crate::binding::BindingKind;
 use crate::block::Block;
+use crate::change_set::ChangeSet;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::facts::Facts;
@@ -159,6 +161,12 @@ stored_enum! {
         27 SetApprovalPolicy(policy: ApprovalPolicy);
         /// `PUT /settlements/{id}/cover`: accounts become COMMITTED and their cover moves, in one record.
         28 MoveCover(cover: SettlementCover);
+        /// `POST /participants/{name}/accounts/SETTLEMENT`: funds in, to an account that is found when this is decided.
+        29 Deposit(deposit: Deposit);
+        /// `PUT /participants/{name}/endpoints`: several endpoints of one participant.
+        30 SetEndpoints { name: FspId, endpoints: Vec<EndpointValue> };
+        /// `POST /changeSets`: changes that are approved together. It is applied change by change.
+        31 ChangeSet(set: ChangeSet);
         /// `POST /participants/{name}/signatureKeys`.
         40 AddSignatureKey(key: NewSignatureKey);
         /// `DELETE /participants/{name}/signatureKeys/{sha256}`: refused from now on, and for good.
@@ -175,10 +183,14 @@ stored_enum! {
 }
 
 impl AdminCommand {
+    /// The stored number of change sets.
+    pub(crate) const CHANGE_SET_TAG: u8 = 31;
+
     /// The id of the movement of funds that it begins.
     pub(super) fn new_funds(&self) -> Option<TransferId> {
         match self {
             Self::PrepareFunds(funds) => Some(funds.id),
+            Self::Deposit(deposit) => Some(deposit.id),
             _ => None,
         }
     }
@@ -187,6 +199,7 @@ impl AdminCommand {
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::PrepareFunds(funds) => Some(&funds.reason),
+            Self::Deposit(deposit) => Some(&deposit.reason),
             Self::EndFunds(end) => Some(&end.reason),
             Self::AcceptClock { reason } | Self::CloseWindow { reason, .. } => Some(reason),
             Self::CreateSettlement(new) => Some(&new.reason),
@@ -215,8 +228,10 @@ pub enum AdminOutcome {
     SettlementCreated(SettlementId),
     /// It waits for a second person, as this proposal.
     Proposed(u64),
-    /// A proposal ended; if its change was made, with what came of that.
+    /// A proposal ended, or a change set is applied from here on. A single change that was made has its outcome.
     ProposalEnded(u64, ProposalState, Option<Box<Self>>),
+    /// The state of a change set after a change, with the outcome of a change that was not refused.
+    SetStepped(ProposalState, Option<Box<Self>>),
     /// Accounts of a settlement advanced, except those with a fault: by their place in the command, from 0.
     SettlementAdvanced {
         /// The faults.
@@ -241,6 +256,9 @@ impl Ledger {
             AdminCommand::SetEndpoint { name, kind, value } => {
                 self.decide_set_endpoint(name, *kind, value, out)
             }
+            AdminCommand::SetEndpoints { name, endpoints } => self.decide_set_endpoints(name, endpoints, out),
+            // A set is proposed, and its changes are decided one by one.
+            AdminCommand::ChangeSet(_) => Err(AdminRefusal::ChangeSetKind),
             AdminCommand::AddBinding { name, kind, value } => {
                 self.decide_add_binding(name, *kind, value, out)
             }
@@ -262,6 +280,7 @@ impl Ledger {
                 self.decide_account_activity(name, *account, *is_active, out)
             }
             AdminCommand::PrepareFunds(funds) => self.decide_prepare_funds(funds, facts, out),
+            AdminCommand::Deposit(deposit) => self.decide_deposit(deposit, facts, out),
             AdminCommand::EndFunds(end) => self.decide_end_funds(end, facts.now(), out),
             AdminCommand::AcceptClock { .. } if facts.clock_jump_ms == 0 => Ok(AdminOutcome::AlreadyDone),
             AdminCommand::AcceptClock { reason } => {
@@ -541,6 +560,16 @@ pub enum AdminRefusal {
     ProposalOwn,
     /// Only its maker takes a proposal back.
     ProposalOfAnother,
+    /// A change set has no changes, too many, or too many bytes.
+    ChangeSetSize,
+    /// The change is none that a change set takes, or the set is not proposed.
+    ChangeSetKind,
+    /// Too many change sets of this operator wait.
+    ChangeSetsFull,
+    /// An account of a settlement would be passed over.
+    ChangeSetPassesOver { fault: AdvanceFault },
+    /// A change of a set is refused.
+    ChangeSetChange { number: u32, refusal: Box<Self> },
     /// A policy names an action that one person may always take, or too many currencies.
     PolicyInvalid,
 }

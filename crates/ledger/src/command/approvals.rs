@@ -4,6 +4,7 @@
 //! effect and entry of the audit trail are one record: nothing lies between approval and effect.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 
@@ -14,6 +15,7 @@ use crate::approval::{
     PROPOSALS_OF_MAKER_MAX, Proposal, ProposalState, WAIVERS_MAX,
 };
 use crate::change::Change;
+use crate::change_set::CHANGE_SETS_OF_MAKER_MAX;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::funds::FundsDirection;
@@ -33,11 +35,14 @@ pub struct Verdict {
     pub comment: Option<Box<str>>,
 }
 
+/// Puts a refusal into words.
+pub type Words = fn(&AdminRefusal) -> String;
+
 /// What is done about a proposal.
 #[derive(Clone, Copy, Debug)]
 pub enum VerdictKind {
     /// The change is made; if the rules refuse it, the proposal fails for the reason that this puts into words.
-    Approve(fn(&AdminRefusal) -> String),
+    Approve(Words),
     /// It is not made.
     Reject,
     /// Its maker takes it back.
@@ -46,17 +51,19 @@ pub enum VerdictKind {
 
 impl Ledger {
     /// Whether an operator's change needs a second person.
-    pub(super) fn needs_second(&self, by: &Attribution, command: &AdminCommand) -> bool {
+    pub fn needs_second(&self, operator: &str, command: &AdminCommand) -> bool {
         let policy = self.approvals.policy();
         let action = self.action_of(command);
         match command {
+            AdminCommand::ChangeSet(_) => command.parts().any(|part| self.needs_second(operator, part)),
             AdminCommand::SetApprovalPolicy(new) => !new.is_as_strict_as(policy),
             _ if !policy.needs_second(action) => false,
             AdminCommand::PrepareFunds(funds) if funds.direction == FundsDirection::In => {
                 !policy.waives(funds.amount, funds.currency)
             }
+            AdminCommand::Deposit(deposit) => !policy.waives(deposit.amount, deposit.currency),
             _ if action == AdminAction::IamUser => {
-                !self.takes_rights_away(command) && !self.is_only_administrator(&by.operator)
+                !self.takes_rights_away(command) && !self.is_only_administrator(operator)
             }
             _ => true,
         }
@@ -92,18 +99,27 @@ impl Ledger {
         facts: &Facts<'_>,
         out: &mut Decision,
     ) -> Outcome {
-        let outcome = self.decide_admin(command, facts, out)?;
-        if out.is_empty() {
-            return Ok(outcome);
-        }
-        out.clear();
-        let (digest, bytes) = Proposal::digest_of(command);
+        let command = match command {
+            AdminCommand::ChangeSet(set) => match self.checked_set(set, facts)? {
+                Some(set) => AdminCommand::ChangeSet(set),
+                None => return Ok(AdminOutcome::AlreadyDone),
+            },
+            command => {
+                let outcome = self.decide_admin(command, facts, out)?;
+                if out.is_empty() {
+                    return Ok(outcome);
+                }
+                out.clear();
+                command.clone()
+            }
+        };
+        let (digest, bytes) = (Proposal::digest_of(&command), Proposal::bytes_of(&command));
         let approvals = &self.approvals;
         let own = || approvals.pending().filter(|proposal| proposal.maker == by.operator);
         if let Some(same) = own().find(|proposal| proposal.digest == digest) {
             return Ok(AdminOutcome::Proposed(same.id));
         }
-        if let Some(other) = self.pending_with_id_of(command) {
+        if let Some(other) = self.pending_with_id_of(&command) {
             return Err(AdminRefusal::ProposalPending { id: other });
         }
         let reason = by.reason.as_deref().map(str::trim).unwrap_or_default();
@@ -113,15 +129,21 @@ impl Ledger {
         if approvals.pending().len() >= PROPOSALS_MAX || own().count() >= PROPOSALS_OF_MAKER_MAX {
             return Err(AdminRefusal::ProposalsFull);
         }
+        let is_set = |proposal: &&Proposal| proposal.set().is_some();
+        if matches!(command, AdminCommand::ChangeSet(_))
+            && own().filter(is_set).count() >= CHANGE_SETS_OF_MAKER_MAX
+        {
+            return Err(AdminRefusal::ChangeSetsFull);
+        }
         if approvals.pending_bytes() + bytes > PROPOSAL_BYTES_MAX {
             return Err(AdminRefusal::ProposalLarge);
         }
-        let Change { what, from, to } = Change::of(command, self);
+        let Change { what, from, to } = Change::of(&command, self);
         let proposal = Proposal {
             id: approvals.next_id(),
-            command: Some(command.clone()),
             digest,
-            action: self.action_of(command),
+            action: self.action_of(&command),
+            command: Some(command),
             object: clip(what),
             before: clip(from),
             after: clip(to),
@@ -138,9 +160,9 @@ impl Ledger {
 
     /// A pending proposal of the same movement of funds, by any maker.
     fn pending_with_id_of(&self, command: &AdminCommand) -> Option<u64> {
-        let AdminCommand::PrepareFunds(funds) = command else { return None };
-        let has_id =
-            |other: &AdminCommand| matches!(other, AdminCommand::PrepareFunds(other) if other.id == funds.id);
+        let ids: BTreeSet<_> = command.parts().filter_map(AdminCommand::new_funds).collect();
+        let is_same = |other: &AdminCommand| other.new_funds().is_some_and(|id| ids.contains(&id));
+        let has_id = |other: &AdminCommand| !ids.is_empty() && other.parts().any(is_same);
         let mut pending = self.approvals.pending();
         Some(pending.find(|proposal| proposal.command.as_ref().is_some_and(has_id))?.id)
     }
@@ -161,11 +183,20 @@ impl Ledger {
             return Err(AdminRefusal::ProposalEnded { state: ProposalState::Expired });
         }
         let is_maker = proposal.maker == by.operator;
+        match (kind, command, self.approvals.state_of(proposal)) {
+            (VerdictKind::Approve(words), AdminCommand::ChangeSet(set), _) if !is_maker => {
+                return self.approve_set((by, comment.as_deref()), (*id, set), (facts, *words), out);
+            }
+            // A set that is applied cannot be taken back.
+            (_, _, state @ ProposalState::Applying) => return Err(AdminRefusal::ProposalEnded { state }),
+            _ => {}
+        }
+        let so_far = self.result_of_stopped(proposal);
         let (state, result, made) = match kind {
             VerdictKind::Withdraw if !is_maker => return Err(AdminRefusal::ProposalOfAnother),
-            VerdictKind::Withdraw => (ProposalState::Withdrawn, None, None),
+            VerdictKind::Withdraw => (ProposalState::Withdrawn, so_far, None),
             _ if is_maker => return Err(AdminRefusal::ProposalOwn),
-            VerdictKind::Reject => (ProposalState::Rejected, None, None),
+            VerdictKind::Reject => (ProposalState::Rejected, so_far, None),
             VerdictKind::Approve(words) => match self.execute(proposal, command, facts, out) {
                 Ok(outcome) => (ProposalState::Executed, result_of(&outcome), Some(Box::new(outcome))),
                 Err(refused) => {

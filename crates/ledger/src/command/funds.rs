@@ -41,6 +41,27 @@ pub struct FundsPrepare {
     pub fingerprint: Fingerprint,
 }
 
+/// A deposit into the SETTLEMENT account of a participant in a currency, whatever number the account has by then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deposit {
+    /// `transferId`, chosen by the operator.
+    pub id: TransferId,
+    /// Whose funds.
+    pub name: FspId,
+    /// How much.
+    pub amount: Amount,
+    /// Of what.
+    pub currency: Currency,
+    /// The bank's reference.
+    pub external_reference: Box<str>,
+    /// The reason, in words.
+    pub reason: Box<str>,
+    /// JSON text of the extension array.
+    pub extensions: Option<Box<str>>,
+    /// Fingerprint of the body.
+    pub fingerprint: Fingerprint,
+}
+
 /// The second step of a withdrawal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FundsEnd {
@@ -134,6 +155,25 @@ impl Ledger {
             expires_at: now.plus_ms(self.config().internal_transfer_validity_ms),
         }));
         Ok(AdminOutcome::Funds(funds.id, state))
+    }
+
+    pub(super) fn decide_deposit(&self, deposit: &Deposit, facts: &Facts<'_>, out: &mut Decision) -> Outcome {
+        let participant = self.known_participant(&deposit.name)?;
+        let account = participant.account(deposit.currency, LedgerAccountTypeId::SETTLEMENT);
+        let Deposit { id, name, amount, currency, .. } = *deposit;
+        let funds = FundsPrepare {
+            direction: FundsDirection::In,
+            id,
+            name,
+            account: account.ok_or(AdminRefusal::AccountUnknown)?,
+            amount,
+            currency,
+            external_reference: deposit.external_reference.clone(),
+            reason: deposit.reason.clone(),
+            extensions: deposit.extensions.clone(),
+            fingerprint: deposit.fingerprint,
+        };
+        self.decide_prepare_funds(&funds, facts, out)
     }
 
     fn settlement_account(

@@ -7,6 +7,7 @@ mod approvals;
 mod bindings;
 mod bulks;
 mod callbacks;
+mod change_sets;
 mod conversions;
 mod cover;
 mod fees;
@@ -29,8 +30,9 @@ use alloc::vec::Vec;
 pub use abort::Abort;
 pub use act::{Act, Deed};
 pub use admin::{AdminCommand, AdminOutcome, AdminRefusal};
-pub use approvals::{Verdict, VerdictKind};
+pub use approvals::{Verdict, VerdictKind, Words};
 pub use bulks::{AbortBulk, BulkCommand, FulfilBulk, GetBulk, PrepareBulk};
+pub use change_sets::{ApplyNext, Preview};
 pub(crate) use conversions::CONVERSIONS_PER_TRANSFER_MAX;
 pub use conversions::{
     AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, GetConversion, PrepareConversion,
@@ -38,10 +40,10 @@ pub use conversions::{
 pub use cover::{CoverItem, SettlementCover};
 pub use fees::{FEE_RULE_PARTIES_MAX, NewFeeRule};
 pub use fulfil::{Fulfil, FulfilState, Fulfilment};
-pub use funds::{FundsAction, FundsEnd, FundsPrepare};
+pub use funds::{Deposit, FundsAction, FundsEnd, FundsPrepare};
 pub use get::Get;
 pub use operators::{Entrance, EntranceKind, NewCredential, NewOperator};
-pub use participants::ENDPOINT_VALUE_BYTES_MAX;
+pub use participants::{ENDPOINT_VALUE_BYTES_MAX, EndpointValue};
 pub use prepare::Prepare;
 pub use settlement_models::NewSettlementModel;
 pub use settlements::{AdvanceFault, AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
@@ -143,6 +145,17 @@ impl Command {
         match self {
             Self::Act(act) => match &act.deed {
                 Deed::Verdict(Verdict { id, kind: VerdictKind::Approve(_), .. }) => Some(*id),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The change set whose next change the command makes.
+    const fn applied_set(&self) -> Option<u64> {
+        match self {
+            Self::Act(act) => match &act.deed {
+                Deed::ApplyNext(next) => Some(next.id),
                 _ => None,
             },
             _ => None,
@@ -280,7 +293,8 @@ impl Ledger {
             let proposal = self.approvals.get(command.approved()?)?;
             proposal.command.as_ref()?.new_funds()
         };
-        command.transfer_id().or_else(of_proposal)
+        let of_set = || self.next_of_set(command.applied_set()?)?.new_funds();
+        command.transfer_id().or_else(of_proposal).or_else(of_set)
     }
 
     /// Whether a movement of funds has an id that only the archive may know as a transfer's.

@@ -20,6 +20,15 @@ const ALARM_BASIS_POINTS_DEFAULT: u16 = 8_000;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
+/// An endpoint of a participant, as it is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointValue {
+    /// Its type.
+    pub kind: EndpointType,
+    /// URL template or address.
+    pub value: Box<str>,
+}
+
 impl Ledger {
     pub(super) fn known_participant(&self, name: &FspId) -> Result<&Participant, AdminRefusal> {
         self.participant_named(name).ok_or(AdminRefusal::ParticipantUnknown { name: *name })
@@ -147,6 +156,22 @@ impl Ledger {
         }
         out.events.push(Event::EndpointSet { participant: participant.id, kind, value: Box::from(value) });
         Ok(AdminOutcome::Done)
+    }
+
+    /// Sets several endpoints. Endpoints of other types stay.
+    pub(super) fn decide_set_endpoints(
+        &self,
+        name: &FspId,
+        endpoints: &[EndpointValue],
+        out: &mut Decision,
+    ) -> Outcome {
+        let mut outcome = AdminOutcome::AlreadyDone;
+        for EndpointValue { kind, value } in endpoints {
+            if self.decide_set_endpoint(name, *kind, value, out)? == AdminOutcome::Done {
+                outcome = AdminOutcome::Done;
+            }
+        }
+        Ok(outcome)
     }
 
     /// Sets the first net debit cap, gives the currency's accounts a balance and activates them.

@@ -7,8 +7,9 @@ use upesi_types::FspId;
 
 use super::cover::{CoverItem, SettlementCover};
 use super::fees::NewFeeRule;
-use super::funds::{FundsAction, FundsEnd, FundsPrepare};
+use super::funds::{Deposit, FundsAction, FundsEnd, FundsPrepare};
 use super::operators::{NewCredential, NewOperator};
+use super::participants::EndpointValue;
 use super::settlement_models::NewSettlementModel;
 use super::settlements::{AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
 use super::signature_keys::NewSignatureKey;
@@ -25,6 +26,8 @@ stored_struct! {
     FundsPrepare {
         direction, id, name, account, amount, currency, external_reference, reason, extensions, fingerprint,
     }
+    Deposit { id, name, amount, currency, external_reference, reason, extensions, fingerprint }
+    EndpointValue { kind, value }
     FundsEnd { action, id, name, account, reason }
     NewSettlementModel {
         name, granularity, interchange, delay, currency, require_liquidity_check, ledger_account_type,
@@ -59,6 +62,8 @@ shown_struct! {
         direction as "action", id as "transferId", name, account, amount, currency, external_reference, reason,
         extensions,
     }
+    Deposit { id as "transferId", name, amount, currency, external_reference, reason, extensions }
+    EndpointValue { kind as "endpointType", value }
     FundsEnd { action, id as "transferId", name, account, reason }
     NewSettlementModel {
         name, granularity as "settlementGranularity", interchange as "settlementInterchange",

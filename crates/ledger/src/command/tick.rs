@@ -35,7 +35,8 @@ impl Ledger {
         let room = limits.expiries_per_tick.saturating_sub(out.events.len());
         for id in self.approvals.due(now).take(room) {
             let state = ProposalState::Expired;
-            out.events.push(Event::ProposalEnded { id, state, by: None, comment: None, result: None });
+            let result = self.approvals.get(id).and_then(|proposal| self.result_of_stopped(proposal));
+            out.events.push(Event::ProposalEnded { id, state, by: None, comment: None, result });
         }
     }
 }

@@ -24,10 +24,10 @@ use crate::trail::Attribution;
 const NOW_MS: i64 = 2_000_000;
 const DAY_MS: i64 = 24 * 3_600_000;
 
-type Outcome = Result<AdminOutcome, AdminRefusal>;
+pub(super) type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 /// A sound ledger with a net debit cap of greenbank.
-fn capped() -> Ledger {
+pub(super) fn capped() -> Ledger {
     let mut ledger = sound();
     let set = Event::LimitSet {
         participant: participant(2),
@@ -61,27 +61,27 @@ fn act_of(ledger: &mut Ledger, act: Act) -> (Outcome, Vec<Event>) {
     (reply, decision.events)
 }
 
-fn act(ledger: &mut Ledger, operator: &str, deed: Deed) -> (Outcome, Vec<Event>) {
+pub(super) fn act(ledger: &mut Ledger, operator: &str, deed: Deed) -> (Outcome, Vec<Event>) {
     act_of(ledger, Act { by: by(operator), deed, is_alone: false })
 }
 
-fn ask(ledger: &mut Ledger, operator: &str, command: AdminCommand) -> Outcome {
+pub(super) fn ask(ledger: &mut Ledger, operator: &str, command: AdminCommand) -> Outcome {
     act(ledger, operator, Deed::Change(command)).0
 }
 
-fn verdict(id: u64, kind: VerdictKind) -> Deed {
+pub(super) fn verdict(id: u64, kind: VerdictKind) -> Deed {
     Deed::Verdict(Verdict { id, kind, comment: Some("looked at".into()) })
 }
 
-fn approve(ledger: &mut Ledger, operator: &str, id: u64) -> (Outcome, Vec<Event>) {
+pub(super) fn approve(ledger: &mut Ledger, operator: &str, id: u64) -> (Outcome, Vec<Event>) {
     act(ledger, operator, verdict(id, VerdictKind::Approve(|refusal| format!("{refusal:?}"))))
 }
 
-fn green() -> FspId {
+pub(super) fn green() -> FspId {
     FspId::parse("greenbank").unwrap_or_else(|| unreachable!("a literal name"))
 }
 
-fn limit(units: i64) -> AdminCommand {
+pub(super) fn limit(units: i64) -> AdminCommand {
     AdminCommand::SetLimit {
         name: green(),
         currency: xts(),
@@ -90,7 +90,7 @@ fn limit(units: i64) -> AdminCommand {
     }
 }
 
-fn deposit(number: u8, units: i64) -> AdminCommand {
+pub(super) fn deposit(number: u8, units: i64) -> AdminCommand {
     AdminCommand::PrepareFunds(FundsPrepare {
         direction: FundsDirection::In,
         id: id(number),
@@ -117,7 +117,7 @@ fn token(name: &str, digest: u8) -> AdminCommand {
 
 const DONE: Outcome = Ok(AdminOutcome::Done);
 
-fn waits(outcome: &Outcome) -> bool {
+pub(super) fn waits(outcome: &Outcome) -> bool {
     matches!(outcome, Ok(AdminOutcome::Proposed(_)))
 }
 

@@ -2,14 +2,15 @@
 
 use proptest::prelude::*;
 use upesi_ledger::command::{
-    AdvanceItem, CoverItem, FundsAction, FundsEnd, FundsPrepare, NewCredential, NewFeeRule, NewOperator,
-    NewSettlement, NewSettlementModel, NewSignatureKey, SettlementAbort, SettlementAdvance, SettlementCover,
+    AdvanceItem, CoverItem, Deposit, EndpointValue, FundsAction, FundsEnd, FundsPrepare, NewCredential,
+    NewFeeRule, NewOperator, NewSettlement, NewSettlementModel, NewSignatureKey, SettlementAbort,
+    SettlementAdvance, SettlementCover,
 };
 use upesi_ledger::{
     AccountId, AdminAction, AdminCommand, ApprovalPolicy, AskedItem, BindingKind, Block, Bulk, BulkAnswer,
-    BulkItem, BulkRequest, BulkState, BulkView, CallbackContent, EndpointType, Event, FeePayer, FeeTerms,
-    FundsDirection, ItemOutcome, ItemResult, ItemState, Proposal, ProposalEnd, ProposalState,
-    PublicBulkState, PublicKeyDer, Role, Secret, SettlementId, SettlementState, WindowId,
+    BulkItem, BulkRequest, BulkState, BulkView, CallbackContent, ChangeSet, EndpointType, Event, FeePayer,
+    FeeTerms, FundsDirection, ItemOutcome, ItemResult, ItemState, Proposal, ProposalEnd, ProposalState,
+    PublicBulkState, PublicKeyDer, Role, Secret, SetChange, SettlementId, SettlementState, WindowId,
 };
 use upesi_types::{Amount, AmountError, BulkId, Currency, FspId, Timestamp, TransferId};
 
@@ -54,6 +55,10 @@ fn of_participants(values: Values) -> Vec<AdminCommand> {
         AdminCommand::CreateParticipant { name, currency, is_proxy: flag },
         AdminCommand::SetParticipantActivity { name, is_active: flag },
         AdminCommand::SetEndpoint { name, kind: EndpointType::TRANSFER_POST, value: text.clone() },
+        AdminCommand::SetEndpoints {
+            name,
+            endpoints: vec![EndpointValue { kind: EndpointType::TRANSFER_POST, value: text.clone() }],
+        },
         AdminCommand::AddBinding { name, kind: BindingKind::ALL[0], value: text.clone() },
         AdminCommand::RemoveBinding { name, kind: BindingKind::ALL[0], value: text.clone() },
         AdminCommand::AddProxied { proxy: name, name },
@@ -76,6 +81,16 @@ fn of_money(values: Values) -> Vec<AdminCommand> {
             id,
             name,
             account,
+            amount,
+            currency,
+            external_reference: text.clone(),
+            reason: reason.clone(),
+            extensions: option.clone(),
+            fingerprint: [7; 16],
+        }),
+        AdminCommand::Deposit(Deposit {
+            id,
+            name,
             amount,
             currency,
             external_reference: text.clone(),
@@ -175,7 +190,11 @@ fn of_scheme(values: Values) -> Vec<AdminCommand> {
 
 /// Every kind of change.
 fn changes(values: &Values) -> Vec<AdminCommand> {
-    [of_participants(values.clone()), of_money(values.clone()), of_scheme(values.clone())].concat()
+    let single =
+        [of_participants(values.clone()), of_money(values.clone()), of_scheme(values.clone())].concat();
+    let before = |command: &AdminCommand| SetChange { command: command.clone(), before: values.text.clone() };
+    let set = ChangeSet { name: values.text.clone(), changes: single.iter().map(before).collect() };
+    [single, vec![AdminCommand::ChangeSet(set)]].concat()
 }
 
 fn change() -> BoxedStrategy<AdminCommand> {
@@ -217,10 +236,20 @@ pub fn proposal_events() -> BoxedStrategy<Event> {
         let ProposalEnd { state, by, comment, result, .. } = end;
         Event::ProposalEnded { id, state, by, comment, result }
     });
+    let who = (text(), text(), proptest::option::of(text()), proptest::option::of(text()));
+    let approved = (any::<u64>(), who).prop_map(|(id, (operator, known_by, address, comment))| {
+        Event::ChangeSetApproved { id, operator, known_by, address, comment }
+    });
+    let steps =
+        (any::<u64>(), any::<u32>(), proptest::option::of(text())).prop_map(|(id, number, why)| match why {
+            Some(why) => Event::ChangeSetStopped { id, number, why },
+            None => Event::ChangeSetStepped { id, number },
+        });
     let waived = proptest::collection::btree_map(currency(), amount(), 0..3);
     let set = waived
         .prop_map(|waived| Event::ApprovalPolicySet(ApprovalPolicy { waived, ..ApprovalPolicy::default() }));
-    prop_oneof![3 => made.boxed(), 1 => ended.boxed(), 1 => set.boxed()].boxed()
+    let of_sets = prop_oneof![approved.boxed(), steps.boxed()];
+    prop_oneof![3 => made.boxed(), 1 => ended.boxed(), 1 => set.boxed(), 1 => of_sets.boxed()].boxed()
 }
 
 /// The changes above are those of the table.

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use upesi_fspiop::refusal::admin_detail;
 use upesi_ledger::command::{
-    Act, Deed, FundsAction, FundsEnd, FundsPrepare, NewSettlementModel, NewSignatureKey, Verdict, VerdictKind,
+    Act, ApplyNext, Deed, Deposit, EndpointValue, FundsAction, FundsEnd, FundsPrepare, NewSettlementModel,
+    NewSignatureKey, Verdict, VerdictKind,
 };
 use upesi_ledger::{
     AccountId, AdminAction, AdminCommand, AdminRefusal, ApprovalPolicy, Attribution, BindingKind, Block,
-    Command, Delay, EndpointType, FundsDirection, Granularity, Interchange, KEY_OVERLAP_HOURS, PublicKeyDer,
-    SIGNATURE_KEY_BYTES_MAX,
+    ChangeSet, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange, KEY_OVERLAP_HOURS,
+    PublicKeyDer, SIGNATURE_KEY_BYTES_MAX, SetChange,
 };
 use upesi_types::{Amount, Currency, FspId};
 
@@ -33,6 +34,9 @@ impl Story {
                 kind: EndpointType::parse(&words.next("a type")?).ok_or("no type of endpoint")?,
                 value: words.next("a value")?.replace("LONG", &"x".repeat(512)).into(),
             },
+            "endpoints" => endpoints(words)?,
+            "fund" => self.deposit(words)?,
+            "set" => self.change_set(words)?,
             "bind" => {
                 let (name, (kind, value)) = (words.name()?, binding(words)?);
                 AdminCommand::AddBinding { name, kind, value }
@@ -69,6 +73,35 @@ impl Story {
             "cancel" => self.end_funds(FundsAction::Abort, words)?,
             "policy" => policy(words)?,
             _ => return Ok(None),
+        }))
+    }
+
+    /// `set NAME STEP ; STEP ; …`: an operator's steps, approved together.
+    fn change_set(&mut self, words: &mut Words) -> Parsed<AdminCommand> {
+        let name = words.next("a name")?.into();
+        let mut changes = Vec::new();
+        while let Some(mut step) = words.next_step() {
+            let verb = step.next("a step")?;
+            let command = self.admin_command(&verb, &mut step)?.ok_or("no step of an operator")?;
+            step.finish()?;
+            changes.push(SetChange::new(command));
+        }
+        Ok(AdminCommand::ChangeSet(ChangeSet { name, changes }))
+    }
+
+    /// `fund f1 greenbank 3000 KES`: a deposit whose account is found when it is decided.
+    fn deposit(&mut self, words: &mut Words) -> Parsed<AdminCommand> {
+        let id = self.id(&words.next("a movement of funds")?);
+        let (name, amount, currency) = (words.name()?, words.amount()?, words.currency()?);
+        Ok(AdminCommand::Deposit(Deposit {
+            id,
+            name,
+            amount,
+            currency,
+            external_reference: "bank".into(),
+            reason: "fund".into(),
+            extensions: None,
+            fingerprint: words::digest(&format!("{amount} {currency}")),
         }))
     }
 
@@ -257,6 +290,16 @@ fn signature_key(words: &mut Words) -> Parsed<AdminCommand> {
     }))
 }
 
+/// `endpoints NAME TYPE VALUE TYPE VALUE …`.
+fn endpoints(words: &mut Words) -> Parsed<AdminCommand> {
+    let (name, mut endpoints) = (words.name()?, Vec::new());
+    while !words.is_empty() {
+        let kind = EndpointType::parse(&words.next("a type")?).ok_or("no type of endpoint")?;
+        endpoints.push(EndpointValue { kind, value: words.next("a value")?.into() });
+    }
+    Ok(AdminCommand::SetEndpoints { name, endpoints })
+}
+
 /// A word stands for the bytes of a key; `LONG` for too many, `""` for none.
 fn public_key(words: &mut Words) -> Parsed<PublicKeyDer> {
     let word = words.next("a key")?.replace("LONG", &"x".repeat(SIGNATURE_KEY_BYTES_MAX + 1));
@@ -290,13 +333,17 @@ fn words_of(refusal: &AdminRefusal) -> String {
 }
 
 impl Story {
-    /// `by amina STEP`, `approve 1 by brian`, `reject 1 by brian`, `take-back 1 by amina`.
+    /// `by amina STEP`, `approve 1 by brian`, `reject 1 by brian`, `take-back 1 by amina`, `apply 1`.
     pub(super) fn operator_command(&mut self, verb: &str, words: &mut Words) -> Parsed<Option<Command>> {
         let kind = match verb {
             "by" => {
                 let (operator, verb) = (words.next("an operator")?, words.next("a step")?);
                 let command = self.admin_command(&verb, words)?.ok_or("no step of an operator")?;
                 return Ok(Some(act(&operator, Deed::Change(command))));
+            }
+            "apply" => {
+                let id = words.next("an approval")?.parse().map_err(|_| "an approval is a number")?;
+                return Ok(Some(act("the hub", Deed::ApplyNext(ApplyNext { id, words: words_of }))));
             }
             "approve" => VerdictKind::Approve(words_of),
             "reject" => VerdictKind::Reject,
@@ -311,10 +358,12 @@ impl Story {
     /// `approval 1 executed`: where it stands, with what came of it.
     pub(super) fn approval(&self, words: &mut Words) -> Parsed<(String, String)> {
         let id = words.next("an approval")?.parse().map_err(|_| "an approval is a number")?;
-        let found = self.twin.live.approvals().get(id).map(|proposal| {
+        let approvals = self.twin.live.approvals();
+        let found = approvals.get(id).map(|proposal| {
             let result = proposal.end.as_ref().and_then(|end| end.result.as_deref());
-            let result = result.map(|result| format!(" {result}")).unwrap_or_default();
-            format!("{}{result}", proposal.state().as_str())
+            let stopped = approvals.progress(id).and_then(|progress| progress.stopped.as_deref());
+            let result = result.or(stopped).map(|result| format!(" {result}")).unwrap_or_default();
+            format!("{}{result}", approvals.state_of(proposal).as_str())
         });
         let mut wanted = Vec::new();
         while !words.is_empty() {

@@ -37,6 +37,7 @@ fn reply(reply: &Reply) -> Vec<String> {
         Reply::Admin(Ok(AdminOutcome::ProposalEnded(id, state, _))) => {
             Some(format!("= approval {id} {}", state.as_str()))
         }
+        Reply::Admin(Ok(AdminOutcome::SetStepped(state, _))) => Some(format!("= {}", state.as_str())),
         Reply::Admin(Err(refusal)) => {
             let (code, detail) = admin_detail(refusal);
             Some(format!("= refused {code} {detail}"))

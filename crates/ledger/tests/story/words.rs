@@ -51,6 +51,14 @@ impl Words {
         is_next
     }
 
+    /// The words up to the next semicolon; none if there are none.
+    pub fn next_step(&mut self) -> Option<Self> {
+        let end = self.0.iter().position(|word| word == ";").unwrap_or(self.0.len());
+        let step: Vec<_> = self.0.drain(..end).collect();
+        self.next_if(";");
+        (!step.is_empty()).then_some(Self(step))
+    }
+
     /// Two words that belong together, wherever they stand.
     pub fn flag(&mut self, first: &str, second: &str) -> bool {
         let at = self.0.windows(2).position(|pair| pair[0] == first && pair[1] == second);

@@ -18,6 +18,8 @@ pub(super) struct OperatorBooks {
     codes: BTreeMap<Box<str>, u64>,
     /// Who made the proposals that wait.
     proposals: BTreeMap<u64, Box<str>>,
+    /// How many changes were made of each change set that was approved and has not ended.
+    sets: BTreeMap<u64, u32>,
 }
 
 impl OperatorBooks {
@@ -27,9 +29,11 @@ impl OperatorBooks {
         let people =
             ledger.operators().iter().filter_map(|one| Some((one.name.clone(), one.person?.code_step)));
         let codes = people.collect();
-        let proposals = ledger.approvals().pending();
-        let proposals = proposals.map(|proposal| (proposal.id, proposal.maker.clone())).collect();
-        Self { trail: ledger.trail(), operators, codes, proposals }
+        let approvals = ledger.approvals();
+        let of_set = |id| Some((id, approvals.progress(id)?.made));
+        let sets = approvals.pending().filter_map(|proposal| of_set(proposal.id)).collect();
+        let proposals = approvals.pending().map(|proposal| (proposal.id, proposal.maker.clone())).collect();
+        Self { trail: ledger.trail(), operators, codes, proposals, sets }
     }
 
     /// Enters a record's entry of the audit trail and its changes of operators.
@@ -82,11 +86,17 @@ impl OperatorBooks {
                 Event::ProposalMade(proposal) => {
                     self.proposals.insert(proposal.id, proposal.maker.clone());
                 }
+                Event::ChangeSetApproved { .. }
+                | Event::ChangeSetStepped { .. }
+                | Event::ChangeSetStopped { .. } => findings.extend(self.enter_set(seq, event)?),
                 Event::ProposalEnded { id, state, by, .. } => {
+                    self.sets.remove(id);
                     let maker = self.proposals.remove(id);
                     let maker = maker.ok_or_else(|| format!("approval {id} ends, but did not wait"))?;
                     let is_right = match (state, by) {
-                        (ProposalState::Pending, _) => false,
+                        (ProposalState::Pending | ProposalState::Applying | ProposalState::Stopped, _) => {
+                            false
+                        }
                         (ProposalState::Expired, by) => by.is_none(),
                         (ProposalState::Withdrawn, by) => by.as_ref() == Some(&maker),
                         (_, by) => by.as_ref().is_some_and(|by| *by != maker),
@@ -99,6 +109,32 @@ impl OperatorBooks {
             }
         }
         Ok(())
+    }
+
+    /// Enters the approval of a change set, or that a change of it was made or refused: each in its turn. Returns what
+    /// is wrong with it.
+    fn enter_set(&mut self, seq: u64, event: &Event) -> Result<Option<String>, String> {
+        match event {
+            Event::ChangeSetApproved { id, operator, .. } => {
+                let maker = self.proposals.get(id);
+                let maker = maker.ok_or_else(|| format!("approval {id} is applied, but did not wait"))?;
+                self.sets.entry(*id).or_default();
+                let is_own = maker == operator;
+                Ok(is_own.then(|| format!("record {seq}: approval {id} was approved by its maker")))
+            }
+            Event::ChangeSetStepped { id, number } | Event::ChangeSetStopped { id, number, .. } => {
+                let made = self.sets.get_mut(id);
+                let made = made.ok_or_else(|| format!("approval {id} is applied, but was not approved"))?;
+                if *number != *made + 1 {
+                    return Err(format!("change {number} of approval {id} follows change {made}"));
+                }
+                if matches!(event, Event::ChangeSetStepped { .. }) {
+                    *made = *number;
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Enters a person's password, or that a code was used: each is numbered, and later than the one before.

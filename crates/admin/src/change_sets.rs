@@ -1,0 +1,215 @@
+//! `/changeSets`: changes that are proposed, approved and applied together.
+//!
+//! The changes of a set are requests of this API, in order. Each goes to the handler of its own route, which leaves its
+//! command in a [`Collector`] in place of making it: so a change is read by the same rules, and needs the same
+//! permission, alone and in a set.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Extension, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use tower_service::Service as _;
+use upesi_engine::{EngineHandle, Payload};
+use upesi_fspiop::refusal::admin_detail;
+use upesi_ledger::command::{Act, ApplyNext, Deed};
+use upesi_ledger::{
+    AdminCommand, AdminOutcome, AdminRefusal, Attribution, CHANGE_SET_CHANGES_MAX, ChangeSet, Command,
+    ProposalState, Reply, SetChange,
+};
+use upesi_types::ErrorCode;
+
+use crate::access::Caller;
+use crate::body::{Field, JsonBody};
+use crate::call::Call;
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::json::ok;
+
+/// Longest name of a set and longest reason, in characters.
+const NAME_CHARS_MAX: usize = 64;
+const REASON_CHARS_MAX: usize = 256;
+/// Longest path of a change, with its query.
+const PATH_CHARS_MAX: usize = 1_024;
+/// Longest error that a handler answers, in bytes.
+const ERROR_BYTES_MAX: usize = 4 * 1024;
+
+/// The paths of changes in a set begin with one of these: they change the ledger.
+const ROOTS: [&str; 6] =
+    ["/participants", "/blocks", "/settlementModels", "/feeRules", "/ledgerAccountTypes", "/v2"];
+const METHODS: [Method; 3] = [Method::POST, Method::PUT, Method::DELETE];
+
+/// Takes the command of a change that is proposed as part of a set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Collector(Arc<Mutex<Option<AdminCommand>>>);
+
+impl Collector {
+    /// Takes the command, and ends its handler.
+    pub(crate) fn collect(&self, command: AdminCommand) -> ApiError {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
+        ApiError {
+            status: StatusCode::ACCEPTED,
+            ..ApiError::new(ErrorCode::CLIENT, "The change is part of a change set")
+        }
+    }
+
+    fn take(&self) -> Option<AdminCommand> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// All operations, for the changes of a set.
+#[derive(Clone, Debug)]
+pub(crate) struct Operations(pub(crate) Router);
+
+/// The answer if nothing waits.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NothingWaits {
+    approval_id: Option<u64>,
+}
+
+/// Proposes a set. If nothing in it needs a second person, nothing is proposed or made.
+pub(crate) async fn propose(
+    Call(mut context): Call,
+    Extension(operations): Extension<Operations>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let name = fields.required("name")?.text_of(1, NAME_CHARS_MAX)?;
+    let reason = fields.optional("reason").map(|field| field.text_of(1, REASON_CHARS_MAX)).transpose()?;
+    let list = fields.required("changes")?;
+    fields.only(&["name", "reason", "changes"])?;
+    let asked = list.array(CHANGE_SET_CHANGES_MAX)?;
+    if asked.is_empty() {
+        return Err(list.refuse("must contain at least 1 items"));
+    }
+    let mut changes = Vec::with_capacity(asked.len());
+    for (at, change) in asked.iter().enumerate() {
+        let command = read_change(&context, &operations, change, at + 1).await?;
+        changes.push(SetChange::new(command));
+    }
+    if let Some(reason) = reason {
+        context.caller = Arc::new(Caller { reason: Some(reason.into()), ..(*context.caller).clone() });
+    }
+    let set = AdminCommand::ChangeSet(ChangeSet { name: name.into(), changes });
+    let (operator, wanted) = (context.caller.operator.clone(), set.clone());
+    let needs_second = context.ask(move |ledger| ledger.needs_second(&operator, &wanted)).await?;
+    if needs_second && !context.access.acts_alone(&context.caller) {
+        // A set that waits is the error that says so.
+        context.change(set).await?;
+    }
+    ok(&NothingWaits { approval_id: None })
+}
+
+/// A change of a set: what its own operation makes of it.
+async fn read_change(
+    context: &AdminContext,
+    operations: &Operations,
+    change: &Field<'_>,
+    number: usize,
+) -> Result<AdminCommand, ApiError> {
+    let fields = change.object()?;
+    let method = fields.required("method")?.one_of(METHODS.iter(), |method| method.as_str())?;
+    let path_field = fields.required("path")?;
+    let path = path_field.text_of(1, PATH_CHARS_MAX)?;
+    let uri: Uri = path.parse().map_err(|_| path_field.refuse("must be the path of an operation"))?;
+    let is_of_set = |root: &&str| {
+        uri.path().strip_prefix(*root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if uri.authority().is_some() || !ROOTS.iter().any(is_of_set) {
+        return Err(path_field.refuse(&format!("must begin with one of [{}]", ROOTS.join(", "))));
+    }
+    let body = fields.optional("body").map(|field| field.raw().to_owned()).unwrap_or_default();
+    fields.only(&["method", "path", "body"])?;
+    let collector = Collector::default();
+    let caller = Caller { collector: Some(collector.clone()), ..(*context.caller).clone() };
+    let mut request = Request::new(Body::from(body));
+    *request.method_mut() = method.clone();
+    *request.uri_mut() = uri;
+    request.headers_mut().insert(CONTENT_TYPE, axum::http::HeaderValue::from_static("application/json"));
+    request.extensions_mut().insert(Arc::new(caller));
+    // A router is always ready and never fails.
+    let Ok(response) = operations.0.clone().call(request).await;
+    match collector.take() {
+        Some(command) => Ok(command),
+        None => Err(refused(response, number).await),
+    }
+}
+
+/// The error of an operation, with the number of the change.
+async fn refused(response: Response, number: usize) -> ApiError {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Envelope {
+        error_information: Information,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Information {
+        error_code: String,
+        error_description: String,
+    }
+    let status = response.status();
+    let body = to_bytes(response.into_body(), ERROR_BYTES_MAX).await.unwrap_or_default();
+    let known = serde_json::from_slice::<Envelope>(&body).ok().and_then(|found| {
+        let Information { error_code, error_description } = found.error_information;
+        Some((ErrorCode::from_number(error_code.parse().ok()?)?, error_description))
+    });
+    let Some((code, description)) = known else {
+        let detail = format!("Change {number}: it is not made as part of a change set");
+        return ApiError::new(ErrorCode::VALIDATION, &detail);
+    };
+    let detail = description.split_once(" - ").map_or(&*description, |(_, detail)| detail);
+    ApiError { status, ..ApiError::new(code, &format!("Change {number}: {detail}")) }
+}
+
+/// A refusal as a proposal keeps it.
+pub(crate) fn words(refusal: &AdminRefusal) -> String {
+    let (code, detail) = admin_detail(refusal);
+    code.describe(&detail)
+}
+
+/// Applies a set that was approved, change by change, until it ends or stops. A set is applied by several callers as by
+/// one. If the hub ends before the set does, [`continue_change_sets`] goes on.
+pub(crate) async fn apply(engine: &EngineHandle, id: u64) {
+    loop {
+        // The entry names the people who proposed and approved the set.
+        let by = Attribution {
+            operator: "hub".into(),
+            known_by: "nothing".into(),
+            address: None,
+            on_behalf_of: None,
+            action: "change.set".into(),
+            reason: None,
+        };
+        let act = Act { by, deed: Deed::ApplyNext(ApplyNext { id, words }), is_alone: true };
+        match engine.submit(Command::Act(Box::new(act)), Payload::default()).await {
+            Ok(Reply::Admin(Ok(AdminOutcome::SetStepped(ProposalState::Applying, _)))) => {}
+            Ok(Reply::Admin(Ok(AdminOutcome::SetStepped(state, _)))) => {
+                tracing::info!(approval = id, state = state.as_str(), "a change set was applied");
+                return;
+            }
+            // The set has ended, or stopped.
+            Ok(_) => return,
+            Err(error) => {
+                tracing::warn!(approval = id, %error, "a change set waits: approve it again to continue");
+                return;
+            }
+        }
+    }
+}
+
+/// Goes on with the sets that were approved before the hub ended.
+pub async fn continue_change_sets(engine: EngineHandle) {
+    let Ok(ids) = engine.read(|ledger| ledger.approvals().applying().collect::<Vec<_>>()).await else {
+        return;
+    };
+    for id in ids {
+        apply(&engine, id).await;
+    }
+}

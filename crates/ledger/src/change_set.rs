@@ -1,0 +1,181 @@
+//! Change sets: changes of operators that are proposed, approved and applied together.
+//!
+//! 1. An operator proposes the changes, in order. The proposal holds them, and the state before each
+//!    ([`SetChange::before`]).
+//! 2. A second person approves the set once. The hub decides all changes again, on a draft of the state
+//!    ([`Ledger::preview`]); if one of them is refused, or is about something else by then, nothing is made.
+//! 3. The hub makes one change after the other. Each is a record with its own entry of the audit trail, which names the
+//!    set. How far the set is ([`Progress`]) is part of the state, so that a restart continues.
+//! 4. A change that the rules refuse at its turn stops the set. An approver continues it; else it is rejected,
+//!    withdrawn or expires, and the changes made by then stay.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::approval::{AdminAction, ProposalState};
+use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::command::AdminCommand;
+use crate::show::{Show, Shown};
+use crate::state::Ledger;
+use crate::stored::{Stored, stored_struct};
+
+/// Most changes of a set.
+pub const CHANGE_SET_CHANGES_MAX: usize = 2_000;
+/// Bytes that a set takes, with what its changes are about.
+pub const CHANGE_SET_BYTES_MAX: usize = 512 * 1024;
+/// Sets of one operator that wait.
+pub const CHANGE_SETS_OF_MAKER_MAX: usize = 4;
+
+/// Changes that are proposed, approved and applied together, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeSet {
+    /// What the set is about, in words of its maker.
+    pub name: Box<str>,
+    /// The changes.
+    pub changes: Vec<SetChange>,
+}
+
+/// A change of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetChange {
+    /// The change.
+    pub command: AdminCommand,
+    /// The state before the change, as decided when the set was proposed. The hub fills this in.
+    pub before: Box<str>,
+}
+
+impl SetChange {
+    /// A change whose state before is not known yet.
+    pub fn new(command: AdminCommand) -> Self {
+        Self { command, before: "".into() }
+    }
+}
+
+impl ChangeSet {
+    /// The title of a set in lists and in the audit trail.
+    pub fn title(&self) -> String {
+        let Self { name, changes } = self;
+        format!("change set {name}, {} changes", changes.len())
+    }
+
+    /// The kinds of the changes, with the number of each.
+    pub(crate) fn summary(&self, ledger: &Ledger) -> String {
+        let mut counts = BTreeMap::<AdminAction, usize>::new();
+        for change in &self.changes {
+            *counts.entry(ledger.action_of(&change.command)).or_default() += 1;
+        }
+        let parts: Vec<_> =
+            counts.iter().map(|(action, count)| format!("{count} {}", action.name())).collect();
+        parts.join(", ")
+    }
+
+    /// Appends the content that the digest covers: name and changes, without the states before them.
+    pub(crate) fn encode_content(&self, encoder: &mut Encoder<'_>) {
+        self.name.encode(encoder);
+        encoder.list(self.changes.iter(), |encoder, change| change.command.encode(encoder));
+    }
+}
+
+impl AdminCommand {
+    /// The changes of a set, or the change itself.
+    pub fn parts(&self) -> impl Iterator<Item = &Self> {
+        let (set, own) = match self {
+            Self::ChangeSet(set) => (Some(set), None),
+            other => (None, Some(other)),
+        };
+        set.into_iter().flat_map(|set| &set.changes).map(|change| &change.command).chain(own)
+    }
+
+    /// Whether the change may be part of a set. Operators, their credentials and the policy are changed one by one.
+    pub(crate) const fn may_be_in_set(&self) -> bool {
+        !matches!(
+            self,
+            Self::ChangeSet(_)
+                | Self::SetOperator(_)
+                | Self::AddCredential(_)
+                | Self::RemoveCredential { .. }
+                | Self::SetApprovalPolicy(_)
+                | Self::AcceptClock { .. }
+        )
+    }
+}
+
+impl Stored for SetChange {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        self.command.encode(encoder);
+        self.before.encode(encoder);
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        // Sets within sets would be decoded as deeply as damaged bytes say.
+        let mut ahead = *decoder;
+        if ahead.u8()? == AdminCommand::CHANGE_SET_TAG {
+            return Err(DecodeError("a change set is part of a change set"));
+        }
+        Ok(Self { command: Stored::decode(decoder)?, before: Stored::decode(decoder)? })
+    }
+}
+
+stored_struct! {
+    ChangeSet { name, changes }
+    Progress { operator, known_by, address, comment, made, stopped }
+}
+
+impl Show for ChangeSet {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![("name", self.name.show()), ("changes", self.changes.show())])
+    }
+}
+
+impl Show for SetChange {
+    fn show(&self) -> Shown<'_> {
+        let mut fields = vec![("type", Shown::Text(self.command.name().into()))];
+        fields.extend(self.command.fields());
+        Shown::Fields(fields)
+    }
+}
+
+/// The progress of an approved set, and its approver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Who approved it last.
+    pub operator: Box<str>,
+    /// How that operator was known.
+    pub known_by: Box<str>,
+    /// The address it was approved from.
+    pub address: Option<Box<str>>,
+    /// What the approver said.
+    pub comment: Option<Box<str>>,
+    /// Changes that were made, counted from the first.
+    pub made: u32,
+    /// Why the next change was not made; `None` while the hub applies the set.
+    pub stopped: Option<Box<str>>,
+}
+
+impl Progress {
+    /// Where the set stands.
+    pub fn state(&self) -> ProposalState {
+        if self.stopped.is_some() { ProposalState::Stopped } else { ProposalState::Applying }
+    }
+}
+
+// The part of a snapshot.
+
+pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    encoder.list(ledger.approvals.all_progress(), |encoder, (id, progress)| {
+        encoder.u64(*id);
+        encoder.sized(|encoder| progress.encode(encoder));
+    });
+}
+
+pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    let all: Vec<(u64, Progress)> = d.list(|d| Ok((d.u64()?, Stored::decode(&mut d.sized()?)?)))?;
+    for (id, progress) in all {
+        ledger.approvals.restore_progress(id, progress)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Change sets: proposed as one, approved once, applied change by change.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use upesi_types::TransferId;
+
+use super::approvals::Words;
+use super::{AdminCommand, AdminOutcome, AdminRefusal, Decision};
+use crate::Ledger;
+use crate::approval::{AdminAction, Proposal, ProposalState};
+use crate::change::Change;
+use crate::change_set::{CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, ChangeSet, Progress, SetChange};
+use crate::event::Event;
+use crate::facts::Facts;
+use crate::trail::{Attribution, clip};
+
+mod draft;
+
+pub use draft::Preview;
+
+type Outcome = Result<AdminOutcome, AdminRefusal>;
+
+/// The next change of a set that was approved.
+#[derive(Clone, Copy, Debug)]
+pub struct ApplyNext {
+    /// The approval.
+    pub id: u64,
+    /// Puts into words why a change is refused.
+    pub words: Words,
+}
+
+impl AdminCommand {
+    /// Whether it is decided by windows and settlements.
+    pub(super) const fn is_of_settlement(&self) -> bool {
+        matches!(
+            self,
+            Self::CloseWindow { .. }
+                | Self::CreateSettlement(_)
+                | Self::AdvanceSettlement(_)
+                | Self::AbortSettlement(_)
+                | Self::MoveCover(_)
+        )
+    }
+
+    /// The movements of funds that it names.
+    pub(super) fn named_funds(&self) -> Vec<TransferId> {
+        match self {
+            Self::PrepareFunds(funds) => [funds.id].into(),
+            Self::Deposit(deposit) => [deposit.id].into(),
+            Self::EndFunds(end) => [end.id].into(),
+            Self::MoveCover(cover) => cover.items.iter().map(|item| item.funds).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The accounts that were passed over, in words; `None` if there are none.
+fn passed_over(outcome: &AdminOutcome) -> Option<String> {
+    let AdminOutcome::SettlementAdvanced { faults } = outcome else { return None };
+    let (_, first) = faults.first()?;
+    Some(format!("{} accounts are passed over, the first: {}", faults.len(), first.as_str()))
+}
+
+impl Ledger {
+    /// The set as it is proposed: with what its changes are about. `None` if all of it is so already.
+    pub(super) fn checked_set(
+        &self,
+        set: &ChangeSet,
+        facts: &Facts<'_>,
+    ) -> Result<Option<ChangeSet>, AdminRefusal> {
+        let count = set.changes.len();
+        if count == 0 || count > CHANGE_SET_CHANGES_MAX {
+            return Err(AdminRefusal::ChangeSetSize);
+        }
+        if let Some(at) = set.changes.iter().position(|change| !change.command.may_be_in_set()) {
+            return Err(at_change(at, AdminRefusal::ChangeSetKind));
+        }
+        let (mut changes, mut is_needed) = (Vec::with_capacity(count), false);
+        for (at, preview) in self.preview(set, 0, facts).into_iter().enumerate() {
+            let outcome = preview.outcome.map_err(|refusal| at_change(at, refusal))?;
+            if let AdminOutcome::SettlementAdvanced { faults } = &outcome
+                && let Some((_, fault)) = faults.first()
+            {
+                return Err(at_change(at, AdminRefusal::ChangeSetPassesOver { fault: *fault }));
+            }
+            is_needed |= outcome != AdminOutcome::AlreadyDone;
+            let command = set.changes[at].command.clone();
+            changes.push(SetChange { command, before: clip(preview.change.from) });
+        }
+        let checked = ChangeSet { name: set.name.clone(), changes };
+        let bytes = Proposal::bytes_of(&AdminCommand::ChangeSet(checked.clone()));
+        if bytes > CHANGE_SET_BYTES_MAX {
+            return Err(AdminRefusal::ChangeSetSize);
+        }
+        Ok(is_needed.then_some(checked))
+    }
+
+    /// A second person approves a set: all of it is decided again, and if the rules allow it, it is applied from here
+    /// on. A set that stopped goes on.
+    pub(super) fn approve_set(
+        &self,
+        (by, comment): (&Attribution, Option<&str>),
+        (id, set): (u64, &ChangeSet),
+        (facts, words): (&Facts<'_>, Words),
+        out: &mut Decision,
+    ) -> Outcome {
+        let applying = Ok(AdminOutcome::ProposalEnded(id, ProposalState::Applying, None));
+        let hindrance = match self.approvals.progress(id) {
+            Some(Progress { stopped: None, .. }) => return applying,
+            Some(_) => None,
+            None => self.hindrance_of(set, facts, words),
+        };
+        if let Some(why) = hindrance {
+            out.events.push(Event::ProposalEnded {
+                id,
+                state: ProposalState::Failed,
+                by: Some(by.operator.clone()),
+                comment: comment.map(clip),
+                result: Some(clip(why)),
+            });
+            return Ok(AdminOutcome::ProposalEnded(id, ProposalState::Failed, None));
+        }
+        out.events.push(Event::ChangeSetApproved {
+            id,
+            operator: by.operator.clone(),
+            known_by: by.known_by.clone(),
+            address: by.address.clone(),
+            comment: comment.map(clip),
+        });
+        applying
+    }
+
+    /// Why a set would not be applied as its maker saw it.
+    fn hindrance_of(&self, set: &ChangeSet, facts: &Facts<'_>, words: Words) -> Option<String> {
+        let previews = self.preview(set, 0, facts).into_iter().zip(&set.changes).enumerate();
+        for (at, (Preview { change: Change { what, from, .. }, outcome, .. }, kept)) in previews {
+            let from = clip(from);
+            let why = match &outcome {
+                _ if from != kept.before => Some(format!("it was {} and is {from}", kept.before)),
+                Err(refusal) => Some(words(refusal)),
+                Ok(outcome) => passed_over(outcome),
+            };
+            if let Some(why) = why {
+                return Some(format!("change {}, {what}: {why}", at + 1));
+            }
+        }
+        None
+    }
+
+    /// Makes the next change of a set, or stops the set if the rules refuse the change.
+    pub(super) fn decide_apply_next(
+        &self,
+        next: &ApplyNext,
+        facts: &Facts<'_>,
+        out: &mut Decision,
+    ) -> Outcome {
+        let id = next.id;
+        let proposal = self.approvals.get(id).ok_or(AdminRefusal::ProposalUnknown)?;
+        let state = self.approvals.state_of(proposal);
+        let (Some(set), Some(progress)) = (proposal.set(), self.approvals.progress(id)) else {
+            return Err(AdminRefusal::ProposalEnded { state });
+        };
+        if state != ProposalState::Applying {
+            return Err(AdminRefusal::ProposalEnded { state });
+        }
+        let number = progress.made + 1;
+        let change = &set.changes[progress.made as usize];
+        let (why, made) = match self.decide_admin(&change.command, facts, out) {
+            Ok(outcome) => (passed_over(&outcome), Some(Box::new(outcome))),
+            Err(refusal) => {
+                out.clear();
+                (Some((next.words)(&refusal)), None)
+            }
+        };
+        if let Some(why) = why {
+            out.events.push(Event::ChangeSetStopped { id, number, why: clip(why) });
+            return Ok(AdminOutcome::SetStepped(ProposalState::Stopped, made));
+        }
+        out.events.push(Event::ChangeSetStepped { id, number });
+        if (number as usize) < set.changes.len() {
+            return Ok(AdminOutcome::SetStepped(ProposalState::Applying, made));
+        }
+        out.events.push(Event::ProposalEnded {
+            id,
+            state: ProposalState::Executed,
+            by: Some(progress.operator.clone()),
+            comment: progress.comment.clone(),
+            result: Some(format!("{number} changes were made").into()),
+        });
+        Ok(AdminOutcome::SetStepped(ProposalState::Executed, made))
+    }
+
+    /// The entry of a step: by the approver, on behalf of the maker, and with the name of the set.
+    pub(super) fn stepped(
+        &self,
+        id: u64,
+        outcome: &AdminOutcome,
+        (by, out): (&mut Attribution, &Decision),
+    ) -> Option<(Change, Option<Box<str>>)> {
+        let proposal = self.approvals.get(id)?;
+        let (set, progress) = (proposal.set()?, self.approvals.progress(id)?);
+        let command = &set.changes[progress.made as usize].command;
+        *by = Attribution {
+            operator: progress.operator.clone(),
+            known_by: progress.known_by.clone(),
+            address: progress.address.clone(),
+            on_behalf_of: Some(proposal.maker.clone()),
+            action: self.action_of(command).name().into(),
+            reason: Some(command.reason().map_or_else(|| proposal.reason.clone(), Into::into)),
+        };
+        let mut change = Change::of(command, self);
+        let (number, all) = (progress.made + 1, set.changes.len());
+        change.what = format!("{}, by change set {id}, {number} of {all}", change.what);
+        let AdminOutcome::SetStepped(_, made) = outcome else { return None };
+        let Some(made) = made else {
+            let why = out.events.iter().find_map(|event| match event {
+                Event::ChangeSetStopped { why, .. } => Some(why.clone()),
+                _ => None,
+            });
+            return Some((change, why));
+        };
+        // A change that is already in force has its entry, too: the set counts it as made.
+        Some((change.clone().made(made).unwrap_or(change), None))
+    }
+
+    /// What a set that ends early has come to.
+    pub(super) fn result_of_stopped(&self, proposal: &Proposal) -> Option<Box<str>> {
+        let (made, all) = (self.approvals.progress(proposal.id)?.made, proposal.set()?.changes.len());
+        Some(format!("{made} of {all} changes were made").into())
+    }
+
+    /// The next change of a set that is applied.
+    pub fn next_of_set(&self, id: u64) -> Option<&AdminCommand> {
+        let progress = self.approvals.progress(id)?;
+        Some(&self.approvals.get(id)?.set()?.changes.get(progress.made as usize)?.command)
+    }
+
+    /// What a change, or each change of a set, is.
+    pub fn actions_of(&self, command: &AdminCommand) -> Vec<AdminAction> {
+        let mut actions: Vec<_> = command.parts().map(|part| self.action_of(part)).collect();
+        actions.sort_unstable();
+        actions.dedup();
+        actions
+    }
+}
+
+fn at_change(at: usize, refusal: AdminRefusal) -> AdminRefusal {
+    AdminRefusal::ChangeSetChange { number: at as u32 + 1, refusal: Box::new(refusal) }
+}

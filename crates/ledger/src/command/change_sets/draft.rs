@@ -1,0 +1,90 @@
+//! A draft of the state. The changes of a set are decided on it, one after the other, before the hub makes them.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::Ledger;
+use crate::approval::{AdminAction, Approvals};
+use crate::bulk::Bulks;
+use crate::change::Change;
+use crate::change_set::ChangeSet;
+use crate::command::{AdminCommand, AdminOutcome, AdminRefusal, Decision};
+use crate::conversion::Conversions;
+use crate::facts::Facts;
+use crate::operator::Operators;
+use crate::outbox::Outbox;
+use crate::transfer_table::TransferTable;
+use crate::window::Windows;
+
+/// A change of a set as it would be made now, after those before it.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// Its action.
+    pub action: AdminAction,
+    /// Its object, with the state before and after.
+    pub change: Change,
+    /// The decision.
+    pub outcome: Result<AdminOutcome, AdminRefusal>,
+}
+
+impl Ledger {
+    /// The changes of a set from one on (0 is the first), each decided after those before it.
+    pub fn preview(&self, set: &ChangeSet, first: usize, facts: &Facts<'_>) -> Vec<Preview> {
+        let mut draft = self.draft_for(set);
+        let mut out = Decision::default();
+        let preview = |command: &AdminCommand| {
+            let (action, change) = (draft.action_of(command), Change::of(command, &draft));
+            out.clear();
+            let outcome = draft.decide_admin(command, facts, &mut out);
+            if outcome.is_ok() {
+                draft.try_on(facts.now(), out.events.drain(..));
+            }
+            Preview { action, change, outcome }
+        };
+        set.changes.iter().skip(first).map(|change| &change.command).map(preview).collect()
+    }
+
+    /// A copy of what changes of operators are decided by: without transfers, conversions, bulks and callbacks, which
+    /// may be millions. Windows and settlements are in it if the set is about them, and of movements of funds those
+    /// that it names.
+    fn draft_for(&self, set: &ChangeSet) -> Self {
+        let (seed, pairs) = (self.config.hash_seed, self.config.limits.pairs);
+        let commands = || set.changes.iter().map(|change| &change.command);
+        let is_of_settlement = commands().any(AdminCommand::is_of_settlement);
+        let named = commands().flat_map(AdminCommand::named_funds);
+        let funds = named.filter_map(|id| Some((id, self.funds.get(&id)?.clone()))).collect();
+        let mut approvals = Approvals::default();
+        approvals.set_policy(self.approvals.policy().clone());
+        Self {
+            config: self.config.clone(),
+            participants: self.participants.clone(),
+            names: self.names.clone(),
+            proxies: self.proxies.clone(),
+            signature_keys: self.signature_keys.clone(),
+            blocks: self.blocks.clone(),
+            accounts: self.accounts.clone(),
+            creators: BTreeMap::new(),
+            account_types: self.account_types.clone(),
+            models: self.models.clone(),
+            transfers: TransferTable::new(seed),
+            conversions: Conversions::new(seed),
+            bulks: Bulks::new(seed),
+            funds,
+            withdrawals: self.withdrawals.clone(),
+            windows: if is_of_settlement { self.windows.clone() } else { Windows::new(seed, pairs) },
+            settlements: if is_of_settlement { self.settlements.clone() } else { Vec::new() },
+            carried: self.carried.clone(),
+            fee_rules: self.fee_rules.clone(),
+            outbox: Outbox::default(),
+            operators: Operators::default(),
+            approvals,
+            trail: self.trail,
+            totals: self.totals,
+            removed_to: self.removed_to,
+            divisions: Vec::new(),
+            couriers: Vec::new(),
+            last_seq: self.last_seq,
+            last_time: self.last_time,
+        }
+    }
+}
