@@ -17,6 +17,8 @@ use super::state::{Limit, settlement_balance};
 /// How often, and how many times, a deposit is looked for: some hubs book deposits after they have answered.
 const DEPOSIT_POLL: Duration = Duration::from_millis(100);
 const DEPOSIT_POLLS_MAX: usize = 100;
+/// The account that a deposit of a change set goes to.
+const SETTLEMENT: &str = "SETTLEMENT";
 
 /// Why a change could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -50,70 +52,99 @@ pub enum ApplyError {
     },
 }
 
+/// A call of the admin API that makes a change, or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiCall {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    /// JSON, or nothing.
+    pub(crate) body: String,
+}
+
+impl ApiCall {
+    fn new(method: Method, path: String, body: impl ToString) -> Self {
+        Self { method, path, body: body.to_string() }
+    }
+
+    /// As a change set has it.
+    pub(super) fn to_json(&self) -> String {
+        let (method, path) = (self.method.as_str(), json!(self.path));
+        let body = if self.body.is_empty() { String::new() } else { format!(r#","body":{}"#, self.body) };
+        format!(r#"{{"method":"{method}","path":{path}{body}}}"#)
+    }
+}
+
 /// Makes one change.
 ///
 /// # Errors
 /// The hub refuses it or cannot be reached; nothing after it should be tried.
 pub async fn make(api: &AdminApi, scheme: &str, change: &Change) -> Result<(), ApplyError> {
-    match change {
+    if let Change::Funds { name, currency, amount } = change {
+        return deposit(api, scheme, name, *currency, *amount).await;
+    }
+    for call in calls_of(scheme, change) {
+        api.send(call.method, &call.path, &call.body).await?;
+    }
+    Ok(())
+}
+
+/// The calls that make a change. A deposit goes to the account that is there by then.
+pub(super) fn calls_of(scheme: &str, change: &Change) -> Vec<ApiCall> {
+    let call = match change {
         Change::HubAccount { hub, currency, kind } => {
             let body = json!({"currency": currency.as_str(), "type": kind});
-            api.send(Method::POST, &path(&["participants", hub, "accounts"]), &body.to_string()).await?;
+            ApiCall::new(Method::POST, path(&["participants", hub, "accounts"]), body)
         }
-        Change::Model(model) => {
-            api.send(Method::POST, "/settlementModels", &model_body(model)).await?;
-        }
+        Change::Model(model) => ApiCall::new(Method::POST, "/settlementModels".to_owned(), model_body(model)),
         Change::ModelActivated(name) => {
-            api.send(Method::PUT, &path(&["settlementModels", name]), r#"{"isActive":true}"#).await?;
+            ApiCall::new(Method::PUT, path(&["settlementModels", name]), r#"{"isActive":true}"#)
         }
         Change::Participant { name, currency, is_proxy } => {
             let mut body = json!({"name": name, "currency": currency.as_str()});
             if *is_proxy {
                 body["isProxy"] = true.into();
             }
-            api.send(Method::POST, "/participants", &body.to_string()).await?;
+            ApiCall::new(Method::POST, "/participants".to_owned(), body)
         }
         Change::Activity { name, is_active } => {
-            let body = json!({"isActive": is_active});
-            api.send(Method::PUT, &path(&["participants", name]), &body.to_string()).await?;
+            ApiCall::new(Method::PUT, path(&["participants", name]), json!({"isActive": is_active}))
         }
-        Change::Limit { name, currency, from, to } => set_limit(api, name, *currency, *from, *to).await?,
+        Change::Limit { name, currency, from, to } => return limit_calls(name, *currency, *from, *to),
         Change::Funds { name, currency, amount } => {
-            return deposit(api, scheme, name, *currency, *amount).await;
+            let account = path(&["participants", name, "accounts", SETTLEMENT]);
+            ApiCall::new(Method::POST, account, deposit_body(scheme, name, *currency, *amount))
         }
         Change::Bind { name, binding } => {
             let (kind, value) = binding.split_once(':').unwrap_or((binding, ""));
             let body = json!({"kind": kind, "value": value});
-            api.send(Method::POST, &path(&["participants", name, "bindings"]), &body.to_string()).await?;
+            ApiCall::new(Method::POST, path(&["participants", name, "bindings"]), body)
         }
         Change::Unbind { name, binding } => {
             let (kind, value) = binding.split_once(':').unwrap_or((binding, ""));
             let bindings = path(&["participants", name, "bindings"]);
             let query = format!("kind={}&value={}", url_part(kind), url_part(value));
-            api.send(Method::DELETE, &format!("{bindings}?{query}"), "").await?;
+            ApiCall::new(Method::DELETE, format!("{bindings}?{query}"), "")
         }
         Change::SignatureKey { name, key } => {
-            let body = json!({"publicKey": key.text}).to_string();
-            api.send(Method::POST, &path(&["participants", name, "signatureKeys"]), &body).await?;
+            let body = json!({"publicKey": key.text});
+            ApiCall::new(Method::POST, path(&["participants", name, "signatureKeys"]), body)
         }
         Change::Proxied { proxy, name } => {
-            let body = json!({"name": name}).to_string();
-            api.send(Method::POST, &path(&["participants", proxy, "proxied"]), &body).await?;
+            ApiCall::new(Method::POST, path(&["participants", proxy, "proxied"]), json!({"name": name}))
         }
         Change::Unproxied { proxy, name } => {
-            api.send(Method::DELETE, &path(&["participants", proxy, "proxied", name]), "").await?;
+            ApiCall::new(Method::DELETE, path(&["participants", proxy, "proxied", name]), "")
         }
-        Change::FeeRule(rule) => api.send(Method::POST, "/feeRules", &rule.body()).await?,
+        Change::FeeRule(rule) => ApiCall::new(Method::POST, "/feeRules".to_owned(), rule.body()),
         Change::FeeRuleEnd { name, to, .. } => {
-            let body = json!({"until": to.to_string()});
-            api.send(Method::PUT, &path(&["feeRules", name]), &body.to_string()).await?;
+            ApiCall::new(Method::PUT, path(&["feeRules", name]), json!({"until": to.to_string()}))
         }
         Change::Endpoint { name, kind, to, .. } => {
             let body = json!({"type": kind, "value": to});
-            api.send(Method::POST, &path(&["participants", name, "endpoints"]), &body.to_string()).await?;
+            ApiCall::new(Method::POST, path(&["participants", name, "endpoints"]), body)
         }
-    }
-    Ok(())
+    };
+    vec![call]
 }
 
 fn model_body(model: &Model) -> String {
@@ -135,25 +166,21 @@ fn model_body(model: &Model) -> String {
 
 /// The first cap opens the accounts, with an alarm of the hub's choice; what follows sets both. Amounts are written
 /// by their digits.
-async fn set_limit(
-    api: &AdminApi,
-    name: &str,
-    currency: Currency,
-    from: Option<Limit>,
-    to: Limit,
-) -> Result<(), AdminError> {
+fn limit_calls(name: &str, currency: Currency, from: Option<Limit>, to: Limit) -> Vec<ApiCall> {
     let Limit { cap, alarm_percentage } = to;
+    let mut calls = Vec::new();
     if from.is_none() {
         let body = format!(
             r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{cap}}},"initialPosition":0}}"#
         );
         let opening = path(&["participants", name, "initialPositionAndLimits"]);
-        api.send(Method::POST, &opening, &body).await?;
+        calls.push(ApiCall::new(Method::POST, opening, body));
     }
     let body = format!(
         r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{cap},"alarmPercentage":{alarm_percentage}}}}}"#
     );
-    api.send(Method::PUT, &path(&["participants", name, "limits"]), &body).await
+    calls.push(ApiCall::new(Method::PUT, path(&["participants", name, "limits"]), body));
+    calls
 }
 
 /// Makes the scheme's one deposit into an account and waits until it is there.
@@ -167,9 +194,7 @@ async fn deposit(
     let missing = || ApplyError::NoSettlementAccount { name: name.to_owned(), currency };
     let before = settlement_balance(api, name, currency.as_str()).await?.ok_or_else(missing)?;
     let id = deposit_id(scheme, name, currency);
-    let body = format!(
-        r#"{{"transferId":"{id}","externalReference":"scheme {scheme}","action":"recordFundsIn","reason":"scheme apply","amount":{{"amount":{amount},"currency":"{currency}"}}}}"#
-    );
+    let body = deposit_body(scheme, name, currency, amount);
     let account = path(&["participants", name, "accounts", &before.id.to_string()]);
     api.send(Method::POST, &account, &body).await?;
     let mut cover = before.cover();
@@ -181,6 +206,13 @@ async fn deposit(
         sleep(DEPOSIT_POLL).await;
     }
     Err(ApplyError::NotBooked { name: name.to_owned(), currency, id, cover })
+}
+
+fn deposit_body(scheme: &str, name: &str, currency: Currency, amount: Amount) -> String {
+    let id = deposit_id(scheme, name, currency);
+    format!(
+        r#"{{"transferId":"{id}","externalReference":"scheme {scheme}","action":"recordFundsIn","reason":"scheme apply","amount":{{"amount":{amount},"currency":"{currency}"}}}}"#
+    )
 }
 
 /// The id of a scheme's deposit for a DFSP in a currency. There is one: whatever becomes of the account and of the

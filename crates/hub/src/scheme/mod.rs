@@ -6,6 +6,7 @@ mod beside;
 pub mod fees;
 pub mod file;
 pub mod plan;
+pub(crate) mod proposing;
 mod reading;
 pub mod state;
 #[cfg(test)]
@@ -84,6 +85,12 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
         let conflicts = plan.conflicts.join("\n");
         return Err(Failure::new(Exit::Failure, format!("nothing was changed\n{conflicts}")));
     }
+    if !options.plan_only && !plan.changes.is_empty() && proposing::has_second_person(&api).await {
+        let shown: Option<&mut (dyn Write + Send)> = if options.json { None } else { Some(&mut *output) };
+        if let Some(proposed) = proposing::propose(&api, &scheme.name, &plan, shown).await? {
+            return waits_as(&plan, &proposed, options, output);
+        }
+    }
     let Made { made, waiting, failed } = make_all(&api, scheme, &plan, options, output).await?;
     if options.json {
         write(output, &format!("{:#}\n", summary(&plan, made, &waiting, options.plan_only)))?;
@@ -109,6 +116,33 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
             ))
         }
     }
+}
+
+/// A plan that waits for a second person.
+fn waits_as(
+    plan: &Plan,
+    proposed: &proposing::Waiting,
+    options: &ApplyOptions,
+    output: &mut (dyn Write + Send),
+) -> Outcome {
+    let proposing::Waiting { approval, changes } = proposed;
+    if options.json {
+        write(output, &format!("{:#}\n", summary(plan, 0, &[*approval], false)))?;
+    } else {
+        for note in &plan.notes {
+            write(output, &format!("? {note}\n"))?;
+        }
+        write(output, &format!("= unchanged {}\n", plan.unchanged))?;
+    }
+    let later = plan.changes.len() - changes;
+    let more = match later {
+        0 => String::new(),
+        _ => format!("; {later} more are proposed when the file is applied again after that"),
+    };
+    let text = format!(
+        "{changes} changes wait for a second person as one approval: upesi admin approve {approval} makes them{more}"
+    );
+    Err(Failure::new(Exit::Temporary, text))
 }
 
 /// How far a plan was carried out.

@@ -14,8 +14,9 @@ use upesi_hub::{
     BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
     seal_break_glass,
 };
-use upesi_types::text::{Escaped, path, url_part};
+use upesi_types::text::path;
 
+use super::approvals::{decide_approvals, list_approvals};
 use super::arguments::SettingsArguments;
 use super::hub::read_token;
 pub(super) use super::hub::{HubArguments, connect, failure};
@@ -75,11 +76,12 @@ pub enum AdminCommand {
     ///
     /// Without --from the last 24 hours. `upesi audit trail` verifies the whole on the hub's machine.
     Trail(TrailArguments),
-    /// List what waits for a second person, or show one approval in full.
+    /// List what waits for a second person, or show one approval with all its changes.
     ///
-    /// A line per approval: number, state, when it expires, action, what is changed, by whom, why.
+    /// A line per approval: state, changes, maker, expiry, content and reason. A minus marks the approvals that you may
+    /// not decide: your own, approvals of another area, and sets that the hub is applying.
     Approvals(ApprovalsArguments),
-    /// Approve what others proposed: the hub makes the changes.
+    /// Approve what others proposed: the hub makes the changes. A change set that stopped is continued.
     ///
     /// Each is decided on its own; ends with 1 if one was not made.
     Approve(DecideArguments),
@@ -342,84 +344,4 @@ pub(super) fn hand_out(token: &str, out: Option<&Path>) -> Outcome {
     opened
         .and_then(|mut opened| writeln!(opened, "{token}"))
         .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", file.display())))
-}
-
-// `upesi admin approvals`, `approve`, `reject` and `withdraw`: what waits for a second person.
-
-/// Lists approvals, or shows one.
-pub(super) fn list_approvals(arguments: ApprovalsArguments) -> Outcome {
-    let ApprovalsArguments { id, all, json, hub } = arguments;
-    let (api, runtime) = connect(hub)?;
-    if let Some(id) = id {
-        let found: Value =
-            runtime.block_on(api.get(&format!("/approvals/{id}"))).map_err(|error| failure(&error))?;
-        return write_out(&format!("{found:#}\n"));
-    }
-    let found = runtime.block_on(pages(&api, all))?;
-    if json {
-        return write_out(&format!("{:#}\n", Value::from(found)));
-    }
-    write_out(&found.iter().map(line).collect::<String>())
-}
-
-async fn pages(api: &AdminApi, all: bool) -> Result<Vec<Value>, Failure> {
-    let state = if all { "" } else { "pending" };
-    let mut found = Vec::new();
-    let mut after = "0".to_owned();
-    loop {
-        let path = format!("/approvals?state={state}&after={}", url_part(&after));
-        let mut page: Value = api.get(&path).await.map_err(|error| failure(&error))?;
-        match page["approvals"].take() {
-            Value::Array(items) => found.extend(items),
-            _ => return Err(Failure::new(Exit::Failure, format!("{path}: the answer is not understood"))),
-        }
-        match page["next"].as_str() {
-            Some(next) => after = next.to_owned(),
-            None => return Ok(found),
-        }
-    }
-}
-
-fn line(approval: &Value) -> String {
-    let text = |name: &str| Escaped(approval[name].as_str().unwrap_or_default());
-    let change = format!("{}: {} → {}", text("object"), text("before"), text("after"));
-    let result = approval["result"].as_str();
-    let result = result.map(|result| format!(", {}", Escaped(result))).unwrap_or_default();
-    format!(
-        "{} {}{result} until {} {} {change}, by {}: {}\n",
-        approval["approvalId"],
-        text("state"),
-        text("expiration"),
-        text("action"),
-        text("maker"),
-        text("reason")
-    )
-}
-
-/// Decides about some, and prints what came of each.
-pub(super) fn decide_approvals(
-    ids: &[u64],
-    verb: &str,
-    comment: Option<String>,
-    hub: HubArguments,
-) -> Outcome {
-    let (api, runtime) = connect(hub)?;
-    let body = comment.map_or_else(|| json!({}), |comment| json!({"comment": comment})).to_string();
-    let mut last = None;
-    for id in ids {
-        let path = format!("/approvals/{id}/{verb}");
-        match runtime.block_on(api.post::<Value>(&path, "application/json", body.clone().into())) {
-            Ok(decided) => {
-                write_out(&line(&decided))?;
-                if decided["state"] == "failed" {
-                    last = Some(Failure::new(Exit::Failure, format!("approval {id} was not executed")));
-                }
-            }
-            Err(error) => {
-                note(format_args!("{error}"));
-                last = Some(failure(&error));
-            }
-        }
-    }
-    last.map_or(Ok(()), Err)
 }

@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and how it is answered. The help texts are the manual.
 
 mod admin;
+mod approvals;
 mod arguments;
 mod callback;
 mod calls;

@@ -134,6 +134,90 @@ fn an_empty_hub_gets_everything_in_order() {
     ));
 }
 
+/// With two people a whole file is one proposal: nothing is tried whose prerequisites wait.
+#[test]
+fn a_scheme_that_waits_for_a_second_person_is_one_change_set() {
+    let hub = empty_hub();
+    hub.answer("GET /self", 200, r#"{"secondPerson":true}"#);
+    hub.answer("POST /changeSets", 202, r#"{"approvalId":17,"state":"pending"}"#);
+    let applied = apply(&hub, SCHEME, |_| {});
+    let failure = applied.outcome.unwrap_err();
+    assert_eq!(failure.exit, Exit::Temporary);
+    assert_eq!(
+        failure.message,
+        "7 changes wait for a second person as one approval: upesi admin approve 17 makes them"
+    );
+    assert_eq!(applied.output, EVERYTHING.replace("+ ", "… + "));
+    let sent = hub.changes();
+    let [sent] = &sent[..] else { panic!("{sent:?}") };
+    let body: serde_json::Value =
+        serde_json::from_str(sent.strip_prefix("POST /changeSets ").unwrap()).unwrap();
+    assert_eq!(
+        (&body["name"], &body["reason"]),
+        (&"scheme test".into(), &"upesi scheme apply, scheme test".into())
+    );
+    let calls: Vec<_> = body["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| format!("{} {}", call["method"], call["path"]))
+        .collect();
+    assert_eq!(
+        calls,
+        [
+            r#""POST" "/participants/Hub/accounts""#,
+            r#""POST" "/participants/Hub/accounts""#,
+            r#""POST" "/settlementModels""#,
+            r#""POST" "/participants""#,
+            r#""POST" "/participants/greenbank/initialPositionAndLimits""#,
+            r#""PUT" "/participants/greenbank/limits""#,
+            r#""POST" "/participants/greenbank/accounts/SETTLEMENT""#,
+            r#""PUT" "/participants/greenbank/endpoints""#,
+        ]
+    );
+    assert_eq!(
+        body["changes"][7]["body"].to_string(),
+        r#"{"endpoints":[{"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"http://green.example/transfers"}]}"#
+    );
+}
+
+/// A hub that has two people, and needs none for these changes, gets them one by one.
+#[test]
+fn a_change_set_that_needs_nobody_is_made_at_once() {
+    let hub = empty_hub();
+    hub.answer("GET /self", 200, r#"{"secondPerson":true}"#);
+    hub.answer("POST /changeSets", 200, r#"{"approvalId":null}"#);
+    let applied = apply(&hub, SCHEME, |_| {});
+    assert_eq!((applied.outcome, applied.output.as_str()), (Ok(()), EVERYTHING));
+    assert_eq!(hub.changes().len(), 9);
+    let planned = empty_hub();
+    planned.answer("GET /self", 200, r#"{"secondPerson":true}"#);
+    assert_eq!(apply(&planned, SCHEME, |options| options.plan_only = true).output, EVERYTHING);
+    assert_eq!(planned.changes(), Vec::<String>::new());
+}
+
+/// A file beyond the bounds of one set waits part by part, in order.
+#[test]
+fn a_large_scheme_is_proposed_from_its_beginning() {
+    let hub = empty_hub();
+    hub.answer("GET /self", 200, r#"{"secondPerson":true}"#);
+    hub.answer("POST /changeSets", 202, r#"{"approvalId":17,"state":"pending"}"#);
+    let mut scheme = SCHEME.to_owned();
+    for number in 0..700 {
+        scheme += &format!(
+            "[[dfsp]]\nname = \"dfsp-{number}\"\naccounts.KES = {{ net_debit_cap = 6000, funds = 0 }}\n"
+        );
+    }
+    let applied = apply(&hub, &scheme, |_| {});
+    let message = applied.outcome.unwrap_err().message;
+    let sent = hub.changes().remove(0);
+    let body: serde_json::Value =
+        serde_json::from_str(sent.strip_prefix("POST /changeSets ").unwrap()).unwrap();
+    let count = body["changes"].as_array().unwrap().len();
+    assert!((1_500..=upesi_ledger::CHANGE_SET_CHANGES_MAX).contains(&count), "{count}");
+    assert!(message.contains(" more are proposed when the file is applied again after that"), "{message}");
+}
+
 #[test]
 fn the_same_deposit_has_the_same_id_and_another_one_another() {
     let deposit = |hub: &ScriptedHub, scheme: &str| {
