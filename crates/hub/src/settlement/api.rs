@@ -14,7 +14,7 @@ use super::{Done, Waiting};
 use crate::scheme::admin_api::{AdminApi, AdminError, ApiAmount};
 
 /// Most accounts that one call advances: well below the longest body that the admin API reads.
-const ACCOUNTS_PER_CALL_MAX: usize = 1_000;
+pub(super) const ACCOUNTS_PER_CALL_MAX: usize = 1_000;
 
 /// A settlement window, alone or in a settlement.
 #[derive(Clone, Debug, Deserialize)]
@@ -363,7 +363,7 @@ pub(super) struct Cover {
 }
 
 impl Cover {
-    fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let Self { participant, account, movement, reason, reference } = self;
         let movement = movement.to_string();
         let account =
@@ -373,7 +373,7 @@ impl Cover {
 }
 
 impl Step {
-    fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let mut account = json!({"id": self.account, "state": self.state.as_str(), "reason": self.reason});
         if let Some(reference) = &self.reference {
             account["externalReference"] = reference.as_str().into();

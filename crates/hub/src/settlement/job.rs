@@ -11,6 +11,7 @@ use upesi_ledger::SettlementState;
 
 use super::api::{Account, Content, Model, Settlement, SettlementApi, Step, Window};
 use super::preview::Preview;
+use super::proposing::create_call;
 use super::{Done, Hub, Job, SettlementError, Waiting};
 use crate::scheme::admin_api::AdminError;
 use crate::terminal::note;
@@ -70,6 +71,9 @@ impl Job {
         };
         settlements.retain(|settlement| settlement.state != SettlementState::Aborted.as_str());
         let (reason, mut waiting) = (self.name.reason(), Waiting::default());
+        if hub.has_second_person().await {
+            self.propose(hub, &window, &settlements).await?;
+        }
         for model in self.models(hub, &window).await? {
             let created = hub.api.create(&model, &reason, &[window.id]).await;
             settlements.extend(waiting.take(created.map_err(Into::into))?);
@@ -102,6 +106,22 @@ impl Job {
              to finish without it: upesi settlement run {} --to settled",
             self.name
         ))
+    }
+
+    /// Proposes the missing steps as one change set: the creation of settlements, or the stages of created ones.
+    ///
+    /// # Errors
+    /// The approval that it waits for.
+    async fn propose(&self, hub: &Hub, window: &Window, settlements: &[Settlement]) -> Done<()> {
+        let reason = self.name.reason();
+        let models = self.models(hub, window).await?;
+        let mut calls: Vec<_> = models.iter().map(|model| create_call(model, &reason, window.id)).collect();
+        for settlement in settlements {
+            let reference = |account| Some(self.name.reference(settlement.id, account));
+            let advance = Advance { goal: self.goal, only: None, reason: &reason, reference: &reference };
+            calls.extend(advance.calls(settlement));
+        }
+        if calls.is_empty() { Ok(()) } else { hub.propose(&reason, &calls).await }
     }
 
     /// The job's window, closed now if it was not; `None` if the open window is empty and no other one waits.
@@ -248,17 +268,24 @@ impl Advance<'_> {
         settlement: &'a Settlement,
         state: SettlementState,
     ) -> impl Iterator<Item = Step> + 'a {
-        let is_wanted = |account: &Account| self.only.as_ref().is_none_or(|only| only.contains(&account.id));
         let behind = settlement
             .accounts()
-            .filter(move |(_, account)| account.state != state.as_str() && is_wanted(account));
-        behind.map(move |(participant, account)| Step {
+            .filter(move |(_, account)| account.state != state.as_str() && self.is_wanted(account));
+        behind.map(move |(participant, account)| self.step(participant, account, state))
+    }
+
+    pub(super) fn is_wanted(&self, account: &Account) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&account.id))
+    }
+
+    pub(super) fn step(&self, participant: u32, account: &Account, state: SettlementState) -> Step {
+        Step {
             participant,
             account: account.id,
             state,
             reason: self.reason.to_owned(),
             reference: (self.reference)(account.id),
-        })
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod api;
 mod bank;
 mod job;
 mod preview;
+mod proposing;
 mod report;
 mod shown;
 #[cfg_attr(not(feature = "workbooks"), path = "no_workbook.rs")]

@@ -11,10 +11,12 @@ use upesi_types::text::{path, url_part};
 use upesi_types::{Amount, TransferId};
 
 use super::super::api::{Account, Cover, Step};
+use super::super::proposing::{cover_calls, step_calls};
 use super::super::{Done, Hub, SettlementError, Waiting};
 use super::Entry;
 use super::file::Line;
 use crate::scheme::admin_api::{AdminError, ApiAmount};
+use crate::scheme::apply::ApiCall;
 use crate::settlement::job::Advance;
 
 /// How accounts are recorded.
@@ -118,6 +120,19 @@ impl Hub {
     pub(super) async fn apply(&self, records: &Records<'_>, entries: &[Entry]) -> Done<Applied> {
         let mut applied = Applied::default();
         let is_settled = self.api.settlement(records.settlement).await?.stage()? == SettlementState::Settled;
+        if !is_settled && self.has_second_person().await {
+            let calls = self.calls(records, entries, &mut applied).await?;
+            if !applied.failures.is_empty() {
+                return Ok(applied);
+            }
+            if !calls.is_empty() {
+                let proposed = self.propose(&records.reason(), &calls).await;
+                applied.waiting.take(proposed)?;
+            }
+            if applied.waits() {
+                return Ok(applied);
+            }
+        }
         if records.lowers_caps && !is_settled {
             self.set_caps(entries, Caps { lowers: true, raises: false }, &mut applied).await?;
         }
@@ -142,6 +157,41 @@ impl Hub {
             applied.waiting.take(settled)?;
         }
         Ok(applied)
+    }
+
+    /// All that is to be done, in order, as one change set: the hub stops where something fails.
+    async fn calls(
+        &self,
+        records: &Records<'_>,
+        entries: &[Entry],
+        applied: &mut Applied,
+    ) -> Done<Vec<ApiCall>> {
+        let reason = records.reason();
+        let reference = |_| Some(records.reference.to_owned());
+        let goal = SettlementState::Settled;
+        let advance = Advance { goal, only: None, reason: &reason, reference: &reference };
+        let settlement = self.api.settlement(records.settlement).await?;
+        let mut calls = Vec::new();
+        if records.lowers_caps {
+            calls.extend(self.cap_calls(entries, Caps { lowers: true, raises: false }, applied).await);
+        }
+        let before = [SettlementState::Recorded, SettlementState::Reserved];
+        calls.extend(advance.calls_of(&settlement, before.into_iter()));
+        let (payers, others): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|entry| entry.line.net > Amount::ZERO);
+        for group in [payers, others] {
+            if records.moves_cover {
+                let covers = self.covers(records, &group, applied).await?;
+                calls.extend(cover_calls(records.settlement, &covers));
+            } else {
+                let steps = self.steps_to_committed(records, &group).await?;
+                calls.extend(step_calls(records.settlement, &steps));
+            }
+        }
+        let caps = Caps { lowers: records.lowers_caps, raises: records.raises_caps };
+        calls.extend(self.cap_calls(entries, caps, applied).await);
+        calls.extend(advance.calls_of(&settlement, [SettlementState::Settled].into_iter()));
+        Ok(calls)
     }
 
     async fn advance(&self, records: &Records<'_>, goal: SettlementState) -> Done<()> {
@@ -287,19 +337,40 @@ impl Hub {
         Ok(())
     }
 
+    /// The calls that set caps, as they are now.
+    async fn cap_calls(&self, entries: &[Entry], caps: Caps, applied: &mut Applied) -> Vec<ApiCall> {
+        let mut calls = Vec::new();
+        if !caps.lowers && !caps.raises {
+            return calls;
+        }
+        for entry in entries {
+            match self.cap_call(entry, caps).await {
+                Ok(call) => calls.extend(call),
+                Err(error) => applied.note(entry, Err(error)),
+            }
+        }
+        calls
+    }
+
     async fn set_cap(&self, entry: &Entry, caps: Caps) -> Done<()> {
+        let Some(ApiCall { method, path, body }) = self.cap_call(entry, caps).await? else { return Ok(()) };
+        Ok(self.api.0.send(method, &path, &body).await?)
+    }
+
+    /// The call that sets a cap, if it is another one.
+    async fn cap_call(&self, entry: &Entry, caps: Caps) -> Done<Option<ApiCall>> {
         let Line { name, currency, balance, .. } = &entry.line;
         let limits = path(&["participants", name, "limits"]);
         let query = format!("currency={}", url_part(currency));
         let found: Vec<Listing> = self.api.0.get(&format!("{limits}?{query}")).await?;
         let none = || SettlementError::Stopped(format!("it has no net debit cap in {currency}"));
         let Limit { value, alarm_percentage } = found.into_iter().next().ok_or_else(none)?.limit;
-        let Some(cap) = caps.wanted(value.0, *balance) else { return Ok(()) };
+        let Some(cap) = caps.wanted(value.0, *balance) else { return Ok(None) };
         // Amounts are written by their digits.
         let body = format!(
             r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{cap},"alarmPercentage":{}}}}}"#,
             alarm_percentage.0
         );
-        Ok(self.api.0.send(Method::PUT, &limits, &body).await?)
+        Ok(Some(ApiCall { method: Method::PUT, path: limits, body }))
     }
 }
