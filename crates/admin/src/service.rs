@@ -104,6 +104,11 @@ impl fmt::Debug for AdminService {
 }
 
 impl AdminService {
+    /// How callers are known.
+    pub const fn access(&self) -> &Access {
+        &self.access
+    }
+
     /// The API over these parts.
     pub fn new(context: AdminContext) -> Self {
         let (hosts, body_timeout) = (context.allowed_hosts.clone(), context.body_timeout);

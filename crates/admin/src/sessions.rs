@@ -15,8 +15,8 @@ use upesi_types::ErrorCode;
 
 use super::call::Segments;
 use crate::access::{
-    IDLE_MS, Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Permission, Seed, Session,
-    Token, address_of, base32, device_uri, id_of, step_of,
+    CredentialKind, IDLE_MS, Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Permission,
+    Seed, Session, Token, address_of, base32, device_uri, id_of, step_of,
 };
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
@@ -163,8 +163,9 @@ impl Attempt {
         Attribution { operator: operator.into(), known_by, ..caller.attribution_of(self.action, None) }
     }
 
-    /// Keeps in the audit trail that it failed. A name that is nobody's is not kept: it may be a password.
+    /// Counts the failure, and keeps it in the audit trail. An unknown name is left out: it may be a password.
     async fn failed(&self, context: &AdminContext, known: Option<&Known>, why: &str) {
+        context.access.count_rejected(CredentialKind::Password);
         let object = match known {
             Some(_) => format!("log-in of operator {}", self.operator),
             None => "log-in of who is no person here".to_owned(),

@@ -19,6 +19,7 @@ use super::caller::{Caller, Rights, SharedCaller, unauthenticated};
 use super::oidc::{Issuer, Vouched};
 use super::people::People;
 use super::refusals::{Budgeted, Refusals};
+use super::rejected::{CredentialKind, Rejected};
 use super::{Token, bootstrap, break_glass};
 use crate::error::ApiError;
 use crate::shown::shown;
@@ -66,6 +67,7 @@ struct Inner {
     required: Option<AccessOptions>,
     wrong: Pace,
     refusals: Refusals,
+    rejected: Rejected,
     people: People,
     /// Digest of the token of break-glass whose use is in the audit trail.
     break_glass: Mutex<Option<[u8; 32]>>,
@@ -88,6 +90,7 @@ impl Access {
             required,
             wrong: Pace::new(WRONG_CREDENTIALS),
             refusals: Refusals::new(Instant::now()),
+            rejected: Rejected::default(),
             people: People::new(secret),
             break_glass: Mutex::default(),
         }))
@@ -101,6 +104,15 @@ impl Access {
     /// The hub's own people, if callers say who they are.
     pub(crate) fn people(&self) -> Option<&People> {
         self.0.required.is_some().then_some(&self.0.people)
+    }
+
+    /// How many credentials were rejected since the start, by kind.
+    pub fn rejected_credentials(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.0.rejected.counts()
+    }
+
+    pub(crate) fn count_rejected(&self, kind: CredentialKind) {
+        self.0.rejected.count(kind);
     }
 
     /// Whether a caller needs no second person, whatever the policy says. Who may write into the data directory owns
@@ -128,6 +140,7 @@ impl Access {
             (Some(_), Some(options)) => match self.known(options, engine, head, address.clone()).await? {
                 Ok(caller) => caller,
                 Err(why) => {
+                    self.count_rejected(kind(options, head));
                     self.refused_credential(engine, head, address, &why).await;
                     if self.0.wrong.keep(connection).await.is_err() {
                         return Err(too_many());
@@ -379,6 +392,20 @@ async fn vouched(
     }
     let caller = Caller::new(&name, "oidc", address, Rights::Roles(roles));
     Ok(Ok(Caller { participant, cannot_approve, ..caller }))
+}
+
+/// The kind of a request's credential.
+fn kind(options: &AccessOptions, head: &Parts) -> CredentialKind {
+    let value = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some(text) = value.and_then(bearer) else { return CredentialKind::Unknown };
+    match Token::received(text) {
+        Some(token) if token.is_of_session() => CredentialKind::Session,
+        Some(_) => CredentialKind::Token,
+        None if options.issuers.iter().any(|issuer| issuer.provider().may_have_made(text)) => {
+            CredentialKind::Provider
+        }
+        None => CredentialKind::Unknown,
+    }
 }
 
 /// The token of `Bearer TOKEN`.

@@ -8,6 +8,7 @@ mod oidc;
 mod people;
 mod permission;
 mod refusals;
+mod rejected;
 mod token;
 
 pub(crate) use authenticate::BOOTSTRAP;
@@ -26,5 +27,6 @@ pub(crate) use people::{
     base32, device_uri, id_of, step_of,
 };
 pub(crate) use permission::{Permission, permission_of, permission_to_decide, roles_allow};
+pub(crate) use rejected::CredentialKind;
 pub(crate) use token::Token;
 pub use token::replace_private;

@@ -188,6 +188,7 @@ async fn refused(provider: &Provider, what: &str, token: &str, why: &str) {
     let lines = format!("authorization: Bearer {token}\r\n");
     let (status, head, body) = send(&hub, &lines, "PUT", "/log-level", r#"{"level":"debug"}"#).await;
     assert_eq!(status, 401, "{what}: {body}");
+    assert_eq!(hub.access.rejected_credentials().map(|(_, count)| count).sum::<u64>(), 1, "{what}");
     assert!(head.to_ascii_lowercase().contains("www-authenticate: bearer"), "{what}: {head}");
     assert!(!body.contains(why) && body.contains("Say who you are"), "{what}: {body}");
     assert!(hub.levels.lock().unwrap().is_empty(), "{what}");

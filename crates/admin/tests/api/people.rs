@@ -108,6 +108,29 @@ async fn a_session_needs_name_password_and_a_fresh_code() {
     assert!(!page.contains("my password by mistake") && !page.contains(PASSWORD), "{page}");
 }
 
+#[tokio::test]
+async fn rejected_credentials_are_counted_by_kind() {
+    let (hub, admin) = with_admin().await;
+    let counts = || hub.access.rejected_credentials().collect::<Vec<_>>();
+    let none = [("token", 0), ("session", 0), ("provider", 0), ("password", 0), ("unknown", 0)];
+    assert_eq!(counts(), none);
+    let device = person(&hub, &admin, "amina", &["viewer"]).await;
+    let session = logged_in(&hub, "amina", &device).await;
+    assert_eq!(counts(), none, "right credentials are not counted");
+    expect(&hub, &session, "DELETE", "/sessions/current", "", 204).await;
+    assert_eq!(status_of(&hub, &session).await, 401);
+    let stranger = make_bootstrap(Hub::start().directory.path()).unwrap();
+    assert_eq!(status_of(&hub, &stranger).await, 401);
+    for lines in ["authorization: Basic eA==\r\n", "authorization: Bearer x\r\n"] {
+        assert_eq!(send(&hub, lines, "GET", "/self", "").await.0, 401);
+    }
+    for name in ["amina", "nobody", "amina"] {
+        assert_eq!(log_in(&hub, name, "correct horse batterz", "123456").await.0, 401);
+    }
+    let expected = [("token", 1), ("session", 1), ("provider", 0), ("password", 3), ("unknown", 2)];
+    assert_eq!(counts(), expected);
+}
+
 /// Two who show the same code at the same moment: one of them is in.
 #[tokio::test]
 async fn a_code_is_good_once_also_at_the_same_moment() {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use upesi_admin::{BREAK_GLASS_FILE, is_break_glass_open};
+use upesi_admin::{Access, BREAK_GLASS_FILE, is_break_glass_open};
 use upesi_delivery::lanes::{Courier, LaneStatus};
 use upesi_engine::{Clock as _, EngineHandle, EngineMetrics, ResponseTimes, SharedParticipants};
 use upesi_http::{Outbound, ProxyCounts, Server};
@@ -51,6 +51,7 @@ pub(super) struct Ports {
     pub(super) signatures: Arc<Signatures>,
     pub(super) balancers: Option<Arc<ProxyCounts>>,
     pub(super) providers: Providers,
+    pub(super) access: Access,
     pub(super) break_glass_file: Option<PathBuf>,
     /// Of a node of a cluster.
     pub(super) node: Option<Node>,
@@ -150,6 +151,7 @@ impl MetricsText {
             ports.tls.write(&mut text);
             ports.signatures.write(&mut text);
             ports.providers.write(&mut text);
+            write_rejected_credentials(&ports.access, &mut text);
             options::write_proxy_counts(ports.balancers.as_deref(), &mut text);
             write_break_glass(ports.break_glass_file.as_deref(), &mut text);
             if let Some(held_s) = &ports.transfers_held_s {
@@ -298,6 +300,14 @@ impl MetricsText {
         for sample in &samples {
             let _ = writeln!(text, "upesi_position_alarm{{{}}} {}", sample.labels, u8::from(sample.alarms));
         }
+    }
+}
+
+fn write_rejected_credentials(access: &Access, text: &mut String) {
+    let name = "upesi_admin_credentials_rejected";
+    head(text, name, "counter", "Credentials that the admin port rejected, by kind");
+    for (kind, count) in access.rejected_credentials() {
+        let _ = writeln!(text, "{name}_total{{credential=\"{kind}\"}} {count}");
     }
 }
 

@@ -287,6 +287,7 @@ impl Hub {
         let nodes = base.serve_nodes(settings, &handle, (&resources, gateway.large_bodies()));
         let Base { tls, signatures, workers, admin_workers, descriptors, outbound, node, .. } = base;
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
+        let access = service.access().clone();
         let admin = serve_admin(settings, admin, &admin_workers, service, &tls);
         let limits = options::limits(settings, &descriptors);
         let (fspiop, balancers) = serve_fspiop(settings, (fspiop, limits), &workers, gateway, &tls);
@@ -307,6 +308,7 @@ impl Hub {
             signatures: signatures.clone(),
             balancers,
             providers,
+            access,
             break_glass_file: metrics::watched_break_glass(settings),
             node: node.clone(),
             transfers_held_s: retention.as_ref().map(Retention::held_s),

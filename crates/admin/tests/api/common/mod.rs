@@ -156,6 +156,7 @@ pub struct Hub {
     pub levels: Arc<Mutex<Vec<String>>>,
     /// All operations.
     pub operations: Vec<Operation>,
+    pub access: Access,
     pub engine: Option<Engine>,
     _server: Server,
     _workers: Workers,
@@ -237,7 +238,7 @@ impl Hub {
             false => context,
         };
         let service = AdminService::new(context);
-        let operations = service.operations().to_vec();
+        let (operations, access) = (service.operations().to_vec(), service.access().clone());
         let server = Server::serve(bound, limits, &workers, Arc::new(service));
         Self {
             handle,
@@ -245,6 +246,7 @@ impl Hub {
             address,
             levels,
             operations,
+            access,
             engine: Some(engine),
             _server: server,
             _workers: workers,

@@ -1,0 +1,46 @@
+//! Counts of rejected credentials, by kind.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A kind of credential, as far as a rejected one shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CredentialKind {
+    /// A token of the hub's own form: of an operator, of bootstrap or of break-glass.
+    Token,
+    /// A token of a session.
+    Session,
+    /// A token that a provider may have made.
+    Provider,
+    /// A name with password and code, at log-in.
+    Password,
+    /// Anything else.
+    Unknown,
+}
+
+impl CredentialKind {
+    const ALL: [Self; 5] = [Self::Token, Self::Session, Self::Provider, Self::Password, Self::Unknown];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Session => "session",
+            Self::Provider => "provider",
+            Self::Password => "password",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The counts since the start.
+#[derive(Debug, Default)]
+pub(super) struct Rejected([AtomicU64; CredentialKind::ALL.len()]);
+
+impl Rejected {
+    pub(super) fn count(&self, kind: CredentialKind) {
+        self.0[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        CredentialKind::ALL.iter().map(|kind| (kind.name(), self.0[*kind as usize].load(Ordering::Relaxed)))
+    }
+}
