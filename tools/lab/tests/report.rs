@@ -125,9 +125,12 @@ fn suites_bring_their_plots_and_name_what_is_missing() {
         "existing transfers",
         "Left no result: never-ran",
         "fsync off",
+        "<h2>Verdict</h2><p class=\"lead\">",
+        "of the suite is missing: see below.",
     ] {
         assert!(page.contains(expected), "{expected}");
     }
+    assert!(page.find("<h2>Verdict</h2>") < page.find("id=\"suite-0\""), "it stands first");
     let plots = plots(&page);
     let batches = plots.iter().find(|plot| plot["series"].as_array().unwrap().len() == 3).unwrap();
     assert_eq!((&batches["x"]["kind"], &batches["unit"]), (&"numbers".into(), &"/s".into()), "{batches}");

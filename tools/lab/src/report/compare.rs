@@ -10,7 +10,8 @@ use crate::judge::suite_pairs::{PairFigure, PairResult};
 use crate::report::input::Results;
 use crate::report::run::Run;
 use crate::report::statistics::{
-    CONFIDENCE, Interval, paired_difference, pairs_to_tell, relative_difference, repetitions_to_tell,
+    CONFIDENCE, Interval, geometric_mean, paired_difference, pairs_to_tell, relative_difference,
+    repetitions_to_tell,
 };
 use crate::report::verdict::verdict;
 use crate::report::{text, verdict};
@@ -111,9 +112,31 @@ pub struct Difference {
     pub within_run: bool,
     /// How many turns the interval rests on, where the two took turns; the values are medians then.
     pub pairs: Option<usize>,
+    /// The figures of the runs if they differ the other way than the repetitions. `base` and `other` are
+    /// geometric means of that then, so that no sign contradicts them.
+    pub contradicting: Option<[f64; 2]>,
 }
 
 impl Difference {
+    /// The same with values that differ in the direction of `relative`.
+    fn agreeing_with(self, base: &[f64], other: &[f64]) -> Self {
+        let [own_base, own_other] = [self.base, self.other];
+        if (own_other - own_base) * self.relative >= 0.0 {
+            return self;
+        }
+        let [Some(base), Some(other)] = [base, other].map(geometric_mean) else { return self };
+        Self { base, other, contradicting: Some([own_base, own_other]), ..self }
+    }
+
+    /// A warning about figures that differ the other way.
+    fn contradiction(&self) -> Option<String> {
+        let [base, other] = self.contradicting?.map(|value| self.metric.format(value));
+        Some(format!(
+            "{}: {base} and {other}, the figures of the runs as a whole, differ the other way than the means of their repetitions; the comparison shows the means",
+            self.metric.name()
+        ))
+    }
+
     pub fn is_better(&self) -> bool {
         (self.relative > 0.0) == self.metric.more_is_better()
     }
@@ -263,7 +286,7 @@ fn beside_base(beside: &PairResult, runs: &[Run]) -> Option<Pair> {
         let judgement = judge(&interval);
         let needed = pairs_to_tell(base, other, ADVICE_EFFECT, CONFIDENCE);
         let more = needed.map(|needed| needed.saturating_sub(base.len())).filter(|more| *more > 0);
-        Some(Difference {
+        let difference = Difference {
             metric: *metric,
             base: median(base.iter().copied())?,
             other: median(other.iter().copied())?,
@@ -273,7 +296,9 @@ fn beside_base(beside: &PairResult, runs: &[Run]) -> Option<Pair> {
             repetitions_more: more.filter(|_| judgement == Judgement::Noise),
             within_run: false,
             pairs: Some(base.len()),
-        })
+            contradicting: None,
+        };
+        Some(difference.agreeing_with(base, other))
     };
     let differences: Vec<_> = beside.figures.iter().filter_map(difference).collect();
     let subject = Some(other.title().to_owned());
@@ -312,7 +337,10 @@ fn judged(base: &Run, other: &Run, subject: Option<String>, differences: Vec<Dif
         other: other.label.clone(),
         decided_by: (base.unit() == other.unit()).then(|| deciding(base, other)),
         verdict: verdict(base, other, &differences),
-        warnings: verdict::of_pair(base, other),
+        warnings: verdict::of_pair(base, other)
+            .into_iter()
+            .chain(differences.iter().filter_map(Difference::contradiction))
+            .collect(),
         differences,
     }
 }
@@ -342,8 +370,8 @@ fn difference(metric: Metric, base: &Run, other: &Run, confidence: f64) -> Optio
         Some(needed.saturating_sub(base.values.len().min(other.values.len()))).filter(|more| *more > 0)
     });
     let within_run = interval.is_some()
-        && samples.is_some_and(|(base, other)| base.are_within_run || other.are_within_run);
-    Some(Difference {
+        && samples.as_ref().is_some_and(|(base, other)| base.are_within_run || other.are_within_run);
+    let difference = Difference {
         metric,
         base: base_value,
         other: other_value,
@@ -353,6 +381,11 @@ fn difference(metric: Metric, base: &Run, other: &Run, confidence: f64) -> Optio
         repetitions_more: advice,
         within_run,
         pairs: None,
+        contradicting: None,
+    };
+    Some(match samples {
+        Some((base, other)) => difference.agreeing_with(&base.values, &other.values),
+        None => difference,
     })
 }
 

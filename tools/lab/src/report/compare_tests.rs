@@ -66,6 +66,31 @@ fn verdicts_say_what_is_known_and_no_more() {
     }
 }
 
+/// The figure of a whole run is that of its last part here, which is not typical.
+#[test]
+fn no_sign_contradicts_the_figures_beside_it() {
+    let base = json!({"throughput_per_s": 869.0, "repetitions": [1_300.0, 1_250.0, 1_280.0, 869.0]});
+    let other = json!({"throughput_per_s": 1_121.0, "repetitions": [980.0, 1_000.0, 1_010.0, 1_121.0]});
+    let pair = compared(base.clone(), other.clone());
+    let difference = &pair.differences[0];
+    assert_eq!(difference.contradicting, Some([869.0, 1_121.0]));
+    assert!(difference.relative < 0.0 && difference.other < difference.base, "{difference:?}");
+    assert!((difference.other / difference.base - 1.0 - difference.relative).abs() < 1e-9, "{difference:?}");
+    let text = crate::report::text::pair(&pair);
+    assert!(
+        text.contains("warning: throughput: 869/s and 1,121/s, the figures of the runs as a whole"),
+        "{text}"
+    );
+    // Latencies, turned round: the sign is that of the means, too.
+    for (one, two) in [(&base, &other), (&other, &base)] {
+        for difference in compared(one.clone(), two.clone()).differences {
+            assert!((difference.other - difference.base) * difference.relative >= 0.0, "{difference:?}");
+        }
+    }
+    let agreeing = compared(base, json!({"throughput_per_s": 700.0, "repetitions": [690.0, 700.0, 710.0]}));
+    assert!(agreeing.differences[0].contradicting.is_none() && agreeing.warnings.is_empty());
+}
+
 /// A run that was made once, as the lab writes it: what it lists as repetitions are its own slices.
 fn once(rates: [f64; 4]) -> Value {
     let slices = rates.map(|rate| json!({"seconds": 5.0, "throughput_per_s": rate}));

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use self::table::{Cell, Markup, table};
-use super::suite::{claims, lengths, sections};
+use super::suite::{claims, lengths, sections, verdict};
 use crate::report::compare;
 use crate::report::figures::{capitalised, milliseconds, minute, number};
 use crate::report::input::{Results, Suite};
@@ -36,6 +36,8 @@ const GLOSSARY: &str = include_str!("html/glossary.html");
 const OVERLAID_MAX: usize = plots::COLOURS;
 /// Up to this many runs are shown unfolded.
 const OPEN_MAX: usize = 2;
+
+const SUITE_VERDICT: &str = "<section class=\"verdict\"><h2>Verdict</h2>{}</section>";
 
 /// What a link to a part of the page ends with, the part's heading, its content.
 type Part = (String, String, Markup);
@@ -78,11 +80,11 @@ fn parts(results: &Results, beside: Option<&Beside>) -> Vec<Part> {
     let one_suite = results.only_suites && results.suites.len() == 1;
     let comparison = compare::compare(results).ok().filter(|_| compared(results));
     let heading = if one_suite { "What each part costs" } else { "Verdict" };
-    let verdict = comparison.map(|comparison| sections::section(&comparison, heading));
+    let compared = comparison.map(|comparison| sections::section(&comparison, heading));
     let mut middle = [
         vec![
             part("claims", "What was to be shown", claims_part(results)),
-            part("verdict", heading, verdict.unwrap_or_default()),
+            part("verdict", heading, compared.unwrap_or_default()),
         ],
         suites(results),
     ];
@@ -92,6 +94,11 @@ fn parts(results: &Results, beside: Option<&Beside>) -> Vec<Part> {
     }
     let published = beside.map(sections::published).unwrap_or_default();
     let mut parts = vec![section("published", "Published figures beside ours", &published)];
+    if let ([suite], true) = (results.suites.as_slice(), one_suite) {
+        let sentence = |text: String| Markup::of("<p class=\"lead\">{}</p>", &[&tied(&text)]);
+        let sentences: Markup = verdict(suite, &results.runs).into_iter().map(sentence).collect();
+        parts.push(part("suite-verdict", "Verdict", sentences.within(SUITE_VERDICT)));
+    }
     parts.extend(middle.into_iter().flatten());
     if results.runs.len() > 1 {
         parts.push(section("cpu", "Where the hub's CPU time goes", &looked_into(&results.runs)));

@@ -46,6 +46,11 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// The geometric mean; `None` of none, and if a value is not positive.
+pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+    Some(mean(&logarithms(values)?)?.exp())
+}
+
 /// The variance of a sample, divided by one less than its size; `None` of fewer than two.
 pub fn variance(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {

@@ -2,7 +2,7 @@
 //! is answered by which.
 
 use crate::drive::suite_run::{LeftOut, SuiteFailure, SuiteResult};
-use crate::judge::suite_pairs::ClaimResult;
+use crate::judge::suite_pairs::{ClaimResult, ClaimVerdict};
 use crate::report::compare::{Judgement, Metric, Pair};
 use crate::report::conditions::{self, Conditions};
 use crate::report::figures::{ABSENT, capitalised, count, milliseconds, minute, number, percent};
@@ -85,6 +85,48 @@ pub(crate) fn lengths(results: &Results) -> Vec<String> {
 /// What was to be shown, in all suites.
 pub(crate) fn claims(results: &Results) -> impl Iterator<Item = &ClaimResult> {
     results.suites.iter().flat_map(|suite| &suite.file.claims)
+}
+
+/// The verdict on a suite, sentence by sentence: its claims, then the validity of its runs, then missing parts.
+pub(crate) fn verdict(suite: &Suite, runs: &[Run]) -> Vec<String> {
+    let claims = &suite.file.claims;
+    let holding = claims.iter().filter(|claim| claim.verdict == ClaimVerdict::Holds).count();
+    let mut sentences: Vec<String> = match claims.len() {
+        0 => Vec::new(),
+        all if all == holding => vec![format!("All {all} claims hold.")],
+        all => vec![format!("{holding} of {all} claims hold.")],
+    };
+    for claim in claims {
+        match claim.verdict {
+            ClaimVerdict::Holds => {}
+            ClaimVerdict::Broken => sentences.push(format!("Does not hold: {}.", claim.text)),
+            ClaimVerdict::Untold => sentences.push(format!("Cannot be told: {}.", claim.text)),
+        }
+    }
+    let of_suite: Vec<&Run> = suite.runs.iter().filter_map(|&place| runs.get(place)).collect();
+    let labels = |wanted: &dyn Fn(&Run) -> bool| {
+        of_suite.iter().filter(|run| wanted(run)).map(|run| run.label.clone()).collect::<Vec<_>>()
+    };
+    let invalid = labels(&|run| run.judged().is_some_and(|validity| !validity.valid));
+    let unsound = labels(&|run| run.audited().is_some_and(|audit| !audit.ok));
+    let unaudited = labels(&|run| run.audited().is_none());
+    for (runs, what) in
+        [(&invalid, "Not valid"), (&unsound, "Failed their audit"), (&unaudited, "Not audited")]
+    {
+        if !runs.is_empty() {
+            sentences.push(format!("{what}: {}.", runs.join(", ")));
+        }
+    }
+    if invalid.is_empty() && unsound.is_empty() && unaudited.is_empty() {
+        let runs = if of_suite.len() == 1 { "The run is" } else { "All runs are" };
+        sentences.push(format!("{runs} valid and passed the audit ({}).", of_suite.len()));
+    }
+    if !suite.absences.is_empty() {
+        let count = suite.absences.len();
+        let (things, are) = if count == 1 { ("part", "is") } else { ("parts", "are") };
+        sentences.push(format!("{count} {things} of the suite {are} missing: see below."));
+    }
+    sentences
 }
 
 /// Runs that took turns with a base, as rows; `None` where none did.
