@@ -294,7 +294,7 @@ mod tests {
             ("TRANSFER_PUT", "http://dfsp/{{transferId", "{{ without }}"),
             ("TRANSFER_POST", "http://me:secret@dfsp/", "credentials"),
             ("TRANSFER_POST", "http://dfsp:port/", "no URL that can be called"),
-            ("TRANSFER_POST", "http://dfsp:99999/", "no URL that can be called"),
+            ("TRANSFER_POST", "http://dfsp:99999/", "a port from 1 to 65535"),
         ] {
             let kind = EndpointType::parse(&format!("FSPIOP_CALLBACK_URL_{kind}")).unwrap();
             match check_callable(kind, value) {

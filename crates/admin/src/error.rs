@@ -5,16 +5,19 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use upesi_engine::SubmitError;
 use upesi_fspiop::refusal::admin_detail;
-use upesi_fspiop::render::write_error;
 use upesi_ledger::AdminRefusal;
 use upesi_types::ErrorCode;
+
+/// Longest description, in characters: for all permissions, or all currencies, in one list. The 128 of the FSPIOP API
+/// are for messages to DFSPs.
+const DESCRIPTION_CHARS_MAX: usize = 4_096;
 
 /// A refusal as the operator gets it, or that a change waits for a second person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     pub(crate) code: ErrorCode,
-    /// Standard text and detail, at most 128 characters.
+    /// Standard text and detail.
     pub(crate) description: String,
     /// What waits, as JSON.
     pub(crate) waiting: Option<Box<str>>,
@@ -24,7 +27,8 @@ impl ApiError {
     /// A code with its usual status, its standard text and a detail.
     pub(crate) fn new(code: ErrorCode, detail: &str) -> Self {
         let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, code, description: code.describe(detail), waiting: None }
+        let description = code.describe_within(detail, DESCRIPTION_CHARS_MAX);
+        Self { status, code, description, waiting: None }
     }
 
     /// 202: a second person has to approve what was asked for.
@@ -93,11 +97,14 @@ impl From<SubmitError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut body = Vec::with_capacity(192);
-        match self.waiting {
-            Some(waiting) => body.extend_from_slice(waiting.as_bytes()),
-            None => write_error(&mut body, self.code, &self.description),
-        }
+        let body = match self.waiting {
+            Some(waiting) => waiting.into_string(),
+            None => format!(
+                r#"{{"errorInformation":{{"errorCode":"{}","errorDescription":{}}}}}"#,
+                self.code,
+                serde_json::Value::from(self.description)
+            ),
+        };
         let mut response =
             (self.status, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response();
         if self.status == StatusCode::UNAUTHORIZED {

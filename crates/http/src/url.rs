@@ -213,10 +213,13 @@ impl Target {
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
         // `host:` and `host:99999` parse as an authority but have no usable port.
-        if host.is_empty()
-            || (authority.port_u16().is_none() && authority.as_str().len() != authority.host().len())
-        {
+        if host.is_empty() {
             return Err(malformed());
+        }
+        if authority.port_u16().is_none() && authority.as_str().len() != authority.host().len() {
+            let port = authority.as_str().rsplit(':').next().unwrap_or_default();
+            let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+            return Err(if is_number { UrlError::Port } else { malformed() });
         }
         let port = authority.port_u16().unwrap_or(default_port(is_secure));
         let origin = Origin { is_secure, ..Origin::new(host, port) };
@@ -279,18 +282,13 @@ mod tests {
     #[test]
     fn what_cannot_be_called_is_refused() {
         let malformed = |url: &str| UrlError::Malformed { url: url.to_owned() };
-        for url in [
-            "",
-            "/path",
-            "host",
-            "host:80",
-            "http://",
-            "http:///path",
-            "http://host:port/",
-            "http://ho st/",
-            "http://host:99999/",
-        ] {
+        for url in
+            ["", "/path", "host", "host:80", "http://", "http:///path", "http://host:port/", "http://ho st/"]
+        {
             assert_eq!(Target::parse(url), Err(malformed(url)), "{url}");
+        }
+        for url in ["http://host:99999/", "http://host:65536", "https://[::1]:70000/a"] {
+            assert_eq!(Target::parse(url), Err(UrlError::Port), "{url}");
         }
         let url = "ftp://host/".to_owned();
         assert_eq!(Target::parse(&url), Err(UrlError::Scheme { url }));

@@ -20,8 +20,29 @@ pub fn read_limited(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read_limited`]; [`ErrorKind::InvalidData`] if it is not UTF-8.
 pub fn read_limited_text(path: &Path, bytes_max: u64) -> io::Result<String> {
-    String::from_utf8(read_limited(path, bytes_max)?)
-        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+    let bytes = read_limited(path, bytes_max)?;
+    let refuse = |problem: &str| io::Error::new(ErrorKind::InvalidData, problem);
+    if let Some(form) = other_form(&bytes) {
+        return Err(refuse(form));
+    }
+    String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8"))
+}
+
+/// The form of a file that is no text in UTF-8, as far as its first bytes show it, and the remedy.
+pub fn other_form(bytes: &[u8]) -> Option<&'static str> {
+    const UTF_16: &str = "it is text in UTF-16: save it as UTF-8";
+    match bytes {
+        // Without a byte-order mark, every second byte of ASCII letters is 0.
+        [0xff, 0xfe, ..]
+        | [0xfe, 0xff, ..]
+        | [1..=0xff, 0, 1..=0xff, 0, ..]
+        | [0, 1..=0xff, 0, 1..=0xff, ..] => Some(UTF_16),
+        [b'P', b'K', 3, 4, ..] => {
+            Some("it is a workbook (XLSX) or another ZIP archive: save its sheet as CSV")
+        }
+        [0xd0, 0xcf, 0x11, 0xe0, ..] => Some("it is a workbook of an old form (XLS): save its sheet as CSV"),
+        _ => None,
+    }
 }
 
 pub(crate) fn read_opened(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
@@ -50,6 +71,20 @@ mod tests {
         assert_eq!(read_limited_text(&path, 4).unwrap(), "four");
         assert_eq!(read_limited(&path, 3).unwrap_err().kind(), ErrorKind::FileTooLarge);
         assert_eq!(read_limited(&directory.path().join("none"), 3).unwrap_err().kind(), ErrorKind::NotFound);
+        for (bytes, problem) in [
+            (&b"\xff\xfea\0"[..], "it is text in UTF-16: save it as UTF-8"),
+            (b"\xfe\xff\0a", "it is text in UTF-16: save it as UTF-8"),
+            (b"a\0b\0", "it is text in UTF-16: save it as UTF-8"),
+            (b"\0a\0b", "it is text in UTF-16: save it as UTF-8"),
+            (b"PK\x03\x04", "it is a workbook (XLSX) or another ZIP archive: save its sheet as CSV"),
+            (b"\xd0\xcf\x11\xe0", "it is a workbook of an old form (XLS): save its sheet as CSV"),
+            (b"a\0\xff\0", "it is text in UTF-16: save it as UTF-8"),
+            (b"\xffabc", "it is not UTF-8"),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let error = read_limited_text(&path, 4).unwrap_err();
+            assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::InvalidData, problem));
+        }
         std::fs::write(&path, [0xff]).unwrap();
         assert_eq!(read_limited_text(&path, 4).unwrap_err().kind(), ErrorKind::InvalidData);
     }

@@ -111,16 +111,21 @@ impl ErrorCode {
     }
 
     /// The `errorDescription` for this code: its standard text, `" - "` and the detail. What has more than 128
-    /// characters ends before a word, with an ellipsis.
+    /// characters, as the FSPIOP API allows, ends before a word, with an ellipsis.
     pub fn describe(self, detail: &str) -> String {
+        self.describe_within(detail, DESCRIPTION_CHARS_MAX)
+    }
+
+    /// The same with another limit.
+    pub fn describe_within(self, detail: &str, chars_max: usize) -> String {
         let text = self.text().unwrap_or("Error");
         let separator = if detail.is_empty() { "" } else { " - " };
         let whole = [text, separator, detail].concat();
-        if whole.chars().nth(DESCRIPTION_CHARS_MAX).is_none() {
+        if whole.chars().nth(chars_max).is_none() {
             return whole;
         }
         // The ellipsis takes the last place, unless a word ends just before it.
-        let places = || whole.char_indices().map(|(at, _)| at).skip(DESCRIPTION_CHARS_MAX - 1);
+        let places = || whole.char_indices().map(|(at, _)| at).skip(chars_max - 1);
         let room = places().next().unwrap_or(whole.len());
         let last_blank = whole[..places().nth(1).unwrap_or(whole.len())].rfind(' ');
         // A detail of one long word is cut within it.

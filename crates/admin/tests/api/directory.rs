@@ -6,7 +6,7 @@ use upesi_types::ErrorCode;
 /// The body of a refusal: standard text and detail, cut where it is too long.
 fn told(code: &str, detail: &str) -> String {
     let code = ErrorCode::from_number(code.parse().unwrap()).unwrap();
-    refusal(code.number(), &code.describe(detail).replace('\\', "\\\\").replace('"', "\\\""))
+    refusal(code.number(), &code.describe_within(detail, 4_096).replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// Runs rows `METHOD path [body] => status [body]`, in order.

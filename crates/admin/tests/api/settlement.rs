@@ -292,9 +292,8 @@ async fn questions_about_nothing_are_refused() {
     let hub = traded().await;
     settle(&hub).await;
     let windows = "Use at least one parameter: participantId, state, fromDateTime, toDateTime, currency";
-    // Details are cut at 128 characters.
-    let settlements =
-        "Use at least one parameter: currency, participantId, settlementWindowId, accountId, state…";
+    let settlements = "Use at least one parameter: currency, participantId, settlementWindowId, accountId, state, \
+                       fromDateTime, toDateTime, fromSettlementWindowDateTime, toSettlementWindowDateTime";
     all_refused(
         &hub,
         &[

@@ -168,9 +168,14 @@ impl Kind {
             (Self::Versions, Raw::List(texts)) => {
                 versions(texts.iter().map(String::as_str)).ok_or_else(wanted)
             }
-            (kind, Raw::Text(text) | Raw::Plain(text)) => {
-                kind.read_text(text).ok_or_else(|| format!("{text:?}: give {kind}"))
-            }
+            (kind, Raw::Text(text) | Raw::Plain(text)) => kind.read_text(text).ok_or_else(|| {
+                let port = Some(text)
+                    .filter(|_| matches!(kind, Self::Address))
+                    .and_then(|text| too_large_port(text));
+                let why =
+                    port.map_or_else(String::new, |port| format!("; {port} is over 65535, the last port"));
+                format!("{text:?}: give {kind}{why}")
+            }),
             (kind, Raw::Integer(_)) => Err(format!("give {kind}, not a number")),
             (kind, Raw::Flag(_)) => Err(format!("give {kind}, not a boolean")),
             (kind, Raw::List(_)) => Err(format!("give {kind}, not an array")),
@@ -191,6 +196,13 @@ impl Kind {
             Self::Version => Version::parse(text).map(Value::Version),
         }
     }
+}
+
+/// The number at the end of an address, if no port has it.
+fn too_large_port(text: &str) -> Option<&str> {
+    let (_, port) = text.rsplit_once(':')?;
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && port.parse::<u16>().is_err()).then_some(port)
 }
 
 /// Digits, with `_` between them as in TOML.

@@ -29,7 +29,7 @@ pub enum AdminError {
     #[error("the admin API's address: {0}")]
     Url(#[from] UrlError),
     /// There is no answer.
-    #[error("{method} {path}: {source}")]
+    #[error("the hub's admin API does not answer: {source}")]
     Send {
         /// The method.
         method: Method,
@@ -58,7 +58,7 @@ pub enum AdminError {
         status: u16,
     },
     /// The hub refused.
-    #[error("{method} {path}: the hub answered {status}: {text}")]
+    #[error("{}", in_words(method, path, *status, text))]
     Refused {
         /// The method.
         method: Method,
@@ -70,7 +70,7 @@ pub enum AdminError {
         text: String,
     },
     /// The hub keeps the change until a second person has approved it.
-    #[error("{method} {path}: a second person has to approve this: upesi admin approve {approval}")]
+    #[error("a second person has to approve this: upesi admin approve {approval}")]
     Waiting {
         /// The method.
         method: Method,
@@ -143,6 +143,8 @@ const MISSING_ELEMENT_CODE: &str = "3102";
 /// By it a node that follows says how old its answer is at most.
 const AGE_HEADER: &str = "upesi-age-ms";
 const JSON: &str = "application/json";
+/// The beginning of the detail of a refused credential.
+const ASKS_WHO: &str = "Say who you are";
 /// The error code of what does not exist: this API answers it with status 400.
 const UNKNOWN_CODE: &str = "3200";
 
@@ -386,6 +388,29 @@ fn may_be_of_dfsps(status: u16, text: &str) -> bool {
     matches!((status, code), (405, _) | (404, UNKNOWN_PATH_CODE) | (400, MISSING_ELEMENT_CODE))
 }
 
+/// A refusal in the operator's words: its detail, and the code by which the documentation lists it. The call is named
+/// only for an answer that is not a hub's.
+fn in_words(method: &Method, path: &str, status: u16, text: &str) -> String {
+    let is_code = |code: &str| code.len() == 4 && code.bytes().all(|byte| byte.is_ascii_digit());
+    let Some((code, description)) = text.split_once(' ').filter(|(code, _)| is_code(code)) else {
+        return format!("{method} {path}: the answer {status} is not that of a hub's admin API: {text}");
+    };
+    let detail = description.split_once(" - ").map_or(description, |(_, detail)| detail);
+    if let Some((what, id)) =
+        detail.strip_suffix("' not found").and_then(|found| found.split_once(" with ID '"))
+    {
+        return format!("there is no {} {id}", what.to_lowercase());
+    }
+    match status {
+        401 if detail.starts_with(ASKS_WHO) => {
+            "the hub asks who you are: log in (upesi admin login), or name a token that it knows (--token-file)"
+                .to_owned()
+        }
+        403 => format!("you may not do this: {detail}"),
+        _ => format!("{detail} ({code})"),
+    }
+}
+
 /// The description in an FSPIOP error body, or the beginning of whatever came.
 fn explanation(body: &[u8]) -> String {
     #[derive(Deserialize)]
@@ -404,5 +429,51 @@ fn explanation(body: &[u8]) -> String {
             format!("{error_code} {error_description}")
         }
         Err(_) => String::from_utf8_lossy(body).chars().take(EXCERPT_CHARS_MAX).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_in_the_words_of_an_operator() {
+        for (status, text, expected) in [
+            (
+                400,
+                "3100 Generic validation error - Settlement with ID '99' not found",
+                "there is no settlement 99",
+            ),
+            (
+                400,
+                "3100 Generic validation error - Window 9 does not exist",
+                "Window 9 does not exist (3100)",
+            ),
+            (
+                400,
+                "3200 Generic ID not found - Participant 'nobody' does not exist",
+                "Participant 'nobody' does not exist (3200)",
+            ),
+            (503, "2003 Service currently unavailable", "Service currently unavailable (2003)"),
+            (
+                401,
+                "3000 Generic client error - Say who you are: Authorization: Bearer TOKEN",
+                "the hub asks who you are: log in (upesi admin login), or name a token that it knows (--token-file)",
+            ),
+            (
+                401,
+                "3000 Generic client error - Name, password or code is wrong",
+                "Name, password or code is wrong (3000)",
+            ),
+            (
+                403,
+                "3000 Generic client error - needs the permission funds.in",
+                "you may not do this: needs the permission funds.in",
+            ),
+            (404, "<html>no", "GET /v2/x: the answer 404 is not that of a hub's admin API: <html>no"),
+        ] {
+            let (method, path, text) = (Method::GET, "/v2/x".to_owned(), text.to_owned());
+            assert_eq!(AdminError::Refused { method, path, status, text }.to_string(), expected);
+        }
     }
 }

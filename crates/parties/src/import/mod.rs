@@ -306,6 +306,11 @@ impl Columns {
     pub fn parse(header: &str) -> Result<Self, String> {
         let header = header.strip_prefix('\u{feff}').unwrap_or(header);
         let fields = split(header.trim_end_matches(['\r', '\n'])).map_err(str::to_owned)?;
+        if let [only] = &*fields
+            && only.contains(';')
+        {
+            return Err(format!("its columns are separated by semicolons, not by commas; {EXPECTED}"));
+        }
         let mut places = [None; COLUMNS.len()];
         for (place, name) in fields.iter().enumerate() {
             let known = COLUMNS.iter().position(|column| column.eq_ignore_ascii_case(name.trim()));

@@ -208,6 +208,7 @@ fn headers_say_which_column_is_where() {
         ("partyIdType,partyIdentifier,fspId,fspId", "twice"),
         ("MSISDN,26097,,,greenbank", "no column \"MSISDN\""),
         ("\"partyIdType", "not closed"),
+        ("partyIdType;partyIdentifier;fspId", "separated by semicolons, not by commas"),
     ] {
         let error = Columns::parse(header).unwrap_err();
         assert!(error.contains(said), "{header}: {error}");

@@ -124,7 +124,7 @@ fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
     assert!(others.lines().count() == 2 && others.contains("change set scheme "), "{others}");
     let refused = by(maker, &["approve", &id]);
     assert_eq!(code(&refused), 1);
-    assert_eq!(text(&refused.stderr).matches("403").count(), 1, "{}", text(&refused.stderr));
+    assert_eq!(text(&refused.stderr).matches("you may not do this").count(), 1, "{}", text(&refused.stderr));
 
     let diff = text(&by(checker, &["approvals", &id]).stdout);
     assert!(diff.contains("\n    1  ") && diff.contains(" → "), "{diff}");
@@ -306,16 +306,24 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     // Used once.
     let again = run(&create("other", "iam-admin", &first, &other));
     assert_eq!(code(&again), 1);
-    assert!(text(&again.stderr).contains("the hub answered 401"), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("the hub asks who you are: log in"), "{}", text(&again.stderr));
     let (canaries, said) = person(directory.path(), admin, &iam);
     let both = [&create("deploy", "operations", &iam, &deploy)[..], &["--role", "treasury"]].concat();
     assert_eq!(code(&run(&both)), 0);
 
     let apply = ["scheme", "apply", scheme.to_str().unwrap(), "--admin", admin];
     let refused = run(&apply);
-    assert!(code(&refused) != 0 && text(&refused.stderr).contains("401"), "{}", text(&refused.stderr));
+    assert!(
+        code(&refused) != 0 && text(&refused.stderr).contains("the hub asks who you are"),
+        "{}",
+        text(&refused.stderr)
+    );
     let iam_cannot = run(&[&apply[..], &["--token-file", &iam]].concat());
-    assert!(text(&iam_cannot.stderr).contains("the hub answered 403"), "{}", text(&iam_cannot.stderr));
+    assert!(
+        text(&iam_cannot.stderr).contains("you may not do this: needs the permission"),
+        "{}",
+        text(&iam_cannot.stderr)
+    );
     let approver = at("approver");
     let both = create("approver", "operations-approver", &iam, &approver);
     assert_eq!(code(&run(&[&both[..], &["--role", "treasury-approver"]].concat())), 0);
@@ -397,6 +405,9 @@ fn break_glass_is_opened_on_the_machine() {
     // The text of metrics is made once in an interval.
     let until = |line: &str| await_that(line, || get(&hub, "/metrics", &bearer(&monitor)).contains(line));
     until("upesi_break_glass_open 0");
+    until("upesi_admin_credentials_rejected_total{credential=\"unknown\"} 0\n");
+    assert!(get(&hub, "/self", "authorization: Bearer wrong\r\n").contains("401"));
+    until("upesi_admin_credentials_rejected_total{credential=\"unknown\"} 1\n");
     let opened = glass(&["open", "--code", &code_file, "--out", &token_file]);
     assert_eq!(code(&opened), 0, "{}", text(&opened.stderr));
     until("upesi_break_glass_open 1");

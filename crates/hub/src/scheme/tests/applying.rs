@@ -421,7 +421,7 @@ fn a_model_that_is_not_listed_is_put_back_in_force() {
     };
     assert_eq!(refused(400, "3200").output, "+ model DEFERREDNETKES\n= unchanged 6\n");
     let failure = refused(400, "3100").outcome.unwrap_err();
-    assert_eq!(failure.message, "GET /settlementModels/DEFERREDNETKES: the hub answered 400: 3100 no");
+    assert_eq!(failure.message, "no (3100)");
 }
 
 #[test]
@@ -589,8 +589,8 @@ fn a_refusal_stops_there_and_says_what_the_hub_said() {
     assert_eq!(failure.exit, Exit::Failure);
     assert_eq!(
         failure.message,
-        "3 changes were made, 4 were not; this one failed: + participant greenbank KES\nPOST /participants: the hub answered \
-         400: 6000 Unable to find a matching or default, Settlement Model"
+        "3 changes were made, 4 were not; this one failed: + participant greenbank KES\nUnable to find a matching \
+         or default, Settlement Model (6000)"
     );
     assert_eq!(applied.output.lines().count(), 3);
     assert_eq!(hub.changes().len(), 4);

@@ -14,6 +14,18 @@ fn mistakes(text: &str) -> Vec<String> {
     parse("s.toml", text).map(|_| ()).expect_err(text)
 }
 
+#[test]
+fn yaml_is_named_as_such() {
+    for text in
+        ["---\nname: test\n", "# a scheme\n\nname: test\ncurrencies:\n  - KES\n", "- KES\n", "\"dfsp\":\n"]
+    {
+        assert_eq!(mistakes(text), ["s.toml: it looks like YAML; a scheme file is TOML"], "{text}");
+    }
+    for text in ["name = test\n", "[dfsp\nname: x\n", "http://green:\n", "{\"name\": 1}\n"] {
+        assert!(!mistakes(text)[0].contains("YAML"), "{text}");
+    }
+}
+
 const HEAD: &str = "name = \"test\"\ncurrencies = [\"KES\"]\n";
 
 #[test]

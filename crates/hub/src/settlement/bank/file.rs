@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
-use upesi_keys::read_limited;
+use upesi_keys::{other_form, read_limited};
 use upesi_types::{Amount, hex};
 
 use crate::exit::{Exit, Failure};
@@ -92,7 +92,13 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Vec<String>>, String), Failure> {
 
 /// RFC 4180. Empty lines count, which readers of CSV pass over: rows are known by their numbers.
 pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
+    if let Some(form) = other_form(bytes) {
+        return Err(form.to_owned());
+    }
     let text = std::str::from_utf8(bytes).map_err(|_| "it is neither XLSX nor CSV in UTF-8".to_owned())?;
+    if text.lines().next().is_some_and(|line| line.contains(';') && !line.contains(',')) {
+        return Err("its columns are separated by semicolons: save it with commas".to_owned());
+    }
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut is_quoted = false;
     let mut chars = text.trim_start_matches('\u{feff}').chars().peekable();
