@@ -23,6 +23,9 @@ struct Health {
     uptime: Seconds,
     start_time: Instant,
     version_number: &'static str,
+    /// `empty` without any DFSP: the hub is new, or its data directory is the wrong one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ledger: Option<&'static str>,
     services: Vec<Service>,
 }
 
@@ -111,6 +114,7 @@ pub(crate) async fn get(Call(context): Call) -> Result<Response, ApiError> {
         uptime: Seconds { ms: u64::try_from(context.started.elapsed().as_millis()).unwrap_or(u64::MAX) },
         start_time: Instant(context.started_at),
         version_number: context.version,
+        ledger: status.is_new.then_some("empty"),
         services,
     };
     json(if is_up { StatusCode::OK } else { StatusCode::BAD_GATEWAY }, &health)
@@ -162,6 +166,7 @@ mod tests {
                 archived_seq: 0,
                 is_durable: true,
                 clock: ClockState::default(),
+                is_new: false,
             };
             let store = StoreStats { poisoned, ..StoreStats::default() };
             let services = services(&status, Some(store), None);
@@ -185,6 +190,7 @@ mod tests {
             archived_seq: 0,
             is_durable: true,
             clock: ClockState { jump_ms: -86_400_000, ahead_ms: 0 },
+            is_new: true,
         };
         let services = services(&status, None, None);
         let names: Vec<_> = services.iter().map(|service| service.name).collect();

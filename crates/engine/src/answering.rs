@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::panic::resume_unwind;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -54,6 +55,7 @@ impl AnsweringStandby {
             stopped: watch::Sender::new(None),
             is_durable: options.durability == Durability::Synced,
             clock: Arc::new(clock),
+            is_new: AtomicBool::new(false),
             successor: OnceLock::new(),
         });
         let handle = EngineHandle {

@@ -8,6 +8,7 @@ mod time;
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use upesi_journal::JournalError;
@@ -273,6 +274,7 @@ impl<H: CommitThread> Decider<H> {
             }
             self.participants_changed |= Participants::is_changed_by(event);
             match event {
+                Event::ParticipantCreated { .. } => self.shared.is_new.store(false, Ordering::Relaxed),
                 Event::TransferPrepared(_)
                 | Event::ConversionPrepared(_)
                 | Event::ConversionCommitted { .. }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, Builder, JoinHandle};
@@ -163,6 +164,7 @@ pub(crate) fn assemble<H: CommitThread>(
         stopped: watch::Sender::new(None),
         is_durable: options.durability == Durability::Synced,
         clock: Arc::new(clock),
+        is_new: AtomicBool::new(ledger.participants().len() <= 1),
         successor: OnceLock::new(),
     });
     shared.archive.journal_reached(ledger.last_seq());

@@ -1,5 +1,6 @@
 //! What the engine's threads and its handles share.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::watch;
@@ -40,6 +41,8 @@ pub struct EngineStatus {
     pub is_durable: bool,
     /// The hub's time compared with the clocks.
     pub clock: ClockState,
+    /// Whether the hub is the only participant. False for a standby.
+    pub is_new: bool,
 }
 
 /// The state that the engine's threads and handles share.
@@ -51,6 +54,8 @@ pub(crate) struct SharedState {
     pub(crate) stopped: watch::Sender<Option<StopReason>>,
     pub(crate) is_durable: bool,
     pub(crate) clock: Arc<GuardedClock>,
+    /// Whether the hub is the only participant.
+    pub(crate) is_new: AtomicBool,
     /// The node that is to lead next, or any; once a hand-over was asked for.
     pub(crate) successor: OnceLock<Option<u32>>,
 }
@@ -80,6 +85,7 @@ impl SharedState {
             archived_seq: self.archive.watermark(),
             is_durable: self.is_durable,
             clock: self.clock.state(),
+            is_new: self.is_new.load(Ordering::Relaxed),
         }
     }
 }

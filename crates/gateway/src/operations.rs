@@ -208,7 +208,7 @@ fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> 
     };
     let body = format!(
         concat!(
-            r#"{{"status":"{}","uptime":{},"startTime":"{}","versionNumber":"{}","services":["#,
+            r#"{{"status":"{}","uptime":{},"startTime":"{}","versionNumber":"{}",{empty}"services":["#,
             r#"{{"name":"ledger","status":"{ledger}"}},{{"name":"journal","status":"{journal}"}},"#,
             r#"{{"name":"clock","status":"{clock}"}},"#,
             // The same under the names that monitors of Mojaloop look for.
@@ -221,6 +221,7 @@ fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> 
         ledger = ledger,
         journal = journal,
         clock = clock_text(status.clock),
+        empty = if status.is_new { r#""ledger":"empty","# } else { "" },
     );
     (code, body)
 }
@@ -248,9 +249,11 @@ mod tests {
                     archived_seq: 0,
                     is_durable: true,
                     clock,
+                    is_new: !is_good,
                 };
                 let (found, body) = health_text(&status, Timestamp::EPOCH, Timestamp::from_ms(61_500));
                 assert_eq!(found.as_u16(), code);
+                assert_eq!(body.contains(r#""ledger":"empty","services":["#), !is_good, "{body}");
                 let [engine, journal] = states;
                 for (name, state) in [
                     ("ledger", engine),

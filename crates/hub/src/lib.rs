@@ -9,10 +9,13 @@ pub mod directory_import;
 pub mod exit;
 pub mod export;
 pub mod exposition;
+#[cfg(test)]
+mod hostile_texts;
 mod hub;
 pub mod inspect;
 pub mod logging;
 pub mod process;
+mod progress;
 mod reserve;
 pub mod rotation;
 pub mod scheme;

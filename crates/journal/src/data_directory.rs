@@ -14,6 +14,9 @@ const FORMAT_TEMPORARY: &str = "FORMAT.tmp";
 const FORMAT: &str = "upesi-data 2\n";
 const FORMAT_BYTES_MAX: u64 = 64;
 const LOCK_FILE: &str = "lock";
+/// Names that a directory may have before it is a data directory: names of this module, of file systems, and of files
+/// that `upesi admin` leaves for the first start of a hub.
+const BEFORE_FORMAT: [&str; 5] = [LOCK_FILE, FORMAT_TEMPORARY, "lost+found", "bootstrap", "break-glass"];
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +50,16 @@ pub enum DataDirectoryError {
         "{0} has no file FORMAT, as every data directory of a hub does: name the right directory, or restore that file from a backup"
     )]
     NoFormat(PathBuf),
+    /// There is something else in it.
+    #[error(
+        "{path} holds {found:?} and no file FORMAT, so it is not a data directory: name the right one, or an empty one"
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// The name of a file in it.
+        found: String,
+    },
     /// There is data in a format that this version does not know.
     #[error(
         "{path} has the format {found:?}, this version reads \"upesi-data 2\": use the version that wrote it, \
@@ -90,6 +103,13 @@ impl DataDirectory {
             return Err(DataDirectoryError::NotADirectory(path));
         }
         durable::create_directory(&path).map_err(|source| failed(&path, source))?;
+        if read_format(&path)?.is_none()
+            && let Err(error) = expect_empty(&path)
+            // Another process may have made it meanwhile; then the lock reports that.
+            && read_format(&path)?.is_none()
+        {
+            return Err(error);
+        }
         let lock = lock(&path)?;
         let disk = RealDisk::new(&path, Access::Write);
         if let Some(found) = read_format(&path)? {
@@ -98,11 +118,6 @@ impl DataDirectory {
             // it.
             disk.sync_directory("").map_err(|source| failed(&path, source))?;
         } else {
-            for directory in [segment::DIRECTORY, snapshot::DIRECTORY] {
-                if fs::exists(path.join(directory)).map_err(|source| failed(&path, source))? {
-                    return Err(DataDirectoryError::NoFormat(path));
-                }
-            }
             write_format(&path, &disk).map_err(|source| failed(&path, source))?;
         }
         for directory in [segment::DIRECTORY, snapshot::DIRECTORY] {
@@ -211,6 +226,24 @@ fn check_format(path: &Path, found: String) -> Result<(), DataDirectoryError> {
         Ok(())
     } else {
         Err(DataDirectoryError::UnknownFormat { path: path.to_owned(), found: found.trim_end().to_owned() })
+    }
+}
+
+/// Refuses a directory that has data without a format, or something else.
+fn expect_empty(path: &Path) -> Result<(), DataDirectoryError> {
+    let entries = fs::read_dir(path).map_err(|source| failed(path, source))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|source| failed(path, source))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    if names.iter().any(|name| [segment::DIRECTORY, snapshot::DIRECTORY].contains(&name.as_str())) {
+        return Err(DataDirectoryError::NoFormat(path.to_owned()));
+    }
+    names.retain(|name| !BEFORE_FORMAT.contains(&name.as_str()));
+    match names.into_iter().min() {
+        Some(found) => Err(DataDirectoryError::Foreign { path: path.to_owned(), found }),
+        None => Ok(()),
     }
 }
 

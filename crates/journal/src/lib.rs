@@ -35,7 +35,7 @@ pub use frame::{FRAME_BODY_BYTES_MAX, SECTOR_BYTES};
 pub use log::{Appender, Claimed, EmbeddedLog, Log, LogReader};
 pub use reader::{END, Reader, Record};
 pub use real_disk::RealDisk;
-pub use recovery::{Extent, Opened, Recovered, extent, open, verify};
+pub use recovery::{Extent, Opened, Recovered, extent, header_without_free_room, open, verify};
 pub use retention::{SegmentInfo, delete_segments_below, segments};
 pub use scratch_disk::ScratchDisk;
 pub use snapshot::{Latest, Snapshot, SnapshotInfo, SnapshotSink, SnapshotStore};

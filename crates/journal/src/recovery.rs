@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::cursor::{Cursor, Peek};
 use crate::disk::{Access, Disk};
 use crate::error::{Damage, JournalError};
+use crate::frame::SECTOR_BYTES;
 use crate::reader::{END, Reader};
-use crate::segment::{self, DIRECTORY};
+use crate::segment::{self, DIRECTORY, SegmentHeader};
 use crate::tail::{self, TornTail};
 use crate::writer::{Current, End, Options, Writer, scrub};
 
@@ -103,6 +104,17 @@ pub fn extent(disk: &dyn Disk, first_seq: u64) -> Result<Extent, JournalError> {
     let Found { end, last, .. } = Found::read(disk, first_seq, Access::Read)?;
     let (bytes, length) = last.map_or((0, 0), |last| (last.current.offset, last.current.length));
     Ok(Extent { bytes, length, last_seq: end.last_seq, last_time_ns: end.last_time_ns })
+}
+
+/// The header of a copy of a segment without its free room, which is half a segment on average. Backups have such
+/// copies.
+pub fn header_without_free_room(
+    disk: &dyn Disk,
+    first_seq: u64,
+    extent: Extent,
+) -> Result<[u8; SECTOR_BYTES], JournalError> {
+    let (_, header) = segment::open(disk, first_seq, Access::Read)?;
+    Ok(SegmentHeader { length_bytes: extent.bytes, ..header }.encode())
 }
 
 /// Verifies every segment's header, and that no segment is foreign, or missing between two others.

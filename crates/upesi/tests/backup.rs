@@ -71,6 +71,22 @@ fn backups_beside_a_busy_hub_are_each_a_moment_of_its_past() {
     }
 }
 
+/// A backup without the free room of segments is gone on with, again and again.
+#[test]
+fn backups_are_small_and_a_hub_goes_on_after_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut data = directory.path().join("data");
+    for round in 1..=3 {
+        fill(&data, 300, true);
+        let to = directory.path().join(format!("backup-{round}"));
+        let report = back_up(&data, &to).unwrap();
+        let bytes: u64 = files_below(&to).iter().map(|file| file.metadata().unwrap().len()).sum();
+        assert!(bytes < 8 << 20, "{bytes} bytes in {report:?}");
+        data = directory.path().join(format!("restored-{round}"));
+        assert_eq!(bring_back(&to, &data).unwrap().audit.totals.committed, 300 * round);
+    }
+}
+
 #[test]
 fn a_hub_that_drops_its_segments_can_be_backed_up_too() {
     let directory = tempfile::tempdir().unwrap();

@@ -39,6 +39,11 @@ struct Hub {
 impl Hub {
     /// Starts on free ports, which its log names once it serves.
     fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// With further settings.
+    fn start_with(data: &Path, settings: &[&str]) -> Self {
         let data = data.to_str().unwrap();
         let arguments = [
             "serve",
@@ -51,7 +56,8 @@ impl Hub {
             "--log-format",
             "json",
         ];
-        let mut process = upesi(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+        let mut process = upesi(&arguments).args(settings).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(process.stderr.take().unwrap());
         let (mut fspiop, mut admin) = (String::new(), String::new());
         while fspiop.is_empty() {
@@ -200,8 +206,126 @@ fn bad_luck_at_the_start_has_its_exit_code() {
     assert_eq!(code(&output), 65, "{}", stderr(&output));
 }
 
+#[test]
+fn a_directory_of_something_else_is_not_taken_for_a_ledger() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path();
+    std::fs::write(data.join("photos"), "mine").unwrap();
+    let serve =
+        ["serve", "--data", data.to_str().unwrap(), "--fspiop", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let output = run(&serve);
+    assert_eq!(code(&output), 65, "{}", stderr(&output));
+    assert!(stderr(&output).contains("holds \"photos\" and no file FORMAT"), "{}", stderr(&output));
+    assert_eq!(std::fs::read_dir(data).unwrap().count(), 1, "nothing was made there");
+}
+
+/// A volume that is not mounted is an empty directory.
+#[test]
+fn a_ledger_that_must_exist_is_made_by_a_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let shown = data.to_str().unwrap();
+    let must_exist = "data.must_exist=true";
+    for is_made in [false, true] {
+        if is_made {
+            std::fs::create_dir(&data).unwrap();
+        }
+        let output = run(&["serve", "--data", shown, "--set", must_exist, "--admin", "127.0.0.1:0"]);
+        assert_eq!(code(&output), 66, "{}", stderr(&output));
+        let expected = format!("there is no ledger in {shown} (data.must_exist): mount its volume");
+        assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+        assert_eq!(data.exists(), is_made);
+    }
+    let made = run(&["init", shown]);
+    assert_eq!((code(&made), stdout(&made)), (0, format!("{shown} is an empty data directory\n")));
+    assert_eq!(Hub::start_with(&data, &[must_exist]).stop(), 0);
+    assert_eq!(code(&run(&["init", shown])), 73, "it is not made again");
+    let other = directory.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("photos"), "mine").unwrap();
+    assert_eq!(code(&run(&["init", other.to_str().unwrap()])), 65);
+}
+
+#[test]
+fn an_empty_ledger_is_reported_until_it_has_a_dfsp() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let hub = Hub::start(&data);
+    let warned = hub.log_until("the ledger is empty");
+    assert!(warned.last().unwrap().contains(r#""level":"WARN""#), "{warned:?}");
+    let reports = |hub: &Hub| {
+        [&hub.fspiop, &hub.admin].map(|address| {
+            let health = exchange(address, "GET /health", "");
+            assert!(health.starts_with("HTTP/1.1 200 OK"), "{health}");
+            health.contains(r#""ledger":"empty""#)
+        })
+    };
+    assert_eq!(reports(&hub), [true, true]);
+    let body = r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#;
+    assert_eq!(ask(&hub.admin, "POST /participants/Hub/accounts", body), "HTTP/1.1 201 Created");
+    assert_eq!(reports(&hub), [true, true], "the hub is no DFSP");
+    let body = r#"{"currency":"KES","type":"HUB_MULTILATERAL_SETTLEMENT"}"#;
+    assert_eq!(ask(&hub.admin, "POST /participants/Hub/accounts", body), "HTTP/1.1 201 Created");
+    let model = r#"{"name":"NET","settlementGranularity":"NET","settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","requireLiquidityCheck":true,"ledgerAccountType":"POSITION","autoPositionReset":true,"currency":"KES","settlementAccountType":"SETTLEMENT"}"#;
+    assert_eq!(ask(&hub.admin, "POST /settlementModels", model), "HTTP/1.1 201 Created");
+    let body = r#"{"name":"greenbank","currency":"KES"}"#;
+    assert_eq!(ask(&hub.admin, "POST /participants", body), "HTTP/1.1 201 Created");
+    assert_eq!(reports(&hub), [false, false]);
+    assert_eq!(hub.stop(), 0);
+    let hub = Hub::start(&data);
+    assert_eq!(reports(&hub), [false, false], "nor after a restart");
+    assert_eq!(hub.stop(), 0);
+}
+
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
+    let bytes = |path: &Path| if path.is_dir() { bytes_below(path) } else { path.metadata().unwrap().len() };
+    entries.map(|entry| bytes(&entry.path())).sum()
+}
+
+/// A backup leaves out the free room of segments, and a hub goes on from it.
+#[test]
+fn the_backup_of_a_small_hub_is_small_and_shows_its_progress_on_a_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, backup, restored) = (at("data"), at("backup"), at("restored"));
+    let hub = Hub::start(Path::new(&data));
+    let scheme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scheme.toml");
+    let admin = format!("http://{}", hub.admin);
+    let applied = run(&["scheme", "apply", scheme.to_str().unwrap(), "--admin", &admin]);
+    assert_eq!(code(&applied), 0, "{}", stderr(&applied));
+    let made = run(&["backup", "--data", &data, "--to", &backup]);
+    assert_eq!((code(&made), &*stderr(&made)), (0, ""), "no progress without a terminal");
+    let bytes = bytes_below(Path::new(&backup));
+    assert!(bytes < 4 << 20, "{bytes} bytes: {}", stdout(&made));
+    assert_eq!(hub.stop(), 0);
+
+    let command = format!("{} restore --from {backup} --data {restored}", env!("CARGO_BIN_EXE_upesi"));
+    let shown =
+        Command::new("script").args(["-qefc", &command, "/dev/null"]).env("TERM", "xterm").output().unwrap();
+    let shown_text = stdout(&shown);
+    assert_eq!(code(&shown), 0, "{shown_text}");
+    for what in ["restoring files", "reading the journal", "replaying records", "rehearsing a start"] {
+        assert!(shown_text.contains(what), "{what}: {shown_text}");
+    }
+    let hub = Hub::start(Path::new(&restored));
+    let limit = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":77,"alarmPercentage":10}}"#;
+    assert_eq!(ask(&hub.admin, "PUT /participants/dfsp-1/limits", limit), "HTTP/1.1 200 OK");
+    assert_eq!(hub.stop(), 0);
+    let audited = run(&["audit", &restored]);
+    assert_eq!(code(&audited), 0, "{}{}", stdout(&audited), stderr(&audited));
+    // The next backup of it is as small.
+    assert_eq!(code(&run(&["backup", "--data", &restored, "--to", &at("second")])), 0);
+    assert!(bytes_below(Path::new(&at("second"))) < 4 << 20);
+}
+
 /// The first line of the answer to a request, whose connection is closed then.
 fn ask(address: &str, line: &str, body: &str) -> String {
+    exchange(address, line, body).lines().next().unwrap_or_default().to_owned()
+}
+
+/// The whole answer.
+fn exchange(address: &str, line: &str, body: &str) -> String {
     let request = format!(
         "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
@@ -210,7 +334,7 @@ fn ask(address: &str, line: &str, body: &str) -> String {
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    answer.lines().next().unwrap_or_default().to_owned()
+    answer
 }
 
 /// From which to which level, if a line of the log tells of such a change.

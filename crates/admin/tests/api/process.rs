@@ -24,7 +24,7 @@ async fn health_names_every_part_and_says_when_one_is_down() {
     let (start, rest) = rest.split_once(r#"","#).unwrap();
     assert!(upesi_types::Timestamp::parse_iso(start).is_some(), "{start}");
     let expected = format!(
-        r#""versionNumber":"{}","services":[{{"name":"journal","status":"OK"}},{{"name":"archive","status":"OK"}},{{"name":"engine","status":"OK"}},{{"name":"clock","status":"OK"}},{{"name":"store","status":"OK"}},{{"name":"datastore","status":"OK"}},{{"name":"broker","status":"OK"}}]}}"#,
+        r#""versionNumber":"{}","ledger":"empty","services":[{{"name":"journal","status":"OK"}},{{"name":"archive","status":"OK"}},{{"name":"engine","status":"OK"}},{{"name":"clock","status":"OK"}},{{"name":"store","status":"OK"}},{{"name":"datastore","status":"OK"}},{{"name":"broker","status":"OK"}}]}}"#,
         env!("CARGO_PKG_VERSION")
     );
     assert_eq!(rest, expected);

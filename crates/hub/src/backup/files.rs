@@ -13,6 +13,7 @@ use upesi_keys::read_limited;
 use upesi_replication::PLACE_FILE;
 
 use super::staging::Staging;
+use crate::progress::Progress;
 
 const CHUNK_BYTES: usize = 1 << 20;
 
@@ -103,7 +104,7 @@ fn not_a(path: &Path, kind: &str) -> io::Error {
 /// Copies a file of at most `bytes_max` bytes durably to a new one, and returns the CRC-32C of its content. Room that
 /// holds only zeros is not taken. Directories that are missing are made; their names and the file's are durable after
 /// [`sync_directories`].
-pub(super) fn copy(from: Below<'_>, to: Below<'_>, bytes_max: u64) -> io::Result<u32> {
+pub(super) fn copy(from: Below<'_>, to: Below<'_>, bytes_max: u64, progress: &Progress) -> io::Result<u32> {
     let mut source = from.open()?;
     let mut target = to.create()?;
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -113,6 +114,7 @@ pub(super) fn copy(from: Below<'_>, to: Below<'_>, bytes_max: u64) -> io::Result
         let bytes = &chunk[..read];
         crc = crc32c::crc32c_append(crc, bytes);
         length += read as u64;
+        progress.add(read as u64);
         if length > bytes_max {
             let problem = format!("it is longer than {bytes_max} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
@@ -145,11 +147,16 @@ fn fill(source: &mut File, chunk: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Copies a file in the place of another, which may be absent. The other one is not written to.
-pub(super) fn replace(from: Below<'_>, to: Below<'_>, bytes_max: u64) -> io::Result<u32> {
+pub(super) fn replace(
+    from: Below<'_>,
+    to: Below<'_>,
+    bytes_max: u64,
+    progress: &Progress,
+) -> io::Result<u32> {
     let unfinished = format!("{}.tmp", to.path);
     let beside = Below { path: &unfinished, ..to };
     remove_if_there(&beside.full())?;
-    let crc = copy(from, beside, bytes_max)?;
+    let crc = copy(from, beside, bytes_max, progress)?;
     fs::rename(beside.full(), to.full())?;
     Ok(crc)
 }

@@ -13,6 +13,7 @@ use upesi_types::Timestamp;
 
 use self::files::{Below, Entry, Manifest};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::progress::Progress;
 
 pub use restore::{RestoreArguments, RestoreReport, restore};
 pub(crate) use staging::Staging;
@@ -81,6 +82,7 @@ pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
     let BackupArguments { data, to, .. } = arguments;
     check_apart(data, to)?;
     let staging = Staging::take(data)?;
+    staging.cut_free_room()?;
     let failed =
         |error: std::io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", to.display()));
     if to.exists() && !Manifest::is_at(to) && !is_empty_or_unfinished(to).map_err(failed)? {
@@ -128,21 +130,24 @@ fn copy_new(
     previous: &Manifest,
     report: &mut BackupReport,
 ) -> std::io::Result<Vec<Entry>> {
-    let (to_data, mut entries) = (to.join(DATA), Vec::new());
-    for path in files::below(&staging.path)? {
-        let (from, target) =
-            (Below { root: &staging.path, path: &path }, Below { root: &to_data, path: &path });
-        let mut entry = Entry::of(&path, &from.full())?;
-        let kept = previous.entry(&path).filter(|kept| kept.is_same_file(&entry) && is_as(target, &entry));
+    let to_data = to.join(DATA);
+    let paths = files::below(&staging.path)?;
+    let entries = paths.iter().map(|path| Entry::of(path, &staging.path.join(path)));
+    let mut entries = entries.collect::<io::Result<Vec<_>>>()?;
+    let progress = Progress::bytes("copying files", entries.iter().map(|entry| entry.bytes).sum());
+    for entry in &mut entries {
+        let path = &*entry.path.clone();
+        let (from, target) = (Below { root: &staging.path, path }, Below { root: &to_data, path });
+        let kept = previous.entry(path).filter(|kept| kept.is_same_file(entry) && is_as(target, entry));
         if let Some(kept) = kept {
             entry.crc32c = kept.crc32c;
             report.files_kept += 1;
+            progress.add(entry.bytes);
         } else {
-            entry.crc32c = files::replace(from, target, entry.bytes)?;
+            entry.crc32c = files::replace(from, target, entry.bytes, &progress)?;
             report.files_copied += 1;
             report.bytes_copied += entry.bytes;
         }
-        entries.push(entry);
     }
     files::sync_directories(&to_data)?;
     Ok(entries)

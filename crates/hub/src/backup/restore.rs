@@ -18,6 +18,7 @@ use super::{DATA, check_apart, files};
 use crate::exit::{Exit, Failure};
 use crate::inspect::audit;
 use crate::inspect::audit::{AuditOptions, AuditReport};
+use crate::progress::Progress;
 
 /// Arguments of `upesi restore`.
 #[derive(Args, Clone, Debug)]
@@ -101,12 +102,14 @@ fn copy_into(unfinished: &Path, arguments: &RestoreArguments, manifest: &Manifes
         .and_then(|()| durable::sync_parent(unfinished))
         .map_err(failed)?;
     let mut bytes = 0;
+    let total = manifest.files.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
+    let progress = Progress::bytes("restoring files", total);
     let is_left_out = |entry: &&Entry| arguments.alone && entry.path == PLACE_FILE;
     for entry in manifest.files.iter().filter(|entry| !is_left_out(entry)) {
         let inner = format!("{DATA}/{}", entry.path);
         let source = Below { root: from, path: &inner };
         let target = Below { root: unfinished, path: &entry.path };
-        let crc = files::copy(source, target, entry.bytes).map_err(|error| {
+        let crc = files::copy(source, target, entry.bytes, &progress).map_err(|error| {
             let is_wrong = error.kind() == io::ErrorKind::InvalidData;
             let exit = if is_wrong { Exit::Data } else { Exit::InputOutput };
             Failure::new(exit, format!("cannot copy {}: {error}", source.full().display()))

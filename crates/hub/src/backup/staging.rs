@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::sleep;
@@ -19,6 +20,7 @@ use upesi_types::Timestamp;
 
 use crate::exit::{Exit, Failure};
 use crate::inspect;
+use crate::progress::Progress;
 
 /// Beside the files it names, because a second name must be on the same file system.
 const DIRECTORY: &str = "backup.staging";
@@ -56,6 +58,7 @@ impl Staging {
     pub(crate) fn take(data: &Path) -> Result<Self, Failure> {
         inspect::open(data)?;
         let lock = lock(data)?;
+        let _progress = Progress::unknown("taking a view of the data directory");
         let mut staging = Self {
             path: data.join(DIRECTORY),
             first_record: 0,
@@ -131,6 +134,32 @@ impl Staging {
             source,
         })?;
         Ok(Some(extent))
+    }
+
+    /// Cuts the free room off the last segments, which are copies: a backup need not hold it.
+    pub(super) fn cut_free_room(&self) -> Result<(), Failure> {
+        for below in ["", "store"] {
+            let staged = self.path.join(below);
+            let disk = RealDisk::new(&staged, Access::Read);
+            let segments = if staged.exists() { upesi_journal::segments(&disk) } else { Ok(Vec::new()) };
+            let Some(last) = segments.map_err(inspect::journal_failure)?.pop() else { continue };
+            let extent = upesi_journal::extent(&disk, last.first_seq).map_err(inspect::journal_failure)?;
+            let header = upesi_journal::header_without_free_room(&disk, last.first_seq, extent);
+            let header = header.map_err(inspect::journal_failure)?;
+            let path = staged.join(&last.file);
+            let cut = || {
+                let file = File::options().write(true).open(&path)?;
+                if file.metadata()?.nlink() > 1 {
+                    return Err(io::Error::other("the hub has this file, too"));
+                }
+                file.write_all_at(&header, 0)?;
+                file.set_len(extent.bytes)
+            };
+            cut().map_err(|error| {
+                Failure::new(Exit::InputOutput, format!("cannot write {}: {error}", path.display()))
+            })?;
+        }
+        Ok(())
     }
 
     /// Opens everything as a start would; a view that was taken in the middle of a change does not open.

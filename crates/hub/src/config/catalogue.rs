@@ -16,6 +16,9 @@ with_processing! {
     data: Data {
         /// Data directory. Created if missing; one process at a time may use it.
         dir: path = "data",
+        /// Whether a start needs a ledger in the data directory: a directory whose volume is not mounted is then not
+        /// taken for a new hub. `upesi init` makes an empty one.
+        must_exist: flag = "false",
         /// Length of a journal segment in bytes. One further segment is reserved ahead.
         segment_bytes: integer(MIB, 4096 * MIB) = "67108864",
         /// Journal segments that are archived and covered by a snapshot: `all` are kept, so that the whole history can
@@ -226,16 +229,16 @@ with_processing! {
         /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, revocation
         /// lists, signatures both ways; TLS, authentication and approvals by people on the admin port, with the keys
         /// `admin.people_key_file` and `admin.audit_key_file`; metrics by mutual TLS or on loopback only; an FSPIOP
-        /// port without diagnostics; callbacks to public addresses and `outbound.networks` only; a bound on lookups of
-        /// unknown parties; lists of networks and hosts that do not mean all; and in a cluster TLS towards the brokers
-        /// and a certificate or log-in there.
+        /// port without diagnostics; a ledger that exists; callbacks to public addresses and `outbound.networks` only;
+        /// a bound on lookups of unknown parties; lists of networks and hosts that do not mean all; and in a cluster
+        /// TLS towards the brokers and a certificate or log-in there.
         /// `development`: it starts, and logs what is missing.
         profile: choice("development", "production") = "development",
         /// What `production` goes without, separated by commas: `fspiop-tls`, `bindings`, `callbacks-tls`,
         /// `revocation-lists`, `signatures`, `signing`, `admin-tls`, `admin-authentication`, `admin-approvals`,
         /// `admin-approvers`, `oidc-approvals`, `people-key`, `audit-key`, `allowed-hosts`, `metrics-tls`,
         /// `metrics-clients`, `diagnostics`, `proxy-protocol`, `outbound-addresses`, `outbound-networks`,
-        /// `lookup-misses`, `brokers`. Each is logged at the start.
+        /// `lookup-misses`, `must-exist`, `brokers`. Each is logged at the start.
         relaxed: text(1024) = "",
     }
 

@@ -484,6 +484,11 @@ const DEMANDS: &[Demand] = &[
         is_met: bounds_lookup_misses,
     },
     Demand {
+        name: "must-exist",
+        wanted: "data.must_exist = true",
+        is_met: |settings| settings.data.must_exist,
+    },
+    Demand {
         name: "brokers",
         wanted: "broker_tls.mode = mutual, or tls with broker_sasl.mechanism",
         is_met: |settings| match settings.broker_tls.mode {

@@ -39,6 +39,16 @@ fn origin_of<'a>(effective: &'a Effective, key: &str) -> &'a Origin {
 }
 
 #[test]
+fn another_form_of_file_is_named_as_such() {
+    assert_eq!(mistakes_of("fspiop:\n  workers: 2\n"), [" it looks like YAML; settings are TOML"]);
+    let made = file("");
+    std::fs::write(&made.path, b"\xff\xfe[\0h\0").unwrap();
+    let sources = Sources { file: Some(made.path.clone()), ..Sources::default() };
+    let mistakes = load(&sources).map(|_| ()).expect_err("UTF-16");
+    assert!(mistakes[0].to_string().ends_with("cannot be read: it is text in UTF-16: save it as UTF-8"));
+}
+
+#[test]
 fn the_defaults_are_valid_and_stand_for_the_documented_values() {
     let effective = load(&Sources::default()).unwrap();
     assert_eq!(effective.entries.len(), CATALOGUE.len());
@@ -143,6 +153,12 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
             "[fspiop]\nlisten = \"localhost:4000\"\n",
             vec![
                 "2: fspiop.listen: \"localhost:4000\": give an address with port, such as 127.0.0.1:4000 or [::1]:4000",
+            ],
+        ),
+        (
+            "[fspiop]\nlisten = \"127.0.0.1:70000\"\n",
+            vec![
+                "2: fspiop.listen: \"127.0.0.1:70000\": give an address with port, such as 127.0.0.1:4000 or [::1]:4000; 70000 is over 65535, the last port",
             ],
         ),
         (
@@ -509,7 +525,9 @@ fn json_tells_the_origin() {
     );
 }
 
-const SECURED: &str = "[fspiop_tls]
+const SECURED: &str = "[data]
+must_exist = true
+[fspiop_tls]
 mode = 'mutual'
 certificate_file = 'c'
 key_file = 'k'
@@ -569,7 +587,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
     assert_eq!(load(&Sources::default()).unwrap().settings.security.profile, "development");
     let production = "[security]\nprofile = 'production'\n";
     let mistakes = mistakes_of(production);
-    assert_eq!(mistakes.len(), 12, "{mistakes:?}");
+    assert_eq!(mistakes.len(), 13, "{mistakes:?}");
     let names: Vec<_> = mistakes.iter().map(|text| text.rsplit(' ').next().unwrap()).collect();
     let all = names.join(",");
     let relaxed = file(&format!("{production}relaxed = '{all}'\n"));
@@ -601,6 +619,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
         ("audit_key_file = 'u'", "", "audit-key"),
         ("audit_key_file", "allowed_hosts = 'ops.example, *'\naudit_key_file", "allowed-hosts"),
         ("lookup_misses_per_dfsp = 5", "", "lookup-misses"),
+        ("must_exist = true", "", "must-exist"),
         ("misses_per_dfsp = 5", "misses_per_dfsp = 5\nexceptions = 'greenbank misses=0'", "lookup-misses"),
         ("diagnostics", "proxy_protocol_from = '0.0.0.0/0'\ndiagnostics", "proxy-protocol"),
         ("diagnostics", "proxy_protocol_from = '10.0.3.0/24, ::/0'\ndiagnostics", "proxy-protocol"),

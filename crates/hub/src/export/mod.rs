@@ -7,7 +7,7 @@ mod kind;
 mod row;
 mod settlements;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -36,6 +36,7 @@ use super::inspect::print::Names;
 use crate::backup::{Staging, check_apart};
 use crate::exit::{Exit, Failure};
 use crate::inspect::journal_failure;
+use crate::progress::Progress;
 use crate::times::{When, ZoneArguments, when};
 use crate::values::dfsp_name;
 
@@ -43,6 +44,8 @@ pub use kind::Kind;
 pub use row::Finished;
 
 pub(crate) use row::push_csv;
+
+const PROGRESS_EVERY_ENTRIES: u64 = 1_024;
 
 /// What an export looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -152,7 +155,13 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
         }
     };
     let mut outcome = Ok(());
+    let progress = Progress::count("exporting", archive.stats().transfers_estimate);
+    let mut read = 0;
     let visited = archive.for_each(&mut |key, bytes| {
+        read += 1;
+        if read % PROGRESS_EVERY_ENTRIES == 0 {
+            progress.at(read);
+        }
         let kind = Archived::of_key(key);
         // For a window, transfers and FX transfers are summed up for each kind of export.
         if !kinds.contains(&kind) && (arguments.window.is_none() || kind == Archived::BulkItems) {

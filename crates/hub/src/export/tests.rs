@@ -7,7 +7,7 @@ use upesi_types::{Amount, BulkId, ConversionId, Currency, ErrorCode, Money, Tran
 
 use super::*;
 
-mod reader;
+pub(crate) mod reader;
 
 /// The lines of a table in CSV and in Parquet, which are the same.
 fn lines_of(kind: Kind, all: &[Finished<'_>]) -> Vec<String> {

@@ -20,6 +20,7 @@ mod start;
 mod tls;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -102,6 +103,11 @@ pub enum HubError {
     /// The data directory was restored with findings about rules that were not accepted.
     #[error("{0}")]
     NotAccepted(String),
+    /// There is no ledger, and one must exist.
+    #[error(
+        "there is no ledger in {dir} (data.must_exist): mount its volume, or name the right directory; upesi init {dir} makes a new, empty one", dir = .0.display()
+    )]
+    NoLedger(PathBuf),
     /// Settings contradict themselves.
     #[error("{0}")]
     Settings(String),
@@ -127,6 +133,7 @@ impl HubError {
             Self::Workers(_) | Self::Descriptors(_) => Exit::Temporary,
             Self::Settings(_) | Self::Tls { .. } | Self::Keys(_) | Self::PrivateKey { .. } => Exit::Usage,
             Self::NotAccepted(_) => Exit::Data,
+            Self::NoLedger(_) => Exit::NoInput,
             Self::Store(error) => exit_of_store(error),
             Self::Engine(error) => exit_of(error),
             Self::Cluster(error) => error.exit(),
@@ -148,9 +155,11 @@ pub(crate) fn exit_of(error: &StartError) -> Exit {
     use upesi_journal::{DataDirectoryError, JournalError};
     match error {
         StartError::Data(DataDirectoryError::Locked { .. }) => Exit::Temporary,
-        StartError::Data(DataDirectoryError::UnknownFormat { .. } | DataDirectoryError::NoFormat(_)) => {
-            Exit::Data
-        }
+        StartError::Data(
+            DataDirectoryError::UnknownFormat { .. }
+            | DataDirectoryError::NoFormat(_)
+            | DataDirectoryError::Foreign { .. },
+        ) => Exit::Data,
         StartError::Data(_) => Exit::CannotCreate,
         StartError::Journal(JournalError::Damaged { .. }) => Exit::Data,
         StartError::HubName(_) => Exit::Usage,

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::Level;
 use upesi_engine::{StartError, StopReason, SystemClock};
+use upesi_journal::{DataDirectory, DataDirectoryError};
 
 use super::cluster::Elected;
 use super::following::{Following, Read};
@@ -73,6 +74,7 @@ fn lead(
     stop: &mut Option<Stop>,
     metrics: &Arc<NodeMetrics>,
 ) -> Result<Option<Hub>, HubError> {
+    expect_ledger(settings)?;
     if cluster::number_of(settings).is_none() {
         return Hub::start(settings, log, Arc::new(SystemClock)).map(Some);
     }
@@ -81,6 +83,18 @@ fn lead(
         return Ok(None);
     };
     runtime.block_on(start_until(stop, settings, metrics, log, elected))
+}
+
+/// With `data.must_exist`, a directory without a ledger is none to start on: its volume may not be mounted.
+fn expect_ledger(settings: &Settings) -> Result<(), HubError> {
+    let data = &settings.data;
+    let is_missing = |error: &DataDirectoryError| {
+        matches!(error, DataDirectoryError::NotFound(_) | DataDirectoryError::NoFormat(_))
+    };
+    match DataDirectory::open_for_reading(&data.dir) {
+        Err(error) if data.must_exist && is_missing(&error) => Err(HubError::NoLedger(data.dir.clone())),
+        _ => Ok(()),
+    }
 }
 
 /// Time for the brokers to answer after a stop signal. Then the process ends without them: requests that no broker
@@ -196,6 +210,14 @@ fn tell_that_it_serves(hub: &Hub, settings: &Settings) {
         "the hub is serving"
     );
     tell_what_is_missing(settings);
+    if hub.handle.status().is_new {
+        let data = settings.data.dir.display();
+        tracing::warn!(
+            %data,
+            "the ledger is empty: it has no DFSP; if this hub has had some, stop it and look whether the volume of \
+             its data is mounted there"
+        );
+    }
     warn_of_open_data(&settings.data.dir);
 }
 

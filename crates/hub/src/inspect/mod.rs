@@ -22,13 +22,28 @@ pub fn open(path: &Path) -> Result<DataDirectory, Failure> {
     DataDirectory::open_for_reading(path).map_err(|error| Failure::new(directory_exit(&error), error))
 }
 
+/// Makes an empty data directory.
+///
+/// # Errors
+/// 73 if there is one already or it cannot be made, 65 if the directory has other files, 75 if it is in use.
+pub fn make(path: &Path) -> Result<(), Failure> {
+    if DataDirectory::open_for_reading(path).is_ok() {
+        let text = format!("{} is a data directory already", path.display());
+        return Err(Failure::new(Exit::CannotCreate, text));
+    }
+    let made = DataDirectory::open(path);
+    made.map(drop).map_err(|error| Failure::new(directory_exit(&error), error))
+}
+
 /// The exit code of a data directory that cannot be used.
 pub fn directory_exit(error: &DataDirectoryError) -> Exit {
     match error {
         DataDirectoryError::NotFound(_) => Exit::NoInput,
         DataDirectoryError::NotADirectory(_) | DataDirectoryError::Unwritable { .. } => Exit::CannotCreate,
         DataDirectoryError::Locked { .. } => Exit::Temporary,
-        DataDirectoryError::UnknownFormat { .. } | DataDirectoryError::NoFormat(_) => Exit::Data,
+        DataDirectoryError::UnknownFormat { .. }
+        | DataDirectoryError::NoFormat(_)
+        | DataDirectoryError::Foreign { .. } => Exit::Data,
         DataDirectoryError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
             Exit::NoInput
         }

@@ -122,6 +122,29 @@ fn directories_that_cannot_be_used_are_refused_and_left_alone() {
     }
 }
 
+/// A hub on a directory of something else would begin an empty ledger there.
+#[test]
+fn a_directory_of_something_else_is_refused_and_left_as_it_is() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let path = root.path().join("home");
+    fs::create_dir(&path).expect("makes");
+    for name in ["photos", ".profile", "\u{1b}[2Kdata", "store"] {
+        fs::write(path.join(name), "mine").expect("writes");
+        let error = DataDirectory::open(&path).map(|_| ()).expect_err("is of something else");
+        assert!(matches!(&error, DataDirectoryError::Foreign { found, .. } if found == name), "{error}");
+        assert!(!error.to_string().contains('\u{1b}'), "{error}");
+        assert_eq!(fs::read_dir(&path).expect("reads").count(), 1, "{name}");
+        fs::remove_file(path.join(name)).expect("removes");
+    }
+    // A hub's first start may find a new volume, and the digest of the first operator's token.
+    fs::create_dir(path.join("lost+found")).expect("makes");
+    fs::write(path.join("bootstrap"), "digest").expect("writes");
+    fs::write(path.join("FORMAT.tmp"), "upesi").expect("writes");
+    DataDirectory::open(&path).expect("opens");
+    fs::write(path.join("photos"), "mine").expect("writes");
+    DataDirectory::open(&path).expect("opens a directory with its format");
+}
+
 #[test]
 fn a_directory_without_write_access_is_named() {
     let root = tempfile::tempdir().expect("a temporary directory");

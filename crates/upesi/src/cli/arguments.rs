@@ -54,6 +54,10 @@ pub enum Command {
     /// directory. Needs no configuration; ready when GET /health answers 200 on both ports. SIGTERM or SIGINT stop it
     /// in order: accepted requests finish and a snapshot is written. A killed hub loses nothing that it acknowledged.
     Serve(SettingsArguments),
+    /// Make an empty data directory, for the first start of a hub with data.must_exist.
+    ///
+    /// Refuses a directory that is a data directory already, or holds anything else.
+    Init(InitArguments),
     /// Show everything in a minute: a hub, simulated DFSPs, one payment to a phone number, then load, measured and
     /// audited.
     Demo(DemoArguments),
@@ -214,6 +218,14 @@ impl SettingsArguments {
     }
 }
 
+/// Arguments of `upesi init`.
+#[derive(Args, Clone, Debug)]
+pub struct InitArguments {
+    /// The data directory: absent or empty.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+}
+
 /// Arguments of `upesi config`.
 #[derive(Args, Clone, Debug)]
 pub struct ConfigArguments {
@@ -359,4 +371,37 @@ pub struct TrailArguments {
     /// The public key that they are signed with (PEM).
     #[arg(long, value_name = "FILE", requires = "checkpoints")]
     pub key: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Wide enough for a path, narrow enough for a terminal.
+    const WIDTH: usize = 100;
+
+    fn check(command: &clap::Command, path: &str, checked: &mut usize) {
+        let mut wrapped = command.clone().term_width(WIDTH);
+        for help in [wrapped.render_help(), wrapped.render_long_help()] {
+            let text = help.to_string();
+            for line in text.lines() {
+                assert!(line.chars().count() <= WIDTH, "{path}: {line}");
+            }
+        }
+        *checked += 1;
+        for inner in command.get_subcommands() {
+            check(inner, &format!("{path} {}", inner.get_name()), checked);
+        }
+    }
+
+    #[test]
+    fn no_line_of_a_help_is_wider_than_the_terminal() {
+        let mut command = Cli::command();
+        command.build();
+        let mut checked = 0;
+        check(&command, "upesi", &mut checked);
+        assert!(checked > 60, "{checked} commands");
+    }
 }

@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use upesi_hub::backup::{self, BackupArguments, RestoreArguments};
 use upesi_hub::config::{self, Effective};
 use upesi_hub::exit::{Exit, Failure, Outcome, flush, write_out};
+use upesi_hub::inspect;
 use upesi_hub::inspect::audit::{self, AuditOptions};
 use upesi_hub::inspect::filter::Filter;
 use upesi_hub::inspect::print::{PrintOptions, print};
@@ -19,8 +20,8 @@ use upesi_hub::{export, logging};
 use upesi_lab::cli as lab;
 
 use super::arguments::{
-    AuditArguments, AuditPart, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments,
-    TrailArguments, VerifyArguments,
+    AuditArguments, AuditPart, Cli, Command, ConfigArguments, InitArguments, JournalArguments,
+    SettingsArguments, TrailArguments, VerifyArguments,
 };
 use super::{
     admin, callback, cluster, context, dfsp, directory, funds, install, pki, position, process, scheme,
@@ -68,6 +69,7 @@ fn check_environment(command: &Command) -> Outcome {
 fn dispatch(command: Command) -> Outcome {
     match command {
         Command::Serve(arguments) => serve(&arguments),
+        Command::Init(arguments) => init(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Config(arguments) => show_config(&arguments),
         Command::ExitCodes => write_out(&Exit::reference()),
@@ -116,6 +118,12 @@ fn serve(arguments: &SettingsArguments) -> Outcome {
         // The log has said why.
         exit => Err(Failure::new(exit, "")),
     }
+}
+
+fn init(arguments: &InitArguments) -> Outcome {
+    let directory = &arguments.directory;
+    inspect::make(directory)?;
+    write_out(&format!("{} is an empty data directory\n", directory.display()))
 }
 
 /// The settings in effect, or every mistake in them.

@@ -26,6 +26,7 @@ use upesi_types::Timestamp;
 use self::kept::Snapshots;
 use crate::exit::{Exit, Failure};
 use crate::inspect::{journal_failure, open};
+use crate::progress::Progress;
 
 pub use books::Counts;
 pub use kept::{ArchiveResult, StoreResult};
@@ -36,6 +37,7 @@ pub use steps::StepAudit;
 pub const FINDINGS_KEPT_MAX: usize = 100;
 /// All invariants are checked whenever this many records were replayed, and at the end.
 const CHECK_EVERY_RECORDS: u64 = 65_536;
+const PROGRESS_EVERY_RECORDS: u64 = 1_024;
 
 /// What to audit.
 #[derive(Clone, Debug)]
@@ -119,6 +121,16 @@ pub enum JournalState {
     Damaged,
     /// A hub is writing to it: its records are verified as they are read for the replay, and not by themselves.
     InUse,
+}
+
+impl JournalState {
+    /// The last record of a journal that begins with `first_seq`, if it is known.
+    const fn last_seq(self, first_seq: u64) -> Option<u64> {
+        match self {
+            Self::Verified(records) => Some((first_seq + records).saturating_sub(1)),
+            Self::Damaged | Self::InUse => None,
+        }
+    }
 }
 
 /// Findings, bounded. Those about rules are kept apart, so that they cannot displace others.
@@ -233,16 +245,19 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     }
     let mut records = follow(&log, replay.ledger.last_seq() + 1);
     if first_seq <= replay.ledger.last_seq() + 1 {
-        run(&mut records, &mut replay, &mut findings)?;
+        run(&mut records, &mut replay, journal.last_seq(first_seq), &mut findings)?;
     }
     let torn = records.torn().cloned();
     let mut is_rehearsed = false;
     if let (0, Some(archive)) = (findings.total, replay.archive_of_start()) {
         // What is contradictory would end a start, and this.
+        let _progress = Progress::unknown("rehearsing a start");
         replay::rehearse_start(&options.directory, directory.disk(), archive, &replay.ledger, &mut findings);
         is_rehearsed = true;
     }
+    let progress = Progress::unknown("comparing the archive");
     let archive = replay.finish(started_from.is_none(), &mut findings);
+    drop(progress);
     let store = kept::read_store_unless(left_out, &options.directory, &mut findings);
     Ok(AuditReport {
         directory: options.directory.clone(),
@@ -280,6 +295,7 @@ fn in_use(directory: &Path, pid: u32) -> Failure {
 
 /// Reads everything that nobody writes to, before it is replayed: a replay may begin late, or end early.
 fn verify(disk: &Arc<dyn Disk>, findings: &mut Findings) -> Result<JournalState, Failure> {
+    let _progress = Progress::unknown("reading the journal");
     match upesi_journal::verify(Arc::clone(disk)) {
         Ok(found) => {
             let records = if found.first_seq == 0 { 0 } else { found.last_seq + 1 - found.first_seq };
@@ -341,8 +357,18 @@ fn starting_state(first_seq: u64, snapshots: &mut Snapshots) -> Option<(Ledger, 
     Some((start, Some(seq)))
 }
 
-fn run(records: &mut Follow, replay: &mut Replay, findings: &mut Findings) -> Result<(), Failure> {
+fn run(
+    records: &mut Follow,
+    replay: &mut Replay,
+    last_seq: Option<u64>,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let what = "replaying records";
+    let progress = last_seq.map_or_else(|| Progress::unknown(what), |last| Progress::count(what, last));
     loop {
+        if replay.ledger.last_seq().is_multiple_of(PROGRESS_EVERY_RECORDS) {
+            progress.at(replay.ledger.last_seq());
+        }
         let Followed { seq, time, record, .. } = match records.next() {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(()),

@@ -12,7 +12,9 @@ use upesi_types::{ErrorCode, FspId};
 
 use super::audit::audited;
 use super::journal::{TestJournal, amount, fsp, id, kes};
+use crate::export::tests::reader::read_parquet;
 use crate::export::{ExportArguments, Format, Kind, export};
+use crate::hostile_texts::{Random, text};
 use crate::inspect::audit::{to_json, to_text};
 use crate::inspect::filter::Filter;
 use crate::inspect::print::{PrintOptions, print};
@@ -23,56 +25,6 @@ use crate::terminal::Escaping;
 use crate::times::ZoneArguments;
 
 const SEEDS: u64 = 60;
-const PIECES: [&str; 30] = [
-    "=cmd|'/c calc'!A1",
-    "+1",
-    "-1+1",
-    "@SUM(A1)",
-    "\t=1",
-    " =1",
-    "＝1",
-    "\u{1b}[2K",
-    "\u{1b}]0;x\u{7}",
-    "\r",
-    "\n",
-    "\r\n99 fake line",
-    "\u{0}",
-    "\u{7f}",
-    "\u{9b}31m",
-    "\u{202e}",
-    "\u{2066}",
-    "\u{200b}",
-    "\u{2028}",
-    "\u{feff}",
-    "\u{e0041}",
-    "\"",
-    ",",
-    ";",
-    "\\",
-    "../../etc/passwd",
-    "%2e%2e%2f",
-    "?a=b#c",
-    "日本",
-    "plain",
-];
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) % bound
-    }
-}
-
-fn text(random: &mut Random) -> String {
-    (0..1 + random.below(4)).map(|_| PIECES[random.below(PIECES.len() as u64) as usize]).collect()
-}
-
 /// A name as earlier versions took it: any printable ASCII.
 fn old_name(random: &mut Random) -> FspId {
     let name: String = text(random).chars().filter(|char| (' '..='~').contains(char)).take(28).collect();
@@ -189,8 +141,13 @@ fn check_exports(journal: &TestJournal, context: &str) {
                     shows_all(&text, context);
                     assert_eq!(text.lines().count(), rows, "{context}");
                 }
-                // Tests of exports compare its texts with CSV.
-                Format::Parquet => {}
+                Format::Parquet => {
+                    // Other programs read columns, so an apostrophe would be part of a text.
+                    let (lines, _) = read_parquet(&out, &kind.names());
+                    let cells = cells_of_csv(lines.join("\r\n").as_bytes()).unwrap();
+                    assert_eq!((lines.len(), cells.len()), (rows, rows), "{context}");
+                    cells.iter().flatten().for_each(|cell| shows_all(cell, context));
+                }
             }
         }
     }

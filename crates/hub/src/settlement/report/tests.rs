@@ -1,12 +1,15 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use upesi_types::FspId;
+use upesi_types::text::is_hidden;
+use upesi_types::{Amount, FspId};
 
 use super::figures::Figures;
 use super::tables::Cell;
 use super::{ReportKind, render, render_to, tables, to_csv};
 use crate::exit::Exit;
+use crate::hostile_texts::{Random, text};
+use crate::settlement::cells_of_csv;
 
 fn name(text: &str) -> FspId {
     FspId::parse(text).unwrap()
@@ -283,6 +286,60 @@ fn spreadsheets_have_the_same_cells() {
     assert_eq!(row(15)[3..], [sent, received, Data::Float(65.0)]);
     let csv = String::from_utf8(render_to(&figures, &ReportKind::Bilateral, false).unwrap()).unwrap();
     assert_eq!(csv.lines().count(), sheet.height());
+}
+
+/// Names of DFSPs, models and states are texts in every report: no formula, no further row, nothing hidden.
+#[test]
+fn no_report_is_steered_by_a_text_from_outside() {
+    use calamine::{Data, Reader, Xlsx};
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let mut of_settlement = settlement();
+        for field in ["settlementModel", "state"] {
+            of_settlement[field] = text(&mut random).into();
+        }
+        let mut figures = figures(of_settlement, &PAIRS);
+        for party in figures.parties.values_mut() {
+            party.name = text(&mut random);
+        }
+        let dfsp = FspId::parse("green").unwrap();
+        figures.parties.values_mut().next().unwrap().name = dfsp.to_string();
+        let kinds = [
+            ReportKind::Multilateral,
+            ReportKind::Bilateral,
+            ReportKind::Matrix,
+            ReportKind::Dfsp(dfsp),
+            ReportKind::Bank,
+        ];
+        for kind in kinds {
+            let context = format!("seed {seed}, {}", kind.name());
+            let rows = render(&figures, &kind).unwrap().len();
+            let csv = render_to(&figures, &kind, false).unwrap();
+            let cells = cells_of_csv(&csv).unwrap();
+            assert_eq!(cells.len(), rows, "{context}");
+            for cell in cells.iter().flatten() {
+                assert!(!cell.chars().any(is_hidden), "{context}: {cell:?}");
+                let is_number = Amount::parse_decimal(&cell.replace(',', "")).is_ok();
+                assert!(is_number || !cell.starts_with(['=', '+', '-', '@', '＝']), "{context}: {cell:?}");
+            }
+            let mut workbook =
+                Xlsx::new(std::io::Cursor::new(render_to(&figures, &kind, true).unwrap())).unwrap();
+            let name = workbook.sheet_names()[0].clone();
+            let formulas = workbook.worksheet_formula(&name).unwrap();
+            assert!(formulas.cells().all(|(_, _, formula)| formula.is_empty()), "{context}");
+            let sheet = workbook.worksheet_range(&name).unwrap();
+            assert_eq!(sheet.height(), rows, "{context}");
+            for (_, _, cell) in sheet.used_cells() {
+                match cell {
+                    Data::String(text) => assert!(!text.chars().any(is_hidden), "{context}: {text:?}"),
+                    Data::Float(_) => {}
+                    other => panic!("{context}: {other:?}"),
+                }
+            }
+        }
+        let shown = tables::for_a_terminal(&figures);
+        assert!(!shown.chars().any(|char| is_hidden(char) && char != '\n'), "seed {seed}: {shown:?}");
+    }
 }
 
 #[test]
