@@ -155,13 +155,9 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
         }
     };
     let mut outcome = Ok(());
-    let progress = Progress::count("exporting", archive.stats().transfers_estimate);
-    let mut read = 0;
+    let mut note_entry = progress_through(&archive);
     let visited = archive.for_each(&mut |key, bytes| {
-        read += 1;
-        if read % PROGRESS_EVERY_ENTRIES == 0 {
-            progress.at(read);
-        }
+        note_entry();
         let kind = Archived::of_key(key);
         // For a window, transfers and FX transfers are summed up for each kind of export.
         if !kinds.contains(&kind) && (arguments.window.is_none() || kind == Archived::BulkItems) {
@@ -188,6 +184,18 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
                 Exit::Failure,
                 format!("{count} {noun} exported to {out}, which are not all: {lacking}"),
             ))
+        }
+    }
+}
+
+/// Shows the progress through an archive; to be called for each entry.
+fn progress_through(archive: &FjallArchive) -> impl FnMut() + use<> {
+    let progress = Progress::count("exporting", archive.stats().transfers_estimate);
+    let mut read = 0;
+    move || {
+        read += 1;
+        if read % PROGRESS_EVERY_ENTRIES == 0 {
+            progress.at(read);
         }
     }
 }

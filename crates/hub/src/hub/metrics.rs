@@ -51,7 +51,6 @@ pub(super) struct Ports {
     pub(super) signatures: Arc<Signatures>,
     pub(super) balancers: Option<Arc<ProxyCounts>>,
     pub(super) providers: Providers,
-    pub(super) access: Access,
     pub(super) break_glass_file: Option<PathBuf>,
     /// Of a node of a cluster.
     pub(super) node: Option<Node>,
@@ -70,6 +69,8 @@ pub(super) struct MetricsText {
     process: ProcessMetrics,
     /// Once they serve.
     pub(super) ports: OnceLock<Ports>,
+    /// Once the admin port serves.
+    pub(super) access: OnceLock<Access>,
     /// Positions as of the last second or so; the engine's thread is not asked at each scrape.
     positions: Mutex<Vec<PositionSample>>,
     /// The same of windows and settlements.
@@ -99,6 +100,7 @@ impl MetricsText {
             store,
             process,
             ports,
+            access: OnceLock::new(),
             positions,
             settlement,
             approvals_pending: AtomicU64::new(0),
@@ -147,11 +149,13 @@ impl MetricsText {
         let pending = self.approvals_pending.load(Ordering::Relaxed);
         gauge(&mut text, "upesi_approvals_pending", "Changes that wait for a second person", pending);
         self.write_token_ends(&mut text);
+        if let Some(access) = self.access.get() {
+            write_rejected_credentials(access, &mut text);
+        }
         if let Some(ports) = self.ports.get() {
             ports.tls.write(&mut text);
             ports.signatures.write(&mut text);
             ports.providers.write(&mut text);
-            write_rejected_credentials(&ports.access, &mut text);
             options::write_proxy_counts(ports.balancers.as_deref(), &mut text);
             write_break_glass(ports.break_glass_file.as_deref(), &mut text);
             if let Some(held_s) = &ports.transfers_held_s {

@@ -287,7 +287,6 @@ impl Hub {
         let nodes = base.serve_nodes(settings, &handle, (&resources, gateway.large_bodies()));
         let Base { tls, signatures, workers, admin_workers, descriptors, outbound, node, .. } = base;
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
-        let access = service.access().clone();
         let admin = serve_admin(settings, admin, &admin_workers, service, &tls);
         let limits = options::limits(settings, &descriptors);
         let (fspiop, balancers) = serve_fspiop(settings, (fspiop, limits), &workers, gateway, &tls);
@@ -308,7 +307,6 @@ impl Hub {
             signatures: signatures.clone(),
             balancers,
             providers,
-            access,
             break_glass_file: metrics::watched_break_glass(settings),
             node: node.clone(),
             transfers_held_s: retention.as_ref().map(Retention::held_s),
@@ -500,6 +498,7 @@ fn admin_service(
         base.admin_workers.get(0).spawn(log_checkpoints(context.clone(), key));
     }
     let access = options::access(settings, providers.issuers.clone(), base.people_secret.clone());
+    let _ = text.access.set(access.clone());
     Ok(AdminService::new(context.with_access(access)))
 }
 

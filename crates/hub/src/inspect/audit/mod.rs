@@ -255,9 +255,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         replay::rehearse_start(&options.directory, directory.disk(), archive, &replay.ledger, &mut findings);
         is_rehearsed = true;
     }
-    let progress = Progress::unknown("comparing the archive");
     let archive = replay.finish(started_from.is_none(), &mut findings);
-    drop(progress);
     let store = kept::read_store_unless(left_out, &options.directory, &mut findings);
     Ok(AuditReport {
         directory: options.directory.clone(),

@@ -15,6 +15,7 @@ use upesi_types::{Timestamp, TransferId};
 use super::books::{Books, Noticed};
 use super::kept::{ArchiveComparison, ArchiveResult, Snapshots};
 use super::{Findings, kept};
+use crate::progress::Progress;
 
 /// Finished transfers leave memory in groups of this many.
 const FINISHED_GROUP: usize = 4_096;
@@ -126,6 +127,7 @@ impl Replay {
                 "there is a snapshot of record {seq}, but the journal ends with record {last_seq}"
             ));
         }
+        let _progress = Progress::unknown("comparing the archive");
         self.let_go(u64::MAX, findings);
         self.archive.finish(last_seq, from_the_beginning, findings)
     }
