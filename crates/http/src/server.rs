@@ -31,6 +31,7 @@ mod secured;
 mod strict;
 mod supervision;
 mod transport;
+mod turns;
 
 pub use accept::Failures;
 pub use connection::{Connection, Direct, KnownAs, OtherIdentity, PeerIdentity, Waiting};
@@ -139,6 +140,9 @@ pub const HEADERS_MAX: usize = 100;
 /// Connections over the cap that are answered with a refusal at a time; still more are closed without a word.
 pub const REFUSALS_MAX: usize = 32;
 
+/// Connections that wait to be accepted; the system may lower it (`net.core.somaxconn`).
+const BACKLOG: i32 = 4096;
+
 /// Why an address could not be listened on.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
@@ -196,6 +200,8 @@ impl Server {
     /// Listens on an address, without serving yet.
     pub fn bind(address: SocketAddr) -> Result<BoundServer, BindError> {
         let bound = std::net::TcpListener::bind(address).and_then(|listener| {
+            // The standard library asks for 128: a crowd would fill that, and clients try again after a second only.
+            rustix::net::listen(&listener, BACKLOG)?;
             listener.set_nonblocking(true)?;
             let local_addr = listener.local_addr()?;
             Ok(BoundServer { listener, local_addr })

@@ -158,7 +158,7 @@ impl<S: Service> Accept<S> {
     }
 
     async fn take(&mut self, stream: StdStream, address: IpAddr) {
-        wait_while(|| self.shared.room.is_crowded_for(address)).await;
+        wait_while(|| self.shared.room.is_crowded()).await;
         self.hand_over(stream, address);
     }
 
@@ -177,7 +177,7 @@ impl<S: Service> Accept<S> {
         self.number = self.number.wrapping_add(1);
         if let Some(secured) = &self.secured {
             // A refusal would cost a handshake.
-            if !over_cap && self.shared.room.is_there_for_handshake(secured.handshakes_max) {
+            if !over_cap && self.shared.room.is_there_for_handshake(address, secured.handshakes_max) {
                 self.secure(stream, address, worker, secured.clone());
             }
             return;

@@ -59,6 +59,8 @@ pub(super) struct Holders {
     /// HTTP/2 requests of one holder, if it may not have fewer.
     requests_max: usize,
     counts: Mutex<HashMap<Holder, Arc<Counts>>>,
+    /// Holders in it that are strangers; changed under its lock.
+    addresses: AtomicUsize,
 }
 
 impl Holders {
@@ -67,7 +69,13 @@ impl Holders {
             (limits.strangers_per_address_max, limits.connections_per_participant_max);
         // One holder leaves half of the places to others, whatever its share is.
         let requests_max = limits.connections_max.div_ceil(2);
-        Self { strangers_max, known_max, requests_max, counts: Mutex::default() }
+        Self {
+            strangers_max,
+            known_max,
+            requests_max,
+            counts: Mutex::default(),
+            addresses: AtomicUsize::new(0),
+        }
     }
 
     /// Connections that a holder may have.
@@ -77,23 +85,34 @@ impl Holders {
 
     /// Whether a holder has as many connections as it may.
     pub(super) fn is_full(&self, holder: Holder) -> bool {
+        self.held(holder) >= self.share_of(holder)
+    }
+
+    /// Connections of a holder.
+    pub(super) fn held(&self, holder: Holder) -> usize {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = counts.get(&holder).map_or(0, |counts| counts.connections.load(Ordering::Relaxed));
-        held >= self.share_of(holder)
+        counts.get(&holder).map_or(0, |counts| counts.connections.load(Ordering::Relaxed))
     }
 
     /// Holders that are known.
     pub(super) fn known(&self) -> usize {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.keys().filter(|holder| holder.is_known()).count()
+        counts.len() - self.addresses.load(Ordering::Relaxed)
+    }
+
+    /// Addresses with strangers.
+    pub(super) fn addresses(&self) -> usize {
+        self.addresses.load(Ordering::Relaxed)
     }
 
     /// Counts one more connection until the seat is dropped.
     pub(super) fn seat(self: &Arc<Self>, holder: Holder) -> Seat {
         let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let requests_max = self.share_of(holder).min(self.requests_max);
-        let counts =
-            all.entry(holder).or_insert_with(|| Arc::new(Counts { requests_max, ..Counts::default() }));
+        let counts = all.entry(holder).or_insert_with(|| {
+            self.addresses.fetch_add(usize::from(!holder.is_known()), Ordering::Relaxed);
+            Arc::new(Counts { requests_max, ..Counts::default() })
+        });
         counts.connections.fetch_add(1, Ordering::Relaxed);
         Seat { counts: Arc::clone(counts), holders: Arc::clone(self), holder }
     }
@@ -131,6 +150,7 @@ impl Drop for Seat {
         let mut all = self.holders.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if self.counts.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
             all.remove(&self.holder);
+            self.holders.addresses.fetch_sub(usize::from(!self.holder.is_known()), Ordering::Relaxed);
         }
     }
 }

@@ -72,15 +72,17 @@ impl Room {
         self.handshaking.open()
     }
 
-    /// Whether one more handshake may begin: within the bound, or in the place of those that have waited longest, of
-    /// the address with most strangers. So the handshakes of others do not make room for a crowd.
-    pub(super) fn is_there_for_handshake(&self, handshakes_max: usize) -> bool {
+    /// Whether one more handshake of this address may begin: within the bound, or in the place of those that have waited
+    /// longest, of the address with most strangers. So the handshakes of others do not make room for a crowd.
+    pub(super) fn is_there_for_handshake(&self, address: IpAddr, handshakes_max: usize) -> bool {
         let handshakes = self.handshakes();
         if self.handshaking.count().saturating_sub(handshakes.leaving()) < handshakes_max {
             return true;
         }
         if handshakes.leaving() >= LEAVING_MAX {
-            return false;
+            // A crowd comes faster than its handshakes end. An address with less than its equal part does not wait.
+            let part = handshakes_max / (self.holders.addresses() + 1);
+            return self.holders.held(Holder::Strangers(address)) < part;
         }
         let mut candidates = Vec::new();
         handshakes.candidates(None, 0, &mut candidates);
@@ -118,10 +120,10 @@ impl Room {
         Ok(())
     }
 
-    /// Whether as many are on their way out as may be: those that come wait for them, before they are refused.
-    pub(super) fn is_crowded_for(&self, address: IpAddr) -> bool {
-        self.leaving() >= LEAVING_MAX
-            && (self.staying() >= self.connections_max || self.holders.is_full(Holder::Strangers(address)))
+    /// Whether all places are taken, and as many are on their way out as may be: newcomers wait for them, before they are
+    /// refused. A newcomer whose address has its share is refused at once, since others would wait behind it.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.leaving() >= LEAVING_MAX && self.staying() >= self.connections_max
     }
 
     /// Whether one more of this address may be served. Lets others go for it, where they may.
@@ -244,17 +246,45 @@ mod tests {
             (open, room.take_handshake(), guard)
         };
         let told = |guard: &Guard| guard.0.order(&Context::from_waker(Waker::noop()));
+        let crowd_address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
         // The first to come, and the one that has waited longest.
         let honest = begin(1, 0);
         pass(&room, 1);
         let crowd = [1, 2, 3].map(|number| begin(2, number));
         for expected in [0, 1] {
-            assert!(room.is_there_for_handshake(4));
+            assert!(room.is_there_for_handshake(crowd_address, 4));
             assert_eq!(told(&honest.2), Order::Serve, "its address has one handshake");
             assert_eq!(told(&crowd[expected].2), Order::Abort, "the oldest of the crowd");
             std::mem::forget(room.take_handshake());
         }
         assert_eq!(told(&crowd[2].2), Order::Serve);
+    }
+
+    /// The thread of the handshakes has not ended those that were told to make room.
+    #[test]
+    fn another_address_begins_a_handshake_while_a_crowd_is_refused() {
+        const MAX: usize = 64;
+        let room = room(&Limits::default());
+        let address = |host| IpAddr::V4(Ipv4Addr::new(192, 0, 2, host));
+        let begin = |host: u8, number: usize| {
+            let (open, seat) = room.take(address(host));
+            let guard = room.handshakes().watch(number, Some(seat), None);
+            guard.0.enter(Phase::Head);
+            (open, room.take_handshake(), guard)
+        };
+        let mut crowd: Vec<_> = (0..MAX).map(|number| begin(1, number)).collect();
+        while room.handshakes().leaving() < LEAVING_MAX {
+            assert!(room.is_there_for_handshake(address(1), MAX));
+            crowd.extend((0..batch_of(MAX)).map(|number| begin(1, MAX + number)));
+        }
+        assert!(!room.is_there_for_handshake(address(1), MAX), "the crowd");
+        // A third of the bound: of the crowd, of this address and of another one.
+        let mut others = Vec::new();
+        while room.is_there_for_handshake(address(2), MAX) {
+            others.push(begin(2, 1_000));
+        }
+        assert_eq!(others.len(), MAX / 3);
+        assert!(room.is_there_for_handshake(address(3), MAX), "yet another address");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use upesi_tls::{HTTP_2, Peer, ServerTls};
 
 use super::accept::Failures;
 use super::failed_handshakes::Addresses;
+use super::turns::Turns;
 use crate::WorkerHandle;
 
 /// First byte of a TLS record that begins a handshake.
@@ -135,12 +136,13 @@ impl Outcome {
     }
 }
 
-/// Counts of handshakes by outcome, the log of failed handshakes, and the outcomes by address.
+/// Counts of handshakes by outcome, the log of failed handshakes, and outcomes and turns by address.
 #[derive(Debug, Default)]
 pub struct HandshakeCounts {
     counts: [AtomicU64; Outcome::ALL.len()],
     failures: Mutex<Failures>,
     addresses: Addresses,
+    turns: Turns,
 }
 
 impl HandshakeCounts {
@@ -215,7 +217,8 @@ impl Secured {
         }
         // Only what costs a handshake counts as a failure: not a probe that opens a connection and closes it.
         let begun = self.counts.addresses.begin(address).await;
-        let accepted = TlsAcceptor::from(self.tls.config()).accept(Socket::new(stream)).await;
+        let accept = TlsAcceptor::from(self.tls.config()).accept(Socket::new(stream));
+        let accepted = self.counts.turns.run(address, accept).await;
         let mut stream = accepted.map_err(|error| (Outcome::of(&error), error.to_string()))?;
         let (socket, connection) = stream.get_mut();
         let peer = connection.peer_certificates().map(|chain| {
