@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use common::{PREIMAGE, TestClock, amount, id, kes, name, onboard, prepare, talk};
+use common::{PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, prepare, talk};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
@@ -172,6 +172,10 @@ impl World {
         let ledger = self.engine.ledger();
         let participant = ledger.participant_named(&name(dfsp)).unwrap();
         ledger.account(participant.account(kes(), LedgerAccountTypeId::POSITION).unwrap()).unwrap().balance
+    }
+
+    fn now(&self) -> Timestamp {
+        self.engine.ledger().last_time()
     }
 
     /// A payment of other DFSPs that is decided by the next turn.
@@ -358,6 +362,32 @@ fn a_bulk_with_the_longest_results_is_archived() {
         assert!(world.engine.turn_archivist(), "{:?}", handle.status().serving);
         let value = world.archive.get(&bulk_id().archive_key()).unwrap().unwrap();
         assert!(Bulk::decode(&mut Decoder(&value)) == Ok(bulk), "{} bytes are another bulk", value.len());
+    }
+}
+
+/// Answers to bulks, accepted or declined, are not counted among those to single transfers.
+#[test]
+fn items_of_bulks_are_in_no_response_time() {
+    let declined = Cause::Payee { code: ErrorCode::PAYEE_REJECTED_TRANSACTION, description: "no".into() };
+    let fulfilled = ItemResult::Fulfil { fulfilment: PREIMAGE, extensions: None };
+    for result in [fulfilled, ItemResult::Abort(declined)] {
+        let metrics = EngineMetrics::new(&mut Registry::default());
+        let responses = metrics.response_times.clone();
+        let archive = Arc::new(MemoryArchive::new());
+        let mut world = World::with(SimDisk::new(5), archive, 4_096, metrics).onboarded();
+        world.pay_beside(1);
+        world.send_bulk();
+        world.until(World::is_accepted);
+        world.answer_bulk_with(&result);
+        world.until(|world| !world.bulk().is_live());
+        world.submit(fulfil(id(1), DFSPS[2], DFSPS[3]));
+        world.until(|world| !responses.summaries(world.now()).is_empty());
+        let payee = world.engine.ledger().participant_named(&name(DFSPS[3])).unwrap().id;
+        let [only] = &responses.summaries(world.now())[..] else {
+            panic!("the payee of the bulk was timed, too")
+        };
+        assert_eq!(only.asked, payee);
+        assert_eq!(only.kinds.iter().map(|kind| kind.recent).collect::<Vec<_>>(), [[1, 0, 0, 0]]);
     }
 }
 

@@ -5,16 +5,21 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{TestClock, amount, fulfil, id, name, onboard, position, prepare};
+use common::{PREIMAGE, TestClock, amount, fulfil, id, name, onboard, onboard_in, position, prepare};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use upesi_engine::{
     Clock as _, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects,
     Participants, Payload, RequestKind, Serving, StartError, StopReason, SubmitError,
 };
+use upesi_ledger::command::{
+    AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, FulfilState, Fulfilment,
+    PrepareConversion,
+};
 use upesi_ledger::{CallbackContent, CallbackKey, Cause, Command, PublicState, Refusal, Reply, StateMethod};
-use upesi_types::Timestamp;
+use upesi_types::{ConversionId, Currency, ErrorCode, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;
 
@@ -293,6 +298,77 @@ async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
     assert!((Duration::from_millis(229)..=Duration::from_millis(263)).contains(&p99), "{p99:?}");
     let [pair] = of_payee.pairs[..] else { panic!("one payer: {of_payee:?}") };
     assert_eq!((pair.asked, pair.requests, pair.failed), (of_payee.asked, 3, 2));
+}
+
+fn conversion(number: u64) -> Command {
+    let money = |value: &str, currency: &str| AskedMoney {
+        amount: Ok(amount(value)),
+        currency: Currency::parse(currency).unwrap(),
+    };
+    Command::Conversion(ConversionCommand::Prepare(Box::new(PrepareConversion {
+        id: ConversionId::new(id(number)),
+        determining_transfer: Some(id(number + 100)),
+        source: name("greenbank"),
+        destination: Some(name("fxbank")),
+        initiator: name("greenbank"),
+        counter_party: name("fxbank"),
+        source_amount: money("10", "KES"),
+        target_amount: money("1", "USD"),
+        condition: Some(Sha256::digest(PREIMAGE).into()),
+        expires_at: Some(soon()),
+        fingerprint: [5; 16],
+    })))
+}
+
+/// An FXP is timed like a payee: its answer, its error, its silence. The end of a conversion after the answer is not
+/// counted.
+#[tokio::test]
+async fn fx_transfers_are_in_the_response_times() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let metrics = EngineMetrics::new(&mut Registry::default());
+    let responses = metrics.response_times.clone();
+    let mut options = options(&directory, &clock);
+    options.tick_interval = Duration::from_millis(1);
+    let (engine, handle) = Engine::start(options, metrics, Box::new(NoEffects)).unwrap();
+    onboard(&handle, &["greenbank", "fxbank"]).await;
+    onboard_in(&handle, "fxbank", Currency::parse("USD").unwrap()).await;
+    for number in 1..=3 {
+        accepted(&handle, conversion(number), "").await;
+    }
+    clock.advance(250);
+    let (source, destination, fingerprint) = (name("fxbank"), Some(name("greenbank")), [6; 16]);
+    let fulfil = FulfilConversion {
+        conversion: id(1).into(),
+        source,
+        destination,
+        state: FulfilState::Reserved,
+        fulfilment: Fulfilment::Preimage(PREIMAGE),
+        fingerprint,
+    };
+    accepted(&handle, Command::Conversion(ConversionCommand::Fulfil(fulfil)), "").await;
+    let abort = AbortConversion {
+        conversion: id(2).into(),
+        source,
+        destination,
+        code: ErrorCode::PAYEE_REJECTED_TRANSACTION,
+        description: "no".into(),
+        fingerprint,
+    };
+    accepted(&handle, Command::Conversion(ConversionCommand::Abort(abort)), "").await;
+    clock.advance(30_000);
+    // The third one expires unanswered. So does the first one, whose transfer never comes.
+    while handle.read(upesi_ledger::Ledger::live_conversions_len).await.unwrap() > 0 {}
+    let fxp = handle.read(|ledger| ledger.participant_id(&name("fxbank")).unwrap()).await.unwrap();
+    engine.shutdown();
+
+    let [of_fxp] = &responses.summaries(clock.now())[..] else { panic!("only the FXP was asked") };
+    assert_eq!(of_fxp.asked, fxp);
+    let [transfers] = of_fxp.kinds[..] else { panic!("for transfers only: {of_fxp:?}") };
+    assert_eq!((transfers.kind, transfers.recent), (RequestKind::Transfer, [1, 1, 1, 0]));
+    let p50 = transfers.p50.unwrap();
+    assert!((Duration::from_millis(200)..=Duration::from_millis(313)).contains(&p50), "{p50:?}");
+    let [pair] = of_fxp.pairs[..] else { panic!("one initiator: {of_fxp:?}") };
+    assert_eq!((pair.requests, pair.failed), (3, 2));
 }
 
 #[tokio::test]
