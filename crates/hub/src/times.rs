@@ -10,6 +10,7 @@ use clap::Args;
 use tz::TimeZone;
 use upesi_engine::{Clock as _, SystemClock};
 use upesi_types::Timestamp;
+use upesi_types::text::Escaped;
 
 const MS_PER_SECOND: i64 = 1_000;
 const MS_PER_DAY: i64 = 86_400 * MS_PER_SECOND;
@@ -150,6 +151,16 @@ impl Zone {
         format!("{} {}{}", &local[..10], &local[11..23], self.suffix(at))
     }
 
+    /// An instant as the admin API writes it, as [`Self::show`] does. Another text stays as it is, escaped.
+    pub fn show_text(&self, text: &str) -> String {
+        Timestamp::parse_iso(text).map_or_else(|| Escaped(text).to_string(), |at| self.show(at))
+    }
+
+    /// The day of an instant, such as `2026-11-21`.
+    pub fn day_of(&self, at: Timestamp) -> String {
+        self.local_time(at).to_string()[..10].to_owned()
+    }
+
     fn suffix(&self, at: Timestamp) -> String {
         let minutes = self.offset_s(at).div_euclid(60);
         let sign = if minutes < 0 { '-' } else { '+' };
@@ -272,5 +283,11 @@ mod tests {
             assert_eq!(when(shown), Ok(When::At(at)));
         }
         assert!(Zone::parse("Mars/Olympus").is_err() && Zone::parse("").is_err());
+        let zone = Zone::parse("EAT-3").unwrap();
+        assert_eq!(zone.show_text("2026-11-21T22:30:00.500Z"), "2026-11-22 01:30:00+03:00");
+        assert_eq!(
+            (zone.show_text("never\u{1b}"), zone.day_of(at)),
+            ("never\\u001b".into(), "2026-11-22".into())
+        );
     }
 }

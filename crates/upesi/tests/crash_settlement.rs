@@ -16,6 +16,7 @@ use support_crash::scene::block_on;
 use support_crash::{Chance, setting, verdict};
 use tempfile::TempDir;
 use upesi_hub::settlement::{Action, HubOptions, Job, SettlementState, run};
+use upesi_hub::times::Zone;
 use upesi_types::Amount;
 
 use self::support_crash::scene::World;
@@ -93,7 +94,14 @@ fn settlements_go_on_where_a_kill_cut_them_off() {
     let admin_url = format!("http://{}", world.ports[1]);
     let wait = Duration::from_secs(60);
     let mut jobs = Jobs {
-        hub: HubOptions { admin_url, admin_tls: None, admin_token: None, wait, json: true },
+        hub: HubOptions {
+            admin_url,
+            admin_tls: None,
+            admin_token: None,
+            wait,
+            json: true,
+            zone: Zone::utc(),
+        },
         number: 0,
     };
     let mut chance = Chance::new(upesi_sim::mix(seed));

@@ -20,6 +20,7 @@ use upesi_types::{Currency, FspId, Timestamp};
 use super::filter::{Filter, Sieve};
 use super::{follow_failure, journal_failure, open};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::times::Zone;
 
 /// What to print.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct PrintOptions {
     pub json: bool,
     /// With JSON: the request's headers and body too.
     pub payload: bool,
+    /// The zone of the records' times in text. Times inside a record's words, and JSON, are in UTC.
+    pub zone: Zone,
 }
 
 /// Prints the records of a data directory. A hub may be using it: then its end is a moving target, which `warn` is
@@ -72,7 +75,7 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
         let line = if options.json {
             record_json(found.seq, found.time, &record, &names, options.payload).to_string()
         } else {
-            describe(found.seq, found.time, &record, &names)
+            describe((found.seq, &options.zone.show_ms(found.time)), &record, &names)
         };
         match writeln!(output, "{}", escape(&line)) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
@@ -252,7 +255,7 @@ impl upesi_ledger::Names for Names {
 // Journal records in words, one line each.
 
 /// A record as one line: sequence, time, who caused it, what changed, who is told, size of the request.
-pub fn describe(seq: u64, time: Timestamp, record: &Record<'_>, names: &Names) -> String {
+pub fn describe((seq, time): (u64, &str), record: &Record<'_>, names: &Names) -> String {
     let mut parts: Vec<String> =
         record.events.iter().map(|event| Described(event, names).to_string()).collect();
     parts.extend(record.callbacks.iter().map(|callback| describe_callback(callback, names)));

@@ -14,6 +14,7 @@ use upesi_types::text::escape;
 
 use super::{follow_failure, journal_failure, open};
 use crate::exit::{Exit, Failure};
+use crate::times::Zone;
 
 pub use upesi_admin::{EntryFilter, Outcome};
 
@@ -38,6 +39,8 @@ pub struct TrailOptions {
     pub verify_only: bool,
     /// One JSON object per line instead of text.
     pub json: bool,
+    /// The zone of the entries' times in text. JSON is in UTC.
+    pub zone: Zone,
     /// A file with checkpoints, and the public key that signed them.
     pub checkpoints: Option<(PathBuf, PathBuf)>,
 }
@@ -67,7 +70,11 @@ pub fn trail(options: &TrailOptions, output: &mut dyn Write, tell: &mut dyn Writ
         if left == 0 || !options.filter.is_met_by(entry) {
             continue;
         }
-        match print(found.seq, entry, options.json.then_some(&found.record.events), output) {
+        let printed_as = match options.json {
+            true => escape(&json(found.seq, entry, &found.record.events)?).into_owned(),
+            false => line(entry, &options.zone),
+        };
+        match writeln!(output, "{printed_as}") {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => left = 0,
             Err(error) => return Err(Failure::new(Exit::InputOutput, format!("cannot write: {error}"))),
             Ok(()) => (left, printed) = (left - 1, printed + 1),
@@ -79,24 +86,16 @@ pub fn trail(options: &TrailOptions, output: &mut dyn Write, tell: &mut dyn Writ
     verifier.outcome()
 }
 
-/// As JSON with the events of the record, or as text.
-fn print(
-    seq: u64,
-    entry: &AuditEntry,
-    events: Option<&Vec<Event>>,
-    output: &mut dyn Write,
-) -> io::Result<()> {
-    if let Some(events) = events {
-        let json = serde_json::to_string(&AuditEntryView::of(seq, entry, events))?;
-        writeln!(output, "{}", escape(&json))
-    } else {
-        writeln!(output, "{}", line(entry))
-    }
+/// An entry with the events of its record.
+fn json(seq: u64, entry: &AuditEntry, events: &[Event]) -> Result<String, Failure> {
+    let text = serde_json::to_string(&AuditEntryView::of(seq, entry, events));
+    text.map_err(|error| Failure::new(Exit::Software, error))
 }
 
 /// An entry as one line. Paths of refused requests are whatever a stranger sent, so nothing in it steers a terminal.
-pub(super) fn line(entry: &AuditEntry) -> String {
-    let AuditEntry { number, at, by, object, before, after, refused, .. } = entry;
+pub(super) fn line(entry: &AuditEntry, zone: &Zone) -> String {
+    let at = zone.show_ms(entry.at);
+    let AuditEntry { number, by, object, before, after, refused, .. } = entry;
     let mut known_by = by.known_by.to_string();
     if let Some(address) = &by.address {
         known_by += &format!(", {address}");

@@ -15,6 +15,7 @@ use super::proposing::create_call;
 use super::{Done, Hub, Job, SettlementError, Waiting};
 use crate::scheme::admin_api::AdminError;
 use crate::terminal::note;
+use crate::times::Zone;
 
 /// Longest name, so that the references that it begins fit 50 characters.
 const NAME_CHARS_MAX: usize = 26;
@@ -149,7 +150,7 @@ impl Job {
         match hub.api.close(open.id, &reason).await {
             Ok(_) => Ok(Some(hub.api.window(open.id).await?)),
             Err(AdminError::Refused { text, .. }) if text.ends_with(" is empty") => {
-                expect_none_unsettled(open.id, &hub.unsettled_windows().await?)?;
+                expect_none_unsettled(open.id, &hub.unsettled_windows().await?, &hub.zone)?;
                 Ok(None)
             }
             Err(error) => Err(error.into()),
@@ -178,12 +179,14 @@ impl Job {
 }
 
 /// Reports windows that are not settled, which an empty open window hides.
-fn expect_none_unsettled(open: u32, unsettled: &[Window]) -> Done<()> {
+fn expect_none_unsettled(open: u32, unsettled: &[Window], zone: &Zone) -> Done<()> {
     if unsettled.is_empty() {
         return Ok(());
     }
-    let line =
-        |window: &Window| format!("window {} is {} since {}", window.id, window.state, window.changed_date);
+    let line = |window: &Window| {
+        let changed = zone.show_text(&window.changed_date);
+        format!("window {} is {} since {changed}", window.id, window.state)
+    };
     let lines: Vec<String> = unsettled.iter().map(line).collect();
     Err(SettlementError::Stopped(format!(
         "nothing was done: the open window {open} is empty, and others are not settled\n{}\nsettle one that is CLOSED or \

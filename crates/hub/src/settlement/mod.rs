@@ -25,6 +25,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::admin_api::{AdminApi, AdminError, AdminToken};
 use crate::scheme::{admin_failure, write};
 use crate::terminal::note;
+use crate::times::Zone;
 
 #[cfg(test)]
 pub(crate) use bank::cells_of_csv;
@@ -48,6 +49,8 @@ pub struct HubOptions {
     pub wait: Duration,
     /// One JSON object instead of text.
     pub json: bool,
+    /// The zone of the times in texts. JSON and reports are in UTC.
+    pub zone: Zone,
 }
 
 /// Something to do.
@@ -140,7 +143,7 @@ pub async fn run(options: &HubOptions, action: &Action, output: &mut (dyn Write 
         Action::Run(_) | Action::Advance { goal: Some(_), .. } => error.into_failure_to_continue(),
         _ => error.into_failure(),
     })?;
-    write(output, &if options.json { shown.to_json()? } else { shown.to_text() })?;
+    write(output, &if options.json { shown.to_json()? } else { shown.to_text(&options.zone) })?;
     shown.next.iter().for_each(note);
     Ok(())
 }
@@ -229,6 +232,7 @@ type Done<T> = Result<T, SettlementError>;
 
 struct Hub {
     api: SettlementApi,
+    zone: Zone,
 }
 
 impl Hub {
@@ -237,12 +241,12 @@ impl Hub {
         let api = AdminApi::with_tls(&options.admin_url, tls).map_err(|error| admin_failure(&error))?;
         let api = api.with_token(options.admin_token.clone());
         await_admin(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
-        Ok(Self { api: SettlementApi(api) })
+        Ok(Self { api: SettlementApi(api), zone: options.zone.clone() })
     }
 
     /// The same, with a reason that goes with every call.
     fn with_reason(self, reason: &str) -> Self {
-        Self { api: SettlementApi(self.api.0.with_reason(reason)) }
+        Self { api: SettlementApi(self.api.0.with_reason(reason)), ..self }
     }
 
     async fn act(&self, action: &Action) -> Done<Shown> {

@@ -12,6 +12,7 @@ use super::api::{Content, Model, Window};
 use super::job::governing;
 use super::{Done, Hub, Job, SettlementError};
 use crate::terminal::{confirm, note};
+use crate::times::Zone;
 
 /// Whether an operator sees what a job is about to settle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,14 +35,16 @@ impl Job {
         if sums.is_empty() {
             return Ok(());
         }
-        note(self.describe(window, &sums, &hub.api.models().await?));
+        note(self.describe(window, &sums, (&hub.api.models().await?, &hub.zone)));
         let Some(day) = day_in(&self.name.to_string()) else { return Ok(()) };
-        if is_confirmed || days_of(window, SystemClock.now()).contains(&day) {
+        if is_confirmed || days_of(window, SystemClock.now(), &hub.zone).contains(&day) {
             return Ok(());
         }
         let text = format!(
             "{} names another day than window {}, which opened at {}",
-            self.name, window.id, window.created_date
+            self.name,
+            window.id,
+            hub.zone.show_text(&window.created_date)
         );
         let answer = confirm(format!("{text}. Settle it under this name?"));
         let answer = answer.map_err(|error| SettlementError::Stopped(format!("the terminal: {error}")))?;
@@ -55,12 +58,12 @@ impl Job {
     }
 
     /// The window, its sums, and the models that settle them.
-    fn describe(&self, window: &Window, sums: &Sums, models: &[Model]) -> String {
+    fn describe(&self, window: &Window, sums: &Sums, (models, zone): (&[Model], &Zone)) -> String {
         let Self { name, goal, .. } = self;
         let Window { id, created_date, .. } = window;
         let verb = if window.is_open() { "closes window" } else { "settles window" };
-        let mut text =
-            format!("{name} {verb} {id}, opened at {created_date}, and takes it to {}:", goal.as_str());
+        let opened = zone.show_text(created_date);
+        let mut text = format!("{name} {verb} {id}, opened at {opened}, and takes it to {}:", goal.as_str());
         for ((currency, kind), sum) in sums {
             let (currency_id, ledger_account_type) = (currency.clone(), kind.clone());
             let mut contents = window.content.iter();
@@ -85,7 +88,7 @@ impl Job {
 /// What a window has, by currency and type of account.
 pub(super) type Sums = BTreeMap<(String, String), Sum>;
 
-/// Days as `2026-11-26`, both ends included, by UTC.
+/// Days as `2026-11-26`, both ends included.
 struct Days {
     first: String,
     last: String,
@@ -97,12 +100,12 @@ impl Days {
     }
 }
 
-/// The days of a window, from its opening to its close.
-fn days_of(window: &Window, now: Timestamp) -> Days {
-    let day = |instant: &str| instant.get(..10).unwrap_or_default().to_owned();
+/// The days of a window in a zone, from its opening to its close.
+fn days_of(window: &Window, now: Timestamp, zone: &Zone) -> Days {
+    let day = |instant: &str| Timestamp::parse_iso(instant).map(|at| zone.day_of(at)).unwrap_or_default();
     let first = day(&window.created_date);
     let closed = window.content.iter().map(|content| day(&content.created_date)).max();
-    let last = closed.unwrap_or_else(|| day(&now.to_string())).max(first.clone());
+    let last = closed.unwrap_or_else(|| zone.day_of(now)).max(first.clone());
     Days { first, last }
 }
 
@@ -157,13 +160,15 @@ mod tests {
     fn a_window_is_of_the_days_that_it_was_open() {
         let now = Timestamp::parse_iso("2026-11-26T01:00:00.000Z").unwrap();
         let (opened, closed) = ("2026-11-24T22:00:00.000Z", "2026-11-25T22:00:00.000Z");
-        for (window, days) in [
-            (window(opened, None), &["2026-11-24", "2026-11-25", "2026-11-26"][..]),
-            (window(opened, Some(closed)), &["2026-11-24", "2026-11-25"]),
+        let (utc, nairobi) = (Zone::utc(), Zone::parse("EAT-3").unwrap());
+        for (window, zone, days) in [
+            (window(opened, None), &utc, &["2026-11-24", "2026-11-25", "2026-11-26"][..]),
+            (window(opened, Some(closed)), &utc, &["2026-11-24", "2026-11-25"]),
+            (window(opened, Some(closed)), &nairobi, &["2026-11-25", "2026-11-26"]),
             // The hub's clock is ahead of this machine's.
-            (window("2026-11-27T00:00:00.000Z", None), &["2026-11-27"]),
+            (window("2026-11-27T00:00:00.000Z", None), &utc, &["2026-11-27"]),
         ] {
-            let found = days_of(&window, now);
+            let found = days_of(&window, now, zone);
             for day in 23..29 {
                 let day = format!("2026-11-{day}");
                 assert_eq!(found.contains(&day), days.contains(&&*day), "{day} of {window:?}");

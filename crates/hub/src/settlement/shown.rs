@@ -9,6 +9,7 @@ use upesi_types::text::Escaped;
 
 use super::api::{Account, Settlement, Window};
 use crate::exit::{Exit, Failure};
+use crate::times::Zone;
 
 /// The output of a command.
 #[derive(Debug, Serialize)]
@@ -79,13 +80,13 @@ impl Shown {
         Ok(text + "\n")
     }
 
-    pub(super) fn to_text(&self) -> String {
+    pub(super) fn to_text(&self, zone: &Zone) -> String {
         let mut text = String::new();
         for window in &self.windows {
-            window.write(&mut text);
+            window.write(&mut text, zone);
         }
         for settlement in &self.settlements {
-            settlement.write(&mut text);
+            settlement.write(&mut text, zone);
         }
         text
     }
@@ -108,10 +109,11 @@ impl WindowShown {
         }
     }
 
-    fn write(&self, text: &mut String) {
-        let Self { id, state, changed_date, reason, .. } = self;
+    fn write(&self, text: &mut String, zone: &Zone) {
+        let Self { id, state, reason, .. } = self;
+        let changed = zone.show_text(&self.changed_date);
         let reason = if reason.is_empty() { String::new() } else { format!(": {}", Escaped(reason)) };
-        let _ = writeln!(text, "window {id}  {state} since {changed_date}{reason}");
+        let _ = writeln!(text, "window {id}  {state} since {changed}{reason}");
         for content in &self.contents {
             let ContentShown { currency, ledger_account_type, state } = content;
             let _ = writeln!(text, "  {currency} {ledger_account_type:<10} {state}");
@@ -145,13 +147,14 @@ impl SettlementShown {
         }
     }
 
-    fn write(&self, text: &mut String) {
+    fn write(&self, text: &mut String, zone: &Zone) {
         let windows: Vec<String> = self.windows.iter().map(u32::to_string).collect();
         let plural = if windows.len() == 1 { "" } else { "s" };
         let windows = windows.join(", ");
-        let Self { id, model, state, changed_date, reason, .. } = self;
+        let Self { id, model, state, reason, .. } = self;
+        let changed = zone.show_text(&self.changed_date);
         let _ = writeln!(text, "settlement {id}  {model} of window{plural} {windows}");
-        let _ = writeln!(text, "  {state} since {changed_date}: {}", Escaped(reason));
+        let _ = writeln!(text, "  {state} since {changed}: {}", Escaped(reason));
         let names = self.accounts.iter().map(|account| account.dfsp.len());
         let width = names.chain(["DFSP".len()]).max().unwrap_or(0);
         let _ =

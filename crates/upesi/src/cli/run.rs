@@ -145,7 +145,8 @@ fn journal(arguments: JournalArguments) -> Outcome {
         arguments;
     let instant = |when: Option<When>| when.map(|when| zone.instant(when));
     let filter = Filter { transfer, fsp, since: instant(since), until: instant(until) };
-    let options = PrintOptions { directory, from_seq: from, filter, limit, json, payload };
+    let zone = zone.chosen();
+    let options = PrintOptions { directory, from_seq: from, filter, limit, json, payload, zone };
     let mut output = io::BufWriter::new(Escaping::new(io::stdout().lock()));
     let outcome = print(&options, &mut output, &mut Escaping::new(io::stderr()));
     // What was read before a damaged record is worth showing.
@@ -189,6 +190,7 @@ fn audit_trail(arguments: TrailArguments) -> Outcome {
         limit: arguments.limit,
         verify_only: verify,
         json,
+        zone: zone.chosen(),
         checkpoints: arguments.checkpoints.zip(arguments.key),
     };
     let mut output = io::BufWriter::new(Escaping::new(io::stdout().lock()));

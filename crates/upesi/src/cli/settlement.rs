@@ -12,6 +12,7 @@ use upesi_hub::settlement::{
     self, Action, HubOptions, Job, JobName, Preview, Reconcile, Report, ReportKind, SettlementState,
 };
 use upesi_hub::terminal::Escaping;
+use upesi_hub::times::ZoneArguments;
 use upesi_hub::values::{WAIT_DEFAULT, dfsp_name, wait};
 
 use super::hub::{self, runtime};
@@ -46,7 +47,7 @@ pub enum SettlementCommand {
     /// Shows which window it closes. Creates a settlement for each model that governs part of the window, and stops at
     /// recorded, where the bank gets its file; --to settled goes on to the end. NAME is a label, such as the date: a
     /// second call with the same name makes the steps that are missing, and none twice, whenever the first one ended.
-    /// If NAME contains a day (UTC) and the window was not open on it, the command asks, or requires --yes.
+    /// If NAME contains a day and the window was not open on it, the command asks, or requires --yes.
     /// An empty window is not closed; the command ends with 1 then if a closed window is not settled. References are
     /// NAME-SETTLEMENT-ACCOUNT.
     Run(RunArguments),
@@ -82,9 +83,12 @@ pub struct HubArguments {
     /// The hub.
     #[command(flatten)]
     pub call: CallArguments,
-    /// Print one JSON object instead of text. Amounts are strings.
+    /// Print one JSON object instead of text. Amounts are strings, and times are in UTC.
     #[arg(long)]
     pub json: bool,
+    /// The zone of the times.
+    #[command(flatten)]
+    pub zone: ZoneArguments,
 }
 
 /// Arguments of `upesi settlement show`.
@@ -285,15 +289,14 @@ pub fn run(command: SettlementCommand) -> Outcome {
     let runtime = runtime()?;
     let output = &mut Escaping::new(io::stdout());
     match read(command) {
-        Asked::Action(HubArguments { call, json }, action) => {
-            runtime.block_on(settlement::run(&options(call, json)?, &action, output))
-        }
+        Asked::Action(hub, action) => runtime.block_on(settlement::run(&options(hub)?, &action, output)),
         Asked::Report(call, report) => {
-            runtime.block_on(settlement::report(&options(call, false)?, &report, output))
+            let hub = HubArguments { call, json: false, zone: ZoneArguments::default() };
+            runtime.block_on(settlement::report(&options(hub)?, &report, output))
         }
         Asked::Models(arguments) => models::list(arguments),
-        Asked::Reconcile(HubArguments { call, json }, reconcile) => {
-            runtime.block_on(settlement::reconcile(&options(call, json)?, &reconcile, output))
+        Asked::Reconcile(hub, reconcile) => {
+            runtime.block_on(settlement::reconcile(&options(hub)?, &reconcile, output))
         }
     }
 }
@@ -305,10 +308,12 @@ enum Asked {
     Models(ModelsArguments),
 }
 
-fn options(CallArguments { hub, wait }: CallArguments, json: bool) -> Result<HubOptions, Failure> {
+fn options(HubArguments { call, json, zone }: HubArguments) -> Result<HubOptions, Failure> {
+    let CallArguments { hub, wait } = call;
     let hub = hub.resolve()?;
     let admin_token = hub.token()?;
-    Ok(HubOptions { admin_url: hub.url, admin_tls: hub.tls, admin_token, wait, json })
+    let zone = zone.chosen();
+    Ok(HubOptions { admin_url: hub.url, admin_tls: hub.tls, admin_token, wait, json, zone })
 }
 
 fn report_kind(kind: Kind, dfsp: Option<FspId>) -> ReportKind {

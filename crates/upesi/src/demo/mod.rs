@@ -16,6 +16,7 @@ use upesi_hub::scheme::file::Scheme;
 use upesi_hub::scheme::{self, ApplyOptions};
 use upesi_hub::settlement::{self, Action, HubOptions, Job, JobName, SettlementState};
 use upesi_hub::terminal::Escaping;
+use upesi_hub::times::Zone;
 use upesi_hub::trial::{self, Secured};
 use upesi_lab::cli::messages::{self, Teller};
 use upesi_lab::{
@@ -384,6 +385,7 @@ impl<'arguments> Demo<'arguments> {
             admin_token: None,
             wait: Duration::ZERO,
             json: false,
+            zone: Zone::local(),
         };
         let name: JobName = "demo".parse().map_err(|error: String| Failure::new(Exit::Software, error))?;
         let job = Job::unattended(name.clone(), SettlementState::Settled);

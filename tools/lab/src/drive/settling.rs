@@ -9,6 +9,7 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use upesi_hub::settlement::{self, Action, HubOptions, Job, SettlementState};
+use upesi_hub::times::Zone;
 use upesi_types::{Amount, Currency};
 
 use crate::drive::admin_client::{AdminClient, AdminError};
@@ -68,6 +69,7 @@ impl Settling {
             admin_token: None,
             wait: Duration::ZERO,
             json: true,
+            zone: Zone::utc(),
         };
         let stop = Arc::new(Notify::new());
         let told = Arc::clone(&stop);

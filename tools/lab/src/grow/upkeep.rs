@@ -19,6 +19,7 @@ use upesi_hub::exit::{Exit, Failure};
 use upesi_hub::inspect::audit;
 use upesi_hub::logging::LogControl;
 use upesi_hub::settlement::{self, Action, HubOptions, Job};
+use upesi_hub::times::Zone;
 use upesi_ledger::SettlementState;
 use upesi_tables::archive::{Archive, ArchiveOptions, Division, FjallArchive};
 use upesi_types::Timestamp;
@@ -167,7 +168,8 @@ fn settle(admin_url: &str) -> Result<(), Failure> {
     let name = "upkeep".parse().map_err(software)?;
     let job = Action::Run(Job::unattended(name, SettlementState::Settled));
     let (admin_url, wait) = (admin_url.to_owned(), Duration::ZERO);
-    let options = HubOptions { admin_url, admin_tls: None, admin_token: None, wait, json: false };
+    let options =
+        HubOptions { admin_url, admin_tls: None, admin_token: None, wait, json: false, zone: Zone::utc() };
     runtime()?.block_on(settlement::run(&options, &job, &mut std::io::sink()))
 }
 

@@ -22,7 +22,7 @@ use crate::inspect::trail::{EntryFilter, TrailOptions, trail};
 use crate::logging;
 use crate::settlement::cells_of_csv;
 use crate::terminal::Escaping;
-use crate::times::ZoneArguments;
+use crate::times::{Zone, ZoneArguments};
 
 const SEEDS: u64 = 60;
 /// A name as earlier versions took it: any printable ASCII.
@@ -100,7 +100,9 @@ fn printed(write: impl FnOnce(&mut dyn std::io::Write)) -> String {
 fn check_prints(journal: &TestJournal, context: &str) {
     for json in [false, true] {
         let (directory, filter) = (journal.path.clone(), Filter::default());
-        let options = PrintOptions { directory, from_seq: None, filter, limit: None, json, payload: false };
+        let zone = Zone::utc();
+        let options =
+            PrintOptions { directory, from_seq: None, filter, limit: None, json, payload: false, zone };
         let text = printed(|output| print(&options, output, &mut Vec::new()).unwrap());
         assert_eq!(text.lines().count() as u64, journal.ledger.last_seq(), "{context}: a line per record");
         shows_all(&text, context);
@@ -110,6 +112,7 @@ fn check_prints(journal: &TestJournal, context: &str) {
             limit: None,
             verify_only: false,
             json,
+            zone: Zone::utc(),
             checkpoints: None,
         };
         let entries = printed(|output| trail(&options, output, &mut Vec::new()).unwrap());

@@ -4,6 +4,7 @@ use super::journal::{TestJournal, fsp, id};
 use crate::exit::Exit;
 use crate::inspect::filter::Filter;
 use crate::inspect::print::{PrintOptions, print};
+use crate::times::Zone;
 use upesi_ledger::{AdminCommand, CallbackKey, Command, EndpointType, Payload};
 use upesi_types::Timestamp;
 
@@ -15,6 +16,7 @@ fn printed(journal: &TestJournal, change: impl FnOnce(&mut PrintOptions)) -> (St
         limit: None,
         json: false,
         payload: false,
+        zone: Zone::parse("EAT-3").unwrap(),
     };
     change(&mut options);
     let (mut output, mut warnings) = (Vec::new(), Vec::new());
@@ -40,21 +42,21 @@ fn busy_journal() -> TestJournal {
     journal
 }
 
-const LINES: &str = "       1  2031-04-01T12:00:01.000Z  an operator: account Hub KES HUB_RECONCILIATION created
-       2  2031-04-01T12:00:02.000Z  an operator: account Hub KES HUB_MULTILATERAL_SETTLEMENT created
-       3  2031-04-01T12:00:03.000Z  an operator: settlement model DEFERREDNET created
-       4  2031-04-01T12:00:04.000Z  an operator: participant greenbank created, proxy: false; account greenbank KES POSITION created; account greenbank KES SETTLEMENT created
-       5  2031-04-01T12:00:05.000Z  an operator: account greenbank KES POSITION opened; account greenbank KES SETTLEMENT opened; limit greenbank KES 100
-       6  2031-04-01T12:00:06.000Z  an operator: funds in 00000000-0000-4000-8000-0000000000c9 greenbank 500 KES COMMITTED
-       7  2031-04-01T12:00:07.000Z  an operator: participant bluebank created, proxy: false; account bluebank KES POSITION created; account bluebank KES SETTLEMENT created
-       8  2031-04-01T12:00:08.000Z  an operator: account bluebank KES POSITION opened; account bluebank KES SETTLEMENT opened; limit bluebank KES 100
-       9  2031-04-01T12:00:09.000Z  an operator: funds in 00000000-0000-4000-8000-0000000000ca bluebank 500 KES COMMITTED
-      10  2031-04-01T12:00:10.000Z  an operator: endpoint bluebank FSPIOP_CALLBACK_URL_TRANSFER_POST = http://bluebank.example/transfers
-      11  2031-04-01T12:00:11.000Z  greenbank: transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; tell bluebank POST forwarded (266 bytes)
-      12  2031-04-01T12:00:12.000Z  bluebank: transfer 00000000-0000-4000-8000-000000000001 COMMITTED; tell greenbank PUT forwarded; tell bluebank PUT confirmed (60 bytes)
-      13  2031-04-01T12:00:13.000Z  greenbank: transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; tell greenbank PUT error 4001 (266 bytes)
-      14  2031-04-01T12:00:14.000Z  the hub's delivery: delivered 11.0 to bluebank
-      15  2031-04-01T12:00:15.000Z  the hub's delivery: parked 12.1 to bluebank after 3 attempts: refused
+const LINES: &str = "       1  2031-04-01 15:00:01.000+03:00  an operator: account Hub KES HUB_RECONCILIATION created
+       2  2031-04-01 15:00:02.000+03:00  an operator: account Hub KES HUB_MULTILATERAL_SETTLEMENT created
+       3  2031-04-01 15:00:03.000+03:00  an operator: settlement model DEFERREDNET created
+       4  2031-04-01 15:00:04.000+03:00  an operator: participant greenbank created, proxy: false; account greenbank KES POSITION created; account greenbank KES SETTLEMENT created
+       5  2031-04-01 15:00:05.000+03:00  an operator: account greenbank KES POSITION opened; account greenbank KES SETTLEMENT opened; limit greenbank KES 100
+       6  2031-04-01 15:00:06.000+03:00  an operator: funds in 00000000-0000-4000-8000-0000000000c9 greenbank 500 KES COMMITTED
+       7  2031-04-01 15:00:07.000+03:00  an operator: participant bluebank created, proxy: false; account bluebank KES POSITION created; account bluebank KES SETTLEMENT created
+       8  2031-04-01 15:00:08.000+03:00  an operator: account bluebank KES POSITION opened; account bluebank KES SETTLEMENT opened; limit bluebank KES 100
+       9  2031-04-01 15:00:09.000+03:00  an operator: funds in 00000000-0000-4000-8000-0000000000ca bluebank 500 KES COMMITTED
+      10  2031-04-01 15:00:10.000+03:00  an operator: endpoint bluebank FSPIOP_CALLBACK_URL_TRANSFER_POST = http://bluebank.example/transfers
+      11  2031-04-01 15:00:11.000+03:00  greenbank: transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; tell bluebank POST forwarded (266 bytes)
+      12  2031-04-01 15:00:12.000+03:00  bluebank: transfer 00000000-0000-4000-8000-000000000001 COMMITTED; tell greenbank PUT forwarded; tell bluebank PUT confirmed (60 bytes)
+      13  2031-04-01 15:00:13.000+03:00  greenbank: transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; tell greenbank PUT error 4001 (266 bytes)
+      14  2031-04-01 15:00:14.000+03:00  the hub's delivery: delivered 11.0 to bluebank
+      15  2031-04-01 15:00:15.000+03:00  the hub's delivery: parked 12.1 to bluebank after 3 attempts: refused
 ";
 
 #[test]
@@ -181,6 +183,7 @@ fn what_cannot_be_printed_has_its_exit_code() {
         limit: None,
         json: false,
         payload: false,
+        zone: Zone::utc(),
     };
     let exit = |options: &PrintOptions| print(options, &mut Vec::new(), &mut Vec::new()).unwrap_err().exit;
     let empty = tempfile::tempdir().unwrap();

@@ -14,6 +14,7 @@ use super::audit::audited;
 use super::journal::{TestJournal, amount, fsp, id, kes};
 use crate::inspect::filter::Filter;
 use crate::inspect::print::{PrintOptions, print};
+use crate::times::Zone;
 
 /// greenbank owes bluebank 12.5 of window 1; window 2 is open, with 7 more.
 fn closed() -> TestJournal {
@@ -82,6 +83,7 @@ fn printed(journal: &TestJournal, from_seq: u64, limit: u64, json: bool) -> Stri
         limit: Some(limit),
         json,
         payload: false,
+        zone: Zone::utc(),
     };
     let (mut output, mut warnings) = (Vec::new(), Vec::new());
     print(&options, &mut output, &mut warnings).unwrap();

@@ -19,6 +19,7 @@ use super::audit::audited;
 use super::journal::TestJournal;
 use crate::exit::Exit;
 use crate::inspect::trail::{ExportOptions, TrailOptions, line, trail, verify_export};
+use crate::times::Zone;
 
 fn act(deed: Deed) -> Command {
     let by = Attribution {
@@ -190,6 +191,7 @@ pub(super) fn options(journal: &TestJournal) -> TrailOptions {
         limit: None,
         verify_only: false,
         json: false,
+        zone: Zone::parse("EAT-3").unwrap(),
         checkpoints: None,
     }
 }
@@ -222,7 +224,7 @@ fn the_trail_is_printed_and_filtered_and_its_chain_verified() {
     assert_eq!(failure, None);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
-    assert!(lines[0].contains("1  2031-04-01T12:00:"), "{text}");
+    assert!(lines[0].contains("1  2031-04-01 15:00:"), "{text}");
     assert!(lines[0].ends_with("amina (token 1)  iam.user  operator first: none → viewer, active"), "{text}");
     assert!(lines[3].ends_with("iam.user  REFUSED GET /x\\u001b[2J: needs more"), "{text}");
     assert!(told.contains("entries 1 to 4 of the audit trail: the chain is whole; 4 printed"), "{told}");
@@ -375,7 +377,7 @@ fn a_line_says_why_and_from_where() {
     one.by.address = Some("192.0.2.7".into());
     one.by.on_behalf_of = Some("brian".into());
     one.by.reason = Some("ticket 7".into());
-    let text = line(&one);
+    let text = line(&one, &Zone::utc());
     assert!(text.contains("amina (token 1, 192.0.2.7) for brian  iam.user"), "{text}");
     assert!(text.ends_with("; reason: ticket 7"), "{text}");
 }

@@ -60,7 +60,7 @@ fn read(page: &str) -> Vec<Typed> {
 fn printed(world: &World, directory: &Path, typed: &[Typed]) -> Vec<String> {
     let admin = world.hub().admin_address();
     let mut script = format!(
-        "exec 2>&1\nexport UPESI_ADMIN_URL=http://{admin}\ncurl() {{ command curl \"${{@/localhost:4001/{admin}}}\"; }}\n\
+        "exec 2>&1\nexport TZ=EAT-3 UPESI_ADMIN_URL=http://{admin}\ncurl() {{ command curl \"${{@/localhost:4001/{admin}}}\"; }}\n\
          upesi() {{ command {} \"$@\"; }}\n",
         env!("CARGO_BIN_EXE_upesi")
     );
@@ -81,13 +81,16 @@ fn printed(world: &World, directory: &Path, typed: &[Typed]) -> Vec<String> {
 
 /// The text with instants masked, which differ each time.
 fn masked(text: &str) -> String {
-    const INSTANT: &[u8] = b"0000-00-00T00:00:00.000Z";
+    const INSTANTS: [&[u8]; 2] = [b"0000-00-00T00:00:00.000Z", b"0000-00-00 00:00:00+03:00"];
     let mut bytes = text.as_bytes().to_vec();
     let fits = |found: &u8, model: &u8| if *model == b'0' { found.is_ascii_digit() } else { found == model };
-    for start in 0..bytes.len().saturating_sub(INSTANT.len() - 1) {
-        let found = &mut bytes[start..start + INSTANT.len()];
-        if found.iter().zip(INSTANT).all(|(found, model)| fits(found, model)) && !found.starts_with(b"1970") {
-            found.copy_from_slice(INSTANT);
+    for start in 0..bytes.len() {
+        for instant in INSTANTS {
+            let Some(found) = bytes.get_mut(start..start + instant.len()) else { continue };
+            let is_instant = found.iter().zip(instant).all(|(found, model)| fits(found, model));
+            if is_instant && !found.starts_with(b"1970") {
+                found.copy_from_slice(instant);
+            }
         }
     }
     String::from_utf8(bytes).unwrap()
