@@ -11,7 +11,8 @@ use std::time::Duration;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertificateSigningRequestParams,
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SerialNumber, date_time_ymd,
+    PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SerialNumber,
+    date_time_ymd,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -462,16 +463,59 @@ pub struct SigningKey {
 impl SigningKey {
     /// Makes a key as `NAME.key` and `NAME.pem` in a directory, which is made if missing. Files that are there stay.
     pub fn make(directory: &Path, name: &str, kind: KeyKind) -> Result<Self, PkiError> {
-        check_name(name)?;
-        fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
-        let file = |ending: &str| directory.join(format!("{name}.{ending}"));
-        let made = Self { key_file: file("key"), public_file: file("pem") };
-        if let Some(file) = [&made.key_file, &made.public_file].into_iter().find(|file| file.exists()) {
-            return Err(PkiError::KeyExists(file.clone()));
-        }
+        Self::write_new(directory, name, || new_key(kind))
+    }
+
+    /// The same for checkpoints of the audit trail: a key of Ed25519.
+    pub fn make_for_audit(directory: &Path, name: &str) -> Result<Self, PkiError> {
+        Self::write_new(directory, name, || Ok(KeyPair::generate_for(&PKCS_ED25519)?))
+    }
+
+    fn write_new(
+        directory: &Path,
+        name: &str,
+        make: impl FnOnce() -> Result<KeyPair, PkiError>,
+    ) -> Result<Self, PkiError> {
+        let [key_file, public_file] = free_files(directory, name, ["key", "pem"])?;
+        let pair = make()?;
+        write_secret(&key_file, &pair.serialize_pem())?;
+        write(&public_file, &pair.public_key_pem())?;
+        Ok(Self { key_file, public_file })
+    }
+}
+
+/// Files of a name that are not there yet, in a directory, which is made if missing.
+fn free_files(directory: &Path, name: &str, endings: [&str; 2]) -> Result<[PathBuf; 2], PkiError> {
+    check_name(name)?;
+    fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
+    let files = endings.map(|ending| directory.join(format!("{name}.{ending}")));
+    match files.iter().find(|file| file.exists()) {
+        Some(file) => Err(PkiError::KeyExists(file.clone())),
+        None => Ok(files),
+    }
+}
+
+/// The files of a new key with a signing request, which an authority needs.
+#[derive(Clone, Debug)]
+pub struct KeyWithRequest {
+    /// Its private part, readable by its owner only.
+    pub key_file: PathBuf,
+    /// The signing request in PEM (PKCS#10).
+    pub request_file: PathBuf,
+}
+
+impl KeyWithRequest {
+    /// Makes a key and a request as `NAME.key` and `NAME.csr` in a directory, which is made if missing. Files that are
+    /// there stay.
+    pub fn make(directory: &Path, name: &str, kind: KeyKind) -> Result<Self, PkiError> {
+        let [key_file, request_file] = free_files(directory, name, ["key", "csr"])?;
         let pair = new_key(kind)?;
-        write_secret(&made.key_file, &pair.serialize_pem())?;
-        write(&made.public_file, &pair.public_key_pem())?;
-        Ok(made)
+        let mut params = CertificateParams::default();
+        params.distinguished_name.remove(DnType::CommonName);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let request = params.serialize_request(&pair)?.pem()?;
+        write_secret(&key_file, &pair.serialize_pem())?;
+        write(&request_file, &request)?;
+        Ok(Self { key_file, request_file })
     }
 }

@@ -13,7 +13,7 @@ mod trial;
 
 use std::path::PathBuf;
 
-pub use authority::{Authority, Entry, Issued, KeyKind, Order, SigningKey, Usage};
+pub use authority::{Authority, Entry, Issued, KeyKind, KeyWithRequest, Order, SigningKey, Usage};
 pub use trial::Trial;
 
 /// Why nothing was issued or changed.

@@ -27,7 +27,7 @@ pub use issuer::VerifiedIssuer;
 use rustls::crypto::CryptoProvider;
 pub use rustls::pki_types::CertificateDer;
 pub use server::{ServerFiles, ServerTls};
-pub use submitted::{SUBMITTED_BYTES_MAX, read_client_certificate};
+pub use submitted::{SUBMITTED_BYTES_MAX, read_certificates, read_client_certificate};
 
 /// The name of HTTP/2 over TLS.
 pub const HTTP_2: &[u8] = b"h2";

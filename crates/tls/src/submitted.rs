@@ -9,6 +9,21 @@ use crate::facts::Facts;
 
 /// Longest PEM of a certificate with its intermediates, in bytes.
 pub const SUBMITTED_BYTES_MAX: u64 = 64 * 1024;
+const NO_CERTIFICATE: &str = "has no certificate in PEM (BEGIN CERTIFICATE)";
+
+/// The facts of each certificate in a PEM text. Nothing is verified.
+///
+/// # Errors
+/// The fault of the text, as the rest of a sentence.
+pub fn read_certificates(pem: &[u8]) -> Result<Vec<Facts>, String> {
+    let pem = without_byte_order_mark(pem);
+    let facts = |found: Result<CertificateDer<'_>, _>| {
+        let der = found.map_err(|error| format!("is not sound PEM: {error:?}"))?;
+        Facts::read(&der).map_err(|error| error.to_string())
+    };
+    let all = CertificateDer::pem_slice_iter(&pem).map(facts).collect::<Result<Vec<_>, _>>()?;
+    if all.is_empty() { Err(NO_CERTIFICATE.to_owned()) } else { Ok(all) }
+}
 
 /// What the first certificate of a PEM text says, if callers may show it. Its signature is not verified.
 ///
@@ -23,7 +38,7 @@ pub fn read_client_certificate(pem: &[u8]) -> Result<Facts, String> {
     let der = match first {
         Some(Ok(der)) => der,
         Some(Err(error)) => return Err(format!("is no sound PEM: {error:?}")),
-        None => return Err("has no certificate in PEM (BEGIN CERTIFICATE)".to_owned()),
+        None => return Err(NO_CERTIFICATE.to_owned()),
     };
     let facts = Facts::read(&der).map_err(|error| error.to_string())?;
     check_client(&der).map_err(|_| {

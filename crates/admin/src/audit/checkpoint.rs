@@ -42,10 +42,10 @@ pub enum AuditKeyError {
     #[error("{0} holds a private key that every user of this machine may read; run: chmod 600 {0}")]
     IsPublic(PathBuf),
     /// There is no such key in it.
-    #[error("{0} has no private key of Ed25519; make one with: openssl genpkey -algorithm ed25519 -out {0}")]
+    #[error("{0} has no private key of Ed25519; make one with: upesi pki audit-key NAME")]
     NoPrivateKey(PathBuf),
     /// There is no such key in it.
-    #[error("{0} has no public key of Ed25519; make it with: openssl pkey -in PRIVATE.pem -pubout -out {0}")]
+    #[error("{0} has no public key of Ed25519; it is beside the private key: upesi pki audit-key NAME")]
     NoPublicKey(PathBuf),
 }
 
@@ -68,7 +68,7 @@ impl fmt::Debug for AuditKey {
 }
 
 impl AuditKey {
-    /// The key of a PEM file (PKCS #8), as `openssl genpkey -algorithm ed25519` writes it.
+    /// The key of a PEM file (PKCS #8), as `upesi pki audit-key` and `openssl genpkey -algorithm ed25519` write it.
     ///
     /// # Errors
     /// The file cannot be read, may be read by everybody, or has no such key.
@@ -94,7 +94,7 @@ impl AuditKey {
 pub struct AuditPublicKey(Vec<u8>);
 
 impl AuditPublicKey {
-    /// The key of a PEM file (X.509), as `openssl pkey -pubout` writes it.
+    /// The key of a PEM file (X.509), as `upesi pki audit-key` and `openssl pkey -pubout` write it.
     ///
     /// # Errors
     /// The file cannot be read, or has no such key.

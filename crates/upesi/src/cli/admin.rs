@@ -20,9 +20,12 @@ use super::approvals::{decide_approvals, list_approvals};
 use super::arguments::SettingsArguments;
 use super::hub::read_token;
 pub(super) use super::hub::{HubArguments, connect, failure};
-use super::operators::{self, OperatorsArguments};
+use super::operators::{
+    self, OperatorArguments, OperatorsArguments, RemoveCredentialArguments, RolesArguments,
+};
 use super::people;
 use super::people::{EnrolArguments, InviteArguments, LoginArguments, SessionsArguments};
+use super::policy::{self, PolicyArguments};
 use super::run::settings;
 use super::trail::{self, TrailArguments};
 
@@ -72,6 +75,18 @@ pub enum AdminCommand {
     Password(HubArguments),
     /// List operators with their roles, and their credentials with their ends.
     Operators(OperatorsArguments),
+    /// Make an operator inactive: its credentials are not accepted, and its sessions end.
+    Suspend(OperatorArguments),
+    /// Make an inactive operator active again.
+    Resume(OperatorArguments),
+    /// Give an operator other roles.
+    Roles(RolesArguments),
+    /// Remove a token, a password or an enrolment of an operator.
+    RemoveCredential(RemoveCredentialArguments),
+    /// Show which changes need a second person, or change that.
+    ///
+    /// The flags change parts of the present policy. One iam-admin makes the policy stricter, two make it milder.
+    Policy(PolicyArguments),
     /// List changes and refusals with their operators: the audit trail, the newest entries first.
     ///
     /// Without --from the last 24 hours. `upesi audit trail` verifies the whole on the hub's machine.
@@ -253,6 +268,11 @@ pub fn run(command: AdminCommand) -> Outcome {
         AdminCommand::Password(hub) => people::password(hub),
         AdminCommand::Token(TokenArguments { name, call }) => make_token(&name, None, call),
         AdminCommand::Operators(arguments) => operators::list(arguments),
+        AdminCommand::Suspend(arguments) => operators::set_activity(arguments, false),
+        AdminCommand::Resume(arguments) => operators::set_activity(arguments, true),
+        AdminCommand::Roles(arguments) => operators::set_roles(arguments),
+        AdminCommand::RemoveCredential(arguments) => operators::remove_credential(arguments),
+        AdminCommand::Policy(arguments) => policy::run(arguments),
         AdminCommand::Trail(arguments) => trail::list(arguments),
         AdminCommand::Approvals(arguments) => list_approvals(arguments),
         AdminCommand::Approve(DecideArguments { ids, comment, hub }) => {

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use upesi_types::{FspId, TransferId};
 
 use super::admin::AdminCommand;
+use super::bindings::BlockCommand;
 use super::callback::{CallbackCommand, LaneArguments};
 use super::cluster::ClusterCommand;
 use super::context::ContextCommand;
@@ -74,9 +75,12 @@ pub enum Command {
     /// Close settlement windows and settle them.
     #[command(subcommand)]
     Settlement(SettlementCommand),
-    /// List, show, suspend and move DFSPs.
+    /// List, show, suspend, move and bind DFSPs.
     #[command(subcommand)]
     Dfsp(DfspCommand),
+    /// Block keys, certificates and DFSPs at once, or lift a block.
+    #[command(subcommand)]
+    Block(BlockCommand),
     /// List positions with their caps and cover, the fullest first.
     Position(PositionArguments),
     /// List net debit caps, or set one.
@@ -91,7 +95,11 @@ pub enum Command {
     /// List undelivered callbacks, or have them sent again.
     #[command(subcommand)]
     Callback(CallbackCommand),
-    /// List the lanes of callbacks: the DFSPs that do not take them, and the errors.
+    /// List the lanes of callbacks: the DFSPs that do not take them, and how fast each DFSP answers.
+    ///
+    /// P50 and P99 are the time from the hub's request to the DFSP's callback in the last five minutes, of the slowest
+    /// kind of request. ERRORS is the share of requests of all kinds that failed, had no answer, or did not arrive.
+    /// --sort -p99 lists the slowest DFSP first. --json has every kind, and the senders of failed requests.
     Lane(LaneArguments),
     /// Register parties in the hub's own directory, or show them.
     #[command(subcommand)]

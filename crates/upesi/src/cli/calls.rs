@@ -148,6 +148,14 @@ impl Calls {
         self.runtime.block_on(self.api.send(method, path, &body.to_string())).map_err(|error| waiting(&error))
     }
 
+    /// Removes something.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn delete(&self, path: &str) -> Outcome {
+        self.runtime.block_on(self.api.send(Method::DELETE, path, "")).map_err(|error| waiting(&error))
+    }
+
     /// Makes a change. Returns the number of the approval if a second person has to approve it.
     pub fn change(&self, method: Method, path: &str, body: &Value) -> Result<Option<u64>, Failure> {
         match self.runtime.block_on(self.api.send(method, path, &body.to_string())) {

@@ -15,6 +15,7 @@ use upesi_hub::values::dfsp_name;
 use upesi_types::FspId;
 use upesi_types::text::{Escaped, path};
 
+use super::bindings::{self, BindArguments, RevokeKeyArguments};
 use super::calls::{Calls, ShowOptions, done, instant_cell, instant_text};
 use super::funds::accounts;
 use super::hub::{HubArguments, reason};
@@ -45,6 +46,12 @@ pub enum DfspCommand {
     RotateCertificate(RotateCertificateArguments),
     /// Add a new key by which the DFSP signs. The earlier ones end by themselves after an overlap.
     SigningKey(SigningKeyArguments),
+    /// Revoke a key by which the DFSP signs, at once and for good.
+    RevokeKey(RevokeKeyArguments),
+    /// Bind a key, a name, a client or a gateway: whoever proves to have it is this DFSP.
+    Bind(BindArguments),
+    /// Remove a binding: the hub refuses calls by it.
+    Unbind(BindArguments),
 }
 
 /// Arguments of `upesi dfsp list`.
@@ -159,6 +166,9 @@ pub fn run(command: DfspCommand) -> Outcome {
         DfspCommand::Move(arguments) => move_host(arguments),
         DfspCommand::RotateCertificate(arguments) => rotation::rotate_certificate(arguments),
         DfspCommand::SigningKey(arguments) => rotation::add_signing_key(arguments),
+        DfspCommand::RevokeKey(arguments) => bindings::revoke_key(arguments),
+        DfspCommand::Bind(arguments) => bindings::bind(arguments),
+        DfspCommand::Unbind(arguments) => bindings::unbind(arguments),
     }
 }
 

@@ -3,6 +3,7 @@
 mod admin;
 mod approvals;
 mod arguments;
+mod bindings;
 mod callback;
 mod calls;
 mod cluster;
@@ -16,6 +17,7 @@ mod models;
 mod operators;
 mod people;
 mod pki;
+mod policy;
 mod position;
 mod process;
 mod rotation;

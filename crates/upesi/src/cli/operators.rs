@@ -1,12 +1,16 @@
-//! `upesi admin operators`: the operators of the admin port, with their credentials.
+//! `upesi admin operators`, `suspend`, `resume`, `roles` and `remove-credential`: the operators of the admin port, with
+//! their credentials.
 
 use clap::Args;
 use serde::Deserialize;
+use serde_json::{Value, json};
+use upesi_http::Method;
 use upesi_hub::exit::Outcome;
 use upesi_hub::times::ZoneArguments;
+use upesi_types::text::{Escaped, path};
 
-use super::calls::{Calls, instant_cell};
-use super::hub::HubArguments;
+use super::calls::{Calls, done, instant_cell};
+use super::hub::{HubArguments, reason};
 use super::table::{Cell, Column, ListArguments, Table};
 
 /// Arguments of `upesi admin operators`.
@@ -18,6 +22,39 @@ pub struct OperatorsArguments {
     pub zone: ZoneArguments,
     #[command(flatten)]
     pub hub: HubArguments,
+}
+
+/// Arguments of `upesi admin suspend` and `upesi admin resume`.
+#[derive(Args, Clone, Debug)]
+pub struct OperatorArguments {
+    /// The operator.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Why, for the record.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: String,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi admin roles`.
+#[derive(Args, Clone, Debug)]
+pub struct RolesArguments {
+    /// Its roles from now on, instead of those of before. May be repeated.
+    #[arg(long = "role", value_name = "ROLE", required = true)]
+    pub roles: Vec<String>,
+    #[command(flatten)]
+    pub operator: OperatorArguments,
+}
+
+/// Arguments of `upesi admin remove-credential`.
+#[derive(Args, Clone, Debug)]
+pub struct RemoveCredentialArguments {
+    #[command(flatten)]
+    pub operator: OperatorArguments,
+    /// The credential, as `upesi admin operators` lists it.
+    #[arg(value_name = "CREDENTIAL")]
+    pub credential: u64,
 }
 
 #[derive(Deserialize)]
@@ -73,4 +110,30 @@ pub fn list(OperatorsArguments { list, zone, hub }: OperatorsArguments) -> Outco
         }
     }
     table.print(&list, "operator")
+}
+
+/// Makes an operator inactive, or active again.
+pub fn set_activity(arguments: OperatorArguments, is_active: bool) -> Outcome {
+    let state = if is_active { "active" } else { "inactive: its credentials are not accepted" };
+    update(arguments, &json!({"isActive": is_active}), state)
+}
+
+/// Sets the roles of an operator.
+pub fn set_roles(RolesArguments { roles, operator }: RolesArguments) -> Outcome {
+    update(operator, &json!({"roles": roles}), &roles.join(", "))
+}
+
+fn update(OperatorArguments { name, reason, hub }: OperatorArguments, body: &Value, state: &str) -> Outcome {
+    Calls::to(hub)?.because(&reason).send(Method::PUT, &path(&["operators", &name]), body)?;
+    done(&format!("{} is {}", Escaped(&name), Escaped(state)))
+}
+
+/// Removes a token, a password or an enrolment of an operator.
+pub fn remove_credential(
+    RemoveCredentialArguments { operator, credential }: RemoveCredentialArguments,
+) -> Outcome {
+    let OperatorArguments { name, reason, hub } = operator;
+    let path = path(&["operators", &name, "credentials", &credential.to_string()]);
+    Calls::to(hub)?.because(&reason).delete(&path)?;
+    done(&format!("credential {credential} of {} is removed", Escaped(&name)))
 }

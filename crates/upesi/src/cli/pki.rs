@@ -13,13 +13,16 @@ use upesi_hub::scheme::file::Scheme;
 use upesi_hub::trial::{Secured, settings};
 use upesi_hub::values::dfsp_name;
 use upesi_keys::read_limited_text;
-use upesi_pki::{Authority, Entry, KeyKind, Order, PkiError, SigningKey, Trial, Usage};
+use upesi_pki::{Authority, Entry, KeyKind, KeyWithRequest, Order, PkiError, SigningKey, Trial, Usage};
 use upesi_sim::{SecurityError, SimSecurity};
-use upesi_tls::{Protocols, present_s};
+use upesi_tls::{Facts, Protocols, present_s, read_certificates};
+use upesi_types::text::Escaped;
 use upesi_types::{FspId, Timestamp};
 
 /// Longest signing request that is read, in bytes.
 const REQUEST_BYTES_MAX: u64 = 64 * 1024;
+/// Longest file of certificates that is shown, in bytes.
+const CERTIFICATES_BYTES_MAX: u64 = 1 << 20;
 /// Longest scheme file of a trial, in bytes.
 const SCHEME_BYTES_MAX: u64 = 16 << 20;
 
@@ -45,6 +48,20 @@ pub enum PkiCommand {
     /// Writes NAME.key, which stays with its owner, and NAME.pem: a DFSP's goes into jws.keys_dir of the hub, the hub's
     /// to the DFSPs. A file that is there is not replaced.
     SigningKey(SigningKeyArguments),
+    /// Make a key and a signing request, for a certificate of another one's authority.
+    ///
+    /// Writes NAME.key, which stays with its owner, and NAME.csr, which goes to the authority. A file that is there is
+    /// not replaced.
+    Request(RequestArguments),
+    /// Make a key by which the hub signs checkpoints of the audit trail (Ed25519).
+    ///
+    /// Writes NAME.key for admin.audit_key_file, and NAME.pem for those who verify. A file that is there is not
+    /// replaced.
+    AuditKey(AuditKeyArguments),
+    /// Print the certificates of a PEM file, each with the bindings of its key and of itself.
+    ///
+    /// The digest of an authority's key is the issuer-key of bindings by name. Nothing is verified.
+    Show(ShowArguments),
     /// Make everything for a trial on this machine: an authority, certificates and signing keys of a hub and of DFSPs,
     /// the hub's settings (hub.toml) and a scheme in which the DFSPs are bound to their keys (scheme.toml).
     ///
@@ -132,6 +149,42 @@ pub struct IssueArguments {
     pub replace: bool,
 }
 
+/// Arguments of `upesi pki show`.
+#[derive(Args, Clone, Debug)]
+pub struct ShowArguments {
+    /// PEM file of certificates.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print a JSON array.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `upesi pki audit-key`.
+#[derive(Args, Clone, Debug)]
+pub struct AuditKeyArguments {
+    /// Name of the files.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Directory of the files, made if missing.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+}
+
+/// Arguments of `upesi pki request`.
+#[derive(Args, Clone, Debug)]
+pub struct RequestArguments {
+    /// Common name, and the name of the files.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Directory of the files, made if missing.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Kind of the key.
+    #[arg(long, value_enum, default_value = "p256")]
+    pub key: Key,
+}
+
 /// Arguments of `upesi pki signing-key`.
 #[derive(Args, Clone, Debug)]
 pub struct SigningKeyArguments {
@@ -192,10 +245,17 @@ pub fn run(command: PkiCommand) -> Outcome {
             print(&directory, &serde_json::json!({ "crl": file }), || format!("{file}\n"))
         }
         PkiCommand::SigningKey(SigningKeyArguments { name, dir, key }) => {
-            let made = SigningKey::make(&dir, &name, kind(key)).map_err(failure)?;
-            let (private, public) = (made.key_file.display(), made.public_file.display());
-            write_out(&format!("private key {private}\npublic key  {public}\n"))
+            print_key(&SigningKey::make(&dir, &name, kind(key)).map_err(failure)?)
         }
+        PkiCommand::AuditKey(AuditKeyArguments { name, dir }) => {
+            print_key(&SigningKey::make_for_audit(&dir, &name).map_err(failure)?)
+        }
+        PkiCommand::Request(RequestArguments { name, dir, key }) => {
+            let made = KeyWithRequest::make(&dir, &name, kind(key)).map_err(failure)?;
+            let (private, request) = (made.key_file.display(), made.request_file.display());
+            write_out(&format!("private key {private}\nrequest     {request}\n"))
+        }
+        PkiCommand::Show(arguments) => show(&arguments),
         PkiCommand::Trial(arguments) => make_trial(&arguments),
         PkiCommand::List(directory) => {
             let authority = open(&directory)?;
@@ -203,6 +263,54 @@ pub fn run(command: PkiCommand) -> Outcome {
             print(&directory, authority.entries(), lines)
         }
     }
+}
+
+fn print_key(made: &SigningKey) -> Outcome {
+    let (private, public) = (made.key_file.display(), made.public_file.display());
+    write_out(&format!("private key {private}\npublic key  {public}\n"))
+}
+
+/// Prints the certificates of a file.
+fn show(ShowArguments { file, json }: &ShowArguments) -> Outcome {
+    let text = read_named(file, CERTIFICATES_BYTES_MAX)?;
+    let all = read_certificates(text.as_bytes())
+        .map_err(|problem| Failure::new(Exit::Data, format!("{} {problem}", file.display())))?;
+    if *json {
+        let all: Vec<_> = all.iter().map(certificate_json).collect();
+        return write_out(&format!("{}\n", serde_json::Value::from(all)));
+    }
+    write_out(&all.iter().map(certificate_text).collect::<Vec<_>>().join("\n"))
+}
+
+/// The bindings by its key and by itself.
+fn bindings_of(facts: &Facts) -> [String; 2] {
+    [format!("spki-sha256:{}", facts.spki_sha256), format!("cert-sha256:{}", facts.certificate_sha256)]
+}
+
+fn certificate_json(facts: &Facts) -> serde_json::Value {
+    serde_json::json!({
+        "subject": facts.subject,
+        "issuer": facts.issuer,
+        "serial": facts.serial,
+        "notBefore": instant(facts.not_before_s).to_string(),
+        "notAfter": instant(facts.not_after_s).to_string(),
+        "names": facts.dns.iter().chain(&facts.uris).collect::<Vec<_>>(),
+        "bindings": bindings_of(facts),
+    })
+}
+
+fn certificate_text(facts: &Facts) -> String {
+    let names = facts.dns.iter().chain(&facts.uris).map(|name| ("name", name.clone()));
+    let bindings = bindings_of(facts).map(|binding| ("binding", binding));
+    let valid = format!("{} to {}", day(facts.not_before_s), day(facts.not_after_s));
+    let first = [
+        ("subject", facts.subject.clone()),
+        ("issuer", facts.issuer.clone()),
+        ("serial", facts.serial.clone()),
+        ("valid", valid),
+    ];
+    let lines = first.into_iter().chain(names).chain(bindings);
+    lines.map(|(what, value)| format!("{what:<8} {}\n", Escaped(&value))).collect()
 }
 
 fn open(directory: &DirectoryArguments) -> Result<Authority, Failure> {
@@ -276,8 +384,12 @@ fn line(entry: &Entry, now_s: i64) -> String {
 
 /// A date, such as `2027-11-23`.
 fn day(seconds: i64) -> String {
-    let instant = Timestamp::from_ms(seconds.saturating_mul(1000)).to_string();
+    let instant = instant(seconds).to_string();
     instant.get(..10).unwrap_or(&instant).to_owned()
+}
+
+const fn instant(seconds: i64) -> Timestamp {
+    Timestamp::from_ms(seconds.saturating_mul(1000))
 }
 
 const fn kind(key: Key) -> KeyKind {

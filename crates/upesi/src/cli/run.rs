@@ -24,8 +24,8 @@ use super::arguments::{
     SettingsArguments, TrailArguments, VerifyArguments,
 };
 use super::{
-    admin, callback, cluster, context, dfsp, directory, funds, install, pki, position, process, scheme,
-    settlement, sim, transfer,
+    admin, bindings, callback, cluster, context, dfsp, directory, funds, install, pki, position, process,
+    scheme, settlement, sim, transfer,
 };
 use crate::demo;
 
@@ -76,6 +76,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Scheme(command) => scheme::run(command),
         Command::Settlement(command) => settlement::run(command),
         Command::Dfsp(command) => dfsp::run(command),
+        Command::Block(command) => bindings::blocks(command),
         Command::Position(arguments) => position::positions(arguments),
         Command::Cap(command) => position::caps(command),
         Command::Funds(command) => funds::run(command),
