@@ -9,12 +9,16 @@ use upesi_hub::values::dfsp_name;
 use upesi_types::FspId;
 use upesi_types::text::{Escaped, path, url_part};
 
-use super::calls::{Calls, Page, ShowOptions, done, filters, instant_cell, instant_text, items};
+use super::calls::{
+    Calls, Page, ShowOptions, done, filters, instant_cell, instant_text, items, percent_cell,
+};
 use super::hub::{HubArguments, reason};
 use super::table::{Cell, Column, ListArguments, Table};
 
 /// Callbacks that one call asks for.
 const PAGE: usize = 1_000;
+/// Hundredths of a percent in a whole.
+const BASIS_POINTS: i64 = 10_000;
 
 /// Subcommands of `upesi callback`.
 #[derive(Debug, Subcommand)]
@@ -130,6 +134,52 @@ struct Lane {
     failed: i64,
     parked: i64,
     last_error: Option<String>,
+    response_times: ResponseTimes,
+}
+
+/// How a DFSP answered the requests of the last minutes.
+#[derive(Deserialize)]
+struct ResponseTimes {
+    lookups: Option<Answers>,
+    quotes: Option<Answers>,
+    transfers: Option<Answers>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answers {
+    answered: i64,
+    failed: i64,
+    unanswered: i64,
+    undelivered: i64,
+    p50_ms: Option<i64>,
+    p99_ms: Option<i64>,
+}
+
+impl ResponseTimes {
+    /// Each kind of request with its answers.
+    fn kinds(&self) -> impl Iterator<Item = (&'static str, &Answers)> {
+        let kinds = [("lookup", &self.lookups), ("quote", &self.quotes), ("transfer", &self.transfers)];
+        kinds.into_iter().filter_map(|(kind, answers)| Some((kind, answers.as_ref()?)))
+    }
+
+    /// The kind of request with the longest p99, its p50 and p99, and the share of failed requests of all kinds.
+    fn cells(&self) -> [Cell; 4] {
+        let slowest = self.kinds().max_by_key(|(_, answers)| answers.p99_ms);
+        let ms = |ms: Option<i64>| ms.map_or_else(Cell::empty, |ms| Cell::shown(ms, format!("{ms} ms")));
+        let (failed, all) = self.kinds().fold((0, 0), |(failed, all), (_, answers)| {
+            let bad = answers.failed + answers.unanswered + answers.undelivered;
+            (failed + bad, all + bad + answers.answered)
+        });
+        // Rounded up: one failure in a million is more than 0.
+        let share = (all > 0).then(|| (failed * BASIS_POINTS + all - 1) / all);
+        [
+            ms(slowest.and_then(|(_, answers)| answers.p50_ms)),
+            ms(slowest.and_then(|(_, answers)| answers.p99_ms)),
+            Cell::optional(slowest.map(|(kind, _)| kind)),
+            percent_cell(share),
+        ]
+    }
 }
 
 /// Runs a subcommand.
@@ -248,6 +298,10 @@ const LANES: &[Column] = &[
     Column::number("delivered"),
     Column::number("failed"),
     Column::number("parked"),
+    Column::number("p50"),
+    Column::number("p99"),
+    Column::text("slowest"),
+    Column::number("errors"),
     Column::text("last-error"),
 ];
 
@@ -259,6 +313,7 @@ pub fn lanes(LaneArguments { dfsp, list, hub }: LaneArguments) -> Outcome {
         if dfsp.is_some_and(|dfsp| Some(dfsp.as_str()) != name) {
             continue;
         }
+        let [p50, p99, slowest, errors] = lane.response_times.cells();
         let cells = vec![
             Cell::optional(name),
             Cell::text(&lane.state),
@@ -268,9 +323,44 @@ pub fn lanes(LaneArguments { dfsp, list, hub }: LaneArguments) -> Outcome {
             Cell::number(lane.delivered),
             Cell::number(lane.failed),
             Cell::number(lane.parked),
+            p50,
+            p99,
+            slowest,
+            errors,
             Cell::optional(lane.last_error.as_deref()),
         ];
         table.add(cells, json);
     }
     table.print(&list, "-retrying")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: &[Column] =
+        &[Column::number("p50"), Column::number("p99"), Column::text("slowest"), Column::number("errors")];
+
+    fn shown(response_times: &str) -> Vec<String> {
+        let times: ResponseTimes = serde_json::from_str(response_times).unwrap();
+        let mut table = Table::new(TIMES);
+        table.add(times.cells().to_vec(), String::new());
+        let text = table.to_text();
+        let cells = text.lines().last().unwrap().split("  ").map(|cell| cell.trim().to_owned());
+        cells.filter(|cell| !cell.is_empty()).collect()
+    }
+
+    /// The slowest kind of request, and the failures of all kinds.
+    #[test]
+    fn a_lane_has_its_slowest_answers_and_its_share_of_errors() {
+        let times = r#"{"minutes":5,
+            "lookups":{"answered":0,"failed":0,"unanswered":1,"undelivered":0},
+            "quotes":{"answered":1997,"failed":1,"unanswered":0,"undelivered":0,"p50Ms":4,"p99Ms":2100},
+            "transfers":{"answered":1000,"failed":0,"unanswered":0,"undelivered":1,"p50Ms":900,"p99Ms":1000},
+            "failuresByAsker":[]}"#;
+        assert_eq!(shown(times), ["4 ms", "2100 ms", "quote", "0.10 %"]);
+        assert_eq!(shown(r#"{"minutes":5,"failuresByAsker":[]}"#), ["-", "-", "-", "-"]);
+        let unanswered = r#"{"lookups":{"answered":0,"failed":0,"unanswered":3,"undelivered":0}}"#;
+        assert_eq!(shown(unanswered), ["-", "-", "lookup", "100.00 %"]);
+    }
 }
