@@ -19,9 +19,12 @@ use crate::exit::{Exit, Failure, read_named};
 use crate::exposition::escape;
 use crate::scheme::admin_api::AdminApi;
 use crate::scheme::admin_failure;
+use crate::times::Zone;
 
 const KEY: &str = "spki-sha256";
 const CERTIFICATE: &str = "cert-sha256";
+/// A metric that nodes of a cluster have.
+const IS_NODE: &str = "upesi_cluster_leads ";
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ pub struct CertificateRotation {
     pub finishes: bool,
     /// Whether they are removed although the DFSP may not have changed over.
     pub forces: bool,
+    /// The zone of the times in texts. JSON is in UTC.
+    pub zone: Zone,
 }
 
 /// The result of a rotation.
@@ -51,6 +56,8 @@ pub struct RotatedCertificate {
     valid: Vec<String>,
     #[serde(skip)]
     next: Option<String>,
+    #[serde(skip)]
+    zone: Zone,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -92,10 +99,11 @@ impl CertificateRotation {
             participant: self.name.to_string(),
             state: if is_bound { "already bound" } else { "bound" },
             binding: new.text(),
-            valid_until: time(facts.not_after_s),
+            valid_until: instant(facts.not_after_s).to_string(),
             removed: Vec::new(),
             valid: kept.iter().chain(&earlier).map(Binding::text).collect(),
             next: None,
+            zone: self.zone.clone(),
         };
         if !is_bound {
             if self.finishes {
@@ -132,9 +140,13 @@ impl CertificateRotation {
         let text = read_named(&self.file, SUBMITTED_BYTES_MAX)?;
         let facts = read_client_certificate(text.as_bytes()).map_err(refuse)?;
         if facts.not_after_s < present_s() {
-            return Err(refuse(format!("is a certificate that ended {}", time(facts.not_after_s))));
+            return Err(refuse(format!("is a certificate that ended {}", self.time(facts.not_after_s))));
         }
         Ok(facts)
+    }
+
+    fn time(&self, seconds: i64) -> String {
+        self.zone.show(instant(seconds))
     }
 
     fn next_step(&self) -> String {
@@ -148,21 +160,32 @@ impl CertificateRotation {
     /// Refuses to remove what the DFSP may still call with.
     async fn expect_changed_over(&self, api: &AdminApi, facts: &Facts) -> Result<(), Failure> {
         let text = api.get_bytes("/metrics").await.map_err(|error| admin_failure(&error))?;
-        let (text, name) = (String::from_utf8_lossy(&text), &self.name);
-        let value = |metric| value_of(&text, metric, name.as_str());
+        match self.problem(&String::from_utf8_lossy(&text), facts.not_after_s) {
+            None => Ok(()),
+            Some(problem) => Err(Failure::new(Exit::Temporary, format!("nothing was removed: {problem}"))),
+        }
+    }
+
+    /// Why the DFSP may still call with another certificate than the new one, which ends then, by the hub's metrics.
+    fn problem(&self, metrics: &str, new_end_s: i64) -> Option<String> {
+        let name = &self.name;
+        if metrics.lines().any(|line| line.starts_with(IS_NODE)) {
+            return Some(format!(
+                "a node of a cluster knows its own connections only; once {CERTIFICATES_SEEN} of {name} is 1 or absent \
+                 at every node, give --force"
+            ));
+        }
+        let value = |metric| value_of(metrics, metric, name.as_str());
         let problem = match (value(FIRST_EXPIRY_SEEN), value(CERTIFICATES_SEEN)) {
-            (Some(end_s), Some(1)) if end_s == facts.not_after_s => return Ok(()),
+            (Some(end_s), Some(1)) if end_s == new_end_s => return None,
             (Some(end_s), Some(1)) => {
-                let end = time(end_s);
+                let end = self.time(end_s);
                 format!("{name} called with a certificate that ends {end}, and no other, within the last day")
             }
             (Some(_), Some(count)) => format!("{name} called with {count} certificates within the last day"),
             _ => format!("{name} called with no certificate within the last day"),
         };
-        let text = format!(
-            "nothing was removed: {problem}; wait until it has called with the new one alone for a day, or give --force"
-        );
-        Err(Failure::new(Exit::Temporary, text))
+        Some(format!("{problem}; wait until it has called with the new one alone for a day, or give --force"))
     }
 }
 
@@ -181,8 +204,8 @@ fn value_of(metrics: &str, metric: &str, name: &str) -> Option<i64> {
     metrics.lines().find_map(|line| line.strip_prefix(&*series))?.trim().parse().ok()
 }
 
-fn time(seconds: i64) -> String {
-    Timestamp::from_ms(seconds.saturating_mul(1_000)).to_string()
+fn instant(seconds: i64) -> Timestamp {
+    Timestamp::from_ms(seconds.saturating_mul(1_000))
 }
 
 impl RotatedCertificate {
@@ -190,7 +213,10 @@ impl RotatedCertificate {
     pub fn text(&self) -> String {
         let mut text = format!(
             "{}\n  {:<13} {}, until {}\n",
-            self.participant, self.state, self.binding, self.valid_until
+            self.participant,
+            self.state,
+            self.binding,
+            self.zone.show_text(&self.valid_until)
         );
         for (word, bindings) in [("removed", &self.removed), ("valid", &self.valid)] {
             for binding in bindings {
@@ -208,6 +234,39 @@ impl RotatedCertificate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The new certificate ends at 1,795,000,000.
+    #[test]
+    fn a_dfsp_has_changed_over_if_this_hub_alone_saw_its_new_certificate_alone() {
+        let rotation = CertificateRotation {
+            name: FspId::parse("greenbank").unwrap(),
+            file: PathBuf::from("greenbank.pem"),
+            finishes: true,
+            forces: false,
+            zone: Zone::utc(),
+        };
+        let of = |end_s: i64, count: u64, more: &str| {
+            let series = |metric, value| format!("{metric}{{fsp=\"greenbank\"}} {value}\n");
+            let end = series(FIRST_EXPIRY_SEEN, end_s.to_string());
+            let metrics = end + &series(CERTIFICATES_SEEN, count.to_string()) + more;
+            rotation.problem(&metrics, 1_795_000_000).unwrap_or_default()
+        };
+        assert_eq!(of(1_795_000_000, 1, ""), "");
+        for (end_s, count, more, problem) in [
+            (1_790_000_000, 1, "", "with a certificate that ends 2026-09-21 14:13:20Z, and no other, within"),
+            (1_795_000_000, 2, "", "greenbank called with 2 certificates within the last day; wait"),
+            (
+                1_795_000_000,
+                1,
+                "upesi_cluster_leads 1\n",
+                "a node of a cluster knows its own connections only",
+            ),
+        ] {
+            assert!(of(end_s, count, more).contains(problem), "{}", of(end_s, count, more));
+        }
+        let unseen = rotation.problem("", 1_795_000_000).unwrap();
+        assert!(unseen.starts_with("greenbank called with no certificate"), "{unseen}");
+    }
 
     #[test]
     fn the_metric_of_a_dfsp_is_found_by_its_whole_name() {

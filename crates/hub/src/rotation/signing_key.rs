@@ -14,6 +14,7 @@ use upesi_types::{FspId, Timestamp};
 use crate::exit::{Exit, Failure, read_named};
 use crate::scheme::admin_api::AdminApi;
 use crate::scheme::admin_failure;
+use crate::times::Zone;
 
 /// Longest file of a public key, in bytes.
 const FILE_BYTES_MAX: u64 = 16 * 1024;
@@ -99,12 +100,12 @@ impl SigningKeyRotation {
 }
 
 impl SigningKeys {
-    /// For people: one line per key that counts.
-    pub fn text(&self) -> String {
+    /// For people: one line per key that counts, with times in a zone.
+    pub fn text(&self, zone: &Zone) -> String {
         let mut text = format!("{}, {}\n", self.participant, self.state);
         for Key { sha256, state, source, starts, ends } in &self.keys {
-            let starts = starts.as_ref().map(|starts| format!(", since {starts}"));
-            let ends = ends.as_ref().map(|ends| format!(", until {ends}"));
+            let starts = starts.as_ref().map(|starts| format!(", since {}", zone.show_text(starts)));
+            let ends = ends.as_ref().map(|ends| format!(", until {}", zone.show_text(ends)));
             let times = [starts, ends].into_iter().flatten().collect::<String>();
             // Writing into a String does not fail.
             let _ = writeln!(text, "  {state:<9} sha256:{sha256}, {source}{times}");

@@ -194,16 +194,16 @@ impl Hub {
     /// # Errors
     /// 64 if there is one that cannot be used.
     pub fn token(&self) -> Result<Option<AdminToken>, Failure> {
-        let (text, place) = match &self.token {
-            TokenSource::Nowhere => return Ok(None),
-            TokenSource::Session(file) if !file.exists() => return Ok(None),
-            TokenSource::File(file) | TokenSource::Session(file) => {
-                (read_token(file)?, file.display().to_string())
+        match &self.token {
+            TokenSource::Nowhere => Ok(None),
+            TokenSource::Session(file) if !file.exists() => Ok(None),
+            TokenSource::File(file) | TokenSource::Session(file) => token_of(file).map(Some),
+            TokenSource::Variable(text) => {
+                let refuse =
+                    || Failure::new(Exit::Usage, format!("{TOKEN_VARIABLE}: there is no token in it"));
+                AdminToken::new(text).map(Some).ok_or_else(refuse)
             }
-            TokenSource::Variable(text) => (text.clone(), TOKEN_VARIABLE.to_owned()),
-        };
-        let refuse = || Failure::new(Exit::Usage, format!("{place}: there is no token in it"));
-        AdminToken::new(&text).map(Some).ok_or_else(refuse)
+        }
     }
 
     /// The file that a session's token goes into.
@@ -264,6 +264,15 @@ pub(super) fn failure(error: &AdminError) -> Failure {
         AdminError::Url(_) | AdminError::Send { .. } | AdminError::Tls { .. } => Exit::Unavailable,
     };
     Failure::new(exit, error)
+}
+
+/// The token in a file.
+///
+/// # Errors
+/// 64 if it cannot be used.
+pub(super) fn token_of(file: &Path) -> Result<AdminToken, Failure> {
+    let refuse = || Failure::new(Exit::Usage, format!("{}: there is no token in it", file.display()));
+    AdminToken::new(&read_token(file)?).ok_or_else(refuse)
 }
 
 /// The text of a file that not every user may read.

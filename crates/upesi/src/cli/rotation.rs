@@ -10,7 +10,7 @@ use upesi_hub::times::{When, ZoneArguments, when};
 use upesi_hub::values::dfsp_name;
 use upesi_types::FspId;
 
-use super::hub::{HubArguments, connect};
+use super::hub::{HubArguments, connect, reason};
 
 /// Longest overlap of signing keys, in hours.
 const OVERLAP_HOURS_MAX: i64 = KEY_OVERLAP_HOURS_MAX as i64;
@@ -30,9 +30,14 @@ pub struct RotateCertificateArguments {
     /// Remove them at once: the DFSP's calls with earlier certificates are refused.
     #[arg(long, requires = "finish")]
     pub force: bool,
+    /// Why, for the record and for the second person; by default that it is a new certificate of the DFSP.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: Option<String>,
     /// Print one JSON object instead of lines.
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
     #[command(flatten)]
     pub hub: HubArguments,
 }
@@ -52,6 +57,9 @@ pub struct SigningKeyArguments {
     /// Hours for which the earlier keys count after that; 24 by default.
     #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u32).range(0..=OVERLAP_HOURS_MAX))]
     pub overlap_hours: Option<u32>,
+    /// Why, for the record and for the second person; by default that it is a new signing key of the DFSP.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: Option<String>,
     /// Print one JSON object instead of lines.
     #[arg(long)]
     pub json: bool,
@@ -63,21 +71,24 @@ pub struct SigningKeyArguments {
 
 /// Binds a new certificate, or removes the earlier ones.
 pub fn rotate_certificate(arguments: RotateCertificateArguments) -> Outcome {
-    let RotateCertificateArguments { name, file, finish, force, json, hub } = arguments;
-    let rotation = CertificateRotation { name, file, finishes: finish, forces: force };
+    let RotateCertificateArguments { name, file, finish, force, reason, json, zone, hub } = arguments;
+    let reason = reason.unwrap_or_else(|| format!("new certificate of {name}"));
+    let zone = zone.chosen();
+    let rotation = CertificateRotation { name, file, finishes: finish, forces: force, zone };
     let (api, runtime) = connect(hub)?;
-    let done = runtime.block_on(rotation.run(&api))?;
+    let done = runtime.block_on(rotation.run(&api.with_reason(&reason)))?;
     print(json, &done, || done.text())
 }
 
 /// Adds a new signing key.
 pub fn add_signing_key(arguments: SigningKeyArguments) -> Outcome {
-    let SigningKeyArguments { name, file, starts, overlap_hours, json, zone, hub } = arguments;
+    let SigningKeyArguments { name, file, starts, overlap_hours, reason, json, zone, hub } = arguments;
+    let reason = reason.unwrap_or_else(|| format!("new signing key of {name}"));
     let starts = starts.map(|starts| zone.instant(starts));
     let (api, runtime) = connect(hub)?;
     let rotation = SigningKeyRotation { name, file, starts, overlap_hours };
-    let done = runtime.block_on(rotation.run(&api))?;
-    print(json, &done, || done.text())
+    let done = runtime.block_on(rotation.run(&api.with_reason(&reason)))?;
+    print(json, &done, || done.text(&zone.chosen()))
 }
 
 fn print(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> Outcome {

@@ -22,6 +22,7 @@ use upesi_sim::{
 };
 use upesi_types::{Currency, FspId};
 
+use super::hub::token_of;
 use super::pki::Simulated;
 
 /// How long the end waits for requests in flight.
@@ -76,6 +77,9 @@ pub struct SimArguments {
     /// Base URL of the hub's admin API, for the scheme of a trial.
     #[arg(long, value_name = "URL", default_value = "https://127.0.0.1:4001", requires = "trial")]
     pub admin: String,
+    /// File with the operator's token, for the scheme of a trial, if the admin port asks for one.
+    #[arg(long, value_name = "FILE", env = "UPESI_ADMIN_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
     /// Seconds to wait for the hub to answer; the command ends if it does not. 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
@@ -165,7 +169,7 @@ async fn prepare(
         file: PathBuf::new(),
         admin_url: arguments.admin.clone(),
         admin_tls: Some(trial.operator()?),
-        admin_token: None,
+        admin_token: arguments.token_file.as_deref().map(token_of).transpose()?,
         wait: arguments.wait,
         plan_only: false,
         json: false,
