@@ -230,8 +230,13 @@ fn an_operators_day_on_a_secured_hub() {
     payments_are_found_and_told(&scheme);
     dfsps_are_listed_and_changed(&scheme);
     money_is_moved(&scheme);
+    the_slowest_dfsp_is_seen(&scheme);
     undelivered_callbacks_are_sent_again(&scheme);
     the_process_is_looked_at(&scheme);
+    times_are_local(&scheme);
+    certificates_and_keys_are_looked_at_and_made(&scheme);
+    bindings_blocks_and_keys_are_changed(&scheme);
+    operators_are_changed(&scheme);
     every_command_of_the_runbook_runs(&scheme);
 }
 
@@ -269,7 +274,7 @@ fn contexts_are_saved_and_chosen(scheme: &Scheme) {
         ["trial/operators/operator.pem", "trial/operators/operator.key"].map(|name| scheme.file(name));
     let flags = ["--anchors", text(&anchors), "--certificate", text(&certificate), "--key", text(&key)];
     let bare = scheme.refused(&[&["dfsp", "list", "--admin", &url][..], &flags].concat(), 1);
-    assert!(bare.contains("401"), "{bare}");
+    assert!(bare.contains("the hub asks who you are"), "{bare}");
     // Variables do what flags do.
     let mut command = scheme.command(&["dfsp", "list", "--admin", &url]);
     command.env("UPESI_ADMIN_ANCHORS", &anchors).env("UPESI_ADMIN_CERTIFICATE", &certificate);
@@ -364,6 +369,20 @@ fn payments_are_found_and_told(scheme: &Scheme) {
     );
     let unknown = scheme.refused(&["transfer", "show", "00000000-0000-4000-8000-000000000000"], 1);
     assert!(unknown.contains("There is no transfer"), "{unknown}");
+}
+
+/// Requests are timed since the last start, and bluewallet alone has received any.
+fn the_slowest_dfsp_is_seen(scheme: &Scheme) {
+    assert!(scheme.pay("0.5").contains("COMMITTED"));
+    let lanes = scheme.shown(&["lane", "--sort", "-p99"]);
+    let rows: Vec<Vec<_>> = lanes.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0][8..13], ["P50", "P99", "SLOWEST", "ERRORS", "LAST-ERROR"], "{lanes}");
+    let (dfsp, times) = (rows[1][0], &rows[1][8..]);
+    let [p50, "ms", p99, "ms", "lookup" | "quote" | "transfer", "0.00", "%", ..] = times[..] else {
+        panic!("{lanes}")
+    };
+    let (p50, p99): (u64, u64) = (p50.parse().unwrap(), p99.parse().unwrap());
+    assert!(dfsp == "bluewallet" && p50 <= p99, "{lanes}");
 }
 
 fn dfsps_are_listed_and_changed(scheme: &Scheme) {
@@ -497,50 +516,356 @@ fn the_process_is_looked_at(scheme: &Scheme) {
     assert!(operators.contains("iam-admin") && operators.contains("treasury"), "{operators}");
 }
 
-/// The commands of a page, in code or on lines of their own.
-fn commands(page: &str) -> Vec<String> {
-    let spans = page.split('`').skip(1).step_by(2);
-    let mut found = Vec::new();
-    for span in spans {
-        let command = span.split_whitespace().collect::<Vec<_>>().join(" ");
-        if command.starts_with("upesi ") && !found.contains(&command) {
-            found.push(command);
-        }
-    }
-    found
+/// Tables and sentences for people are in the local zone, JSON is in UTC.
+fn times_are_local(scheme: &Scheme) {
+    let data = scheme.file("data");
+    let local = |arguments: &[&str]| {
+        let (here, utc) = (scheme.shown(arguments), scheme.shown(&[arguments, &["--utc"]].concat()));
+        assert!(here.contains("+03:00") && !utc.contains("+03:00"), "{arguments:?}: {here}{utc}");
+    };
+    local(&["settlement", "show"]);
+    local(&["journal", text(&data), "--limit", "1"]);
+    local(&["audit", "trail", text(&data), "--limit", "1"]);
+    let windows = scheme.shown_json(&["settlement", "show"])["windows"].clone();
+    assert!(windows[0]["changedDate"].as_str().unwrap().ends_with('Z'), "{windows}");
+    let record = scheme.shown_json(&["journal", text(&data), "--limit", "1"]);
+    assert!(record["time"].as_str().unwrap().ends_with('Z'), "{record}");
 }
 
-/// Commands that need brokers, or an authority on this machine: only their flags are checked.
-const ELSEWHERE: [&str; 2] = ["upesi cluster ", "upesi pki "];
+fn certificates_and_keys_are_looked_at_and_made(scheme: &Scheme) {
+    let own = scheme.shown(&["pki", "show", "trial/greenbank.pem"]);
+    let binding = own.lines().find_map(|line| line.strip_prefix("binding  ")).unwrap();
+    assert!(own.starts_with("subject  CN=greenbank\n") && binding.starts_with("spki-sha256:"), "{own}");
+    assert!(scheme.shown(&["dfsp", "show", "greenbank"]).contains(&format!("\nbinding    {binding}\n")));
+    let hub = scheme.shown(&["pki", "show", "trial/hub.pem", "--json"]);
+    let hub: Value = serde_json::from_str(&hub).unwrap();
+    assert_eq!(hub.as_array().unwrap().len(), 1, "{hub}");
+    assert!(hub[0]["names"].as_array().unwrap().contains(&"localhost".into()), "{hub}");
+    assert!(
+        scheme.refused(&["pki", "show", "trial/greenbank.key"], 65).contains("has no certificate in PEM")
+    );
+
+    let request = ["pki", "request", "yellowbank", "--dir", "yellow"];
+    let made = scheme.shown(&request);
+    assert_eq!(made, "private key yellow/yellowbank.key\nrequest     yellow/yellowbank.csr\n");
+    let mode = fs::metadata(scheme.file("yellow/yellowbank.key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(scheme.refused(&request, 73).contains("is there already"));
+    let issue = ["pki", "issue", "--dir", "trial", "yellowbank", "--for", "client"];
+    let issued = scheme.shown(&[&issue[..], &["--csr", "yellow/yellowbank.csr"]].concat());
+    assert!(issued.contains("key         of the request\n"), "{issued}");
+
+    scheme.shown(&["pki", "audit-key", "audit"]);
+    let key = upesi_admin::AuditKey::load(&scheme.file("audit.key")).unwrap();
+    let public = upesi_admin::AuditPublicKey::load(&scheme.file("audit.pem")).unwrap();
+    let checkpoint = key.sign(1, upesi_types::Timestamp::from_ms(0), [7; 32]);
+    assert_eq!(checkpoint.verify(&public), Ok(()));
+}
+
+fn bindings_blocks_and_keys_are_changed(scheme: &Scheme) {
+    let with =
+        |arguments: &[&str]| scheme.shown(&[arguments, &["--reason", "ticket 10, as agreed"]].concat());
+    let shown = || scheme.shown(&["dfsp", "show", "greenbank"]);
+    let gateway = format!("gateway:spki-sha256:{};client=greenbank", "ab".repeat(32));
+    for binding in ["san-dns:green.example", "oauth-client:green-client", &gateway] {
+        let printed = with(&["dfsp", "bind", "greenbank", binding]);
+        assert_eq!(printed, format!("greenbank is bound to {binding}\n"));
+        assert!(shown().contains(&format!("\nbinding    {binding}\n")), "{}", shown());
+        let printed = with(&["dfsp", "unbind", "greenbank", binding]);
+        assert_eq!(printed, format!("greenbank is no longer bound to {binding}\n"));
+        assert!(!shown().contains(binding), "{}", shown());
+    }
+    let reason = ["--reason", "ticket 10"];
+    let odd = scheme.refused(&[&["dfsp", "bind", "greenbank", "green.example"][..], &reason].concat(), 64);
+    assert!(odd.contains("write it as KIND:VALUE"), "{odd}");
+    let unknown = scheme.refused(&[&["dfsp", "bind", "greenbank", "key:1"][..], &reason].concat(), 1);
+    assert!(unknown.contains("must be one of [spki-sha256, "), "{unknown}");
+
+    assert_eq!(with(&["block", "add", "participant:greenbank"]), "participant:greenbank is blocked\n");
+    assert!(!scheme.pay("0.25").contains("COMMITTED"));
+    let blocked = scheme.shown(&["block", "list"]);
+    assert!(blocked.ends_with("+03:00  participant  greenbank\n"), "{blocked}");
+    let lifted = with(&["block", "lift", "participant:greenbank"]);
+    assert_eq!(lifted, "participant:greenbank is no longer blocked\n");
+    assert_eq!(scheme.shown_json(&["block", "list"]), Value::Array(Vec::new()));
+    scheme.until("paid again", || scheme.pay("0.25").contains("COMMITTED"));
+
+    scheme.shown(&["pki", "signing-key", "next", "--dir", "keys"]);
+    let added = scheme.shown(&["dfsp", "signing-key", "greenbank", "keys/next.pem"]);
+    let key = added.split_once("  current   sha256:").unwrap().1.split(',').next().unwrap().to_owned();
+    assert!(added.contains("+03:00"), "{added}");
+    let revoked = with(&["dfsp", "revoke-key", "greenbank", &format!("sha256:{key}")]);
+    assert_eq!(revoked, format!("the key {key} of greenbank is revoked\n"));
+    assert!(shown().contains(&format!("\nsigns by   sha256:{key} revoked")), "{}", shown());
+}
+
+fn operators_are_changed(scheme: &Scheme) {
+    let [iam, token] = ["iam.token", "helper.token"].map(|name| scheme.file(name));
+    let by_iam = ["--token-file", text(&iam)];
+    let reason = ["--reason", "ticket 11, as agreed"];
+    let with = |arguments: &[&str]| scheme.shown(&[arguments, &by_iam, &reason].concat());
+    let create = ["admin", "create", "helper", "--role", "viewer", "--out", text(&token)];
+    scheme.shown(&[&create[..], &by_iam].concat());
+    let list = ["dfsp", "list", "--token-file", text(&token)];
+    scheme.shown(&list);
+    let suspended = with(&["admin", "suspend", "helper"]);
+    assert_eq!(suspended, "helper is inactive: its credentials are not accepted\n");
+    assert!(scheme.refused(&list, 1).contains("the hub asks who you are"));
+    assert_eq!(with(&["admin", "resume", "helper"]), "helper is active\n");
+    scheme.shown(&list);
+    let roles = with(&["admin", "roles", "helper", "--role", "support", "--role", "monitor"]);
+    assert_eq!(roles, "helper is support, monitor\n");
+    let operators = scheme.shown_json(&[&["admin", "operators"][..], &by_iam].concat());
+    let helper = operators.as_array().unwrap().iter().find(|one| one["name"] == "helper").unwrap();
+    assert_eq!(helper["roles"].as_array().unwrap().len(), 2, "{helper}");
+    let credential = helper["credentials"][0]["id"].to_string();
+    let removed = with(&["admin", "remove-credential", "helper", &credential]);
+    assert_eq!(removed, format!("credential {credential} of helper is removed\n"));
+    scheme.refused(&list, 1);
+}
+
+/// The commands of a page, each in code within a line of text.
+fn commands(page: &str) -> Vec<String> {
+    let spans = page.split('`').skip(1).step_by(2);
+    let commands = spans.map(|span| span.split_whitespace().collect::<Vec<_>>().join(" "));
+    commands.filter(|command| command.starts_with("upesi ")).collect()
+}
+
+/// Commands that need brokers: only their flags are checked.
+const ELSEWHERE: &str = "upesi cluster ";
 /// Whether it does something depends on where the settlement stands: the hub may refuse it (1).
 const BY_STATE: [&str; 3] = ["upesi settlement run ", "upesi settlement advance ", "upesi settlement abort "];
+
+/// Changes of operators, which administrators make.
+const BY_IAM: [&str; 2] = ["upesi admin token ", "upesi admin remove-credential "];
+
+/// Types a command of a page into a shell. Returns whether it succeeded, and its output.
+fn typed(scheme: &Scheme, line: &str) -> (bool, String) {
+    let script = format!("upesi() {{ command {} \"$@\"; }}\n", env!("CARGO_BIN_EXE_upesi"));
+    let command = line
+        .replace("settlement run NAME", "settlement run 2026-11-23")
+        .replace("NAME", "greenbank")
+        .replace("NUMBER", "1")
+        .replace("NODE", "2")
+        .replace("DIR", text(&scheme.file("data")))
+        .replace("FILE", "trial/ca.pem")
+        .replace("OPERATOR", "helper")
+        .replace('…', "'as the runbook says'");
+    let command = match command.contains("CREDENTIAL") {
+        true => command.replace("CREDENTIAL", &credential_of_helper(scheme)),
+        false => command,
+    };
+    let is_by_iam = BY_IAM.iter().any(|prefix| line.starts_with(prefix));
+    let command = if is_by_iam { format!("{command} --token-file iam.token") } else { command };
+    let command = if line.starts_with(ELSEWHERE) { format!("{command} --help") } else { command };
+    let output = Command::new("bash")
+        .args(["-c", &format!("{script}{command}")])
+        .env("XDG_CONFIG_HOME", scheme.file("config"))
+        .env("TZ", ZONE)
+        .current_dir(scheme.directory.path())
+        .output()
+        .unwrap();
+    let may_be_refused = BY_STATE.iter().any(|prefix| line.starts_with(prefix));
+    let is_fine = code(&output) == 0 || may_be_refused && code(&output) == 1;
+    (is_fine, format!("{command} ends with {}: {}{}", code(&output), stdout(&output), stderr(&output)))
+}
+
+/// The number of the newest credential of the operator that is changed.
+fn credential_of_helper(scheme: &Scheme) -> String {
+    let operators = scheme.shown_json(&["admin", "operators", "--token-file", "iam.token"]);
+    let helper = operators.as_array().unwrap().iter().find(|one| one["name"] == "helper").unwrap();
+    helper["credentials"].as_array().unwrap().last().map(|one| one["id"].to_string()).unwrap_or_default()
+}
 
 fn every_command_of_the_runbook_runs(scheme: &Scheme) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = fs::read_to_string(root.join("docs/runbook.md")).unwrap();
-    assert!(!page.contains("curl ADMIN") && !page.contains("'ADMIN/"), "the runbook has commands, not calls");
-    let all = commands(&page);
-    assert!(all.len() > 25, "{all:#?}");
-    let script = format!("upesi() {{ command {} \"$@\"; }}\n", env!("CARGO_BIN_EXE_upesi"));
-    for line in &all {
-        let elsewhere = ELSEWHERE.iter().any(|prefix| line.starts_with(prefix));
-        let typed = line
-            .replace("settlement run NAME", "settlement run 2026-11-23")
-            .replace("NAME", "greenbank")
-            .replace("NUMBER", "1")
-            .replace("NODE", "2")
-            .replace("DIR", text(&scheme.file("data")))
-            .replace('…', "'as the runbook says'");
-        let typed = if elsewhere { format!("{typed} --help") } else { typed };
-        let output = Command::new("bash")
-            .args(["-c", &format!("{script}{typed}")])
-            .env("XDG_CONFIG_HOME", scheme.file("config"))
-            .env("TZ", ZONE)
-            .current_dir(scheme.directory.path())
-            .output()
-            .unwrap();
-        let may_be_refused = BY_STATE.iter().any(|prefix| line.starts_with(prefix));
-        let is_fine = code(&output) == 0 || may_be_refused && code(&output) == 1;
-        assert!(is_fine, "{typed} ends with {}: {}{}", code(&output), stdout(&output), stderr(&output));
+    for other in ["curl", "openssl", "jq "] {
+        assert!(!page.contains(other), "the runbook has commands of upesi, and {other}");
     }
+    let mut all = commands(&page);
+    // None stands where it would not be found.
+    let count = |text: &str| page.matches(text).count();
+    let spans = count("`upesi ") + count("`upesi\n");
+    assert_eq!((all.len(), count("\n    "), count("```")), (spans, 0, 0), "{all:#?}");
+    all.sort();
+    all.dedup();
+    assert!(all.len() > 30, "{all:#?}");
+    // The authority whose list the page renews, and a token that it removes.
+    scheme.shown(&["pki", "init"]);
+    scheme.shown(&["admin", "token", "helper", "--token-file", "iam.token", "--out", "helper-2.token"]);
+    for line in &all {
+        let (is_fine, printed) = typed(scheme, line);
+        assert!(is_fine, "{printed}");
+        let (is_fine, printed) = typed(scheme, &format!("{line} --no-such-flag"));
+        assert!(!is_fine && printed.contains("unexpected argument"), "{printed}");
+    }
+    for wrong in ["upesi callback list --state sent", "upesi dfsp show nobody", "upesi lanes"] {
+        assert!(!typed(scheme, wrong).0, "{wrong}");
+    }
+}
+
+/// Commands of the maker and approvals of the checker for one change.
+#[derive(Debug, PartialEq, Eq)]
+struct Took {
+    commands: usize,
+    approvals: usize,
+}
+
+/// The number of the approval that a command names.
+fn approval_in(printed: &str) -> String {
+    let (_, rest) = printed.split_once("upesi admin approve ").unwrap_or_else(|| panic!("{printed}"));
+    rest.chars().take_while(char::is_ascii_digit).collect()
+}
+
+/// The maker repeats a command until nothing waits; the checker approves in between.
+fn by_two(scheme: &Scheme, arguments: &[&str]) -> Took {
+    let mut took = Took { commands: 0, approvals: 0 };
+    loop {
+        let output = scheme.run(arguments);
+        took.commands += 1;
+        let printed = stderr(&output);
+        match code(&output) {
+            0 => return took,
+            75 => {
+                scheme.shown(&["admin", "approve", &approval_in(&printed), "--context", "checker"]);
+                took.approvals += 1;
+            }
+            other => panic!("{arguments:?} ends with {other}: {printed}"),
+        }
+        assert!(took.approvals <= 4, "{arguments:?}: {printed}");
+    }
+}
+
+/// A rule for fees, as that of `docs/settlement.md`.
+const FEES: &str = r#"
+[[fee_rule]]
+name = "WALLET"
+currency = "KES"
+rate_percent = "0.6"
+paid_by = "PAYER"
+
+[[model]]
+name = "FEESKES"
+currency = "KES"
+ledger_account_type = "INTERCHANGE_FEE"
+settlement_account_type = "INTERCHANGE_FEE_SETTLEMENT"
+"#;
+
+/// The bank fills in its balances; the maker checks the file and applies it.
+fn reconcile_by_two(scheme: &Scheme, settlement: &str, [greenbank, bluewallet]: [&str; 2]) -> Took {
+    let filled = scheme.file("filled.csv");
+    let file = scheme.shown(&["settlement", "report", settlement, "--kind", "bank"]);
+    let file = file.replace("greenbank,,,", &format!("greenbank,,{greenbank},"));
+    fs::write(&filled, file.replace("bluewallet,,,", &format!("bluewallet,,\"{bluewallet}\","))).unwrap();
+    let reconcile = ["settlement", "reconcile", settlement, text(&filled)];
+    let checked = scheme.run(&reconcile);
+    assert!(code(&checked) == 0 && stderr(&checked).contains("only checked"), "{checked:?}");
+    assert!(!stdout(&checked).contains('?'), "the hub expects these balances: {checked:?}");
+    let took = by_two(scheme, &[&reconcile[..], &["--apply", "--move-cover"]].concat());
+    let shown = scheme.shown(&["settlement", "show", settlement]);
+    assert!(shown.contains("\n  SETTLED since "), "{shown}");
+    took
+}
+
+/// The day of `docs/settlement.md` as a maker and a checker do it, a new DFSP, and a milder policy.
+#[test]
+fn two_people_settle_a_day_by_four_approvals() {
+    let mut scheme = Scheme::open();
+    let base = scheme.base().replace("greenbank", "{name}");
+    let file = fs::read_to_string(scheme.file("trial/scheme.toml")).unwrap();
+    let file = file.replace("https://127.0.0.1:5000/{name}", &base);
+    fs::write(scheme.file("trial/fees.toml"), format!("{file}{FEES}")).unwrap();
+    scheme.shown(&["scheme", "apply", "trial/fees.toml"]);
+    assert!(scheme.pay("100").contains("COMMITTED"));
+    let [iam, amina] = ["iam.token", "amina.token"].map(|name| scheme.file(name));
+    let create = ["admin", "create", "amina", "--token-file", text(&iam), "--out", text(&amina)];
+    let roles = ["--role", "operations-approver", "--role", "treasury-approver"];
+    scheme.shown(&[&create[..], &roles].concat());
+    scheme.add_context("checker", &["--token-file", text(&amina)]);
+    let second = ["admin", "create", "iam-2", "--role", "iam-admin", "--token-file", text(&iam)];
+    scheme.shown(&[&second[..], &["--out", "iam-2.token"]].concat());
+    scheme.serve(&["admin.authentication=required"]);
+    scheme.until("the hub serves", || code(&scheme.run(&["hub", "health"])) == 0);
+
+    // greenbank owes 212.75, and fees of 0.6.
+    assert_eq!(by_two(&scheme, &["settlement", "run", "day-1"]), Took { commands: 3, approvals: 2 });
+    let one = Took { commands: 2, approvals: 1 };
+    assert_eq!(reconcile_by_two(&scheme, "1", ["1999787.25", "2,000,212.75"]), one);
+    assert_eq!(reconcile_by_two(&scheme, "2", ["1999786.65", "2,000,213.35"]), one);
+    for (dfsp, cover) in [("greenbank", "1999786.65"), ("bluewallet", "2000213.35")] {
+        let found = scheme.shown_json(&["position", dfsp]);
+        let number = |name: &str| found[0][name].to_string();
+        assert_eq!((number("position"), number("cover")), ("0".to_owned(), cover.to_owned()), "{found}");
+    }
+    let count = || scheme.shown_json(&["admin", "approvals", "--all"]).as_array().unwrap().len();
+    assert_eq!(count(), 4, "no other approval was needed");
+
+    let issued = scheme.shown(&["pki", "issue", "--dir", "trial", "yellowbank", "--for", "client"]);
+    assert!(issued.contains("binding     spki-sha256:"), "{issued}");
+    let (head, _) = file.split_once("\n[[dfsp]]").unwrap();
+    let new = "\n[[dfsp]]\nname = \"yellowbank\"\ncertificate_files = [\"yellowbank.pem\"]\n";
+    fs::write(scheme.file("trial/new.toml"), format!("{head}{new}")).unwrap();
+    // With cap, funds, endpoints and certificate.
+    assert_eq!(by_two(&scheme, &["scheme", "apply", "trial/new.toml"]), one);
+    assert_eq!(count(), 5);
+    keys_are_replaced_by_two(&scheme);
+    a_milder_policy_needs_fewer_approvals(&scheme, &["--token-file", "iam.token"]);
+}
+
+/// A new certificate and a new signing key need one approval each, without further flags.
+fn keys_are_replaced_by_two(scheme: &Scheme) {
+    let one = Took { commands: 2, approvals: 1 };
+    scheme.shown(&["pki", "issue", "--dir", "trial", "greenbank-2", "--for", "client"]);
+    let rotate = ["dfsp", "rotate-certificate", "greenbank", "trial/greenbank-2.pem"];
+    assert_eq!(by_two(scheme, &rotate), one);
+    let removed = scheme.shown(&[&rotate[..], &["--finish", "--force"]].concat());
+    assert!(removed.contains("\n  removed       spki-sha256:"), "removing needs one person: {removed}");
+    scheme.shown(&["pki", "signing-key", "next", "--dir", "keys"]);
+    let signing_key = ["dfsp", "signing-key", "greenbank", "keys/next.pem"];
+    assert_eq!(by_two(scheme, &signing_key), one);
+    assert!(scheme.shown(&signing_key).starts_with("greenbank, already added\n"));
+    let trail = scheme.shown(&["admin", "trail", "--object", "greenbank", "--action", "jws"]);
+    assert!(trail.contains("; reason: new signing key of greenbank\n"), "{trail}");
+}
+
+fn policy<'a>(by_iam: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [&["admin", "policy"][..], by_iam, more].concat()
+}
+
+fn a_milder_policy_needs_fewer_approvals(scheme: &Scheme, by_iam: &[&'static str]) {
+    let deposit = |amount: &str, reference: &str| {
+        let money = ["funds", "deposit", "greenbank", "KES", amount, "--reference", reference];
+        code(&scheme.run(&[&money[..], &["--reason", "ticket 12, as agreed"]].concat()))
+    };
+    assert_eq!(deposit("50", "bank-8"), 75);
+    let before = scheme.shown(&policy(by_iam, &[]));
+    assert!(before.contains("second person  limit.raise\n") && !before.contains("one person"), "{before}");
+    let reason = ["--reason", "small deposits, decided on 29 November"];
+    // The policy after a change, and whether the change waited for the second administrator.
+    let changed = |more: &[&'static str]| {
+        let output = scheme.run(&policy(by_iam, &[more, &reason].concat()));
+        if code(&output) == 75 {
+            let id = approval_in(&stderr(&output));
+            scheme.shown(&["admin", "approve", &id, "--token-file", "iam-2.token"]);
+            return (scheme.shown(&policy(by_iam, &[])), true);
+        }
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        (stdout(&output), false)
+    };
+    let waived = format!("{before}one person     deposits of at most 10000 KES\n");
+    assert_eq!(changed(&["--waive", "KES=10000"]), (waived, true), "a milder one");
+    assert_eq!((deposit("60", "bank-9"), deposit("10000.5", "bank-10")), (0, 75));
+    let (after, has_waited) = changed(&["--no-waiver", "KES", "--second-person", "window.close"]);
+    assert!(!has_waited && after.contains("second person  window.close\n"), "{after}");
+    assert!(!after.contains("one person"), "{after}");
+    assert_eq!(deposit("70", "bank-11"), 75);
+    let milder = ["--one-person", "window.close"];
+    assert_eq!(changed(&milder), (before, true));
+    let again = scheme.refused(&policy(by_iam, &[&milder[..], &reason].concat()), 64);
+    assert!(again.contains("one person may do this already"), "{again}");
+    assert!(scheme.refused(&policy(by_iam, &["--no-waiver", "KES"]), 64).contains("--reason"));
+    let unknown = policy(by_iam, &[&["--second-person", "everything"][..], &reason].concat());
+    let unknown = scheme.refused(&unknown, 1);
+    assert!(unknown.contains("must be one of ["), "{unknown}");
 }
