@@ -72,8 +72,8 @@ impl Room {
         self.handshaking.open()
     }
 
-    /// Whether one more handshake of this address may begin: within the bound, or in the place of those that have waited
-    /// longest, of the address with most strangers. So the handshakes of others do not make room for a crowd.
+    /// Whether one more handshake of this address may begin: within the bound, or in the place of those that have
+    /// waited longest, of the address with most strangers. So the handshakes of others do not make room for a crowd.
     pub(super) fn is_there_for_handshake(&self, address: IpAddr, handshakes_max: usize) -> bool {
         let handshakes = self.handshakes();
         if self.handshaking.count().saturating_sub(handshakes.leaving()) < handshakes_max {
@@ -120,8 +120,8 @@ impl Room {
         Ok(())
     }
 
-    /// Whether all places are taken, and as many are on their way out as may be: newcomers wait for them, before they are
-    /// refused. A newcomer whose address has its share is refused at once, since others would wait behind it.
+    /// Whether all places are taken, and as many are on their way out as may be: newcomers wait for them, before they
+    /// are refused. A newcomer whose address has its share is refused at once, since others would wait behind it.
     pub(super) fn is_crowded(&self) -> bool {
         self.leaving() >= LEAVING_MAX && self.staying() >= self.connections_max
     }

@@ -1,9 +1,9 @@
 //! Turns of handshakes: addresses share the thread of a port's handshakes.
 //!
-//! A handshake takes up to a millisecond of CPU before its caller has a name. If a crowd begins hundreds at once, all of
-//! them would run before the next handshake of another address. So an address runs for its equal part of each window,
-//! among the addresses with unfinished handshakes. Its further steps wait for the next window. A single address does not
-//! wait.
+//! A handshake takes up to a millisecond of CPU before its caller has a name. If a crowd begins hundreds at once, all
+//! of them would run before the next handshake of another address. So an address runs for its equal part of each
+//! window, among the addresses with unfinished handshakes. Its further steps wait for the next window. A single address
+//! does not wait.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
