@@ -77,7 +77,7 @@ async fn mistakes_are_the_clients() {
         ("http:///x", "is no URL"),
         ("http://:3000", "is no URL"),
         ("http://oracle:", "is no URL"),
-        ("http://oracle:99999", "is no URL"),
+        ("http://oracle:99999", "must have a port from 1 to 65535"),
         ("http://a b", "is no URL"),
         ("http://é", "is no URL"),
         ("http://x/é", "is no URL"),
