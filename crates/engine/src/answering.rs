@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::panic::resume_unwind;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::options::EngineOptions;
 use crate::progress::ArchiveProgress;
 use crate::queue::{Queue, Submission};
 use crate::recovery::StandbyEngine;
-use crate::shared::{Serving, SharedState};
+use crate::shared::{Serving, SharedState, has_no_dfsp};
 
 /// How often the clocks are compared if nobody asks anything.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ impl AnsweringStandby {
             stopped: watch::Sender::new(None),
             is_durable: options.durability == Durability::Synced,
             clock: Arc::new(clock),
-            is_new: AtomicBool::new(false),
+            is_new: AtomicBool::new(has_no_dfsp(ledger)),
             successor: OnceLock::new(),
         });
         let handle = EngineHandle {
@@ -82,6 +82,7 @@ impl AnsweringStandby {
         let followed = standby.follow_to(seq);
         self.shared.archive.publish(standby.archived_to());
         self.shared.durable.publish(standby.ledger().last_seq());
+        self.shared.is_new.store(has_no_dfsp(standby.ledger()), Ordering::Relaxed);
         followed
     }
 

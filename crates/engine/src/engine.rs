@@ -29,7 +29,7 @@ use crate::progress::ArchiveProgress;
 use crate::queue::Queue;
 use crate::record::Effects;
 use crate::recovery::{Recovered, StandbyEngine, recover};
-use crate::shared::{Serving, SharedState};
+use crate::shared::{Serving, SharedState, has_no_dfsp};
 
 /// Of the archivist's thread, as `nice` counts it.
 const ARCHIVIST_NICENESS: i32 = 10;
@@ -164,7 +164,7 @@ pub(crate) fn assemble<H: CommitThread>(
         stopped: watch::Sender::new(None),
         is_durable: options.durability == Durability::Synced,
         clock: Arc::new(clock),
-        is_new: AtomicBool::new(ledger.participants().len() <= 1),
+        is_new: AtomicBool::new(has_no_dfsp(&ledger)),
         successor: OnceLock::new(),
     });
     shared.archive.journal_reached(ledger.last_seq());

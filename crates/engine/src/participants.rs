@@ -42,6 +42,11 @@ impl Participants {
         Self { signature_keys, couriers, ..participants }
     }
 
+    /// Whether there is a participant beside the hub.
+    pub fn has_dfsps(&self) -> bool {
+        self.participants.len() > 1
+    }
+
     /// The same with these proxies: what a proxy has and may counts for each participant behind it.
     pub fn behind(mut self, proxies: BTreeMap<ParticipantId, ParticipantId>) -> Self {
         let mut held: BTreeMap<ParticipantId, Vec<Currency>> = BTreeMap::new();

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::watch;
+use upesi_ledger::Ledger;
 
 use crate::clock::{ClockState, GuardedClock};
 use crate::durable_seq::DurableSeq;
@@ -41,8 +42,13 @@ pub struct EngineStatus {
     pub is_durable: bool,
     /// The hub's time compared with the clocks.
     pub clock: ClockState,
-    /// Whether the hub is the only participant. False for a standby.
+    /// Whether the hub is the only participant.
     pub is_new: bool,
+}
+
+/// Whether the hub is the only participant.
+pub(crate) fn has_no_dfsp(ledger: &Ledger) -> bool {
+    ledger.participants().len() <= 1
 }
 
 /// The state that the engine's threads and handles share.

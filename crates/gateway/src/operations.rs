@@ -114,6 +114,8 @@ pub struct FollowerState {
     pub is_current: bool,
     /// How the hub's time stands to its clocks. It hands requests on all the same.
     pub clock: ClockState,
+    /// Whether what it has read has no DFSP.
+    pub is_new: bool,
 }
 
 /// Asks how a node that follows is.
@@ -181,7 +183,7 @@ fn follower_text(state: FollowerState, started_at: Timestamp, now: Timestamp) ->
         if state.is_current { (StatusCode::OK, "OK") } else { (StatusCode::BAD_GATEWAY, "DOWN") };
     let body = format!(
         concat!(
-            r#"{{"status":"{status}","uptime":{},"startTime":"{}","versionNumber":"{}","role":"follower","services":["#,
+            r#"{{"status":"{status}","uptime":{},"startTime":"{}","versionNumber":"{}",{empty}"role":"follower","services":["#,
             r#"{{"name":"copy","status":"{status}"}},{{"name":"clock","status":"{clock}"}},"#,
             r#"{{"name":"broker","status":"{status}"}},{{"name":"datastore","status":"{status}"}}]}}"#
         ),
@@ -190,8 +192,14 @@ fn follower_text(state: FollowerState, started_at: Timestamp, now: Timestamp) ->
         env!("CARGO_PKG_VERSION"),
         status = status,
         clock = clock_text(state.clock),
+        empty = empty_text(state.is_new),
     );
     (code, body)
+}
+
+/// The member that reports a ledger without a DFSP.
+const fn empty_text(is_new: bool) -> &'static str {
+    if is_new { r#""ledger":"empty","# } else { "" }
 }
 
 /// Payments are taken all the same.
@@ -221,7 +229,7 @@ fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> 
         ledger = ledger,
         journal = journal,
         clock = clock_text(status.clock),
-        empty = if status.is_new { r#""ledger":"empty","# } else { "" },
+        empty = empty_text(status.is_new),
     );
     (code, body)
 }
@@ -274,7 +282,8 @@ mod tests {
         for ((is_current, code, status), jump_ms) in
             [(true, 200, "OK"), (false, 502, "DOWN")].into_iter().flat_map(|is| [(is, 0), (is, 3_600_000)])
         {
-            let state = FollowerState { is_current, clock: ClockState { jump_ms, ahead_ms: 0 } };
+            let clock = ClockState { jump_ms, ahead_ms: 0 };
+            let state = FollowerState { is_current, clock, is_new: is_current };
             let health = Health::Follower(Box::new(move || state));
             assert_eq!((health.is_good(), health.is_of_follower()), (is_current, true));
             let present = health.present(&SystemClock);
@@ -284,6 +293,7 @@ mod tests {
             assert!(body.contains(r#""uptime":61,"#) && body.contains(r#""role":"follower""#), "{body}");
             let clock = if jump_ms == 0 { "OK" } else { "DOWN" };
             assert!(body.contains(&format!(r#"{{"name":"clock","status":"{clock}"}}"#)), "{body}");
+            assert_eq!(body.contains(r#""ledger":"empty","role""#), is_current, "{body}");
             let same = 4 + usize::from(clock == status);
             assert_eq!(body.matches(&format!(r#""status":"{status}""#)).count(), same, "{body}");
         }

@@ -147,6 +147,20 @@ impl DataDirectory {
         Ok(Self { path, disk, _lock: None, in_use_by })
     }
 
+    /// Whether a directory is absent or empty, as for the first start of a hub.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), of a directory that holds something else.
+    pub fn is_absent_or_empty(path: &Path) -> Result<bool, DataDirectoryError> {
+        match fs::metadata(path) {
+            Ok(found) if !found.is_dir() => Err(DataDirectoryError::NotADirectory(path.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(source) => Err(failed(path, source)),
+            Ok(_) if read_format(path)?.is_some() => Ok(false),
+            Ok(_) => expect_empty(path).map(|()| true),
+        }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

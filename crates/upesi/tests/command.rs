@@ -243,7 +243,10 @@ fn a_ledger_that_must_exist_is_made_by_a_command() {
     let other = directory.path().join("other");
     std::fs::create_dir(&other).unwrap();
     std::fs::write(other.join("photos"), "mine").unwrap();
-    assert_eq!(code(&run(&["init", other.to_str().unwrap()])), 65);
+    let other = other.to_str().unwrap();
+    assert_eq!(code(&run(&["init", other])), 65);
+    let output = run(&["serve", "--data", other, "--set", must_exist, "--admin", "127.0.0.1:0"]);
+    assert_eq!(code(&output), 65, "init would not help: {}", stderr(&output));
 }
 
 #[test]
@@ -261,6 +264,8 @@ fn an_empty_ledger_is_reported_until_it_has_a_dfsp() {
         })
     };
     assert_eq!(reports(&hub), [true, true]);
+    let shown = |hub: &Hub| stdout(&run(&["hub", "health", "--admin", &format!("http://{}", hub.admin)]));
+    assert!(shown(&hub).contains("\n  the ledger is empty: there is no DFSP\n"), "{}", shown(&hub));
     let body = r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#;
     assert_eq!(ask(&hub.admin, "POST /participants/Hub/accounts", body), "HTTP/1.1 201 Created");
     assert_eq!(reports(&hub), [true, true], "the hub is no DFSP");
@@ -271,6 +276,7 @@ fn an_empty_ledger_is_reported_until_it_has_a_dfsp() {
     let body = r#"{"name":"greenbank","currency":"KES"}"#;
     assert_eq!(ask(&hub.admin, "POST /participants", body), "HTTP/1.1 201 Created");
     assert_eq!(reports(&hub), [false, false]);
+    assert!(!shown(&hub).contains("empty"), "{}", shown(&hub));
     assert_eq!(hub.stop(), 0);
     let hub = Hub::start(&data);
     assert_eq!(reports(&hub), [false, false], "nor after a restart");
@@ -300,13 +306,29 @@ fn the_backup_of_a_small_hub_is_small_and_shows_its_progress_on_a_terminal() {
     assert!(bytes < 4 << 20, "{bytes} bytes: {}", stdout(&made));
     assert_eq!(hub.stop(), 0);
 
-    let command = format!("{} restore --from {backup} --data {restored}", env!("CARGO_BIN_EXE_upesi"));
-    let shown =
-        Command::new("script").args(["-qefc", &command, "/dev/null"]).env("TERM", "xterm").output().unwrap();
-    let shown_text = stdout(&shown);
-    assert_eq!(code(&shown), 0, "{shown_text}");
-    for what in ["restoring files", "reading the journal", "replaying records", "rehearsing a start"] {
-        assert!(shown_text.contains(what), "{what}: {shown_text}");
+    let auditing =
+        ["reading the journal", "replaying records", "rehearsing a start", "comparing the archive"];
+    let exported = at("out.csv");
+    for (arguments, steps) in [
+        (
+            format!("backup --data {data} --to {}", at("third")),
+            vec!["taking a view of the data directory", "copying files"],
+        ),
+        (
+            format!("restore --from {backup} --data {restored}"),
+            [&["restoring files"][..], &auditing[..]].concat(),
+        ),
+        (format!("audit {data}"), auditing.to_vec()),
+        (format!("export --data {data} --format csv --out {exported}"), vec!["exporting"]),
+    ] {
+        let command = format!("{} {arguments}", env!("CARGO_BIN_EXE_upesi"));
+        let mut script = Command::new("script");
+        let shown = script.args(["-qefc", &command, "/dev/null"]).env("TERM", "xterm").output().unwrap();
+        let text = stdout(&shown);
+        assert_eq!(code(&shown), 0, "{text}");
+        for step in steps {
+            assert!(text.contains(step), "{step}: {text}");
+        }
     }
     let hub = Hub::start(Path::new(&restored));
     let limit = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":77,"alarmPercentage":10}}"#;

@@ -64,7 +64,11 @@ impl Follower {
         let is_current = Arc::new(AtomicBool::new(true));
         let current = Arc::clone(&is_current);
         let current = move || current.load(Ordering::SeqCst);
-        let current = Box::new(move || FollowerState { is_current: current(), clock: ClockState::default() });
+        let current = Box::new(move || FollowerState {
+            is_current: current(),
+            clock: ClockState::default(),
+            is_new: false,
+        });
         let origins = (0..).zip(nodes.iter().map(|node| Origin::new("127.0.0.1", node.port())));
         let counts = Arc::<HandOnCounts>::default();
         let hand_on =

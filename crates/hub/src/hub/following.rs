@@ -238,8 +238,12 @@ impl Edge {
             let _ = read.callbacks.set(started?);
         }
         let (node, time) = (Arc::clone(&read.metrics), Arc::clone(&read.clock));
-        let health =
-            Box::new(move || FollowerState { is_current: node.is_current(time.now()), clock: time.state() });
+        let participants = read.participants.clone();
+        let health = Box::new(move || FollowerState {
+            is_current: node.is_current(time.now()),
+            clock: time.state(),
+            is_new: !participants.get().has_dfsps(),
+        });
         let peers = couriers::peers(settings, tls.to_nodes());
         let counts = Arc::clone(&read.metrics.handed_on);
         let hand_on = HandOn::new(read.leads.subscribe(), peers, read.participants.clone(), counts);

@@ -122,6 +122,27 @@ fn directories_that_cannot_be_used_are_refused_and_left_alone() {
     }
 }
 
+#[test]
+fn a_directory_is_empty_until_there_is_a_ledger_or_something_else() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let path = root.path().join("data");
+    let is_empty = || DataDirectory::is_absent_or_empty(&path);
+    assert!(is_empty().expect("may be absent"));
+    fs::create_dir(&path).expect("makes");
+    fs::create_dir(path.join("lost+found")).expect("makes");
+    fs::write(path.join("bootstrap"), "of upesi admin").expect("writes");
+    assert!(is_empty().expect("may be empty"));
+    fs::write(path.join("photos"), "mine").expect("writes");
+    assert!(matches!(is_empty(), Err(DataDirectoryError::Foreign { .. })));
+    fs::remove_file(path.join("photos")).expect("removes");
+    drop(DataDirectory::open(&path).expect("makes a data directory"));
+    assert!(!is_empty().expect("has a ledger"));
+    fs::remove_file(path.join("FORMAT")).expect("removes");
+    assert!(matches!(is_empty(), Err(DataDirectoryError::NoFormat(_))));
+    let file = path.join("bootstrap");
+    assert!(matches!(DataDirectory::is_absent_or_empty(&file), Err(DataDirectoryError::NotADirectory(_))));
+}
+
 /// A hub on a directory of something else would begin an empty ledger there.
 #[test]
 fn a_directory_of_something_else_is_refused_and_left_as_it_is() {

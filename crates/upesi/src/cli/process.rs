@@ -102,6 +102,8 @@ pub struct ProfileArguments {
 struct Health {
     status: String,
     version_number: Option<String>,
+    /// `empty` without any DFSP.
+    ledger: Option<String>,
     services: Vec<Service>,
 }
 
@@ -168,6 +170,9 @@ fn health(ShownArguments { json, hub }: ShownArguments) -> Outcome {
         })?;
         let version = found.version_number.map(|version| format!(", version {version}")).unwrap_or_default();
         let mut lines = format!("{}{}\n", Escaped(&found.status), Escaped(&version));
+        if let Some(ledger) = found.ledger {
+            lines += &format!("  the ledger is {}: there is no DFSP\n", Escaped(&ledger));
+        }
         for Service { name, status, detail } in found.services {
             let detail = detail.unwrap_or_default();
             lines += format!("  {:<18} {} {}", Escaped(&name), Escaped(&status), Escaped(&detail)).trim_end();
