@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use upesi_hub::config::{CATALOGUE, Setting, Sources, load};
 use upesi_hub::exit::Exit;
@@ -20,12 +21,17 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn run(arguments: &[&str]) -> Output {
+fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
         command.env_remove(name);
     }
-    command.args(arguments).output().unwrap()
+    command.args(arguments);
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
 }
 
 /// The values of each key of the unit; a key may stand more than once.
@@ -71,10 +77,55 @@ fn the_unit_starts_what_the_binary_takes() {
     assert_eq!(one("StateDirectoryMode"), "0700");
 }
 
-/// The packaged settings authenticate operators, and call no private address.
+/// The packaged settings authenticate operators, call no private address, and begin no ledger by themselves.
 fn assert_guarded(settings: &str) {
-    for setting in ["authentication = \"required\"", "addresses = \"public\""] {
+    for setting in ["authentication = \"required\"", "addresses = \"public\"", "must_exist = true"] {
         assert!(settings.contains(setting), "{setting}: {settings}");
+    }
+}
+
+/// Starts a hub, and ends it once it serves: its exit code if it ended by itself, and its log.
+fn started(arguments: &[&str]) -> (Option<i32>, String) {
+    let mut hub = command(arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = String::new();
+    for line in BufReader::new(hub.stderr.take().unwrap()).lines().map_while(Result::ok) {
+        log += &line;
+        if line.contains("the hub is serving") {
+            hub.kill().unwrap();
+            break;
+        }
+    }
+    (hub.wait().unwrap().code(), log)
+}
+
+/// A first installation by docs/install.md, and later a start on the directory of a volume that is not mounted.
+#[test]
+fn what_is_packaged_starts_on_a_ledger_that_init_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let here = |text: &str, data: &str| {
+        let ports = ["127.0.0.1:4000", "127.0.0.1:4001", "0.0.0.0:4000", "0.0.0.0:4001"];
+        let text = text.replace("/var/lib/upesi", data);
+        ports.iter().fold(text, |text, port| text.replace(port, "127.0.0.1:0"))
+    };
+    let words = instructions().iter().find_map(|line| line.strip_prefix("CMD ").map(str::to_owned));
+    let of_container: Vec<String> = serde_json::from_str(&here(&words.unwrap(), &at("container"))).unwrap();
+    fs::write(at("upesi.toml"), here(&read("packaging/upesi.toml"), &at("unit"))).unwrap();
+    let of_unit = ["serve".to_owned(), "--config".to_owned(), at("upesi.toml")];
+    for (data, serve) in [(at("unit"), of_unit.to_vec()), (at("container"), of_container)] {
+        let serve: Vec<&str> = serve.iter().map(String::as_str).collect();
+        let is_refused = || {
+            let (code, log) = started(&serve);
+            code == Some(66) && log.contains("mount its volume")
+        };
+        fs::create_dir(&data).unwrap();
+        assert!(is_refused(), "{serve:?} on an empty directory");
+        assert!(run(&["init", &data]).status.success());
+        let (_, log) = started(&serve);
+        assert!(log.contains("the hub is serving"), "{serve:?}: {log}");
+        fs::rename(&data, format!("{data}-volume")).unwrap();
+        fs::create_dir(&data).unwrap();
+        assert!(is_refused(), "{serve:?} without its volume");
     }
 }
 

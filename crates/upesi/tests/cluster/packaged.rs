@@ -87,7 +87,8 @@ fn nodes(directory: &Path, tls: &Path, broker: &Broker) -> [World; 2] {
     let ports: [SocketAddr; 2] = [(); 2].map(|()| free_ports()[0]);
     [1, 2].map(|number| {
         let data = directory.join(format!("node-{number}"));
-        std::fs::create_dir(&data).unwrap();
+        let made = upesi().arg("init").arg(&data).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let mut world = World::new(&data);
         world.environment = vec![("UPESI_CONFIG".into(), OsString::from(&file))];
         world.settings = vec![
