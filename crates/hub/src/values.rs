@@ -1,5 +1,6 @@
 //! Values of flags that need more than their type to be read.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use upesi_types::{Amount, Currency, FspId, TransferId};
@@ -57,6 +58,28 @@ pub fn transfer_id(text: &str) -> Result<TransferId, String> {
     TransferId::parse(text).ok_or_else(|| "give a UUID in lower case or a ULID in capitals".to_owned())
 }
 
+/// An address with port.
+///
+/// # Errors
+/// How to write it.
+pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    let wanted = || format!("give an address with port, such as 127.0.0.1:5000{}", why_no_port(text));
+    text.parse().map_err(|_| wanted())
+}
+
+/// What to add to a mistake in an address: that its port is too large, or nothing.
+pub(crate) fn why_no_port(address: &str) -> String {
+    let port = too_large_port(address);
+    port.map_or_else(String::new, |port| format!("; {port} is over 65535, the last port"))
+}
+
+/// The number at the end of an address, if no port has it.
+pub(crate) fn too_large_port(address: &str) -> Option<&str> {
+    let (_, port) = address.rsplit_once(':')?;
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && port.parse::<u16>().is_err()).then_some(port)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +92,18 @@ mod tests {
         }
         assert!(currency("KES").is_ok() && currency("kes").is_err());
         assert!(dfsp_name("greenbank").is_ok() && dfsp_name("x").is_err());
+    }
+
+    #[test]
+    fn a_port_that_is_too_large_is_named() {
+        assert_eq!(socket_address("[::1]:65535"), Ok("[::1]:65535".parse().unwrap()));
+        let wanted = "give an address with port, such as 127.0.0.1:5000";
+        for text in ["127.0.0.1", "localhost:5000", "127.0.0.1:", "[::1]:x5"] {
+            assert_eq!(socket_address(text), Err(wanted.to_owned()), "{text}");
+        }
+        for text in ["127.0.0.1:65536", "[::1]:65536"] {
+            let expected = format!("{wanted}; 65536 is over 65535, the last port");
+            assert_eq!(socket_address(text), Err(expected), "{text}");
+        }
     }
 }

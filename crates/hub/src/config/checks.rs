@@ -16,6 +16,7 @@ use super::values::{
     SignatureModes, address_lists, guard_rules, items, networks, peers, rate_exceptions, roles_of_groups,
 };
 use super::{Settings, nearest};
+use crate::values::{too_large_port, why_no_port};
 
 /// The understood values with where they came from; settings with a mistake are missing.
 pub(super) type Understood = BTreeMap<&'static str, (Value, Origin)>;
@@ -50,6 +51,7 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     mistakes.extend(signatures(values));
     mistakes.extend(same_port(values));
     mistakes.extend(metrics_address(values));
+    mistakes.extend(PLACES.iter().filter_map(|key| too_large_ports(values, key)));
     mistakes.extend(allowed_origins(values));
     mistakes.extend(default_version(values));
     mistakes.extend(log_level(values));
@@ -147,10 +149,23 @@ fn same_port(values: &Understood) -> Option<Mistake> {
 fn metrics_address(values: &Understood) -> Option<Mistake> {
     let (address, origin) = text(values, "metrics.listen")?;
     let wanted = "give an address with port, such as 127.0.0.1:4002, or nothing for no such port";
-    address
-        .parse::<SocketAddr>()
-        .is_err()
-        .then(|| Mistake { origin: origin.clone(), text: format!("metrics.listen = {address:?}: {wanted}") })
+    let why = why_no_port(address);
+    address.parse::<SocketAddr>().is_err().then(|| Mistake {
+        origin: origin.clone(),
+        text: format!("metrics.listen = {address:?}: {wanted}{why}"),
+    })
+}
+
+/// Settings with names of hosts and their ports, which are resolved later.
+const PLACES: [&str; 5] =
+    ["cluster.brokers", "cluster.nodes", "cluster.address", "admin.allowed_origins", "admin.allowed_hosts"];
+
+/// A place has a port that exists.
+fn too_large_ports(values: &Understood, key: &str) -> Option<Mistake> {
+    let (list, origin) = text(values, key)?;
+    let wrong = items(list).find(|item| too_large_port(item.trim_end_matches('/')).is_some())?;
+    let why = why_no_port(wrong.trim_end_matches('/'));
+    Some(Mistake { origin: origin.clone(), text: format!("{key}: {wrong:?} cannot be reached{why}") })
 }
 
 fn allowed_origins(values: &Understood) -> Option<Mistake> {
@@ -223,7 +238,10 @@ fn port_of_a_node(values: &Understood) -> Option<Mistake> {
         text: format!("cluster.listen = {address:?} {problem}"),
     };
     match address.parse::<SocketAddr>() {
-        Err(_) => return Some(mistake("is no address with port, such as 0.0.0.0:4003")),
+        Err(_) => {
+            let why = why_no_port(address);
+            return Some(mistake(&format!("is no address with port, such as 0.0.0.0:4003{why}")));
+        }
         Ok(address) if address.port() == 0 => {
             return Some(mistake("has a port that other nodes cannot know"));
         }
@@ -240,6 +258,8 @@ fn port_of_a_node(values: &Understood) -> Option<Mistake> {
     let (list, of_list) = text(values, "cluster.nodes")?;
     let Value::Integer(node) = values.get("cluster.node")?.0 else { return None };
     let problem = match peers(list) {
+        // Another check names a port that is too large.
+        Err(_) if too_large_ports(values, "cluster.nodes").is_some() => return None,
         Ok(peers) if peers.iter().any(|(number, _)| u64::from(*number) == node) => return None,
         Ok(_) => format!("this node, {node}, is not among them"),
         Err(problem) => problem,

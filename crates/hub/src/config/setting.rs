@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use upesi_fspiop::Version;
 use upesi_types::FspId;
 
+use crate::values::why_no_port;
+
 /// One setting of the catalogue.
 #[derive(Debug)]
 pub struct Setting {
@@ -169,11 +171,7 @@ impl Kind {
                 versions(texts.iter().map(String::as_str)).ok_or_else(wanted)
             }
             (kind, Raw::Text(text) | Raw::Plain(text)) => kind.read_text(text).ok_or_else(|| {
-                let port = Some(text)
-                    .filter(|_| matches!(kind, Self::Address))
-                    .and_then(|text| too_large_port(text));
-                let why =
-                    port.map_or_else(String::new, |port| format!("; {port} is over 65535, the last port"));
+                let why = if matches!(kind, Self::Address) { why_no_port(text) } else { String::new() };
                 format!("{text:?}: give {kind}{why}")
             }),
             (kind, Raw::Integer(_)) => Err(format!("give {kind}, not a number")),
@@ -196,13 +194,6 @@ impl Kind {
             Self::Version => Version::parse(text).map(Value::Version),
         }
     }
-}
-
-/// The number at the end of an address, if no port has it.
-fn too_large_port(text: &str) -> Option<&str> {
-    let (_, port) = text.rsplit_once(':')?;
-    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number && port.parse::<u16>().is_err()).then_some(port)
 }
 
 /// Digits, with `_` between them as in TOML.

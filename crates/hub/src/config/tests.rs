@@ -162,6 +162,19 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
             ],
         ),
         (
+            "[metrics]\nlisten = ':70000'\n[cluster]\nbrokers = 'a:9092, b:70000'\nlisten = '0.0.0.0:70001'\n\
+             nodes = '1=a:4003,2=b:65536'\naddress = 'https://a:70002/'\n[admin]\n\
+             allowed_origins = 'https://ops.example:70003'\nallowed_hosts = '::1, ops.example:65535'\n",
+            vec![
+                "2: metrics.listen = \":70000\": give an address with port, such as 127.0.0.1:4002, or nothing for no such port; 70000 is over 65535, the last port",
+                "4: cluster.brokers: \"b:70000\" cannot be reached; 70000 is over 65535, the last port",
+                "6: cluster.nodes: \"2=b:65536\" cannot be reached; 65536 is over 65535, the last port",
+                "7: cluster.address: \"https://a:70002/\" cannot be reached; 70002 is over 65535, the last port",
+                "9: admin.allowed_origins: \"https://ops.example:70003\" cannot be reached; 70003 is over 65535, the last port",
+                "5: cluster.listen = \"0.0.0.0:70001\" is no address with port, such as 0.0.0.0:4003; 70001 is over 65535, the last port",
+            ],
+        ),
+        (
             "[fspiop]\nlisten = 4000\n",
             vec![
                 "2: fspiop.listen: give an address with port, such as 127.0.0.1:4000 or [::1]:4000, not a number",

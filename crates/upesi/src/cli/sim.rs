@@ -14,7 +14,7 @@ use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::process::stop_signal;
 use upesi_hub::scheme::{self, ApplyOptions};
 use upesi_hub::terminal::Escaping;
-use upesi_hub::values::{WAIT_DEFAULT, currency, dfsp_name, wait};
+use upesi_hub::values::{WAIT_DEFAULT, currency, dfsp_name, socket_address, wait};
 use upesi_lab::cli::messages::Teller;
 use upesi_sim::{
     DfspSettings, OracleConfig, OracleError, OracleRule, OracleSettings, OracleSimulator, SeenMessage,
@@ -63,10 +63,10 @@ pub struct SimArguments {
     #[arg(long = "dfsp", value_name = "NAME", value_parser = dfsp_name, conflicts_with = "dfsps")]
     pub names: Vec<FspId>,
     /// Address of the DFSPs; each has its name as base path: http://ADDRESS/dfsp-1.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000", value_parser = socket_address)]
     pub listen: SocketAddr,
     /// Address of web sockets that report callbacks to load scripts: ws://ADDRESS/TRACE-ID/PUT/transfers/ID.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = socket_address)]
     pub sockets: Option<SocketAddr>,
     /// Simulate the DFSPs of a trial (`upesi pki trial`), with its keys, and apply its scheme to the hub first.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dfsps", "names"])]
@@ -249,7 +249,7 @@ pub struct OracleArguments {
     #[arg(long = "rule", value_name = "TYPE:PREFIX=DFSP", value_parser = rule)]
     pub rules: Vec<OracleRule>,
     /// Address to listen on; register http://ADDRESS as the oracle's endpoint.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5100")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5100", value_parser = socket_address)]
     pub listen: SocketAddr,
     /// Seed of the faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
