@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 pub use file::{FileKey, read_private};
 pub use key::{Hash, Key, Kind, NotSigned, Scheme, Secret};
-pub use limited::{other_form, read_limited, read_limited_text};
+pub use limited::{OtherForm, read_limited, read_limited_text};
 pub use pem::{pem_text, without_byte_order_mark};
 pub use place::{Mount, NotAPlace, Place, TokenKeyName};
 pub use token::{TokenSettings, Tokens, ecdsa_signature};

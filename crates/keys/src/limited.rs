@@ -21,27 +21,47 @@ pub fn read_limited(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// As [`read_limited`]; [`ErrorKind::InvalidData`] if it is not UTF-8.
 pub fn read_limited_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     let bytes = read_limited(path, bytes_max)?;
-    let refuse = |problem: &str| io::Error::new(ErrorKind::InvalidData, problem);
-    if let Some(form) = other_form(&bytes) {
-        return Err(refuse(form));
+    if let Some(form) = OtherForm::of(&bytes) {
+        return Err(io::Error::new(ErrorKind::InvalidData, form));
     }
-    String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// The form of a file that is no text in UTF-8, as far as its first bytes show it, and the remedy.
-pub fn other_form(bytes: &[u8]) -> Option<&'static str> {
-    const UTF_16: &str = "it is text in UTF-16: save it as UTF-8";
-    match bytes {
-        // Without a byte-order mark, every second byte of ASCII letters is 0.
-        [0xff, 0xfe, ..]
-        | [0xfe, 0xff, ..]
-        | [1..=0xff, 0, 1..=0xff, 0, ..]
-        | [0, 1..=0xff, 0, 1..=0xff, ..] => Some(UTF_16),
-        [b'P', b'K', 3, 4, ..] => {
-            Some("it is a workbook (XLSX) or another ZIP archive: save its sheet as CSV")
+/// A form of file that is no text in UTF-8, as far as its first bytes show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OtherForm {
+    /// Text in UTF-16, as some editors and spreadsheets save it.
+    #[error("it is text in UTF-16: save it as UTF-8")]
+    Utf16,
+    /// A workbook of today's spreadsheets.
+    #[error("it is a workbook (XLSX) or another ZIP archive, not a text")]
+    Workbook,
+    /// A workbook of spreadsheets before 2007.
+    #[error("it is a workbook of an old form (XLS), not a text")]
+    OldWorkbook,
+}
+
+impl OtherForm {
+    /// The form of a file that begins with these bytes; `None` if it may be text in UTF-8.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            // Without a byte-order mark, every second byte of ASCII letters is 0.
+            [0xff, 0xfe, ..]
+            | [0xfe, 0xff, ..]
+            | [1..=0xff, 0, 1..=0xff, 0, ..]
+            | [0, 1..=0xff, 0, 1..=0xff, ..] => Some(Self::Utf16),
+            [b'P', b'K', 3, 4, ..] => Some(Self::Workbook),
+            [0xd0, 0xcf, 0x11, 0xe0, ..] => Some(Self::OldWorkbook),
+            _ => None,
         }
-        [0xd0, 0xcf, 0x11, 0xe0, ..] => Some("it is a workbook of an old form (XLS): save its sheet as CSV"),
-        _ => None,
+    }
+
+    /// The problem and the remedy if a table is expected.
+    pub fn instead_of_csv(self) -> String {
+        match self {
+            Self::Utf16 => self.to_string(),
+            Self::Workbook | Self::OldWorkbook => format!("{self}: save its sheet as CSV"),
+        }
     }
 }
 
@@ -76,8 +96,8 @@ mod tests {
             (b"\xfe\xff\0a", "it is text in UTF-16: save it as UTF-8"),
             (b"a\0b\0", "it is text in UTF-16: save it as UTF-8"),
             (b"\0a\0b", "it is text in UTF-16: save it as UTF-8"),
-            (b"PK\x03\x04", "it is a workbook (XLSX) or another ZIP archive: save its sheet as CSV"),
-            (b"\xd0\xcf\x11\xe0", "it is a workbook of an old form (XLS): save its sheet as CSV"),
+            (b"PK\x03\x04", "it is a workbook (XLSX) or another ZIP archive, not a text"),
+            (b"\xd0\xcf\x11\xe0", "it is a workbook of an old form (XLS), not a text"),
             (b"a\0\xff\0", "it is text in UTF-16: save it as UTF-8"),
             (b"\xffabc", "it is not UTF-8"),
         ] {

@@ -25,7 +25,7 @@ pub use catalogue::{
 pub(crate) use checks::is_outbound_guarded;
 pub use checks::missing_for_production;
 pub use setting::{Kind, Raw, Setting, Value};
-pub(crate) use sources::looks_like_yaml;
+pub(crate) use sources::other_language;
 pub use sources::{Mistake, Origin, Sources, VARIABLE_PREFIX, nearest};
 pub use values::{SignatureMode, SignatureModes, Unprotected};
 pub(crate) use values::{

@@ -95,8 +95,8 @@ impl Gathered {
         };
         let at = |offset: usize| Origin::File { path: shown.clone(), line: line_of(&text, offset) };
         let (table, errors) = DeTable::parse_recoverable(&text);
-        if !errors.is_empty() && looks_like_yaml(&text) {
-            return self.mistake(whole, "it looks like YAML; settings are TOML");
+        if let Some(language) = other_language(&text).filter(|_| !errors.is_empty()) {
+            return self.mistake(whole, format!("it looks like {language}; settings are TOML"));
         }
         let mut broken = Vec::new();
         for error in errors {
@@ -239,20 +239,24 @@ impl fmt::Display for Mistake {
     }
 }
 
-// "Did you mean": finds the known name that a misspelt one is closest to.
-
-/// Whether a text that is not TOML begins like YAML: with `---`, an item of a list, or a name before a colon.
-pub(crate) fn looks_like_yaml(text: &str) -> bool {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+/// The language of a text that is not TOML, if it begins like JSON or YAML. YAML begins with `---`, an item of a list,
+/// or a name before a colon.
+pub(crate) fn other_language(text: &str) -> Option<&'static str> {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))?;
     let is_name = |name: &str| {
         let name = name.trim_matches(['"', '\'']);
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
-    line.is_some_and(|line| {
-        let key = line.split_once(':').filter(|(_, rest)| rest.is_empty() || rest.starts_with(' '));
-        line == "---" || line.starts_with("- ") || key.is_some_and(|(name, _)| is_name(name))
-    })
+    let key = line.split_once(':').filter(|(_, rest)| rest.is_empty() || rest.starts_with(' '));
+    match line {
+        "---" => Some("YAML"),
+        _ if line.starts_with('{') => Some("JSON"),
+        _ if line.starts_with("- ") || key.is_some_and(|(name, _)| is_name(name)) => Some("YAML"),
+        _ => None,
+    }
 }
+
+// "Did you mean": finds the known name that a misspelt one is closest to.
 
 /// The candidate nearest to `name`, if it is near enough to be meant.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -19,7 +19,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use upesi_http::{Bytes, ClientTls};
-use upesi_keys::other_form;
+use upesi_keys::OtherForm;
 use upesi_parties::import::{CHUNK_LINES_MAX, Columns, IMPORT_ID_CHARS_MAX, ImportId, LINE_BYTES_MAX};
 use upesi_types::hex;
 use upesi_types::text::{Escaped, path, url_part};
@@ -226,8 +226,8 @@ impl Chunk {
 
 /// The header as text, if it is one.
 fn check_header(file: &Path, header: Vec<u8>) -> Result<String, Failure> {
-    if let Some(form) = other_form(&header) {
-        return Err(Failure::new(Exit::Data, format!("{}: {form}", file.display())));
+    if let Some(form) = OtherForm::of(&header) {
+        return Err(Failure::new(Exit::Data, format!("{}: {}", file.display(), form.instead_of_csv())));
     }
     let header = String::from_utf8(header).map_err(|_| "it is not UTF-8".to_owned());
     let header = header.and_then(|header| Columns::parse(&header).map(|_| header));

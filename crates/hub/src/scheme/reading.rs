@@ -17,7 +17,7 @@ use upesi_types::{Amount, Currency, FspId};
 
 use super::file::{AccountTerms, DecimalText, Dfsp, Model, Place, Scheme, Section, SigningKey};
 use super::{beside, file};
-use crate::config::{looks_like_yaml, nearest};
+use crate::config::{nearest, other_language};
 
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=30;
 /// The accounts from which positions can be covered.
@@ -52,8 +52,8 @@ impl<'a> Reading<'a> {
     /// The scheme, or every mistake in the order of the file.
     pub(super) fn read(mut self, text: &str) -> Result<Scheme, Vec<String>> {
         let (table, errors) = DeTable::parse_recoverable(text);
-        if !errors.is_empty() && looks_like_yaml(text) {
-            return Err(vec![format!("{}: it looks like YAML; a scheme file is TOML", self.path)]);
+        if let Some(language) = other_language(text).filter(|_| !errors.is_empty()) {
+            return Err(vec![format!("{}: it looks like {language}; a scheme file is TOML", self.path)]);
         }
         for error in &errors {
             self.mistake(error.span().map_or(0, |span| span.start), error.message().trim_end());

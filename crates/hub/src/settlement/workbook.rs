@@ -18,7 +18,9 @@ const COLUMNS: u32 = 5;
 /// The cells of the first sheet, as texts.
 pub(super) fn read(bytes: Vec<u8>) -> Result<Vec<Vec<String>>, String> {
     check_unpacked(&bytes, UNPACKED_BYTES_MAX)?;
-    let mut workbook = Xlsx::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
+    let mut workbook = Xlsx::new(Cursor::new(bytes)).map_err(|error| {
+        format!("it is a ZIP archive, but not a workbook (XLSX) that can be read: {error}")
+    })?;
     let first = workbook.sheet_names().into_iter().next().ok_or("it has no sheet")?;
     // Cell by cell: a sheet as a whole takes the room of the rectangle that its cells span.
     let mut cells = workbook.worksheet_cells_reader(&first).map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
-use upesi_keys::{other_form, read_limited};
+use upesi_keys::{OtherForm, read_limited};
 use upesi_types::{Amount, hex};
 
 use crate::exit::{Exit, Failure};
@@ -92,8 +92,8 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Vec<String>>, String), Failure> {
 
 /// RFC 4180. Empty lines count, which readers of CSV pass over: rows are known by their numbers.
 pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
-    if let Some(form) = other_form(bytes) {
-        return Err(form.to_owned());
+    if let Some(form) = OtherForm::of(bytes) {
+        return Err(form.instead_of_csv());
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "it is neither XLSX nor CSV in UTF-8".to_owned())?;
     if text.lines().next().is_some_and(|line| line.contains(';') && !line.contains(',')) {

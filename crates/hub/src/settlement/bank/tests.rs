@@ -395,7 +395,7 @@ fn another_form_of_file_is_named_as_such() {
     for (bytes, expected) in [
         (&b"Settlement ID;7;\n"[..], "its columns are separated by semicolons: save it with commas"),
         (b"\xff\xfeS\0e\0", "it is text in UTF-16: save it as UTF-8"),
-        (b"\xd0\xcf\x11\xe0", "it is a workbook of an old form (XLS): save its sheet as CSV"),
+        (b"\xd0\xcf\x11\xe0", "it is a workbook of an old form (XLS), not a text: save its sheet as CSV"),
         (b"\xe4", "it is neither XLSX nor CSV in UTF-8"),
     ] {
         assert_eq!(cells_of_csv(bytes), Err(expected.to_owned()));
