@@ -195,7 +195,7 @@ fn audited(run: &Run) -> bool {
 }
 
 /// What a run did not reach: its audit, its thresholds, its targets.
-fn missed(run: &Run) -> Option<String> {
+pub(crate) fn missed(run: &Run) -> Option<String> {
     let audit = (!audited(run)).then(|| "the integrity audit failed".to_owned());
     let targets = run.targets.iter().filter(|target| !target.met).map(|target| {
         format!("{} {} instead of {}", target.name, number(target.measured), number(target.limit))

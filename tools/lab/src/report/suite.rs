@@ -7,6 +7,7 @@ use crate::report::compare::{Judgement, Metric, Pair};
 use crate::report::conditions::{self, Conditions};
 use crate::report::figures::{ABSENT, capitalised, count, milliseconds, minute, number, percent};
 use crate::report::input::{Results, Suite};
+use crate::report::published::missed;
 use crate::report::run::Run;
 use crate::report::text::{Grid, judgement};
 
@@ -87,7 +88,7 @@ pub(crate) fn claims(results: &Results) -> impl Iterator<Item = &ClaimResult> {
     results.suites.iter().flat_map(|suite| &suite.file.claims)
 }
 
-/// The verdict on a suite, sentence by sentence: its claims, then the validity of its runs, then missing parts.
+/// The verdict on a suite, sentence by sentence: its claims, then what its runs did not reach, then missing parts.
 pub(crate) fn verdict(suite: &Suite, runs: &[Run]) -> Vec<String> {
     let claims = &suite.file.claims;
     let holding = claims.iter().filter(|claim| claim.verdict == ClaimVerdict::Holds).count();
@@ -107,19 +108,21 @@ pub(crate) fn verdict(suite: &Suite, runs: &[Run]) -> Vec<String> {
     let labels = |wanted: &dyn Fn(&Run) -> bool| {
         of_suite.iter().filter(|run| wanted(run)).map(|run| run.label.clone()).collect::<Vec<_>>()
     };
-    let invalid = labels(&|run| run.judged().is_some_and(|validity| !validity.valid));
-    let unsound = labels(&|run| run.audited().is_some_and(|audit| !audit.ok));
-    let unaudited = labels(&|run| run.audited().is_none());
-    for (runs, what) in
-        [(&invalid, "Not valid"), (&unsound, "Failed their audit"), (&unaudited, "Not audited")]
-    {
-        if !runs.is_empty() {
-            sentences.push(format!("{what}: {}.", runs.join(", ")));
-        }
-    }
-    if invalid.is_empty() && unsound.is_empty() && unaudited.is_empty() {
-        let runs = if of_suite.len() == 1 { "The run is" } else { "All runs are" };
-        sentences.push(format!("{runs} valid and passed the audit ({}).", of_suite.len()));
+    let is_unsound = |run: &Run| run.audited().is_some_and(|audit| !audit.ok);
+    let faults = [
+        ("Not valid", labels(&|run| run.judged().is_some_and(|validity| !validity.valid))),
+        ("Failed their audit", labels(&is_unsound)),
+        // A stage alone has no money to audit.
+        ("Not audited", labels(&|run| run.audited().is_none() && !run.is_isolated())),
+        ("Missed a threshold or a target", labels(&|run| !is_unsound(run) && missed(run).is_some())),
+    ];
+    let found = faults.iter().filter(|(_, runs)| !runs.is_empty());
+    sentences.extend(found.map(|(what, runs)| format!("{what}: {}.", runs.join(", "))));
+    if faults.iter().all(|(_, runs)| runs.is_empty()) {
+        sentences.push(match of_suite.len() {
+            1 => "The run is valid, and nothing was missed.".to_owned(),
+            all => format!("All {all} runs are valid, and nothing was missed."),
+        });
     }
     if !suite.absences.is_empty() {
         let count = suite.absences.len();
@@ -185,7 +188,41 @@ const fn word(of: Judgement, is_better: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_verdict_names_what_a_run_did_not_reach() {
+        let run =
+            |label: &str, json: serde_json::Value| Run { label: label.to_owned(), ..Run::of(json).unwrap() };
+        let sound = json!({"audit": {"ok": true}, "validity": {"valid": true, "findings": []}});
+        let with = |name: &str, value: serde_json::Value| {
+            let mut raw = sound.clone();
+            raw[name] = value;
+            raw
+        };
+        let target = |met: bool| json!([{"name": "p99_ms", "limit": 10.0, "measured": 20.0, "met": met}]);
+        let told = |runs: &[Run]| {
+            verdict(&Suite { runs: (0..runs.len()).collect(), ..Suite::default() }, runs).join(" ")
+        };
+        let isolated = json!({"kind": "isolated", "validity": {"valid": true, "findings": []}});
+        let good = [run("a", with("targets", target(true))), run("b", isolated)];
+        assert_eq!(told(&good), "All 2 runs are valid, and nothing was missed.");
+        assert_eq!(told(&good[..1]), "The run is valid, and nothing was missed.");
+        let bad = [
+            run("a", with("validity", json!({"valid": false, "findings": ["late"]}))),
+            run("b", with("audit", json!({"ok": false}))),
+            run("c", json!({"validity": {"valid": true, "findings": []}})),
+            run("d", with("targets", target(false))),
+            run("e", with("thresholds", json!({"met": false, "findings": ["late"]}))),
+            run("f", sound.clone()),
+        ];
+        assert_eq!(
+            told(&bad),
+            "Not valid: a. Failed their audit: b. Not audited: c. Missed a threshold or a target: d, e."
+        );
+    }
 
     #[test]
     fn how_long_it_took_is_told_beside_what_it_may_take() {
