@@ -387,15 +387,17 @@ mod tests {
 
     use super::*;
 
-    /// Wide enough for a path, narrow enough for a terminal.
-    const WIDTH: usize = 100;
+    /// Columns of terminals; clap takes 100 if there is none.
+    const WIDTHS: [usize; 3] = [80, 100, 120];
 
     fn check(command: &clap::Command, path: &str, checked: &mut usize) {
-        let mut wrapped = command.clone().term_width(WIDTH);
-        for help in [wrapped.render_help(), wrapped.render_long_help()] {
-            let text = help.to_string();
-            for line in text.lines() {
-                assert!(line.chars().count() <= WIDTH, "{path}: {line}");
+        for width in WIDTHS {
+            let mut wrapped = command.clone().term_width(width);
+            for help in [wrapped.render_help(), wrapped.render_long_help()] {
+                let text = help.to_string();
+                for line in text.lines() {
+                    assert!(line.chars().count() <= width, "{path} at {width}: {line}");
+                }
             }
         }
         *checked += 1;

@@ -27,10 +27,12 @@ pub enum FundsCommand {
     ///
     /// The movement's id follows from DFSP, currency and the bank's reference: given again, the command books nothing
     /// twice.
+    #[command(override_usage = usage_of_move("deposit"))]
     Deposit(MoveArguments),
     /// Reserve a withdrawal, which `commit` or `abort` ends.
     ///
     /// The movement's id follows from DFSP, currency and the bank's reference, as for a deposit.
+    #[command(override_usage = usage_of_move("withdraw"))]
     Withdraw(MoveArguments),
     /// End a withdrawal: the bank has paid it.
     Commit(EndArguments),
@@ -38,6 +40,13 @@ pub enum FundsCommand {
     Abort(EndArguments),
     /// Show how far a movement is.
     Show(ShowArguments),
+}
+
+/// The usage in two lines: clap does not wrap it.
+fn usage_of_move(command: &str) -> String {
+    format!(
+        "upesi funds {command} [OPTIONS] <DFSP> <CODE> <AMOUNT>\n       --reference <TEXT> --reason <TEXT>"
+    )
 }
 
 /// Arguments of `upesi funds list`.

@@ -53,7 +53,7 @@ pub struct RemoveCredentialArguments {
     #[command(flatten)]
     pub operator: OperatorArguments,
     /// The credential, as `upesi admin operators` lists it.
-    #[arg(value_name = "CREDENTIAL")]
+    #[arg(value_name = "ID")]
     pub credential: u64,
 }
 

@@ -126,7 +126,7 @@ pub struct CreateArguments {
     #[arg(value_name = "MODEL")]
     pub model: String,
     /// A closed window. May be repeated.
-    #[arg(long = "window", value_name = "WINDOW", required = true)]
+    #[arg(long = "window", value_name = "N", required = true)]
     pub windows: Vec<u32>,
     /// Why, for the record.
     #[arg(long, value_name = "TEXT")]
