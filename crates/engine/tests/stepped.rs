@@ -307,6 +307,38 @@ fn a_start_and_a_take_over_read_no_further_than_the_last_record() {
     assert_eq!(rehearse(&options).unwrap().ledger.last_seq(), last_seq);
 }
 
+/// With an export before, removed transfers stay in the archive of a node until its hub lets them go: while the node
+/// follows, and when it leads.
+#[test]
+fn what_was_removed_stays_for_its_export_if_removals_are_deferred() {
+    let mut world = World::new();
+    distances(&mut world, 100..110);
+    world.during(async |handle| handle.divide_archive().await).unwrap();
+    let leaders_archive = world.handle.archive().unwrap();
+    let to_seq = leaders_archive.divisions().last().unwrap().first_seq - 1;
+    assert_eq!(world.during(async |handle| handle.remove_finished(u64::MAX).await), Ok(1));
+    let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
+    let options = EngineOptions { defers_removals: true, ..of_standby(&disk, Arc::clone(&archive)) };
+    let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
+    let copy = EmbeddedLog::for_reading(&leaders);
+    let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk));
+    let mut standby = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default()).unwrap();
+    standby.follow_to(to_seq).unwrap();
+    // Payments, until the archive has folded the removal.
+    distances(&mut world, 110..120);
+    standby.follow_to(world.handle.status().durable_seq).unwrap();
+    let stored = || (100..110).filter(|number| archive.get(&id(*number)).unwrap().is_some()).count();
+    assert_eq!(stored(), 10, "a follower");
+    let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
+    let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
+    let options = EngineOptions { log: Some(log), ..options };
+    let (mut engine, _handle) = SteppedEngine::take_over(standby, options, Box::new(NoEffects)).unwrap();
+    assert!(engine.turn_archivist());
+    assert_eq!((engine.ledger().removed_to(), stored()), (to_seq, 10), "a leader");
+    assert_eq!(archive.remove_to(to_seq).unwrap(), 1);
+    assert_eq!(stored(), 0);
+}
+
 /// The leader's journal says that transfers were removed. The archive of a node that follows lets them go too: once it
 /// has folded that record, or when the node leads. Those that it has not come to by then never enter it.
 #[test]
@@ -359,10 +391,11 @@ fn a_standby_answers_questions() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let known = || runtime.block_on(handle.read(|ledger| ledger.last_seq()));
     assert_eq!((known(), handle.status().serving), (Ok(0), Serving::Following));
-    assert!(handle.status().is_durable);
+    assert!(handle.status().is_durable && handle.status().is_new);
     for seq in [last_seq / 2, last_seq] {
         standby.follow_to(seq).unwrap();
         assert_eq!((known(), handle.status().durable_seq), (Ok(seq), seq));
+        assert!(!handle.status().is_new, "it has DFSPs");
         assert_eq!(handle.status().archived_seq, archive.watermark_applied());
     }
     // In memory, or in the archive by now.

@@ -442,6 +442,19 @@ mod tests {
         }
     }
 
+    /// Each node of a cluster exports what leaves its own archive before it goes.
+    #[test]
+    fn nodes_with_an_export_defer_removals() {
+        let mut settings = crate::config::load(&crate::config::Sources::default()).unwrap().settings;
+        for (log, directory, defers) in
+            [("none", "", false), ("none", "out", false), ("kafka", "", false), ("kafka", "out", true)]
+        {
+            settings.cluster.log = log;
+            settings.archive.export_dir = directory.into();
+            assert_eq!(engine(&settings).defers_removals, defers, "{log} {directory:?}");
+        }
+    }
+
     /// The catalogue has the defaults. Those of the parts, with which their own tests run, are the same.
     #[test]
     fn the_parts_have_the_defaults_of_the_catalogue() {

@@ -661,3 +661,24 @@ fn a_node_that_is_unfit_follows_without_claims_even_if_it_is_promoted() {
     assert_eq!(kinds(&log).iter().filter(|kind| **kind == Kind::Claim).count(), 1, "only the first one's");
     assert_eq!(node.records().len(), 2);
 }
+
+/// Its state fails when it reads that its own claim was accepted: it hands the leadership over, and claims no more.
+#[test]
+fn a_node_that_becomes_unfit_as_it_is_elected_hands_over() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let settings = node.settings();
+    let (stops, limit) = (Arc::new(AtomicBool::new(false)), node.clock.now() + Duration::from_secs(60));
+    let clock: Arc<dyn Clock> =
+        Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
+    let is_unfit = Arc::clone(&settings.is_unfit);
+    let mut tell = |progress: &Progress| {
+        if progress.position.leader.is_some() {
+            is_unfit.store(true, Ordering::Release);
+        }
+    };
+    let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut tell);
+    assert!(matches!(stood, Ok(Stood::Stopped)), "it leads");
+    let mut leads = kinds(&log);
+    leads.retain(|kind| [Kind::Claim, Kind::HandOver].contains(kind));
+    assert_eq!(leads, [Kind::Claim, Kind::HandOver]);
+}
