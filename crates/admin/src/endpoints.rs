@@ -47,9 +47,7 @@ pub(crate) async fn set_all(
     let fields = body.fields()?;
     let mut endpoints = BTreeMap::new();
     if let Some(base) = fields.optional("baseUrl") {
-        for (kind, value) in endpoints_of(&base.text()?) {
-            let kind =
-                EndpointType::parse(&kind).ok_or_else(|| ApiError::internal("an unknown endpoint type"))?;
+        for (kind, value) in typed_endpoints_of(&base.text()?) {
             check(&context, kind, &value).map_err(|reason| base.refuse(&reason))?;
             endpoints.insert(kind, value.into());
         }
@@ -190,63 +188,14 @@ pub(crate) async fn list(
     }
 }
 
-// What a DFSP's base URL expands into: one endpoint per type, with the placeholders that hubs fill in.
-
-/// Type, and path behind the base URL. Types whose callers append the path themselves have the base alone.
-const TEMPLATES: &[(&str, &str)] = &[
-    ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
-    ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
-    ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
-    ("FSPIOP_CALLBACK_URL_QUOTES", ""),
-    ("FSPIOP_CALLBACK_URL_PARTIES_GET", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
-    (
-        "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_GET",
-        "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
-    ),
-    ("FSPIOP_CALLBACK_URL_PARTIES_PUT", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
-    (
-        "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_PUT",
-        "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
-    ),
-    ("FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR", "/parties/{{partyIdType}}/{{partyIdentifier}}/error"),
-    (
-        "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_PUT_ERROR",
-        "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}/error",
-    ),
-    ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT", "/participants/{{partyIdType}}/{{partyIdentifier}}"),
-    ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT_ERROR", "/participants/{{partyIdType}}/{{partyIdentifier}}/error"),
-    (
-        "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_PUT",
-        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
-    ),
-    (
-        "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_PUT_ERROR",
-        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}/error",
-    ),
-    ("FSPIOP_CALLBACK_URL_PARTICIPANT_DELETE", "/participants/{{partyIdType}}/{{partyIdentifier}}"),
-    (
-        "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_DELETE",
-        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
-    ),
-    ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT", "/participants/{{requestId}}"),
-    ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT_ERROR", "/participants/{{requestId}}/error"),
-    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST", "/bulkTransfers"),
-    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_PUT", "/bulkTransfers/{{id}}"),
-    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_ERROR", "/bulkTransfers/{{id}}/error"),
-    ("FSPIOP_CALLBACK_URL_BULK_QUOTES", ""),
-    ("FSPIOP_CALLBACK_URL_FX_QUOTES", ""),
-    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_POST", "/fxTransfers"),
-    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_PUT", "/fxTransfers/{{commitRequestId}}"),
-    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_ERROR", "/fxTransfers/{{commitRequestId}}/error"),
-    ("FSPIOP_CALLBACK_URL_AUTHORIZATIONS", ""),
-    ("FSPIOP_CALLBACK_URL_TRX_REQ_SERVICE", ""),
-    ("FSPIOP_CALLBACK_URL_SERVICES", ""),
-];
-
 /// The endpoints of a DFSP that serves everything below one base URL.
 pub fn endpoints_of(base_url: &str) -> impl Iterator<Item = (String, String)> {
+    typed_endpoints_of(base_url).map(|(kind, value)| (kind.name().to_owned(), value))
+}
+
+fn typed_endpoints_of(base_url: &str) -> impl Iterator<Item = (EndpointType, String)> {
     let base = base_url.trim_end_matches('/').to_owned();
-    TEMPLATES.iter().map(move |(kind, path)| ((*kind).to_owned(), format!("{base}{path}")))
+    EndpointType::usual_paths().map(move |(kind, path)| (kind, format!("{base}{path}")))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, Currency, FspId, Timestamp, hex};
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId, hex};
 
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
 use crate::block::Block;
@@ -16,12 +16,16 @@ use crate::command::{
     SettlementAdvance, SettlementCover,
 };
 use crate::endpoint::EndpointType;
-use crate::funds::FundsDirection;
+use crate::funds::{FundsDirection, FundsState};
 use crate::operator::Operator;
 use crate::participant::Limit;
 use crate::settlement::SettlementState;
 use crate::state::Ledger;
+use crate::trail::short_digest;
 use crate::window::SettlementId;
+
+/// Endpoints elsewhere that a text names one by one.
+const ENDPOINTS_LISTED_MAX: usize = 16;
 
 /// A change and what is there before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -269,19 +273,22 @@ fn limit(limit: Option<Limit>) -> String {
 }
 
 fn funds_prepared(funds: &FundsPrepare, ledger: &Ledger) -> (String, String, String) {
-    let kind = match funds.direction {
-        FundsDirection::In => "deposit",
-        FundsDirection::Out => "withdrawal",
+    let (kind, to) = match funds.direction {
+        FundsDirection::In => ("deposit", FundsState::Committed),
+        FundsDirection::Out => ("withdrawal", FundsState::Reserved),
     };
     let what = format!("{kind} {} of {}, {} {}", funds.id, funds.name, funds.amount, funds.currency);
-    let before = ledger.funds(funds.id).map_or("none", |found| found.state.as_str());
-    (what, before.to_owned(), String::new())
+    (what, funds_state(funds.id, ledger), to.as_str().to_owned())
 }
 
 fn deposited(deposit: &Deposit, ledger: &Ledger) -> (String, String, String) {
     let Deposit { id, name, amount, currency, .. } = deposit;
-    let before = ledger.funds(*id).map_or("none", |found| found.state.as_str());
-    (format!("deposit {id} of {name}, {amount} {currency}"), before.to_owned(), String::new())
+    let to = FundsState::Committed.as_str().to_owned();
+    (format!("deposit {id} of {name}, {amount} {currency}"), funds_state(*id, ledger), to)
+}
+
+fn funds_state(id: TransferId, ledger: &Ledger) -> String {
+    ledger.funds(id).map_or("none", |found| found.state.as_str()).to_owned()
 }
 
 fn account_switched(
@@ -298,12 +305,12 @@ fn account_switched(
 }
 
 fn funds_ended(end: &FundsEnd, ledger: &Ledger) -> (String, String, String) {
-    let before = ledger.funds(end.id).map_or("none", |funds| funds.state.as_str());
     let to = match end.action {
-        FundsAction::Commit => "committed",
-        FundsAction::Abort => "aborted",
+        FundsAction::Commit => FundsState::Committed,
+        FundsAction::Abort => FundsState::Aborted,
     };
-    (format!("withdrawal {} of {}", end.id, end.name), before.to_owned(), to.to_owned())
+    let what = format!("withdrawal {} of {}", end.id, end.name);
+    (what, funds_state(end.id, ledger), to.as_str().to_owned())
 }
 
 fn endpoint_set(name: &FspId, kind: EndpointType, value: &str, ledger: &Ledger) -> (String, String, String) {
@@ -311,7 +318,7 @@ fn endpoint_set(name: &FspId, kind: EndpointType, value: &str, ledger: &Ledger) 
     (format!("endpoint {} of {name}", kind.name()), before.unwrap_or("none").to_owned(), value.to_owned())
 }
 
-/// Of many endpoints a person judges the address that they share, and those elsewhere.
+/// Of many endpoints a person judges the base URL that most of them share, and each endpoint elsewhere.
 fn endpoints_set(name: &FspId, endpoints: &[EndpointValue], ledger: &Ledger) -> (String, String, String) {
     let participant = ledger.participant_named(name);
     let before = |one: &EndpointValue| Some((one.kind, participant?.endpoint(one.kind)?));
@@ -321,26 +328,38 @@ fn endpoints_set(name: &FspId, endpoints: &[EndpointValue], ledger: &Ledger) -> 
     (what, described_endpoints(&before), described_endpoints(&after))
 }
 
-/// The origin that most endpoints have, and each endpoint with another one.
+/// How many endpoints have the usual path below the base URL that most of them share, and each other endpoint. The text
+/// follows from every value: beyond the first [`ENDPOINTS_LISTED_MAX`] it has a digest.
 fn described_endpoints(endpoints: &[(EndpointType, &str)]) -> String {
     let mut counts = BTreeMap::<&str, usize>::new();
-    for (_, value) in endpoints {
-        *counts.entry(origin_of(value)).or_default() += 1;
+    for base in endpoints.iter().filter_map(base_of) {
+        *counts.entry(base).or_default() += 1;
     }
-    let Some((shared, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else {
-        return "none".to_owned();
+    let shared = counts.into_iter().max_by_key(|(_, count)| *count);
+    let is_elsewhere = |one: &&(EndpointType, &str)| {
+        base_of(one).is_none_or(|base| shared.is_none_or(|(of_most, _)| base != of_most))
     };
-    let mut text = format!("{count} at {shared}");
-    for (kind, value) in endpoints.iter().filter(|(_, value)| origin_of(value) != shared) {
-        text += &format!(", {} {value}", kind.name());
+    let elsewhere: Vec<_> = endpoints.iter().filter(is_elsewhere).collect();
+    let shared = shared.map(|(base, count)| format!("{count} at {base}"));
+    let listed = elsewhere.iter().take(ENDPOINTS_LISTED_MAX);
+    // A blank separates endpoints; an address may contain one.
+    let listed = listed.map(|(kind, value)| match value.contains(char::is_whitespace) {
+        true => format!("{} {value:?}", kind.name()),
+        false => format!("{} {value}", kind.name()),
+    });
+    let mut parts: Vec<_> = shared.into_iter().chain(listed).collect();
+    let rest = elsewhere.get(ENDPOINTS_LISTED_MAX..).unwrap_or_default();
+    if !rest.is_empty() {
+        let values = rest.iter().map(|(kind, value)| format!("{} {value}\n", kind.name()));
+        let digest = short_digest(&values.collect::<String>());
+        parts.push(format!("{} more, sha256:{digest}", rest.len()));
     }
-    text
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
-/// `http://host:port` of a URL; the whole of an address that is none.
-fn origin_of(value: &str) -> &str {
-    let host = value.find("://").map_or(0, |at| at + 3);
-    value[host..].find('/').map_or(value, |end| &value[..host + end])
+/// The base URL of an endpoint that has the usual path of its type.
+fn base_of<'a>((kind, value): &(EndpointType, &'a str)) -> Option<&'a str> {
+    value.strip_suffix(kind.usual_path()?).filter(|base| base.contains("://"))
 }
 
 fn participant_created(

@@ -59,7 +59,7 @@ impl ChangeSet {
     /// The title of a set in lists and in the audit trail.
     pub fn title(&self) -> String {
         let Self { name, changes } = self;
-        format!("change set {name}, {} changes", changes.len())
+        format!("change set {name}, {}", counted(changes.len(), ("change", "changes")))
     }
 
     /// The kinds of the changes, with the number of each.
@@ -78,6 +78,11 @@ impl ChangeSet {
         self.name.encode(encoder);
         encoder.list(self.changes.iter(), |encoder, change| change.command.encode(encoder));
     }
+}
+
+/// A number with its noun.
+pub(crate) fn counted(count: usize, (one, many): (&str, &str)) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 impl AdminCommand {

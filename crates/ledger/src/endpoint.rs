@@ -19,6 +19,10 @@ impl EndpointType {
     pub const PARTICIPANT_SUB_ID_PUT: Self = Self(13);
     /// `PUT /participants/{Type}/{ID}/{SubId}/error`.
     pub const PARTICIPANT_SUB_ID_PUT_ERROR: Self = Self(14);
+    /// `DELETE /participants/{Type}/{ID}`.
+    pub const PARTICIPANT_DELETE: Self = Self(15);
+    /// `DELETE /participants/{Type}/{ID}/{SubId}`.
+    pub const PARTICIPANT_SUB_ID_DELETE: Self = Self(16);
     /// `PUT /participants/{ID}`, the result of a batch.
     pub const PARTICIPANT_BATCH_PUT: Self = Self(17);
     /// `PUT /participants/{ID}/error`.
@@ -95,6 +99,16 @@ impl EndpointType {
     pub fn is_called(self) -> bool {
         CALLED.contains(&self)
     }
+
+    /// The types of a DFSP that serves everything below one base URL, with the path of each behind it.
+    pub fn usual_paths() -> impl Iterator<Item = (Self, &'static str)> {
+        USUAL_PATHS.into_iter()
+    }
+
+    /// The path below a base URL; `None` for types that such a DFSP does not have.
+    pub fn usual_path(self) -> Option<&'static str> {
+        USUAL_PATHS.iter().find(|(kind, _)| *kind == self).map(|(_, path)| *path)
+    }
 }
 
 const CALLED: [EndpointType; 27] = [
@@ -125,6 +139,52 @@ const CALLED: [EndpointType; 27] = [
     EndpointType::AUTHORIZATIONS,
     EndpointType::TRX_REQ_SERVICE,
     EndpointType::SERVICES,
+];
+
+/// The paths of endpoints below a DFSP's base URL, with the placeholders that hubs fill in. Types whose callers append
+/// the path themselves have the base alone.
+const USUAL_PATHS: [(EndpointType, &str); 29] = [
+    (EndpointType::TRANSFER_POST, "/transfers"),
+    (EndpointType::TRANSFER_PUT, "/transfers/{{transferId}}"),
+    (EndpointType::TRANSFER_ERROR, "/transfers/{{transferId}}/error"),
+    (EndpointType::QUOTES, ""),
+    (EndpointType::PARTIES_GET, "/parties/{{partyIdType}}/{{partyIdentifier}}"),
+    (EndpointType::PARTIES_SUB_ID_GET, "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}"),
+    (EndpointType::PARTIES_PUT, "/parties/{{partyIdType}}/{{partyIdentifier}}"),
+    (EndpointType::PARTIES_SUB_ID_PUT, "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}"),
+    (EndpointType::PARTIES_PUT_ERROR, "/parties/{{partyIdType}}/{{partyIdentifier}}/error"),
+    (
+        EndpointType::PARTIES_SUB_ID_PUT_ERROR,
+        "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}/error",
+    ),
+    (EndpointType::PARTICIPANT_PUT, "/participants/{{partyIdType}}/{{partyIdentifier}}"),
+    (EndpointType::PARTICIPANT_PUT_ERROR, "/participants/{{partyIdType}}/{{partyIdentifier}}/error"),
+    (
+        EndpointType::PARTICIPANT_SUB_ID_PUT,
+        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
+    ),
+    (
+        EndpointType::PARTICIPANT_SUB_ID_PUT_ERROR,
+        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}/error",
+    ),
+    (EndpointType::PARTICIPANT_DELETE, "/participants/{{partyIdType}}/{{partyIdentifier}}"),
+    (
+        EndpointType::PARTICIPANT_SUB_ID_DELETE,
+        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
+    ),
+    (EndpointType::PARTICIPANT_BATCH_PUT, "/participants/{{requestId}}"),
+    (EndpointType::PARTICIPANT_BATCH_PUT_ERROR, "/participants/{{requestId}}/error"),
+    (EndpointType::BULK_TRANSFER_POST, "/bulkTransfers"),
+    (EndpointType::BULK_TRANSFER_PUT, "/bulkTransfers/{{id}}"),
+    (EndpointType::BULK_TRANSFER_ERROR, "/bulkTransfers/{{id}}/error"),
+    (EndpointType::BULK_QUOTES, ""),
+    (EndpointType::FX_QUOTES, ""),
+    (EndpointType::FX_TRANSFER_POST, "/fxTransfers"),
+    (EndpointType::FX_TRANSFER_PUT, "/fxTransfers/{{commitRequestId}}"),
+    (EndpointType::FX_TRANSFER_ERROR, "/fxTransfers/{{commitRequestId}}/error"),
+    (EndpointType::AUTHORIZATIONS, ""),
+    (EndpointType::TRX_REQ_SERVICE, ""),
+    (EndpointType::SERVICES, ""),
 ];
 
 /// Append only: the index is the stored number.

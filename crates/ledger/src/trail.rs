@@ -1,13 +1,14 @@
 //! The audit trail: who changed what, from where and why, each entry bound to all before it.
 
 use alloc::boxed::Box;
-use alloc::string::ToString;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{self, Formatter};
 
 use sha2::{Digest, Sha256};
-use upesi_types::Timestamp;
+use upesi_types::{Timestamp, hex};
 
 use crate::codec::{Decoded, Decoder, Encoder};
 use crate::event::Event;
@@ -16,6 +17,8 @@ use crate::stored::{Stored, stored_struct};
 
 /// Longest text of an entry, in bytes; longer ones are cut.
 pub const AUDIT_TEXT_BYTES_MAX: usize = 512;
+/// Bytes of a digest that stands for a text.
+const DIGEST_BYTES: usize = 16;
 
 /// Who asks for a change, and how that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,13 +105,37 @@ const fn is_bound(event: &Event) -> bool {
 /// A text, cut to what an entry may hold.
 pub(crate) fn clip(text: impl Into<Box<str>>) -> Box<str> {
     let text = text.into();
-    if text.len() <= AUDIT_TEXT_BYTES_MAX {
-        return text;
+    if text.len() <= AUDIT_TEXT_BYTES_MAX { text } else { cut(&text, AUDIT_TEXT_BYTES_MAX).into() }
+}
+
+/// The beginning of a text that does not fit.
+fn cut(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_string();
     }
-    let end = (0..=AUDIT_TEXT_BYTES_MAX - 3).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    let mut cut = text[..end].to_string();
-    cut.push('…');
-    cut.into()
+    let room = bytes_max.saturating_sub('…'.len_utf8());
+    let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+/// A text with an end that stays whole, cut to what an entry may hold.
+pub(crate) fn clip_before(text: &str, end: &str) -> String {
+    let room = AUDIT_TEXT_BYTES_MAX.saturating_sub(end.len());
+    format!("{}{end}", cut(text, room))
+}
+
+/// A text, cut to what an entry may hold. What was cut away is there as a digest, so that two texts that differ anywhere
+/// are kept as different ones.
+pub(crate) fn clip_with_digest(text: &str) -> Box<str> {
+    if text.len() <= AUDIT_TEXT_BYTES_MAX {
+        return text.into();
+    }
+    clip_before(text, &format!(" sha256:{}", short_digest(text))).into()
+}
+
+/// The beginning of SHA-256 over a text, as digits: long enough that nobody finds two texts with the same.
+pub(crate) fn short_digest(text: &str) -> String {
+    hex(&Sha256::digest(text)[..DIGEST_BYTES])
 }
 
 /// The end of the audit trail.
@@ -234,5 +261,17 @@ mod tests {
         let cut = clip("é".repeat(300));
         assert!(cut.len() <= AUDIT_TEXT_BYTES_MAX && cut.ends_with("é…"), "{cut}");
         assert_eq!(&*clip("a".repeat(AUDIT_TEXT_BYTES_MAX)), "a".repeat(AUDIT_TEXT_BYTES_MAX));
+    }
+
+    #[test]
+    fn an_end_stays_whole_and_a_digest_tells_texts_apart() {
+        let named = clip_before(&"é".repeat(300), ", by change set 1");
+        assert!(named.len() <= AUDIT_TEXT_BYTES_MAX && named.ends_with("é…, by change set 1"), "{named}");
+        assert_eq!(clip_before("a cap", ", by change set 1"), "a cap, by change set 1");
+        let texts = ["x", "y"].map(|end| "a".repeat(AUDIT_TEXT_BYTES_MAX) + end);
+        let kept = texts.each_ref().map(|text| clip_with_digest(text));
+        assert!(kept.iter().all(|text| text.len() <= AUDIT_TEXT_BYTES_MAX), "{kept:?}");
+        assert_ne!(kept[0], kept[1]);
+        assert_eq!(&*clip_with_digest("a cap"), "a cap");
     }
 }

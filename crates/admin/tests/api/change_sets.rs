@@ -110,7 +110,7 @@ async fn a_new_dfsp_is_one_approval() {
         [
             "1 participant.create participant green in KES: none → a participant".to_owned(),
             "2 limit.raise net debit cap of green in KES: none → 1000".to_owned(),
-            format!("3 funds.in {deposit}: none → "),
+            format!("3 funds.in {deposit}: none → COMMITTED"),
             "4 endpoint.set 29 endpoints of green: none → 28 at http://green.example:4000, FSPIOP_CALLBACK_URL_QUOTES \
              http://quotes.example"
                 .to_owned(),

@@ -14,7 +14,7 @@ use crate::callback::CallbackKey;
 use crate::change::Change;
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::trail::{Attribution, AuditEntry, clip};
+use crate::trail::{Attribution, AuditEntry, clip, clip_before};
 
 /// Something that an operator does or attempts.
 #[derive(Clone, Debug)]
@@ -171,7 +171,8 @@ impl Ledger {
         by.action = proposal.action.name().into();
         by.reason = Some(proposal.reason.clone());
         let Proposal { object, before, after, .. } = proposal;
-        let change = Change::new(format!("{object}, by approval {id}"), &**before, &**after);
+        let what = clip_before(object, &format!(", by approval {id}"));
+        let change = Change::new(what, &**before, &**after);
         let refused = out.events.iter().find_map(|event| match event {
             Event::ProposalEnded { state: ProposalState::Failed, result, .. } => result.clone(),
             _ => None,

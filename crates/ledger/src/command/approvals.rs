@@ -20,7 +20,7 @@ use crate::event::Event;
 use crate::facts::Facts;
 use crate::funds::FundsDirection;
 use crate::operator::{Operator, Role};
-use crate::trail::{Attribution, clip};
+use crate::trail::{Attribution, clip, clip_with_digest};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
@@ -145,7 +145,7 @@ impl Ledger {
             action: self.action_of(&command),
             command: Some(command),
             object: clip(what),
-            before: clip(from),
+            before: clip_with_digest(&from),
             after: clip(to),
             reason: clip(reason),
             maker: by.operator.clone(),
@@ -227,7 +227,7 @@ impl Ledger {
         facts: &Facts<'_>,
         out: &mut Decision,
     ) -> Result<AdminOutcome, NotExecuted> {
-        let before = clip(Change::of(command, self).from);
+        let before = clip_with_digest(&Change::of(command, self).from);
         if before != proposal.before {
             return Err(NotExecuted::Changed(before));
         }

@@ -12,10 +12,12 @@ use super::{AdminCommand, AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::approval::{AdminAction, Proposal, ProposalState};
 use crate::change::Change;
-use crate::change_set::{CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, ChangeSet, Progress, SetChange};
+use crate::change_set::{
+    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, ChangeSet, Progress, SetChange, counted,
+};
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::trail::{Attribution, clip};
+use crate::trail::{Attribution, clip, clip_before, clip_with_digest};
 
 mod draft;
 
@@ -33,18 +35,6 @@ pub struct ApplyNext {
 }
 
 impl AdminCommand {
-    /// Whether it is decided by windows and settlements.
-    pub(super) const fn is_of_settlement(&self) -> bool {
-        matches!(
-            self,
-            Self::CloseWindow { .. }
-                | Self::CreateSettlement(_)
-                | Self::AdvanceSettlement(_)
-                | Self::AbortSettlement(_)
-                | Self::MoveCover(_)
-        )
-    }
-
     /// The movements of funds that it names.
     pub(super) fn named_funds(&self) -> Vec<TransferId> {
         match self {
@@ -65,7 +55,23 @@ fn passed_over(outcome: &AdminOutcome) -> Option<String> {
 }
 
 impl Ledger {
-    /// The set as it is proposed: with what its changes are about. `None` if all of it is so already.
+    /// Whether a change is decided by windows and settlements. A position is corrected only while none has it.
+    pub(super) fn is_decided_by_windows(&self, command: &AdminCommand) -> bool {
+        match command {
+            AdminCommand::CloseWindow { .. }
+            | AdminCommand::CreateSettlement(_)
+            | AdminCommand::AdvanceSettlement(_)
+            | AdminCommand::AbortSettlement(_)
+            | AdminCommand::MoveCover(_) => true,
+            AdminCommand::OpenAccounts { name, currency, .. } => {
+                self.participant_named(name).is_some_and(|found| found.limit(*currency).is_some())
+            }
+            _ => false,
+        }
+    }
+
+    /// The set as it is proposed: with what its changes are about, and without those that change nothing. `None` if
+    /// none is left.
     pub(super) fn checked_set(
         &self,
         set: &ChangeSet,
@@ -78,7 +84,7 @@ impl Ledger {
         if let Some(at) = set.changes.iter().position(|change| !change.command.may_be_in_set()) {
             return Err(at_change(at, AdminRefusal::ChangeSetKind));
         }
-        let (mut changes, mut is_needed) = (Vec::with_capacity(count), false);
+        let mut changes = Vec::new();
         for (at, preview) in self.preview(set, 0, facts).into_iter().enumerate() {
             let outcome = preview.outcome.map_err(|refusal| at_change(at, refusal))?;
             if let AdminOutcome::SettlementAdvanced { faults } = &outcome
@@ -86,16 +92,20 @@ impl Ledger {
             {
                 return Err(at_change(at, AdminRefusal::ChangeSetPassesOver { fault: *fault }));
             }
-            is_needed |= outcome != AdminOutcome::AlreadyDone;
-            let command = set.changes[at].command.clone();
-            changes.push(SetChange { command, before: clip(preview.change.from) });
+            if preview.has_effect {
+                let command = set.changes[at].command.clone();
+                changes.push(SetChange { command, before: clip_with_digest(&preview.change.from) });
+            }
+        }
+        if changes.is_empty() {
+            return Ok(None);
         }
         let checked = ChangeSet { name: set.name.clone(), changes };
         let bytes = Proposal::bytes_of(&AdminCommand::ChangeSet(checked.clone()));
         if bytes > CHANGE_SET_BYTES_MAX {
             return Err(AdminRefusal::ChangeSetSize);
         }
-        Ok(is_needed.then_some(checked))
+        Ok(Some(checked))
     }
 
     /// A second person approves a set: all of it is decided again, and if the rules allow it, it is applied from here
@@ -188,7 +198,9 @@ impl Ledger {
             state: ProposalState::Executed,
             by: Some(progress.operator.clone()),
             comment: progress.comment.clone(),
-            result: Some(format!("{number} changes were made").into()),
+            result: Some(
+                format!("{} made", counted(set.changes.len(), ("change was", "changes were"))).into(),
+            ),
         });
         Ok(AdminOutcome::SetStepped(ProposalState::Executed, made))
     }
@@ -213,7 +225,7 @@ impl Ledger {
         };
         let mut change = Change::of(command, self);
         let (number, all) = (progress.made + 1, set.changes.len());
-        change.what = format!("{}, by change set {id}, {number} of {all}", change.what);
+        change.what = clip_before(&change.what, &format!(", by change set {id}, {number} of {all}"));
         let AdminOutcome::SetStepped(_, made) = outcome else { return None };
         let Some(made) = made else {
             let why = out.events.iter().find_map(|event| match event {

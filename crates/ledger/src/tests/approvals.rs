@@ -241,7 +241,7 @@ fn both_people_are_in_the_trail() {
     assert_eq!(
         told,
         [
-            format!("as asked amina for nobody: approval 1: {what} → proposed: "),
+            format!("as asked amina for nobody: approval 1: {what} → proposed: COMMITTED"),
             format!("funds.in brian for amina: {what}, by approval 1 → COMMITTED"),
         ]
     );

@@ -1,5 +1,6 @@
 //! Change sets: the entries of their steps, their bounds and their digest. The stories have the rules.
 
+use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,8 +9,11 @@ use upesi_types::FspId;
 
 use super::approvals::{Outcome, act, approve, ask, capped, deposit, limit, waits};
 use super::id;
-use crate::change_set::{CHANGE_SET_CHANGES_MAX, ChangeSet, SetChange};
-use crate::command::{AdminCommand, AdminOutcome, AdminRefusal, ApplyNext, Deed};
+use crate::approval::PROPOSAL_BYTES_MAX;
+use crate::change::Change;
+use crate::change_set::{CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, ChangeSet, SetChange};
+use crate::command::{AdminCommand, AdminOutcome, AdminRefusal, ApplyNext, Deed, EndpointValue};
+use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::state::Ledger;
 
@@ -35,10 +39,14 @@ fn told(events: &[Event]) -> String {
 #[test]
 fn every_record_of_a_set_names_it() {
     let mut ledger = capped();
-    let changes = [limit(9), deposit(21, 7), limit(9)];
+    let disable =
+        || AdminCommand::SetParticipantActivity { name: super::approvals::green(), is_active: false };
+    let changes = [limit(9), deposit(21, 7), disable()];
     let mut records = Vec::new();
     records.push(act(&mut ledger, "amina", Deed::Change(set("ticket 7", changes))).1);
     records.push(approve(&mut ledger, "brian", 1).1);
+    // Another operator makes the last change before its turn.
+    records.push(act(&mut ledger, "chris", Deed::Change(disable())).1);
     for _ in 0..3 {
         records.push(step(&mut ledger).1);
     }
@@ -56,17 +64,19 @@ fn every_record_of_a_set_names_it() {
     assert_eq!(
         told,
         [
-            "as asked amina for nobody: approval 1: change set ticket 7, 3 changes: none → proposed: 2 limit.raise, 1 \
-             funds.in"
+            "as asked amina for nobody: approval 1: change set ticket 7, 3 changes: none → proposed: 1 \
+             participant.disable, 1 limit.raise, 1 funds.in"
                 .into(),
             "as asked brian for nobody: approval 1: pending → applying: change set ticket 7, 3 changes".into(),
+            "as asked chris for nobody: participant greenbank: active → inactive".into(),
             format!("limit.raise brian for amina: {cap}, by change set 1, 1 of 3: 0.0005, alarm at 8 % → 0.0009, alarm at 8 %"),
             format!(
                 "funds.in brian for amina: deposit {} of greenbank, 0.0007 XTS, by change set 1, 2 of 3: none → COMMITTED",
                 id(21)
             ),
             // A change that is already in force has an entry, too.
-            format!("limit.lower brian for amina: {cap}, by change set 1, 3 of 3: 0.0009, alarm at 8 % → 0.0009, alarm at 8 %"),
+            "participant.disable brian for amina: participant greenbank, by change set 1, 3 of 3: inactive → inactive"
+                .into(),
         ]
     );
     let names: Vec<_> = records.iter().flatten().map(Event::name).collect();
@@ -76,6 +86,8 @@ fn every_record_of_a_set_names_it() {
             "ProposalMade",
             "OperatorActed",
             "ChangeSetApproved",
+            "OperatorActed",
+            "ParticipantActivitySet",
             "OperatorActed",
             "LimitSet",
             "ChangeSetStepped",
@@ -121,14 +133,42 @@ fn sets_are_bounded_and_not_empty() {
         let count = changes.len();
         assert_eq!(ask(&mut ledger, "amina", set("caps", changes)), expected, "{count} changes");
     }
-    // By bytes: each endpoint is stored with the value before.
-    let name = super::approvals::green();
+    assert_eq!(ask(&mut ledger, "amina", long_set("long", 1_000)), Err(AdminRefusal::ChangeSetSize));
+}
+
+/// A set that is large by its bytes: each endpoint is stored with the value before.
+fn long_set(name: &str, changes: usize) -> AdminCommand {
     let endpoint = |at: usize| {
         let value = format!("http://{at}.{}", "x".repeat(490)).into();
-        AdminCommand::SetEndpoint { name, kind: crate::EndpointType::TRANSFER_POST, value }
+        AdminCommand::SetEndpoint {
+            name: super::approvals::green(),
+            kind: EndpointType::TRANSFER_POST,
+            value,
+        }
     };
-    let long = (0..1_000).map(endpoint).collect::<Vec<_>>();
-    assert_eq!(ask(&mut ledger, "amina", set("long", long)), Err(AdminRefusal::ChangeSetSize));
+    set(name, (0..changes).map(endpoint))
+}
+
+/// Sets of all operators take up to 8 MiB, whoever proposes them, and what ends makes room.
+#[test]
+fn the_sets_of_all_operators_share_a_bound() {
+    let mut ledger = capped();
+    let sets = |maker: usize| (0..CHANGE_SETS_OF_MAKER_MAX).map(move |number| (maker, number));
+    let mut accepted = 0;
+    let (maker, refused) = loop {
+        let (maker, number) = (0..).flat_map(sets).nth(accepted).unwrap_or_default();
+        let (maker, name) = (format!("maker-{maker}"), format!("set {number}"));
+        match ask(&mut ledger, &maker, long_set(&name, 480)) {
+            Ok(AdminOutcome::Proposed(_)) => accepted += 1,
+            other => break (maker, other),
+        }
+    };
+    assert_eq!(refused, Err(AdminRefusal::ProposalLarge));
+    let bytes = ledger.approvals().pending_bytes();
+    assert!(accepted == 17 && bytes <= PROPOSAL_BYTES_MAX, "{accepted} sets, {bytes} bytes");
+    let withdraw = super::approvals::verdict(1, crate::command::VerdictKind::Withdraw);
+    assert!(act(&mut ledger, "maker-0", withdraw).0.is_ok());
+    assert!(waits(&ask(&mut ledger, &maker, long_set("another", 480))));
 }
 
 /// The digest covers the changes and their order, and not the states before them.
@@ -136,22 +176,57 @@ fn sets_are_bounded_and_not_empty() {
 fn the_digest_is_over_the_changes_in_order() {
     let mut ledger = capped();
     let digest_of = |ledger: &Ledger, id| ledger.approvals().get(id).map(|one| one.digest);
-    let caps = || set("caps", [limit(9), deposit(21, 7)]);
-    assert!(waits(&ask(&mut ledger, "amina", caps())));
-    assert!(approve(&mut ledger, "brian", 1).0.is_ok());
-    assert!(step(&mut ledger).0.is_ok() && step(&mut ledger).0.is_ok());
-    assert_eq!(ask(&mut ledger, "amina", limit(5)), Ok(AdminOutcome::Done));
+    assert!(waits(&ask(&mut ledger, "amina", set("caps", [limit(9), deposit(21, 7)]))));
+    let withdraw = |id| super::approvals::verdict(id, crate::command::VerdictKind::Withdraw);
+    assert!(act(&mut ledger, "amina", withdraw(1)).0.is_ok());
+    assert_eq!(ask(&mut ledger, "amina", limit(4)), Ok(AdminOutcome::Done));
     for (command, is_same) in [
         (set("caps", [limit(9), deposit(21, 7)]), true),
         (set("caps", [deposit(21, 7), limit(9)]), false),
         (set("other", [limit(9), deposit(21, 7)]), false),
-        (set("caps", [limit(9), deposit(21, 7), limit(9)]), false),
+        (set("caps", [limit(9), deposit(21, 7), limit(8)]), false),
+        // A change without effect is none of the set.
+        (set("caps", [limit(4), limit(9), deposit(21, 7), limit(9)]), true),
     ] {
         let text = format!("{command:?}");
         // No other set waits, so that each is proposed.
         let Ok(AdminOutcome::Proposed(id)) = ask(&mut ledger, "amina", command) else { panic!("{text}") };
         assert_eq!(digest_of(&ledger, id) == digest_of(&ledger, 1), is_same, "{text}");
-        let withdraw = super::approvals::verdict(id, crate::command::VerdictKind::Withdraw);
-        assert!(act(&mut ledger, "amina", withdraw).0.is_ok());
+        assert!(act(&mut ledger, "amina", withdraw(id)).0.is_ok());
     }
+}
+
+/// A text of endpoints has the base URL of most, each endpoint elsewhere up to a bound, and follows from every value.
+#[test]
+fn endpoints_are_told_by_their_base_and_each_one_elsewhere() {
+    let of = |base: &str, changed: &[(EndpointType, &str)]| -> String {
+        let usual = EndpointType::usual_paths().map(|(kind, path)| (kind, format!("{base}{path}")));
+        let value = |(kind, value): (EndpointType, String)| {
+            let other = changed.iter().find(|(of, _)| *of == kind).map(|(_, value)| (*value).into());
+            EndpointValue { kind, value: other.unwrap_or_else(|| value.into()) }
+        };
+        let endpoints = usual.map(value).collect();
+        let command = AdminCommand::SetEndpoints { name: super::approvals::green(), endpoints };
+        Change::of(&command, &capped()).to
+    };
+    let post = EndpointType::TRANSFER_POST;
+    let name = post.name();
+    assert_eq!(of("http://a:1/green", &[]), "29 at http://a:1/green");
+    for (value, expected) in [
+        ("http://a:1/transfers", "29 at http://a:1".to_owned()),
+        ("http://a:1/x/transfers", format!("28 at http://a:1, {name} http://a:1/x/transfers")),
+        ("http://a:1/transfer", format!("28 at http://a:1, {name} http://a:1/transfer")),
+        ("http://b:1/transfers", format!("28 at http://a:1, {name} http://b:1/transfers")),
+        ("/transfers", format!("28 at http://a:1, {name} /transfers")),
+        ("a, OTHER b", format!("28 at http://a:1, {name} \"a, OTHER b\"")),
+    ] {
+        assert_eq!(of("http://a:1", &[(post, value)]), expected);
+    }
+    let hosts: Vec<_> = (0..29).map(|at| format!("http://h{at}/x")).collect();
+    let mut scattered: Vec<_> =
+        EndpointType::usual_paths().zip(&hosts).map(|((kind, _), value)| (kind, value.as_str())).collect();
+    let told = of("http://a:1", &scattered);
+    assert!(told.contains(" http://h16/x, 12 more, sha256:") && !told.contains("h17"), "{told}");
+    scattered[28].1 = "http://h28/y";
+    assert_ne!(of("http://a:1", &scattered), told);
 }

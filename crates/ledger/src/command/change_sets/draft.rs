@@ -25,6 +25,8 @@ pub struct Preview {
     pub change: Change,
     /// The decision.
     pub outcome: Result<AdminOutcome, AdminRefusal>,
+    /// Whether it changes anything; a refused change does not.
+    pub has_effect: bool,
 }
 
 impl Ledger {
@@ -36,21 +38,23 @@ impl Ledger {
             let (action, change) = (draft.action_of(command), Change::of(command, &draft));
             out.clear();
             let outcome = draft.decide_admin(command, facts, &mut out);
-            if outcome.is_ok() {
+            let has_effect = outcome.is_ok() && !out.events.is_empty();
+            if has_effect {
                 draft.try_on(facts.now(), out.events.drain(..));
             }
-            Preview { action, change, outcome }
+            let change = outcome.as_ref().ok().and_then(|made| change.clone().made(made)).unwrap_or(change);
+            Preview { action, change, outcome, has_effect }
         };
         set.changes.iter().skip(first).map(|change| &change.command).map(preview).collect()
     }
 
     /// A copy of what changes of operators are decided by: without transfers, conversions, bulks and callbacks, which
-    /// may be millions. Windows and settlements are in it if the set is about them, and of movements of funds those
-    /// that it names.
+    /// may be millions. Windows and settlements are in it if the set is decided by them, and of movements of
+    /// funds those that it names.
     fn draft_for(&self, set: &ChangeSet) -> Self {
         let (seed, pairs) = (self.config.hash_seed, self.config.limits.pairs);
         let commands = || set.changes.iter().map(|change| &change.command);
-        let is_of_settlement = commands().any(AdminCommand::is_of_settlement);
+        let needs_windows = commands().any(|command| self.is_decided_by_windows(command));
         let named = commands().flat_map(AdminCommand::named_funds);
         let funds = named.filter_map(|id| Some((id, self.funds.get(&id)?.clone()))).collect();
         let mut approvals = Approvals::default();
@@ -71,8 +75,8 @@ impl Ledger {
             bulks: Bulks::new(seed),
             funds,
             withdrawals: self.withdrawals.clone(),
-            windows: if is_of_settlement { self.windows.clone() } else { Windows::new(seed, pairs) },
-            settlements: if is_of_settlement { self.settlements.clone() } else { Vec::new() },
+            windows: if needs_windows { self.windows.clone() } else { Windows::new(seed, pairs) },
+            settlements: if needs_windows { self.settlements.clone() } else { Vec::new() },
             carried: self.carried.clone(),
             fee_rules: self.fee_rules.clone(),
             outbox: Outbox::default(),
