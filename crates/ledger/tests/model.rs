@@ -18,8 +18,8 @@ use proptest::test_runner::FileFailurePersistence;
 use upesi_fspiop::refusal::admin_detail;
 use upesi_ledger::command::FulfilState;
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, CallbackContent, Command, Decision, Facts, FundsOutGuard, Ledger,
-    LedgerAccountTypeId, LedgerConfig, Reply, StateMethod, audit,
+    AdminCommand, AdminOutcome, CallbackContent, ChangeSet, Command, Decision, Facts, FundsOutGuard, Ledger,
+    LedgerAccountTypeId, LedgerConfig, Reply, SetChange, StateMethod, audit,
 };
 use upesi_types::{Amount, Timestamp};
 
@@ -123,7 +123,14 @@ impl Run {
                 };
                 let command = ask::command(other, known, &self.twin.live, self.now_ms);
                 let expected = self.scheme.hear(other, known, self.now_ms);
-                (expected, self.twin.submit(command, now))
+                let previewed = self.preview(&command, now);
+                let decision = self.twin.submit(command, now);
+                assert!(
+                    previewed.is_none_or(|reply| reply == decision.reply),
+                    "{ask:?}: {:?}",
+                    decision.reply
+                );
+                (expected, decision)
             }
         };
         let mut told = told(&self.twin.live, &decision);
@@ -134,6 +141,17 @@ impl Run {
         }
         assert_eq!(told, expected, "{ask:?}");
         self.compare();
+    }
+
+    /// A change set decides an operator's change on a draft as the ledger does. A draft has no transfers, whose ids
+    /// movements of funds may not have.
+    fn preview(&self, command: &Command, now: Timestamp) -> Option<Reply> {
+        let Command::Admin(command) = command else { return None };
+        let set = ChangeSet { name: "one".into(), changes: vec![SetChange::new(command.clone())] };
+        let outcome = self.twin.live.preview(&set, 0, &Facts::at(now)).remove(0).outcome;
+        let has_transfer_id = matches!(command, AdminCommand::PrepareFunds(funds)
+                if self.twin.live.transfer(funds.id).is_some() || self.twin.archive.contains_key(&funds.id));
+        (!has_transfer_id).then_some(Reply::Admin(outcome))
     }
 
     /// A payment that ends at once if it may; no more of them than there are ids.

@@ -118,12 +118,18 @@ impl Approvals {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
-        self.deadlines.first().map(|(at, _)| *at)
+        self.undecided().next().map(|(at, _)| at)
     }
 
     /// Those that nobody decided in time.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = u64> {
-        self.deadlines.iter().take_while(move |(at, _)| *at <= now).map(|(_, id)| *id)
+        self.undecided().take_while(move |(at, _)| *at <= now).map(|(_, id)| id)
+    }
+
+    /// Those that wait for a person, by when they expire. A set that is applied was approved in time.
+    fn undecided(&self) -> impl Iterator<Item = (Timestamp, u64)> {
+        let is_applied = |id| self.progress(id).is_some_and(|progress| progress.stopped.is_none());
+        self.deadlines.iter().copied().filter(move |(_, id)| !is_applied(*id))
     }
 
     pub(crate) fn set_policy(&mut self, policy: ApprovalPolicy) {

@@ -179,11 +179,13 @@ impl Ledger {
         let Some(command) = &proposal.command else {
             return Err(AdminRefusal::ProposalEnded { state: proposal.state() });
         };
-        if proposal.expires_at <= facts.now() {
+        let state = self.approvals.state_of(proposal);
+        // What was approved in time is applied to its end.
+        if proposal.expires_at <= facts.now() && state != ProposalState::Applying {
             return Err(AdminRefusal::ProposalEnded { state: ProposalState::Expired });
         }
         let is_maker = proposal.maker == by.operator;
-        match (kind, command, self.approvals.state_of(proposal)) {
+        match (kind, command, state) {
             (VerdictKind::Approve(words), AdminCommand::ChangeSet(set), _) if !is_maker => {
                 return self.approve_set((by, comment.as_deref()), (*id, set), (facts, *words), out);
             }

@@ -120,10 +120,11 @@ impl Ledger {
         let applying = Ok(AdminOutcome::ProposalEnded(id, ProposalState::Applying, None));
         let hindrance = match self.approvals.progress(id) {
             Some(Progress { stopped: None, .. }) => return applying,
-            Some(_) => None,
-            None => self.hindrance_of(set, facts, words),
+            progress => self.hindrance_of(set, progress, (facts, words)),
         };
         if let Some(why) = hindrance {
+            let so_far = self.approvals.progress(id).map(|progress| made_of(progress, set) + ", and then ");
+            let why = so_far.unwrap_or_default() + &why;
             out.events.push(Event::ProposalEnded {
                 id,
                 state: ProposalState::Failed,
@@ -143,18 +144,33 @@ impl Ledger {
         applying
     }
 
-    /// Why a set would not be applied as its maker saw it.
-    fn hindrance_of(&self, set: &ChangeSet, facts: &Facts<'_>, words: Words) -> Option<String> {
-        let previews = self.preview(set, 0, facts).into_iter().zip(&set.changes).enumerate();
-        for (at, (Preview { change: Change { what, from, .. }, outcome, .. }, kept)) in previews {
-            let from = clip(from);
-            let why = match &outcome {
-                _ if from != kept.before => Some(format!("it was {} and is {from}", kept.before)),
+    /// Why a set would not be applied as its maker saw it. Of a set that stopped, the changes that are left are decided
+    /// again; the state before the refused one may be another by now.
+    fn hindrance_of(
+        &self,
+        set: &ChangeSet,
+        progress: Option<&Progress>,
+        (facts, words): (&Facts<'_>, Words),
+    ) -> Option<String> {
+        let first = progress.map_or(0, |progress| progress.made as usize);
+        let previews = self.preview(set, first, facts).into_iter().zip(&set.changes[first..]);
+        for (at, (Preview { change: Change { what, from, .. }, outcome, .. }, kept)) in previews.enumerate() {
+            let from = clip_with_digest(&from);
+            let refused = match &outcome {
                 Err(refusal) => Some(words(refusal)),
                 Ok(outcome) => passed_over(outcome),
             };
+            let is_first_left = progress.is_some() && at == 0;
+            let why = match refused {
+                // It stops the set again.
+                Some(_) if is_first_left => return None,
+                _ if !is_first_left && from != kept.before => {
+                    Some(format!("it was {} and is {from}", kept.before))
+                }
+                refused => refused,
+            };
             if let Some(why) = why {
-                return Some(format!("change {}, {what}: {why}", at + 1));
+                return Some(format!("change {}, {what}: {why}", first + at + 1));
             }
         }
         None
@@ -240,8 +256,7 @@ impl Ledger {
 
     /// What a set that ends early has come to.
     pub(super) fn result_of_stopped(&self, proposal: &Proposal) -> Option<Box<str>> {
-        let (made, all) = (self.approvals.progress(proposal.id)?.made, proposal.set()?.changes.len());
-        Some(format!("{made} of {all} changes were made").into())
+        Some(made_of(self.approvals.progress(proposal.id)?, proposal.set()?).into())
     }
 
     /// The next change of a set that is applied.
@@ -257,6 +272,11 @@ impl Ledger {
         actions.dedup();
         actions
     }
+}
+
+/// How far a set is, in words.
+fn made_of(progress: &Progress, set: &ChangeSet) -> String {
+    format!("{} of {} changes were made", progress.made, set.changes.len())
 }
 
 fn at_change(at: usize, refusal: AdminRefusal) -> AdminRefusal {
