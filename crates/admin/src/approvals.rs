@@ -1,10 +1,12 @@
 //! `/approvals`: changes that wait for a second person, its decision, and which changes need one.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 use upesi_engine::Clock as _;
 use upesi_ledger::command::{Deed, Preview, Verdict, VerdictKind};
 use upesi_ledger::{
@@ -28,6 +30,10 @@ const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
 /// Longest comment, in characters.
 const COMMENT_CHARS_MAX: usize = 256;
+/// Longest text of a diff: a set may have 2,000 changes, each with three texts.
+const DIFF_TEXT_BYTES_MAX: usize = 4 * 1024;
+/// How long an approval is answered after the set began: clients wait 30 seconds. The answer says how far the set is.
+const APPLIED_WITHIN: Duration = Duration::from_secs(20);
 const FILTERS: [&str; 5] = ["state", "action", "maker", "limit", "after"];
 
 /// A proposal.
@@ -93,6 +99,15 @@ struct SetChangeView {
     refused: Option<String>,
 }
 
+/// A text of a diff, cut if it is too long; the change in full has every value.
+fn bounded(mut text: String) -> String {
+    if text.len() > DIFF_TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(DIFF_TEXT_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}
+
 impl SetView {
     fn of(set: &ChangeSet, progress: Option<&Progress>) -> Self {
         Self {
@@ -109,12 +124,12 @@ impl SetView {
         let view = Self::of(set, progress);
         let first = view.made as usize;
         let previews = ledger.preview(set, first, &Facts::at(now)).into_iter().zip(first + 1..);
-        let diff = previews.map(|(Preview { action, change, outcome }, number)| SetChangeView {
+        let diff = previews.map(|(Preview { action, change, outcome, .. }, number)| SetChangeView {
             number,
             action: action.name(),
-            object: change.what,
-            before: change.from,
-            after: change.to,
+            object: bounded(change.what),
+            before: bounded(change.from),
+            after: bounded(change.to),
             refused: outcome.err().map(|refusal| words(&refusal)),
         });
         Self { diff: Some(diff.collect()), ..view }
@@ -246,7 +261,9 @@ pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> 
     show(&context, number(&id)?).await
 }
 
+/// Shows one approval. The diff of a set takes the deciding thread, so one is made at a time.
 async fn show(context: &AdminContext, id: u64) -> Result<Response, ApiError> {
+    let _permit = context.diffs.acquire().await.map_err(|error| ApiError::internal(&error.to_string()))?;
     let (caller, now) = (context.caller.clone(), context.engine.clock().now());
     let view = context.ask(move |ledger| {
         ledger.approvals().get(id).map(|proposal| ProposalView::in_full(proposal, ledger, &caller, now))
@@ -318,10 +335,12 @@ async fn decide(
     let verdict = Verdict { id: number, kind, comment };
     let outcome = context.act(permission, Deed::Verdict(verdict), change).await?;
     if let AdminOutcome::ProposalEnded(_, ProposalState::Applying, _) = outcome {
-        // The set is applied to its end, even if the caller leaves.
+        // The set is applied to its end, even if the caller leaves or the answer is due.
         let engine = context.engine.clone();
-        let applied = tokio::spawn(async move { apply(&engine, number).await }).await;
-        applied.map_err(|error| ApiError::internal(&error.to_string()))?;
+        let applying = tokio::spawn(async move { apply(&engine, number).await });
+        if let Ok(Err(error)) = timeout(APPLIED_WITHIN, applying).await {
+            return Err(ApiError::internal(&error.to_string()));
+        }
     }
     show(context, number).await
 }

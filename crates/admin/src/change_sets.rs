@@ -5,6 +5,7 @@
 //! permission, alone and in a set.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -13,8 +14,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 use tower_service::Service as _;
-use upesi_engine::{EngineHandle, Payload};
+use upesi_engine::{EngineHandle, Payload, SubmitError};
 use upesi_fspiop::refusal::admin_detail;
 use upesi_ledger::command::{Act, ApplyNext, Deed};
 use upesi_ledger::{
@@ -35,6 +37,8 @@ const NAME_CHARS_MAX: usize = 64;
 const REASON_CHARS_MAX: usize = 256;
 /// Longest path of a change, with its query.
 const PATH_CHARS_MAX: usize = 1_024;
+/// How long a change waits while the hub takes no commands.
+const RETRY: Duration = Duration::from_millis(200);
 /// Longest error that a handler answers, in bytes.
 const ERROR_BYTES_MAX: usize = 4 * 1024;
 
@@ -196,6 +200,7 @@ pub(crate) async fn apply(engine: &EngineHandle, id: u64) {
             }
             // The set has ended, or stopped.
             Ok(_) => return,
+            Err(SubmitError::Busy | SubmitError::Full | SubmitError::HeldUp) => sleep(RETRY).await,
             Err(error) => {
                 tracing::warn!(approval = id, %error, "a change set waits: approve it again to continue");
                 return;

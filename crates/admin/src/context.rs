@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
 use upesi_engine::{Clock, EngineHandle, Payload, ResponseTimes};
 use upesi_http::Schemes;
 use upesi_ledger::command::{Act, Deed};
@@ -116,6 +117,8 @@ pub struct AdminContext {
     pub provider_of_clients: Option<Provider>,
     /// How callers are known.
     pub access: Access,
+    /// The permit to have the diff of a change set made.
+    pub diffs: Arc<Semaphore>,
     /// Who calls. Each request has its own.
     pub caller: Arc<Caller>,
 }
@@ -152,6 +155,7 @@ impl AdminContext {
             audit: AuditPort::new(None),
             provider_of_clients: None,
             access,
+            diffs: Arc::new(Semaphore::new(1)),
             caller,
         }
     }
