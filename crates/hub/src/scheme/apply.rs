@@ -52,6 +52,16 @@ pub enum ApplyError {
     },
 }
 
+impl ApplyError {
+    /// The approval that the change waits for.
+    pub(super) fn approval(&self) -> Option<u64> {
+        match self {
+            Self::Admin(AdminError::Waiting { approval, .. }) => Some(*approval),
+            _ => None,
+        }
+    }
+}
+
 /// A call of the admin API that makes a change, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiCall {

@@ -91,31 +91,31 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
             return waits_as(&plan, &proposed, options, output);
         }
     }
-    let Made { made, waiting, failed } = make_all(&api, scheme, &plan, options, output).await?;
+    let Made { made, failed } = make_all(&api, scheme, &plan, options, output).await?;
     if options.json {
-        write(output, &format!("{:#}\n", summary(&plan, made, &waiting, options.plan_only)))?;
+        let waiting = failed.as_ref().and_then(|(_, error)| error.approval());
+        write(output, &format!("{:#}\n", summary(&plan, made, waiting, options.plan_only)))?;
     } else if failed.is_none() {
         for note in &plan.notes {
             write(output, &format!("? {note}\n"))?;
         }
         write(output, &format!("= unchanged {}\n", plan.unchanged))?;
     }
-    match failed {
-        None if waiting.is_empty() => Ok(()),
-        None => Err(wait_for_approvals(made, &waiting, plan.changes.len())),
-        Some((change, error)) => {
-            let exit = match &error {
-                ApplyError::Admin(error) => admin_exit(error),
-                _ => Exit::Failure,
-            };
-            let left = plan.changes.len() - made;
-            let line = change.line();
-            Err(Failure::new(
-                exit,
-                format!("{made} changes were made, {left} were not; this one failed: {line}\n{error}"),
-            ))
-        }
-    }
+    let Some((change, error)) = failed else { return Ok(()) };
+    let (line, left) = (change.line(), plan.changes.len() - made);
+    Err(match &error {
+        ApplyError::Admin(AdminError::Waiting { approval, .. }) => Failure::new(
+            Exit::Temporary,
+            format!(
+                "{made} changes were made, {left} were not; this one waits for a second person: {line}\nhave it approved \
+                 (upesi admin approve {approval}), then apply the file again"
+            ),
+        ),
+        error => Failure::new(
+            if let ApplyError::Admin(error) = error { admin_exit(error) } else { Exit::Failure },
+            format!("{made} changes were made, {left} were not; this one failed: {line}\n{error}"),
+        ),
+    })
 }
 
 /// A plan that waits for a second person.
@@ -127,7 +127,7 @@ fn waits_as(
 ) -> Outcome {
     let proposing::Waiting { approval, changes } = proposed;
     if options.json {
-        write(output, &format!("{:#}\n", summary(plan, 0, &[*approval], false)))?;
+        write(output, &format!("{:#}\n", summary(plan, 0, Some(*approval), false)))?;
     } else {
         for note in &plan.notes {
             write(output, &format!("? {note}\n"))?;
@@ -148,13 +148,12 @@ fn waits_as(
 /// How far a plan was carried out.
 struct Made<'a> {
     made: usize,
-    /// The approvals that it waits for.
-    waiting: Vec<u64>,
+    /// The change that was not made.
     failed: Option<(&'a Change, ApplyError)>,
 }
 
-/// Makes the changes in order. Those that a second person has to approve are left behind, and with them what the hub
-/// refuses as long as they are not made.
+/// Makes the changes in order, up to the first one that is refused or waits for a second person: what follows may need
+/// it.
 async fn make_all<'a>(
     api: &AdminApi,
     scheme: &Scheme,
@@ -162,57 +161,28 @@ async fn make_all<'a>(
     options: &ApplyOptions,
     output: &mut (dyn Write + Send),
 ) -> Result<Made<'a>, Failure> {
-    let mut done = Made { made: 0, waiting: Vec::new(), failed: None };
+    let mut made = 0;
     for change in &plan.changes {
-        let made = match options.plan_only {
-            true => Ok(()),
-            false => apply::make(api, &scheme.name, change).await,
-        };
-        match made {
-            Ok(()) => {
-                done.made += 1;
-                if !options.json {
-                    write(output, &format!("{}\n", change.line()))?;
-                }
-            }
-            Err(ApplyError::Admin(AdminError::Waiting { approval, .. })) => {
-                done.waiting.push(approval);
-                if !options.json {
-                    write(output, &format!("… {}: approval {approval}\n", change.line()))?;
-                }
-            }
-            Err(
-                ApplyError::Admin(AdminError::Refused { status: 400, .. })
-                | ApplyError::NoSettlementAccount { .. },
-            ) if !done.waiting.is_empty() => {}
-            Err(error) => {
-                done.failed = Some((change, error));
-                break;
-            }
+        if !options.plan_only
+            && let Err(error) = apply::make(api, &scheme.name, change).await
+        {
+            return Ok(Made { made, failed: Some((change, error)) });
+        }
+        made += 1;
+        if !options.json {
+            write(output, &format!("{}\n", change.line()))?;
         }
     }
-    Ok(done)
+    Ok(Made { made, failed: None })
 }
 
-fn wait_for_approvals(made: usize, waiting: &[u64], all: usize) -> Failure {
-    let ids: Vec<_> = waiting.iter().map(u64::to_string).collect();
-    let later = all - made - waiting.len();
-    let text = format!(
-        "{made} changes were made, {} wait for a second person, {later} for these: have them approved (upesi admin \
-         approve {}), then apply the file again",
-        waiting.len(),
-        ids.join(" ")
-    );
-    Failure::new(Exit::Temporary, text)
-}
-
-fn summary(plan: &Plan, made: usize, waiting: &[u64], plan_only: bool) -> Value {
+fn summary(plan: &Plan, made: usize, waiting: Option<u64>, plan_only: bool) -> Value {
     let changes: Vec<Value> = plan.changes.iter().map(Change::to_json).collect();
     json!({
         "planOnly": plan_only,
         "changes": changes,
         "made": if plan_only { 0 } else { made },
-        "waiting": waiting,
+        "waiting": Vec::from_iter(waiting),
         "unchanged": plan.unchanged,
         "notes": plan.notes,
     })

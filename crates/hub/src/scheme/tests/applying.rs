@@ -196,6 +196,29 @@ fn a_change_set_that_needs_nobody_is_made_at_once() {
     assert_eq!(planned.changes(), Vec::<String>::new());
 }
 
+/// A hub of an earlier version takes no sets: nothing is tried behind a change that waits.
+#[test]
+fn nothing_is_tried_behind_a_change_that_waits() {
+    let hub = empty_hub();
+    hub.answer("POST /participants", 202, r#"{"approvalId":5,"state":"pending"}"#);
+    let applied = apply(&hub, SCHEME, |_| {});
+    let failure = applied.outcome.unwrap_err();
+    assert_eq!(
+        (failure.exit, failure.message.as_str()),
+        (
+            Exit::Temporary,
+            "3 changes were made, 4 were not; this one waits for a second person: + participant greenbank KES\nhave it \
+             approved (upesi admin approve 5), then apply the file again"
+        )
+    );
+    let last = hub.changes().pop().unwrap();
+    assert!(last.starts_with("POST /participants {"), "{last}");
+    hub.answer("POST /participants", 202, r#"{"approvalId":5,"state":"pending"}"#);
+    let applied = apply(&hub, SCHEME, |options| options.json = true);
+    let json: serde_json::Value = serde_json::from_str(&applied.output).unwrap();
+    assert_eq!((&json["made"], &json["waiting"]), (&3.into(), &serde_json::json!([5])));
+}
+
 /// A file beyond the bounds of one set waits part by part, in order.
 #[test]
 fn a_large_scheme_is_proposed_from_its_beginning() {
