@@ -18,8 +18,16 @@ pub(super) struct OperatorBooks {
     codes: BTreeMap<Box<str>, u64>,
     /// Who made the proposals that wait.
     proposals: BTreeMap<u64, Box<str>>,
-    /// How many changes were made of each change set that was approved and has not ended.
-    sets: BTreeMap<u64, u32>,
+    /// The change sets that were approved and have not ended.
+    sets: BTreeMap<u64, AppliedSet>,
+}
+
+/// A change set that is applied, or has stopped.
+#[derive(Debug, Default)]
+struct AppliedSet {
+    /// Who approved it last.
+    approver: Box<str>,
+    made: u32,
 }
 
 impl OperatorBooks {
@@ -30,7 +38,10 @@ impl OperatorBooks {
             ledger.operators().iter().filter_map(|one| Some((one.name.clone(), one.person?.code_step)));
         let codes = people.collect();
         let approvals = ledger.approvals();
-        let of_set = |id| Some((id, approvals.progress(id)?.made));
+        let of_set = |id| {
+            let progress = approvals.progress(id)?;
+            Some((id, AppliedSet { approver: progress.operator.clone(), made: progress.made }))
+        };
         let sets = approvals.pending().filter_map(|proposal| of_set(proposal.id)).collect();
         let proposals = approvals.pending().map(|proposal| (proposal.id, proposal.maker.clone())).collect();
         Self { trail: ledger.trail(), operators, codes, proposals, sets }
@@ -88,7 +99,9 @@ impl OperatorBooks {
                 }
                 Event::ChangeSetApproved { .. }
                 | Event::ChangeSetStepped { .. }
-                | Event::ChangeSetStopped { .. } => findings.extend(self.enter_set(seq, event)?),
+                | Event::ChangeSetStopped { .. } => {
+                    findings.extend(self.enter_set(seq, event, record.events.last())?);
+                }
                 Event::ProposalEnded { id, state, by, .. } => {
                     self.sets.remove(id);
                     let maker = self.proposals.remove(id);
@@ -111,30 +124,43 @@ impl OperatorBooks {
         Ok(())
     }
 
-    /// Enters the approval of a change set, or that a change of it was made or refused: each in its turn. Returns what
-    /// is wrong with it.
-    fn enter_set(&mut self, seq: u64, event: &Event) -> Result<Option<String>, String> {
-        match event {
+    /// Enters the approval of a change set, or that a change of it was made or refused: each in its turn, and with an
+    /// entry that names the set and both people. Returns what is wrong with it.
+    fn enter_set(
+        &mut self,
+        seq: u64,
+        event: &Event,
+        entry: Option<&Event>,
+    ) -> Result<Option<String>, String> {
+        let (id, number) = match event {
             Event::ChangeSetApproved { id, operator, .. } => {
                 let maker = self.proposals.get(id);
                 let maker = maker.ok_or_else(|| format!("approval {id} is applied, but did not wait"))?;
-                self.sets.entry(*id).or_default();
+                self.sets.entry(*id).or_default().approver = operator.clone();
                 let is_own = maker == operator;
-                Ok(is_own.then(|| format!("record {seq}: approval {id} was approved by its maker")))
+                return Ok(is_own.then(|| format!("record {seq}: approval {id} was approved by its maker")));
             }
             Event::ChangeSetStepped { id, number } | Event::ChangeSetStopped { id, number, .. } => {
-                let made = self.sets.get_mut(id);
-                let made = made.ok_or_else(|| format!("approval {id} is applied, but was not approved"))?;
-                if *number != *made + 1 {
-                    return Err(format!("change {number} of approval {id} follows change {made}"));
-                }
-                if matches!(event, Event::ChangeSetStepped { .. }) {
-                    *made = *number;
-                }
-                Ok(None)
+                (id, number)
             }
-            _ => Ok(None),
+            _ => return Ok(None),
+        };
+        let set = self.sets.get_mut(id);
+        let set = set.ok_or_else(|| format!("approval {id} is applied, but was not approved"))?;
+        if *number != set.made + 1 {
+            return Err(format!("change {number} of approval {id} follows change {}", set.made));
         }
+        if matches!(event, Event::ChangeSetStepped { .. }) {
+            set.made = *number;
+        }
+        let is_named = matches!(entry, Some(Event::OperatorActed(entry))
+            if entry.object.contains(&format!(", by change set {id}, {number} of "))
+                && entry.by.operator == set.approver
+                && entry.by.on_behalf_of.as_ref() == self.proposals.get(id));
+        let text = || {
+            format!("record {seq}: change {number} of approval {id} has no entry with the set and its people")
+        };
+        Ok((!is_named).then(text))
     }
 
     /// Enters a person's password, or that a code was used: each is numbered, and later than the one before.

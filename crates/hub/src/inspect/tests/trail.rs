@@ -8,15 +8,16 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use upesi_admin::{AuditKey, EntryFilter, Outcome};
 use upesi_ledger::command::{
-    Act, Deed, Entrance, EntranceKind, NewCredential, NewOperator, Verdict, VerdictKind,
+    Act, ApplyNext, Deed, Entrance, EntranceKind, NewCredential, NewOperator, Verdict, VerdictKind,
 };
 use upesi_ledger::{
-    AdminCommand, Attribution, AuditEntry, Change, Command, Event, Payload, ProposalState, Role,
-    SEALED_BYTES, Sealed, Secret,
+    AdminCommand, AdminRefusal, Attribution, AuditEntry, Change, ChangeSet, Command, Event, Payload,
+    ProposalState, Role, SEALED_BYTES, Sealed, Secret, SetChange,
 };
+use upesi_types::Currency;
 
 use super::audit::audited;
-use super::journal::TestJournal;
+use super::journal::{TestJournal, fsp};
 use crate::exit::Exit;
 use crate::inspect::trail::{ExportOptions, TrailOptions, line, trail, verify_export};
 use crate::times::Zone;
@@ -100,6 +101,60 @@ fn an_approval_by_the_wrong_person_is_found() {
         |events| ended(events, |_, state| *state = ProposalState::Withdrawn),
     ] {
         assert!(audited_with(change).contains(wrong), "{}", audited_with(change));
+    }
+}
+
+/// Each step of a change set is made in its turn, and its entry names the set and both people.
+#[test]
+fn a_step_of_a_change_set_in_another_place_or_by_others_is_found() {
+    let audited_with = |change: fn(&mut Vec<Event>)| {
+        let mut journal = TestJournal::onboarded();
+        let account = |kind: &str| {
+            let (name, currency) = (fsp("Hub"), Currency::parse("TZS").unwrap());
+            SetChange::new(AdminCommand::CreateHubAccount { name, currency, kind: kind.into() })
+        };
+        let name = fsp("greenbank");
+        let off = AdminCommand::SetParticipantActivity { name, is_active: false };
+        let on = AdminCommand::SetParticipantActivity { name, is_active: true };
+        let changes = vec![
+            account("HUB_RECONCILIATION"),
+            SetChange::new(off),
+            SetChange::new(on),
+            account("HUB_MULTILATERAL_SETTLEMENT"),
+        ];
+        let set = AdminCommand::ChangeSet(ChangeSet { name: "TZS".into(), changes });
+        journal.command(&act_of("amina", Deed::Change(set)), Payload::default());
+        let words = |refusal: &AdminRefusal| format!("{refusal:?}");
+        let verdict = Verdict { id: 1, kind: VerdictKind::Approve(words), comment: None };
+        journal.command(&act_of("brian", Deed::Verdict(verdict)), Payload::default());
+        let step = act_of("hub", Deed::ApplyNext(ApplyNext { id: 1, words }));
+        journal.command(&step, Payload::default());
+        let mut second = journal.decide(&step);
+        change(&mut second.events);
+        journal.write(&second, Payload::default());
+        audited(&mut journal).findings.join("; ")
+    };
+    assert_eq!(audited_with(|_| {}), "");
+    let wrong = "change 2 of approval 1 has no entry with the set and its people";
+    for (change, expected) in [
+        ((|events| entry(events).object = "participant greenbank".into()) as fn(&mut Vec<Event>), wrong),
+        (|events| entry(events).by.operator = "chris".into(), wrong),
+        (|events| entry(events).by.on_behalf_of = None, wrong),
+        (|events| drop(events.pop()), wrong),
+        (|events| stepped(events, 1, 3), "change 3 of approval 1 follows change 1"),
+        (|events| stepped(events, 7, 2), "approval 7 is applied, but was not approved"),
+    ] {
+        let found = audited_with(change);
+        assert!(found.contains(expected), "{expected}: {found}");
+    }
+}
+
+/// Changes which step of which set was made.
+fn stepped(events: &mut [Event], of: u64, at: u32) {
+    for event in events {
+        if let Event::ChangeSetStepped { id, number } = event {
+            (*id, *number) = (of, at);
+        }
     }
 }
 
