@@ -155,6 +155,7 @@ const LIFE: &[Kind] = &[
     ("aborts", 5_000, |counts| counts.aborted),
     ("expiries", 2_000, |counts| counts.expired),
     ("operations", 10_000, |counts| counts.operations),
+    ("change sets", 300, |counts| counts.change_sets),
     ("jumps of the clock that were accepted", 20, |counts| counts.jumps_accepted),
     ("reservations ended by an operator", 200, |counts| counts.ended_by_operator),
     ("callbacks", 50_000, |counts| counts.callbacks_taken),

@@ -275,6 +275,10 @@ pub struct Counts {
     pub replays_after_restart: u64,
     /// Operators' changes that were made.
     pub operations: u64,
+    /// Change sets that were applied to their end.
+    pub change_sets: u64,
+    /// Those of which a change was refused at its turn.
+    pub change_sets_stopped: u64,
     pub jumps_accepted: u64,
     pub ended_by_operator: u64,
     /// Changes of a party of a transfer between its prepare and its end.

@@ -2,6 +2,7 @@
 
 mod bulks;
 mod calls;
+mod change_sets;
 mod cluster;
 mod converting;
 mod describe;
@@ -28,6 +29,7 @@ use upesi_types::TransferId;
 
 use self::bulks::Payroll;
 use self::calls::Call;
+use self::change_sets::ChangeSets;
 use self::cluster::Cluster;
 use self::converting::Exchange;
 use self::dfsp::Dfsp;
@@ -137,6 +139,7 @@ pub struct World {
     phase: Phase,
     retention: Retention,
     treasury: Treasury,
+    change_sets: ChangeSets,
     exchange: Exchange,
     payroll: Payroll,
     /// The other nodes, if there are such.
@@ -190,6 +193,7 @@ impl World {
             phase: Phase::Trouble,
             retention: Retention::new(seed, &plan),
             treasury: Treasury::new(seed, &plan),
+            change_sets: ChangeSets::new(seed),
             exchange: Exchange::new(seed, &plan),
             payroll: Payroll::new(seed, &plan),
             cluster: plan.faults.nodes.then(|| Cluster::draw(seed)),

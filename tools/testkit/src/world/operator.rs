@@ -168,6 +168,7 @@ impl World {
         }
         if self.operator.current.is_none() && self.is_troubled() && self.plan.faults.operators {
             let drawn = self.draw_operation();
+            let drawn = self.draw_set(drawn);
             let rare = self.draw_acceptance().or_else(|| self.draw_end());
             self.operator.current = Some(rare.unwrap_or(drawn));
         }
@@ -197,6 +198,9 @@ impl World {
         }
         if let Command::Admin(command) = &command {
             self.auditor.outside.treasurer.asked.ask(command);
+        }
+        if let Command::Act(act) = &command {
+            self.note_proposed(act);
         }
         if let Some(hub) = &mut self.hub {
             hub.operate(command);
@@ -286,6 +290,9 @@ impl World {
         };
         let Some(command) = self.operator.current.take() else { return };
         self.counts.operations += 1;
+        if matches!(command, Command::Act(_)) {
+            return self.set_told(outcome);
+        }
         if let (Command::Admin(command), Ok(_)) = (&command, &outcome)
             && is_settlement(command)
         {

@@ -261,7 +261,7 @@ impl World {
             return false;
         }
         let command = if self.is_troubled() { self.draw_settlement() } else { self.last_settlement_step() };
-        self.operator.current = command.map(Command::Admin);
+        self.operator.current = command.map(|command| self.draw_set(Command::Admin(command)));
         let is_taken = self.operator.current.is_some();
         self.submit_operation();
         is_taken

@@ -1,0 +1,139 @@
+//! Change sets: now and then an operator proposes changes as one set, a second one approves it, and the hub applies it
+//! change by change, whatever happens in between.
+//!
+//! What is drawn here comes from a stream of its own.
+
+use upesi_journal::sim_disk::Random;
+use upesi_ledger::command::{Act, ApplyNext, Deed, Verdict, VerdictKind};
+use upesi_ledger::{
+    AdminCommand, AdminOutcome, AdminRefusal, Attribution, ChangeSet, Command, ProposalState, SetChange,
+};
+
+use super::World;
+use super::treasury::is_settlement;
+
+/// What tells the stream of change sets from the others of a seed.
+const STREAM: u64 = 0x6368_616e_6765_7365;
+/// One change in so many that may be part of a set is proposed as one.
+const SET_ONE_IN: u64 = 4;
+const MAKER: &str = "amina";
+const APPROVER: &str = "brian";
+
+/// The set that operators are about.
+#[derive(Debug)]
+pub(super) struct ChangeSets {
+    random: Random,
+    changes: Vec<AdminCommand>,
+    approval: u64,
+}
+
+impl ChangeSets {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { random: Random::new(seed ^ STREAM), changes: Vec::new(), approval: 0 }
+    }
+}
+
+fn act(operator: &str, deed: Deed) -> Command {
+    let by = Attribution {
+        operator: operator.into(),
+        known_by: "token 1".into(),
+        address: None,
+        on_behalf_of: None,
+        action: "change.set".into(),
+        reason: Some("as the world has it".into()),
+    };
+    Command::Act(Box::new(Act { by, deed, is_alone: false }))
+}
+
+fn words(refusal: &AdminRefusal) -> String {
+    format!("{refusal:?}")
+}
+
+fn verdict(id: u64, kind: VerdictKind) -> Command {
+    act(APPROVER, Deed::Verdict(Verdict { id, kind, comment: None }))
+}
+
+fn apply_next(id: u64) -> Command {
+    act("hub", Deed::ApplyNext(ApplyNext { id, words }))
+}
+
+/// Changes whose outcome nobody but the ledger keeps account of.
+const fn may_be_in_set(command: &AdminCommand) -> bool {
+    is_settlement(command)
+        || matches!(
+            command,
+            AdminCommand::SetEndpoint { .. }
+                | AdminCommand::SetParticipantActivity { .. }
+                | AdminCommand::SetAccountActivity { .. }
+        )
+}
+
+impl World {
+    /// A change as it was drawn, or the proposal of a set of it. What was switched off is switched on by the same set.
+    pub(super) fn draw_set(&mut self, command: Command) -> Command {
+        let Command::Admin(first) = &command else { return command };
+        if !may_be_in_set(first) || !self.change_sets.random.one_in(SET_ONE_IN) {
+            return command;
+        }
+        let mut changes = vec![first.clone()];
+        let is_switched_off = matches!(
+            first,
+            AdminCommand::SetParticipantActivity { is_active: false, .. }
+                | AdminCommand::SetAccountActivity { is_active: false, .. }
+        );
+        if is_switched_off && let Some(Command::Admin(on)) = self.operator.next.back() {
+            changes.push(on.clone());
+        }
+        let parts = changes.iter().cloned().map(SetChange::new).collect();
+        let set = AdminCommand::ChangeSet(ChangeSet { name: "world".into(), changes: parts });
+        if !self.hub.as_ref().is_some_and(|hub| hub.ledger().needs_second(MAKER, &set)) {
+            return command;
+        }
+        if changes.len() > 1 {
+            self.operator.next.pop_back();
+        }
+        self.change_sets.changes = changes;
+        act(MAKER, Deed::Change(set))
+    }
+
+    /// What is about to be asked for by a proposal.
+    pub(super) fn note_proposed(&mut self, act: &Act) {
+        if let Deed::Change(command) = &act.deed {
+            command.parts().for_each(|part| self.auditor.outside.treasurer.asked.ask(part));
+        }
+    }
+
+    /// An operator gets an answer about a set: the next step follows.
+    pub(super) fn set_told(&mut self, outcome: Result<AdminOutcome, AdminRefusal>) {
+        let settling = self.change_sets.changes.iter().find(|change| is_settlement(change)).cloned();
+        let next = match outcome {
+            Ok(AdminOutcome::Proposed(id)) => Some(verdict(id, VerdictKind::Approve(words))),
+            Ok(AdminOutcome::ProposalEnded(id, ProposalState::Applying, _)) => {
+                self.change_sets.approval = id;
+                Some(apply_next(id))
+            }
+            Ok(AdminOutcome::SetStepped(state, _)) => {
+                if let Some(settling) = settling {
+                    self.settlement_told(&settling);
+                }
+                let id = self.change_sets.approval;
+                self.counts.change_sets += u64::from(state == ProposalState::Executed);
+                self.counts.change_sets_stopped += u64::from(state == ProposalState::Stopped);
+                match state {
+                    ProposalState::Applying => Some(apply_next(id)),
+                    ProposalState::Stopped => Some(verdict(id, VerdictKind::Reject)),
+                    _ => None,
+                }
+            }
+            Ok(_) => None,
+            Err(refusal) => {
+                self.counts.settlements_refused += u64::from(settling.is_some());
+                self.say(format_args!("operator is refused a set: {refusal:?}"));
+                None
+            }
+        };
+        if let Some(next) = next {
+            self.operator.next.push_front(next);
+        }
+    }
+}
