@@ -38,7 +38,7 @@ pub enum DfspCommand {
     Resume(SuspendArguments),
     /// Change the host of a DFSP's endpoints: the beginning of their URLs.
     ///
-    /// Endpoints that begin otherwise stay as they are.
+    /// All endpoints are one change, which a second person approves. Those that begin otherwise stay as they are.
     Move(MoveArguments),
     /// Bind a new client certificate, and later remove the earlier ones.
     ///
@@ -302,7 +302,7 @@ fn move_host(arguments: MoveArguments) -> Outcome {
         None => common_origin(&endpoints)?,
     };
     let to = to.trim_end_matches('/');
-    let (mut waiting, mut moved, mut left) = (Vec::new(), 0, 0);
+    let (mut moved, mut left) = (Vec::new(), 0);
     for Endpoint { kind, value } in &endpoints {
         let Some(rest) = split(value, &from) else {
             left += 1;
@@ -310,29 +310,16 @@ fn move_host(arguments: MoveArguments) -> Outcome {
         };
         let next = format!("{to}{rest}");
         write_out(&format!("~ endpoint {} {} → {}\n", Escaped(kind), Escaped(value), Escaped(&next)))?;
-        moved += 1;
-        if plan {
-            continue;
-        }
-        match calls.change(Method::POST, &path, &json!({"type": kind, "value": next}))? {
-            None => {}
-            Some(approval) => waiting.push(approval.to_string()),
-        }
+        moved.push(json!({"type": kind, "value": next}));
     }
     if left > 0 {
         note(format_args!("{left} endpoints do not begin with {from} and stay as they are"));
     }
-    match (moved, waiting.is_empty()) {
-        (0, _) => Err(Failure::new(Exit::Failure, format!("no endpoint of {dfsp} begins with {from}"))),
-        (_, true) => Ok(()),
-        (_, false) => Err(Failure::new(
-            Exit::Temporary,
-            format!(
-                "the changes wait for a second person: have them approved (upesi admin approve {})",
-                waiting.join(" ")
-            ),
-        )),
+    if moved.is_empty() {
+        return Err(Failure::new(Exit::Failure, format!("no endpoint of {dfsp} begins with {from}")));
     }
+    // All of them are one change, and one approval.
+    if plan { Ok(()) } else { calls.send(Method::PUT, &path, &json!({"endpoints": moved})) }
 }
 
 #[cfg(test)]

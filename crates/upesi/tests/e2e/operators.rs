@@ -141,6 +141,30 @@ fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
     assert!(code(&applied) == 0 && text(&applied.stdout).starts_with("= unchanged "), "{applied:?}");
 }
 
+/// A callback host that moved is one command and one approval.
+fn move_by_two(admin: &str, maker: &str, checker: &str) {
+    const NEW: &str = "http://new.example:8443/fspiop";
+    let by = |token: &str, arguments: &[&str]| {
+        upesi(&[arguments, &["--admin", admin, "--token-file", token]].concat()).output().unwrap()
+    };
+    let moving = ["dfsp", "move", "dfsp-9", NEW, "--reason", "ticket 10, new host"];
+    let moved = by(maker, &moving);
+    let told = text(&moved.stderr);
+    assert_eq!(code(&moved), 75, "{told}");
+    assert_eq!(text(&moved.stdout).lines().count(), 29, "{moved:?}");
+    let (_, id) =
+        told.split_once("have it approved (upesi admin approve ").unwrap_or_else(|| panic!("{told}"));
+    let id = id.trim_end().trim_end_matches(')');
+    let listed = text(&by(checker, &["admin", "approvals"]).stdout);
+    let row = listed.lines().nth(1).unwrap();
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    let what = format!("29 endpoints of dfsp-9: 29 at http://127.0.0.1:5100/dfsp-9 → 29 at {NEW}/dfsp-9");
+    assert!(row.trim_start().starts_with(id) && row.contains(&what), "{row}");
+    assert_eq!(code(&by(checker, &["admin", "approve", id])), 0);
+    let shown = text(&by(maker, &["dfsp", "show", "dfsp-9"]).stdout);
+    assert_eq!(shown.lines().filter(|line| line.contains(NEW)).count(), 29, "{shown}");
+}
+
 /// The codes of a second factor, each interval's once.
 struct Device {
     key: hmac::Key,
@@ -344,6 +368,7 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
         .output()
         .unwrap();
     assert_eq!(text(&unchanged.stdout).lines().count(), 1, "{}", text(&unchanged.stderr));
+    move_by_two(admin, &deploy, &approver);
 
     // A file that every user may read, or without a token, is refused.
     Command::new("chmod").args(["o+r", &deploy]).status().unwrap();
@@ -359,8 +384,8 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     assert!(trail.contains("session.open") && trail.contains("enrolment.use"), "{trail}");
     let journal = text(&run(&["journal", data_flag, "--json", "--payload"]).stdout);
     assert!(journal.contains("\"operator\":\"deploy\"") && journal.contains("\"onBehalfOf\""), "{journal}");
-    // The changes of the three sets are the only approvals, and each names its set.
-    assert_eq!(trail.matches(": none → proposed: ").count(), 3, "{trail}");
+    // The three sets and the host that moved are the only approvals, and each change of a set names it.
+    assert_eq!(trail.matches(" → proposed: ").count(), 4, "{trail}");
     assert!(trail.contains(", by change set 1, 1 of ") && !trail.contains("REFUSED participant"), "{trail}");
     assert!(journal.contains("\"type\":\"proposalMade\"") && journal.contains("\"onBehalfOf\":\"deploy\""));
     assert_eq!(code(&run(&["audit", data_flag])), 0);
