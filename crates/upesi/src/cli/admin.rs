@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
 use upesi_hub::terminal::note;
+use upesi_hub::times::ZoneArguments;
 use upesi_hub::{
     BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
     seal_break_glass,
@@ -27,6 +28,7 @@ use super::people;
 use super::people::{EnrolArguments, InviteArguments, LoginArguments, SessionsArguments};
 use super::policy::{self, PolicyArguments};
 use super::run::settings;
+use super::table::ListArguments;
 use super::trail::{self, TrailArguments};
 
 /// How a hub without authentication knows its callers.
@@ -93,8 +95,8 @@ pub enum AdminCommand {
     Trail(TrailArguments),
     /// List what waits for a second person, or show one approval with all its changes.
     ///
-    /// A line per approval: state, changes, maker, expiry, content and reason. A minus marks the approvals that you may
-    /// not decide: your own, approvals of another area, and sets that the hub is applying.
+    /// A line per approval. The column `decide` has a minus for approvals that you may not decide: your own, approvals of
+    /// another area, and sets that the hub is applying.
     Approvals(ApprovalsArguments),
     /// Approve what others proposed: the hub makes the changes. A change set that stopped is continued.
     ///
@@ -139,9 +141,10 @@ pub struct ApprovalsArguments {
     /// Those that ended, too.
     #[arg(long)]
     pub all: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub list: ListArguments,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
     #[command(flatten)]
     pub hub: HubArguments,
 }
@@ -156,6 +159,8 @@ pub struct DecideArguments {
     #[arg(long, value_name = "TEXT")]
     pub comment: Option<String>,
     #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
     pub hub: HubArguments,
 }
 
@@ -168,6 +173,8 @@ pub struct RejectArguments {
     /// Why; the maker reads it.
     #[arg(long, value_name = "TEXT")]
     pub comment: String,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
     #[command(flatten)]
     pub hub: HubArguments,
 }
@@ -275,14 +282,14 @@ pub fn run(command: AdminCommand) -> Outcome {
         AdminCommand::Policy(arguments) => policy::run(arguments),
         AdminCommand::Trail(arguments) => trail::list(arguments),
         AdminCommand::Approvals(arguments) => list_approvals(arguments),
-        AdminCommand::Approve(DecideArguments { ids, comment, hub }) => {
-            decide_approvals(&ids, "approve", comment, hub)
+        AdminCommand::Approve(DecideArguments { ids, comment, zone, hub }) => {
+            decide_approvals(&ids, "approve", comment, (zone, hub))
         }
-        AdminCommand::Reject(RejectArguments { ids, comment, hub }) => {
-            decide_approvals(&ids, "reject", Some(comment), hub)
+        AdminCommand::Reject(RejectArguments { ids, comment, zone, hub }) => {
+            decide_approvals(&ids, "reject", Some(comment), (zone, hub))
         }
-        AdminCommand::Withdraw(DecideArguments { ids, comment, hub }) => {
-            decide_approvals(&ids, "withdraw", comment, hub)
+        AdminCommand::Withdraw(DecideArguments { ids, comment, zone, hub }) => {
+            decide_approvals(&ids, "withdraw", comment, (zone, hub))
         }
     }
 }

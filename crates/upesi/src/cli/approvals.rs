@@ -6,32 +6,45 @@ use serde_json::{Value, json};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::scheme::admin_api::AdminApi;
 use upesi_hub::terminal::note;
+use upesi_hub::times::{Zone, ZoneArguments};
 use upesi_types::text::{Escaped, url_part};
 
 use super::admin::ApprovalsArguments;
+use super::calls::{instant_cell, instant_text};
 use super::hub::{HubArguments, connect, failure};
+use super::table::{Cell, Column, Table};
 
 /// Digits of a digest in texts; JSON has all.
 const DIGEST_DIGITS: usize = 16;
 
+const COLUMNS: &[Column] = &[
+    Column::number("approval"),
+    Column::text("state"),
+    Column::text("changes"),
+    Column::text("by"),
+    Column::text("until"),
+    Column::text("decide"),
+    Column::text("what"),
+    Column::text("reason"),
+];
+
 /// Lists approvals, or shows one.
 pub(super) fn list_approvals(arguments: ApprovalsArguments) -> Outcome {
-    let ApprovalsArguments { id, all, json, hub } = arguments;
+    let ApprovalsArguments { id, all, list, zone, hub } = arguments;
     let (api, runtime) = connect(hub)?;
+    let zone = zone.chosen();
     if let Some(id) = id {
         let found: Value =
             runtime.block_on(api.get(&format!("/approvals/{id}"))).map_err(|error| failure(&error))?;
-        return write_out(&if json { format!("{found:#}\n") } else { shown(&found) });
+        return write_out(&if list.json { format!("{found:#}\n") } else { shown(&found, &zone) });
     }
-    let found = runtime.block_on(pages(&api, all))?;
-    if json {
-        return write_out(&format!("{:#}\n", Value::from(found)));
-    }
-    write_out(&table(&found))
+    table(&runtime.block_on(pages(&api, all))?, &zone).print(&list, "-approval")
 }
 
 /// States of approvals that have not ended.
 const OPEN: [&str; 3] = ["pending", "applying", "stopped"];
+/// An action whose approval holds several changes.
+const CHANGE_SET: &str = "change.set";
 
 async fn pages(api: &AdminApi, all: bool) -> Result<Vec<Value>, Failure> {
     let mut found = Vec::new();
@@ -49,7 +62,6 @@ async fn pages(api: &AdminApi, all: bool) -> Result<Vec<Value>, Failure> {
             after = page["next"].as_str().map(str::to_owned);
         }
     }
-    found.sort_by_key(|approval| approval["approvalId"].as_u64());
     Ok(found)
 }
 
@@ -57,13 +69,13 @@ fn text<'a>(value: &'a Value, name: &str) -> Escaped<'a> {
     Escaped(value[name].as_str().unwrap_or_default())
 }
 
-/// How many changes an approval is about, and how many of them were made.
-fn changes(approval: &Value) -> String {
+/// How many changes an approval is about, and how many of them were made; nothing for a set that has ended.
+fn changes(approval: &Value) -> Option<String> {
     let set = &approval["changeSet"];
     match (set["changes"].as_u64(), set["made"].as_u64()) {
-        (Some(all), Some(made)) if made > 0 => format!("{made}/{all}"),
-        (Some(all), _) => all.to_string(),
-        _ => "1".to_owned(),
+        (Some(all), Some(made)) if made > 0 => Some(format!("{made}/{all}")),
+        (Some(all), _) => Some(all.to_string()),
+        _ => (approval["action"] != CHANGE_SET).then(|| "1".to_owned()),
     }
 }
 
@@ -71,55 +83,39 @@ fn changes(approval: &Value) -> String {
 fn about(approval: &Value) -> String {
     let (object, before, after) =
         (text(approval, "object"), text(approval, "before"), text(approval, "after"));
-    match approval["action"] == "change.set" {
+    match approval["action"] == CHANGE_SET {
         true => format!("{object}: {after}"),
         false => format!("{object}: {before} → {after}"),
     }
 }
 
-/// A row per approval, each column as wide as its longest text.
-fn table(approvals: &[Value]) -> String {
-    if approvals.is_empty() {
-        return String::new();
-    }
-    let head = ["", "approval", "state", "changes", "by", "until", "what", "reason"].map(str::to_owned);
-    let row = |one: &Value| {
-        [
-            if one["mayDecide"] == true { "" } else { "-" }.to_owned(),
-            one["approvalId"].to_string(),
-            text(one, "state").to_string(),
-            changes(one),
-            text(one, "maker").to_string(),
-            text(one, "expiration").to_string(),
-            about(one),
-            text(one, "reason").to_string(),
-        ]
-    };
-    let rows: Vec<_> = std::iter::once(head).chain(approvals.iter().map(row)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 8] = std::array::from_fn(width);
-    let mut table = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            let _ = write!(line, "{cell:<width$}  ");
-        }
-        let _ = writeln!(table, "{}", line.trim_end());
-    }
-    if approvals.iter().any(|one| one["mayDecide"] != true) {
-        table += "- you may not decide this now\n";
+/// A row per approval. Those that the caller may not decide have a minus.
+fn table(approvals: &[Value], zone: &Zone) -> Table {
+    let mut table = Table::new(COLUMNS);
+    for one in approvals {
+        let cells = vec![
+            one["approvalId"].as_i64().map_or_else(Cell::empty, Cell::number),
+            Cell::optional(one["state"].as_str()),
+            Cell::optional(changes(one).as_deref()),
+            Cell::optional(one["maker"].as_str()),
+            instant_cell(one["expiration"].as_str(), zone),
+            Cell::optional((one["mayDecide"] == true).then_some("yes")),
+            Cell::text(&about(one)),
+            Cell::optional(one["reason"].as_str()),
+        ];
+        table.add(cells, one.to_string());
     }
     table
 }
 
 /// An approval for people, with the state before and after each change.
-fn shown(approval: &Value) -> String {
-    let mut shown = line(approval);
+fn shown(approval: &Value, zone: &Zone) -> String {
+    let mut shown = line(approval, zone);
     let digest = approval["digest"].as_str().unwrap_or_default();
     let digest = digest.get(..DIGEST_DIGITS).unwrap_or(digest);
     let _ = writeln!(shown, "  digest sha256:{}…", Escaped(digest));
     if let (Some(by), Some(at)) = (approval["decidedBy"].as_str(), approval["decidedDate"].as_str()) {
-        let _ = writeln!(shown, "  decided by {} at {}", Escaped(by), Escaped(at));
+        let _ = writeln!(shown, "  decided by {} at {}", Escaped(by), instant_text(at, zone));
     }
     if let Some(why) = approval["changeSet"]["stopped"].as_str() {
         let _ = writeln!(shown, "  stopped: {}", Escaped(why));
@@ -129,10 +125,9 @@ fn shown(approval: &Value) -> String {
         let _ = writeln!(shown, "  {made} changes were made; these are left:");
     }
     for change in approval["changeSet"]["diff"].as_array().into_iter().flatten() {
-        let (action, object) = (text(change, "action").to_string(), text(change, "object"));
-        let (before, after) = (text(change, "before"), text(change, "after"));
-        let number = change["number"].to_string();
-        let _ = writeln!(shown, "{number:>5}  {action:<19}  {object}: {before} → {after}");
+        let number = change["number"].as_u64().unwrap_or_default();
+        let (action, about) = (text(change, "action").to_string(), about(change));
+        let _ = writeln!(shown, "{number:>5}  {action:<19}  {about}");
         if let Some(why) = change["refused"].as_str() {
             let _ = writeln!(shown, "       would be refused now: {}", Escaped(why));
         }
@@ -140,15 +135,21 @@ fn shown(approval: &Value) -> String {
     shown
 }
 
-fn line(approval: &Value) -> String {
+fn line(approval: &Value, zone: &Zone) -> String {
     let result = approval["result"].as_str();
     let result = result.map(|result| format!(", {}", Escaped(result))).unwrap_or_default();
+    let until = match approval["state"].as_str().is_some_and(|state| OPEN.contains(&state)) {
+        true => format!(" until {}", instant_text(approval["expiration"].as_str().unwrap_or_default(), zone)),
+        false => String::new(),
+    };
+    let action = match approval["action"] == CHANGE_SET {
+        true => String::new(),
+        false => format!("{} ", text(approval, "action")),
+    };
     format!(
-        "{} {}{result} until {} {} {}, by {}: {}\n",
-        approval["approvalId"],
+        "{} {}{until}{result}: {action}{}, by {}: {}\n",
+        approval["approvalId"].as_u64().unwrap_or_default(),
         text(approval, "state"),
-        text(approval, "expiration"),
-        text(approval, "action"),
         about(approval),
         text(approval, "maker"),
         text(approval, "reason")
@@ -160,16 +161,17 @@ pub(super) fn decide_approvals(
     ids: &[u64],
     verb: &str,
     comment: Option<String>,
-    hub: HubArguments,
+    (zone, hub): (ZoneArguments, HubArguments),
 ) -> Outcome {
     let (api, runtime) = connect(hub)?;
+    let zone = zone.chosen();
     let body = comment.map_or_else(|| json!({}), |comment| json!({"comment": comment})).to_string();
     let mut failures = Vec::new();
     for id in ids {
         let path = format!("/approvals/{id}/{verb}");
         match runtime.block_on(api.post::<Value>(&path, "application/json", body.clone().into())) {
             Ok(decided) => {
-                write_out(&line(&decided))?;
+                write_out(&line(&decided, &zone))?;
                 failures.extend(incomplete(*id, &decided));
             }
             Err(error) => failures.push(failure(&error)),
@@ -200,29 +202,126 @@ fn incomplete(id: u64, decided: &Value) -> Option<Failure> {
 }
 
 #[cfg(test)]
+#[path = "../../../hub/src/hostile_texts.rs"]
+mod hostile_texts;
+
+#[cfg(test)]
 mod tests {
+    use upesi_types::text::is_hidden;
+
+    use super::hostile_texts::Random;
     use super::*;
 
-    /// A row per change set and per single change; what the caller may not decide is marked.
-    #[test]
-    fn the_table_has_a_row_per_change_set() {
-        let set = json!({
-            "approvalId": 17, "state": "stopped", "action": "change.set", "mayDecide": true,
+    fn set() -> Value {
+        json!({
+            "approvalId": 17, "state": "stopped", "action": CHANGE_SET, "mayDecide": true,
             "object": "change set scheme demo, 34 changes", "before": "none", "after": "34 limit.raise",
             "maker": "deploy", "expiration": "2026-11-22T09:39:53.000Z", "reason": "ticket 7",
-            "changeSet": {"name": "scheme demo", "changes": 34, "made": 3},
-        });
-        let single = json!({
-            "approvalId": 18, "state": "pending", "action": "limit.raise", "mayDecide": false,
+            "digest": "0123456789abcdef0123", "changeSet": {
+                "name": "scheme demo", "changes": 34, "made": 33, "stopped": "3100 no",
+                "diff": [{
+                    "number": 34, "action": "limit.raise", "object": "net debit cap of greenbank in KES",
+                    "before": "5", "after": "6", "refused": "3100 no",
+                }],
+            },
+        })
+    }
+
+    fn single() -> Value {
+        json!({
+            "approvalId": 18, "state": "executed", "action": "limit.raise", "mayDecide": false,
             "object": "net debit cap of greenbank in KES", "before": "5", "after": "6\u{1b}[2J",
             "maker": "amina", "expiration": "2026-11-22T09:40:00.000Z", "reason": "as agreed",
-        });
-        let expected = "   approval  state    changes  by      until                     what                                                reason
-   17        stopped  3/34     deploy  2026-11-22T09:39:53.000Z  change set scheme demo, 34 changes: 34 limit.raise  ticket 7
--  18        pending  1        amina   2026-11-22T09:40:00.000Z  net debit cap of greenbank in KES: 5 → 6\\u001b[2J   as agreed
-- you may not decide this now
+            "digest": "00", "decidedBy": "brian", "decidedDate": "2026-11-21T10:00:00.000Z",
+        })
+    }
+
+    /// A row per change set and per single change; what the caller may not decide is marked. Times are of the zone.
+    #[test]
+    fn the_table_has_a_row_per_change_set() {
+        let zone = Zone::parse("EAT-3").unwrap();
+        let expected = "\
+APPROVAL  STATE     CHANGES  BY      UNTIL                      DECIDE  WHAT                                                REASON
+      17  stopped   33/34    deploy  2026-11-22 12:39:53+03:00  yes     change set scheme demo, 34 changes: 34 limit.raise  ticket 7
+      18  executed  1        amina   2026-11-22 12:40:00+03:00  -       net debit cap of greenbank in KES: 5 → 6\\u001b[2J   as agreed
 ";
-        assert_eq!(table(&[set, single]), expected);
-        assert_eq!(table(&[]), "");
+        assert_eq!(table(&[set(), single()], &zone).to_text(), expected);
+    }
+
+    #[test]
+    fn an_approval_is_shown_with_what_is_left() {
+        let zone = Zone::parse("EAT-3").unwrap();
+        let expected = "\
+17 stopped until 2026-11-22 12:39:53.000+03:00: change set scheme demo, 34 changes: 34 limit.raise, by deploy: ticket 7
+  digest sha256:0123456789abcdef…
+  stopped: 3100 no
+  33 changes were made; these are left:
+   34  limit.raise          net debit cap of greenbank in KES: 5 → 6
+       would be refused now: 3100 no
+";
+        assert_eq!(shown(&set(), &zone), expected);
+        let expected = "\
+18 executed: limit.raise net debit cap of greenbank in KES: 5 → 6\\u001b[2J, by amina: as agreed
+  digest sha256:00…
+  decided by brian at 2026-11-21 13:00:00.000+03:00
+";
+        assert_eq!(shown(&single(), &zone), expected);
+    }
+
+    /// Every text of an approval and of its changes, as somebody may have written it.
+    fn hostile(random: &mut Random) -> Value {
+        let mut approval = set();
+        approval["approvalId"] = 7.into();
+        for field in [
+            "state",
+            "expiration",
+            "action",
+            "object",
+            "before",
+            "after",
+            "maker",
+            "reason",
+            "result",
+            "digest",
+            "decidedBy",
+            "decidedDate",
+        ] {
+            approval[field] = hostile_texts::text(random).into();
+        }
+        for field in ["name", "stopped"] {
+            approval["changeSet"][field] = hostile_texts::text(random).into();
+        }
+        for field in ["action", "object", "before", "after", "refused"] {
+            approval["changeSet"]["diff"][0][field] = hostile_texts::text(random).into();
+        }
+        approval
+    }
+
+    #[test]
+    fn an_approval_keeps_its_lines_whatever_is_in_it() {
+        let zone = Zone::utc();
+        for seed in 0..200 {
+            let approval = hostile(&mut Random(seed));
+            let texts = [
+                (line(&approval, &zone), 1),
+                (shown(&approval, &zone), 7),
+                (table(&[approval.clone(), approval], &zone).to_text(), 3),
+            ];
+            for (text, lines) in texts {
+                assert_eq!(text.matches('\n').count(), lines, "seed {seed}: {text:?}");
+                assert!(text.ends_with('\n'), "seed {seed}: {text:?}");
+                let is_hostile = |char: char| char != '\n' && is_hidden(char);
+                assert!(!text.chars().any(is_hostile), "seed {seed}: {text:?}");
+            }
+        }
+    }
+
+    /// A refusal while a set is applied is told once; the outcome of one that was applied is none.
+    #[test]
+    fn what_was_not_made_is_a_failure() {
+        assert!(incomplete(17, &json!({"state": "executed"})).is_none());
+        let stopped = incomplete(17, &set()).unwrap();
+        let expected = "approval 17 stopped: 3100 no; approve it again to continue, or reject it";
+        assert_eq!((stopped.exit, stopped.message.as_str()), (Exit::Failure, expected));
     }
 }
