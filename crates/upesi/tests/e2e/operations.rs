@@ -507,6 +507,33 @@ fn a_treasury_of_two_closes_settles_and_reconciles() {
     world.stop_and_audit();
 }
 
+/// Caps that only fall are part of the same approval, and the cover stays.
+#[test]
+fn caps_alone_are_lowered_by_two() {
+    let mut world = World::new(&[]);
+    world.trade();
+    let desk = Desk::open(&mut world);
+    let (rounds, _) = desk.by_two(&["settlement", "run", "day-1", "--to", "recorded"]);
+    assert_eq!(rounds, [1; 2]);
+    let file = desk.file("bank.csv");
+    let path = file.to_str().unwrap();
+    let written = desk.by("treasurer", &["settlement", "report", "1", "--kind", "bank", "--out", path]);
+    assert_eq!(code(&written), 0, "{}", text(&written.stderr));
+    fill(&file, &[("greenbank", "2967.75"), ("bluewallet", "3020.5"), ("redmoney", "3011.75")]);
+    let lowered = ["settlement", "reconcile", "1", path, "--apply", "--lower-caps"];
+    let (rounds, shown) = desk.by_two(&lowered);
+    assert_eq!(rounds, [1]);
+    assert!(shown.starts_with("settlement 1  SETTLED"), "{shown}");
+    let approved = desk.by("approver", &["admin", "approvals", "3", "--json"]);
+    let approved: serde_json::Value = serde_json::from_slice(&approved.stdout).unwrap();
+    // Three caps, each once; RECORDED is done, RESERVED, payer and payees COMMITTED, SETTLED.
+    assert_eq!(approved["result"], "7 changes were made", "{approved}");
+    world.restart_with(&[("admin.authentication", "off")]);
+    let after = expected(&[("-3000", "2967.75"), ("-3000", "3020.5"), ("-3000", "3011.75")]);
+    assert_eq!(covers_and_caps(&world), after);
+    world.stop_and_audit();
+}
+
 fn caps_go_down_first_and_up_last(journal: &str) {
     let at = |what: &str| journal.find(what).unwrap_or_else(|| panic!("{what}: {journal}"));
     let at_last = |what: &str| journal.rfind(what).unwrap_or_else(|| panic!("{what}: {journal}"));
