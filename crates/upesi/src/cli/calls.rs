@@ -156,15 +156,6 @@ impl Calls {
         self.runtime.block_on(self.api.send(Method::DELETE, path, "")).map_err(|error| waiting(&error))
     }
 
-    /// Makes a change. Returns the number of the approval if a second person has to approve it.
-    pub fn change(&self, method: Method, path: &str, body: &Value) -> Result<Option<u64>, Failure> {
-        match self.runtime.block_on(self.api.send(method, path, &body.to_string())) {
-            Ok(()) => Ok(None),
-            Err(AdminError::Waiting { approval, .. }) => Ok(Some(approval)),
-            Err(error) => Err(failure(&error)),
-        }
-    }
-
     /// Makes a change, and reads the answer.
     ///
     /// # Errors
