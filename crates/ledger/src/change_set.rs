@@ -56,10 +56,10 @@ impl SetChange {
 }
 
 impl ChangeSet {
-    /// The title of a set in lists and in the audit trail.
+    /// The title of a set in lists and in the audit trail. The name is quoted, since it may read like numbers of changes.
     pub fn title(&self) -> String {
         let Self { name, changes } = self;
-        format!("change set {name}, {}", counted(changes.len(), ("change", "changes")))
+        format!("change set {name:?}, {}", counted(changes.len(), ("change", "changes")))
     }
 
     /// The kinds of the changes, with the number of each.

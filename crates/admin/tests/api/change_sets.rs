@@ -100,7 +100,7 @@ async fn a_new_dfsp_is_one_approval() {
 
     let shown = scheme.approval(&waiting).await;
     assert_eq!((&shown["state"], &shown["mayDecide"]), (&json!("pending"), &json!(true)));
-    assert_eq!(shown["object"], "change set DFSP green, 4 changes");
+    assert_eq!(shown["object"], "change set \"DFSP green\", 4 changes");
     let set = &shown["changeSet"];
     assert_eq!((&set["name"], &set["changes"], &set["made"]), (&json!("DFSP green"), &json!(4), &json!(0)));
     let diff: Vec<_> = set["diff"].as_array().unwrap().iter().map(told).collect();

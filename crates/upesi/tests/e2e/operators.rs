@@ -120,8 +120,8 @@ fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
 
     // The maker sees that it may not decide, and one error.
     let (own, others) = (text(&by(maker, &["approvals"]).stdout), text(&by(checker, &["approvals"]).stdout));
-    assert!(own.lines().count() == 2 && own.contains("  -       change set scheme "), "{own}");
-    assert!(others.lines().count() == 2 && others.contains("  yes     change set scheme "), "{others}");
+    assert!(own.lines().count() == 2 && own.contains("  -       change set \"scheme "), "{own}");
+    assert!(others.lines().count() == 2 && others.contains("  yes     change set \"scheme "), "{others}");
     let refused = by(maker, &["approve", &id]);
     assert_eq!(code(&refused), 1);
     assert_eq!(text(&refused.stderr).matches("you may not do this").count(), 1, "{}", text(&refused.stderr));
