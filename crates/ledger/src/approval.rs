@@ -24,7 +24,7 @@ use crate::stored::{Stored, stored_by_number, stored_struct};
 mod table;
 
 pub use table::{Approvals, PROPOSAL_BYTES_MAX, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
-pub(crate) use table::{read, write};
+pub(crate) use table::{read, read_of_version_1, write};
 
 /// Least characters of the reason of a proposal.
 pub const PROPOSAL_REASON_CHARS_MIN: usize = 10;

@@ -114,9 +114,7 @@ impl Change {
             AdminCommand::CreateSettlement(new) => settlement_created(new),
             AdminCommand::AdvanceSettlement(advance) => settlement_advanced(advance, ledger),
             AdminCommand::MoveCover(cover) => cover_moved(cover, ledger),
-            AdminCommand::AbortSettlement(SettlementAbort { id, reason, .. }) => {
-                (format!("settlement {id}"), settlement_state(ledger, *id), format!("ABORTED: {reason}"))
-            }
+            AdminCommand::AbortSettlement(abort) => settlement_aborted(abort, ledger),
             AdminCommand::CreateFeeRule(rule) => fee_rule_created(rule),
             AdminCommand::EndFeeRule { name, until } => fee_rule_ended(name, *until, ledger),
             AdminCommand::CreateLedgerAccountType { name, is_active, .. } => {
@@ -410,6 +408,11 @@ fn settlement_created(new: &NewSettlement) -> (String, String, String) {
 
 fn settlement_state(ledger: &Ledger, id: SettlementId) -> String {
     ledger.settlement(id).map_or("none", |settlement| settlement.state.as_str()).to_owned()
+}
+
+fn settlement_aborted(abort: &SettlementAbort, ledger: &Ledger) -> (String, String, String) {
+    let SettlementAbort { id, reason, .. } = abort;
+    (format!("settlement {id}"), settlement_state(ledger, *id), format!("ABORTED: {reason}"))
 }
 
 fn settlement_advanced(advance: &SettlementAdvance, ledger: &Ledger) -> (String, String, String) {

@@ -168,7 +168,7 @@ impl Progress {
     }
 }
 
-// The part of a snapshot.
+// The part of a snapshot, behind the proposals.
 
 pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     encoder.list(ledger.approvals.all_progress(), |encoder, (id, progress)| {

@@ -22,7 +22,7 @@ use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
-use crate::{approval, block, bulk, change_set, conversion, courier, participant, signature_key};
+use crate::{approval, block, bulk, conversion, courier, participant, signature_key};
 
 /// Why a snapshot could not be read.
 pub type SnapshotError = DecodeError;
@@ -103,8 +103,7 @@ sections! {
     45 "creators" 1: write_creators, read_creators, optional;
     50 "audit trail" 1: write_trail, read_trail;
     51 "operators" 2: write_operators, read_operators;
-    52 "approvals" 1: approval::write, approval::read;
-    53 "change sets" 1: change_set::write, change_set::read, optional;
+    52 "approvals" 2: approval::write, approval::read, 1: approval::read_of_version_1;
 }
 
 impl Ledger {

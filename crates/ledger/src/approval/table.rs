@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use upesi_types::Timestamp;
 
 use super::{ApprovalPolicy, Proposal, ProposalEnd, ProposalState};
-use crate::change_set::Progress;
+use crate::change_set::{self, Progress};
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::state::Ledger;
 use crate::stored::Stored;
@@ -184,16 +184,23 @@ impl Approvals {
     }
 }
 
-/// The part of a snapshot.
+/// The part of a snapshot. How far change sets are is behind the proposals.
 pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     let approvals = &ledger.approvals;
     approvals.policy.encode(encoder);
     encoder.u64(approvals.made);
     encoder
         .list(approvals.all.values(), |encoder, proposal| encoder.sized(|encoder| proposal.encode(encoder)));
+    change_set::write(ledger, encoder);
 }
 
 pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    read_of_version_1(ledger, d)?;
+    change_set::read(ledger, d)
+}
+
+/// As it was before change sets.
+pub(crate) fn read_of_version_1(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     let mut approvals = Approvals { policy: Stored::decode(d)?, made: d.u64()?, ..Approvals::default() };
     let proposals: Vec<Box<Proposal>> = d.list(|d| Stored::decode(&mut d.sized()?))?;
     for proposal in proposals {
