@@ -56,7 +56,7 @@ impl SetChange {
 }
 
 impl ChangeSet {
-    /// The title of a set in lists and in the audit trail. The name is quoted, since it may read like numbers of changes.
+    /// The title of a set in lists and in the audit trail. The name is quoted: it may read like a number of changes.
     pub fn title(&self) -> String {
         let Self { name, changes } = self;
         format!("change set {name:?}, {}", counted(changes.len(), ("change", "changes")))

@@ -118,14 +118,14 @@ fn cut(text: &str, bytes_max: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// A text with an end that stays whole, cut to what an entry may hold.
+/// A text with an end that stays whole, cut to the length of an entry's texts.
 pub(crate) fn clip_before(text: &str, end: &str) -> String {
     let room = AUDIT_TEXT_BYTES_MAX.saturating_sub(end.len());
     format!("{}{end}", cut(text, room))
 }
 
-/// A text, cut to what an entry may hold. What was cut away is there as a digest, so that two texts that differ anywhere
-/// are kept as different ones.
+/// A text, cut to the length of an entry's texts. A long text ends with its digest, so that two different texts stay
+/// different.
 pub(crate) fn clip_with_digest(text: &str) -> Box<str> {
     if text.len() <= AUDIT_TEXT_BYTES_MAX {
         return text.into();
@@ -133,7 +133,7 @@ pub(crate) fn clip_with_digest(text: &str) -> Box<str> {
     clip_before(text, &format!(" sha256:{}", short_digest(text))).into()
 }
 
-/// The beginning of SHA-256 over a text, as digits: long enough that nobody finds two texts with the same.
+/// The beginning of SHA-256 over a text, as digits. It is long enough against collisions.
 pub(crate) fn short_digest(text: &str) -> String {
     hex(&Sha256::digest(text)[..DIGEST_BYTES])
 }

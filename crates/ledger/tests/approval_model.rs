@@ -1,4 +1,4 @@
-//! Random runs of proposals and change sets by four operators, compared after each step with a naive model of the rules.
+//! Random runs of proposals and change sets by four operators, compared after each step with a naive model.
 //!
 //! `PROPTEST_CASES=10000 cargo test -p upesi-ledger --test approval_model` looks longer.
 
@@ -350,7 +350,7 @@ impl Run {
         );
     }
 
-    /// What comes of an approval of a set, by what is there now.
+    /// The outcome of an approval of a set, by the present state.
     fn judged_set(known: &Known, made: usize, cap: i64, bound: Option<FspId>) -> ProposalState {
         let is_taken = bound == Some(blue());
         let has_stopped = known.state == ProposalState::Stopped;

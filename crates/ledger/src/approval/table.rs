@@ -126,7 +126,7 @@ impl Approvals {
         self.undecided().take_while(move |(at, _)| *at <= now).map(|(_, id)| id)
     }
 
-    /// Those that wait for a person, by when they expire. A set that is applied was approved in time.
+    /// The proposals that wait for a person, by expiry. A set that is applied was approved in time.
     fn undecided(&self) -> impl Iterator<Item = (Timestamp, u64)> {
         let is_applied = |id| self.progress(id).is_some_and(|progress| progress.stopped.is_none());
         self.deadlines.iter().copied().filter(move |(_, id)| !is_applied(*id))

@@ -180,7 +180,7 @@ impl Ledger {
             return Err(AdminRefusal::ProposalEnded { state: proposal.state() });
         };
         let state = self.approvals.state_of(proposal);
-        // What was approved in time is applied to its end.
+        // A set that was approved in time is applied to its end.
         if proposal.expires_at <= facts.now() && state != ProposalState::Applying {
             return Err(AdminRefusal::ProposalEnded { state: ProposalState::Expired });
         }

@@ -70,8 +70,8 @@ impl Ledger {
         }
     }
 
-    /// The set as it is proposed: with what its changes are about, and without those that change nothing. `None` if
-    /// none is left.
+    /// The set as it is proposed: with the state before each change, and without changes that have no effect. `None` if
+    /// no change is left.
     pub(super) fn checked_set(
         &self,
         set: &ChangeSet,

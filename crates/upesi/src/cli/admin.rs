@@ -95,8 +95,8 @@ pub enum AdminCommand {
     Trail(TrailArguments),
     /// List what waits for a second person, or show one approval with all its changes.
     ///
-    /// A line per approval. The column `decide` has a minus for approvals that you may not decide: your own, approvals of
-    /// another area, and sets that the hub is applying.
+    /// A line per approval. The column `decide` has a minus for approvals that you may not decide: your own, approvals
+    /// of another area, and sets that the hub is applying.
     Approvals(ApprovalsArguments),
     /// Approve what others proposed: the hub makes the changes. A change set that stopped is continued.
     ///

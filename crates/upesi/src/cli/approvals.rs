@@ -89,7 +89,7 @@ fn about(approval: &Value) -> String {
     }
 }
 
-/// A row per approval. Those that the caller may not decide have a minus.
+/// A row per approval. Approvals that the caller may not decide have a minus.
 fn table(approvals: &[Value], zone: &Zone) -> Table {
     let mut table = Table::new(COLUMNS);
     for one in approvals {
@@ -268,7 +268,7 @@ APPROVAL  STATE     CHANGES  BY      UNTIL                      DECIDE  WHAT    
         assert_eq!(shown(&single(), &zone), expected);
     }
 
-    /// Every text of an approval and of its changes, as somebody may have written it.
+    /// Every text of an approval and of its changes, as a hostile operator may write it.
     fn hostile(random: &mut Random) -> Value {
         let mut approval = set();
         approval["approvalId"] = 7.into();

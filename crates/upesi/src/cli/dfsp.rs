@@ -38,7 +38,7 @@ pub enum DfspCommand {
     Resume(SuspendArguments),
     /// Change the host of a DFSP's endpoints: the beginning of their URLs.
     ///
-    /// All endpoints are one change, which a second person approves. Those that begin otherwise stay as they are.
+    /// All endpoints are one change, which a second person approves. Endpoints that begin otherwise stay as they are.
     Move(MoveArguments),
     /// Bind a new client certificate, and later remove the earlier ones.
     ///

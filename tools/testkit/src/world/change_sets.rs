@@ -1,7 +1,7 @@
 //! Change sets: now and then an operator proposes changes as one set, a second one approves it, and the hub applies it
 //! change by change, whatever happens in between.
 //!
-//! What is drawn here comes from a stream of its own.
+//! The draws come from a stream of their own.
 
 use upesi_journal::sim_disk::Random;
 use upesi_ledger::command::{Act, ApplyNext, Deed, Verdict, VerdictKind};
@@ -57,7 +57,7 @@ fn apply_next(id: u64) -> Command {
     act("hub", Deed::ApplyNext(ApplyNext { id, words }))
 }
 
-/// Changes whose outcome nobody but the ledger keeps account of.
+/// Changes whose outcome only the ledger keeps account of.
 const fn may_be_in_set(command: &AdminCommand) -> bool {
     is_settlement(command)
         || matches!(
@@ -69,7 +69,7 @@ const fn may_be_in_set(command: &AdminCommand) -> bool {
 }
 
 impl World {
-    /// A change as it was drawn, or the proposal of a set of it. What was switched off is switched on by the same set.
+    /// A change as it was drawn, or the proposal of a set of it. The same set switches on again.
     pub(super) fn draw_set(&mut self, command: Command) -> Command {
         let Command::Admin(first) = &command else { return command };
         if !may_be_in_set(first) || !self.change_sets.random.one_in(SET_ONE_IN) {
@@ -96,7 +96,7 @@ impl World {
         act(MAKER, Deed::Change(set))
     }
 
-    /// What is about to be asked for by a proposal.
+    /// The changes of a proposal are about to be asked for.
     pub(super) fn note_proposed(&mut self, act: &Act) {
         if let Deed::Change(command) = &act.deed {
             command.parts().for_each(|part| self.auditor.outside.treasurer.asked.ask(part));

@@ -277,7 +277,7 @@ pub struct Counts {
     pub operations: u64,
     /// Change sets that were applied to their end.
     pub change_sets: u64,
-    /// Those of which a change was refused at its turn.
+    /// Change sets that stopped at a refused change.
     pub change_sets_stopped: u64,
     pub jumps_accepted: u64,
     pub ended_by_operator: u64,

@@ -125,7 +125,7 @@ impl OperatorBooks {
     }
 
     /// Enters the approval of a change set, or that a change of it was made or refused: each in its turn, and with an
-    /// entry that names the set and both people. Returns what is wrong with it.
+    /// entry that names the set and both people. Returns the mistake.
     fn enter_set(
         &mut self,
         seq: u64,
