@@ -15,7 +15,7 @@ DEMO := target/demo/upesi
 # The commit that lab results and evidence name, with a + where sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools programs build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools programs build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy bare deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -25,8 +25,13 @@ help: ## This list.
 tools:
 	@.ci/tools
 
-programs: tools # The test programs.
-	@$(CARGO) test --workspace $(LOCKED) --no-run
+# Clippy's driver is the compiler with more lints. It lints the programs as it builds them, so that no dependency is
+# compiled twice.
+LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
+
+programs: # The test programs and benchmarks; Clippy's warnings are errors.
+	@.ci/tools tests
+	$(LINTED) $(CARGO) test --workspace --all-targets $(LOCKED) --no-run
 
 build: tools ## The upesi binary, optimised: target/release/upesi.
 	@$(CARGO) build --release $(LOCKED) -p upesi
@@ -51,9 +56,8 @@ cluster-limits: build ## What a cluster holds whose brokers, hubs and load share
 beside: build ## Another binary and this one at once, each with a load of its own: OLD=path USERS=160 ROUNDS=9.
 	@.ci/beside $(or $(OLD),$(error OLD=path of another upesi)) $(UPESI) $(or $(USERS),160) $(or $(ROUNDS),9)
 
-# Test programs are built before Clippy runs: it takes over what their build scripts made.
 test: tools ## Everything: format, lint, unit, property, integration and end-to-end tests. Prints the minutes of each part.
-	@.ci/parts fmt programs lint tidy unit
+	@.ci/parts fmt programs deny bare unit
 
 manifests: build ## The chart and the compose file by helm and by compose's loader, built with Go (minutes, once).
 	@packaging/manifests/check
@@ -67,16 +71,18 @@ lint: tools ## Clippy on all targets, warnings are errors.
 unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, SoftHSM and promtool, against which it tests.
 	@.ci/tools tests
 	tools/kafka/brokers jars >/dev/null
-	.ci/unit
+	$(LINTED) .ci/unit
 
 # Pure crates: no_std, and built for a machine without an operating system.
 PURE := types fspiop ledger admission cluster
 BARE := thumbv7em-none-eabi
 
-tidy: deny ## The house rules: layers, purity, widths, phrases, dead files, licences.
+tidy: deny bare ## The house rules: layers, purity, widths, phrases, dead files, licences.
+	@$(CARGO) test --quiet $(LOCKED) -p upesi-tidy
+
+bare: # The pure crates, for a machine without an operating system.
 	@[ -d "$$(rustc --print sysroot)/lib/rustlib/$(BARE)" ] || rustup target add $(BARE) ||
-	    { echo >&2 "make tidy: the Rust target $(BARE) is needed: rustup target add $(BARE)"; exit 69; }
-	$(CARGO) test --quiet $(LOCKED) -p upesi-tidy
+	    { echo >&2 "make bare: the Rust target $(BARE) is needed: rustup target add $(BARE)"; exit 69; }
 	$(CARGO) check $(LOCKED) --target $(BARE) $(PURE:%=-p upesi-%)
 
 deny: tools ## Licences, banned crates and sources of all dependencies. Installs cargo-deny where it is missing.

@@ -65,6 +65,14 @@ impl Jobs {
         self.number = settling.join().expect("jobs that end with the hub");
     }
 
+    fn at(admin_url: String, wait: Duration) -> Self {
+        let zone = Zone::utc();
+        Self {
+            hub: HubOptions { admin_url, admin_tls: None, admin_token: None, wait, json: true, zone },
+            number: 0,
+        }
+    }
+
     /// Whether a window is closed and not settled.
     fn is_cut_off(&self) -> bool {
         let mut output = Vec::new();
@@ -91,19 +99,8 @@ fn settlements_go_on_where_a_kill_cut_them_off() {
     load.start();
     load.wait_for_accepted(1);
 
-    let admin_url = format!("http://{}", world.ports[1]);
     let wait = Duration::from_secs(60);
-    let mut jobs = Jobs {
-        hub: HubOptions {
-            admin_url,
-            admin_tls: None,
-            admin_token: None,
-            wait,
-            json: true,
-            zone: Zone::utc(),
-        },
-        number: 0,
-    };
+    let mut jobs = Jobs::at(format!("http://{}", world.ports[1]), wait);
     let mut chance = Chance::new(upesi_sim::mix(seed));
     let (begun, mut cut_off) = (Instant::now(), 0);
     for life in 1..=LIVES_MAX * kills {

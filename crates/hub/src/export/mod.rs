@@ -116,10 +116,7 @@ pub struct ExportArguments {
 pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     check_apart(&arguments.data, &arguments.out)?;
     let period = arguments.period();
-    let is_narrowed = arguments.window.is_some() || arguments.dfsp.is_some();
-    if is_narrowed && arguments.kind == Kind::BulkItems {
-        return Err(Failure::new(Exit::Usage, "--window and --dfsp are not for items of bulks"));
-    }
+    arguments.check()?;
     let staging = Staging::take(&arguments.data)?;
     let damaged = |error: TablesError| Failure::new(Exit::Data, error);
     let archive =
@@ -278,6 +275,14 @@ fn unknown(name: FspId) -> Failure {
 }
 
 impl ExportArguments {
+    fn check(&self) -> Result<(), Failure> {
+        let is_narrowed = self.window.is_some() || self.dfsp.is_some();
+        if is_narrowed && self.kind == Kind::BulkItems {
+            return Err(Failure::new(Exit::Usage, "--window and --dfsp are not for items of bulks"));
+        }
+        Ok(())
+    }
+
     fn period(&self) -> Period {
         let instant = |when: Option<When>| when.map(|when| self.zone.instant(when));
         Period { from: instant(self.from), before: instant(self.before) }
