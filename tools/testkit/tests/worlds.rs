@@ -186,8 +186,7 @@ const LIFE: &[Kind] = &[
     ("items committed", 5_000, |counts| counts.items_committed),
     ("items expired", 500, |counts| counts.items_expired),
     ("answers to bulks at their deadline", 200, |counts| counts.bulk_answers_late),
-    // In 200 worlds of one seed 35 were met.
-    ("requests beyond a limit of the ledger", 100, |counts| counts.limits_met),
+    ("requests beyond a limit of the ledger", 200, |counts| counts.limits_met),
     ("refusals about settlement", 1_000, |counts| counts.settlements_refused),
 ];
 

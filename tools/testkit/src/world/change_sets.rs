@@ -127,7 +127,7 @@ impl World {
             }
             Ok(_) => None,
             Err(refusal) => {
-                self.counts.settlements_refused += u64::from(settling.is_some());
+                self.count_refusal(settling.is_some(), &refusal);
                 self.say(format_args!("operator is refused a set: {refusal:?}"));
                 None
             }

@@ -324,11 +324,20 @@ impl World {
             (_, Ok(_)) => {}
             (command, Err(refusal)) => {
                 let is_settlement = matches!(&command, Command::Admin(command) if is_settlement(command));
-                self.counts.settlements_refused += u64::from(is_settlement);
-                self.counts.limits_met += u64::from(is_full(&refusal));
+                self.count_refusal(is_settlement, &refusal);
                 self.say(format_args!("operator is refused {command:?}: {refusal:?}"));
             }
         }
+    }
+
+    /// Counts a refusal of a change, or of a set.
+    pub(super) fn count_refusal(&mut self, is_settlement: bool, refusal: &AdminRefusal) {
+        let of_change = match refusal {
+            AdminRefusal::ChangeSetChange { refusal, .. } => refusal,
+            other => other,
+        };
+        self.counts.settlements_refused += u64::from(is_settlement);
+        self.counts.limits_met += u64::from(is_full(of_change));
     }
 
     fn funds_told(&mut self, funds: &FundsPrepare, state: FundsState) {
