@@ -19,16 +19,14 @@ use upesi_types::text::path;
 
 use super::approvals::{decide_approvals, list_approvals};
 use super::arguments::SettingsArguments;
+use super::calls::ListOptions;
 use super::hub::read_token;
 pub(super) use super::hub::{HubArguments, connect, failure};
-use super::operators::{
-    self, OperatorArguments, OperatorsArguments, RemoveCredentialArguments, RolesArguments,
-};
+use super::operators::{self, OperatorArguments, RemoveCredentialArguments, RolesArguments};
 use super::people;
 use super::people::{EnrolArguments, InviteArguments, LoginArguments, SessionsArguments};
 use super::policy::{self, PolicyArguments};
 use super::run::settings;
-use super::table::ListArguments;
 use super::trail::{self, TrailArguments};
 
 /// How a hub without authentication knows its callers.
@@ -76,7 +74,7 @@ pub enum AdminCommand {
     /// Asks at the terminal; otherwise the lines of stdin are the password, the code and the new password.
     Password(HubArguments),
     /// List operators with their roles, and their credentials with their ends.
-    Operators(OperatorsArguments),
+    Operators(ListOptions),
     /// Make an operator inactive: its credentials are not accepted, and its sessions end.
     Suspend(OperatorArguments),
     /// Make an inactive operator active again.
@@ -142,11 +140,7 @@ pub struct ApprovalsArguments {
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
-    pub list: ListArguments,
-    #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
+    pub options: ListOptions,
 }
 
 /// Arguments of `upesi admin approve` and `upesi admin withdraw`.

@@ -4,14 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::scheme::admin_api::AdminApi;
 use upesi_hub::terminal::note;
 use upesi_hub::times::{Zone, ZoneArguments};
 use upesi_types::text::{Escaped, url_part};
 
 use super::admin::ApprovalsArguments;
-use super::calls::{instant_cell, instant_text};
-use super::hub::{HubArguments, connect, failure};
+use super::calls::{Calls, ListOptions, instant_cell, instant_text};
+use super::hub::HubArguments;
 use super::table::{Cell, Column, Table};
 
 /// Digits of a digest in texts; JSON has all.
@@ -30,15 +29,13 @@ const COLUMNS: &[Column] = &[
 
 /// Lists approvals, or shows one.
 pub(super) fn list_approvals(arguments: ApprovalsArguments) -> Outcome {
-    let ApprovalsArguments { id, all, list, zone, hub } = arguments;
-    let (api, runtime) = connect(hub)?;
-    let zone = zone.chosen();
+    let ApprovalsArguments { id, all, options: ListOptions { list, zone, hub } } = arguments;
+    let (calls, zone) = (Calls::to(hub)?, zone.chosen());
     if let Some(id) = id {
-        let found: Value =
-            runtime.block_on(api.get(&format!("/approvals/{id}"))).map_err(|error| failure(&error))?;
+        let found: Value = calls.get(&format!("/approvals/{id}"))?;
         return write_out(&if list.json { format!("{found:#}\n") } else { shown(&found, &zone) });
     }
-    table(&runtime.block_on(pages(&api, all))?, &zone).print(&list, "-approval")
+    table(&pages(&calls, all)?, &zone).print(&list, "-approval")
 }
 
 /// States of approvals that have not ended.
@@ -46,13 +43,13 @@ const OPEN: [&str; 3] = ["pending", "applying", "stopped"];
 /// An action whose approval holds several changes.
 const CHANGE_SET: &str = "change.set";
 
-async fn pages(api: &AdminApi, all: bool) -> Result<Vec<Value>, Failure> {
+fn pages(calls: &Calls, all: bool) -> Result<Vec<Value>, Failure> {
     let mut found = Vec::new();
     for state in if all { &[""][..] } else { &OPEN[..] } {
         let mut after = Some("0".to_owned());
         while let Some(from) = after {
             let path = format!("/approvals?state={state}&after={}", url_part(&from));
-            let mut page: Value = api.get(&path).await.map_err(|error| failure(&error))?;
+            let mut page: Value = calls.get(&path)?;
             match page["approvals"].take() {
                 Value::Array(items) => found.extend(items),
                 _ => {
@@ -163,18 +160,16 @@ pub(super) fn decide_approvals(
     comment: Option<String>,
     (zone, hub): (ZoneArguments, HubArguments),
 ) -> Outcome {
-    let (api, runtime) = connect(hub)?;
-    let zone = zone.chosen();
-    let body = comment.map_or_else(|| json!({}), |comment| json!({"comment": comment})).to_string();
+    let (calls, zone) = (Calls::to(hub)?, zone.chosen());
+    let body = comment.map_or_else(|| json!({}), |comment| json!({"comment": comment}));
     let mut failures = Vec::new();
     for id in ids {
-        let path = format!("/approvals/{id}/{verb}");
-        match runtime.block_on(api.post::<Value>(&path, "application/json", body.clone().into())) {
+        match calls.post::<Value>(&format!("/approvals/{id}/{verb}"), &body) {
             Ok(decided) => {
                 write_out(&line(&decided, &zone))?;
                 failures.extend(incomplete(*id, &decided));
             }
-            Err(error) => failures.push(failure(&error)),
+            Err(failure) => failures.push(failure),
         }
     }
     // The last one is what the command ends with, which is printed, too.

@@ -6,14 +6,12 @@ use serde::Deserialize;
 use serde_json::json;
 use upesi_http::Method;
 use upesi_hub::exit::Outcome;
-use upesi_hub::times::ZoneArguments;
 use upesi_hub::values::dfsp_name;
 use upesi_types::FspId;
 use upesi_types::text::{Escaped, path, url_part};
 
-use super::calls::{Calls, done, instant_cell};
-use super::hub::{HubArguments, reason};
-use super::table::{Cell, Column, ListArguments, Table};
+use super::calls::{Calls, ChangeOptions, ListOptions, done, instant_cell};
+use super::table::{Cell, Column, Table};
 
 /// A kind and a value, such as `spki-sha256:9f86d0…`. The hub checks both.
 #[derive(Clone, Debug)]
@@ -58,11 +56,8 @@ pub struct BindArguments {
     /// san-uri, san-dns, subject, gateway, oauth-client.
     #[arg(value_name = "BINDING", value_parser = KindAndValue::parse)]
     pub binding: KindAndValue,
-    /// Why, for the record.
-    #[arg(long, value_name = "TEXT", value_parser = reason)]
-    pub reason: String,
     #[command(flatten)]
-    pub hub: HubArguments,
+    pub change: ChangeOptions,
 }
 
 /// Arguments of `upesi dfsp revoke-key`.
@@ -74,33 +69,19 @@ pub struct RevokeKeyArguments {
     /// SHA-256 of the public key, as `upesi dfsp show` prints it; `sha256:` before it is skipped.
     #[arg(value_name = "SHA256")]
     pub digest: String,
-    /// Why, for the record.
-    #[arg(long, value_name = "TEXT", value_parser = reason)]
-    pub reason: String,
     #[command(flatten)]
-    pub hub: HubArguments,
+    pub change: ChangeOptions,
 }
 
 /// Subcommands of `upesi block`.
 #[derive(Debug, Subcommand)]
 pub enum BlockCommand {
     /// List what is blocked, the newest first.
-    List(BlockListArguments),
+    List(ListOptions),
     /// Block a key, a certificate or a DFSP at once, also after restarts. One person may.
     Add(BlockArguments),
     /// Lift a block; a second person approves it.
     Lift(BlockArguments),
-}
-
-/// Arguments of `upesi block list`.
-#[derive(Args, Clone, Debug)]
-pub struct BlockListArguments {
-    #[command(flatten)]
-    pub list: ListArguments,
-    #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
 }
 
 /// Arguments of `upesi block add` and `upesi block lift`.
@@ -109,11 +90,8 @@ pub struct BlockArguments {
     /// spki-sha256:DIGEST of a key, cert-sha256:DIGEST of a certificate, or participant:NAME.
     #[arg(value_name = "KIND:VALUE", value_parser = KindAndValue::parse)]
     pub block: KindAndValue,
-    /// Why, for the record.
-    #[arg(long, value_name = "TEXT", value_parser = reason)]
-    pub reason: String,
     #[command(flatten)]
-    pub hub: HubArguments,
+    pub change: ChangeOptions,
 }
 
 #[derive(Deserialize)]
@@ -129,23 +107,23 @@ fn bindings_of(dfsp: FspId) -> String {
 }
 
 /// Binds something to a DFSP.
-pub fn bind(BindArguments { dfsp, binding, reason, hub }: BindArguments) -> Outcome {
-    Calls::to(hub)?.because(&reason).send(Method::POST, &bindings_of(dfsp), &binding.body())?;
+pub fn bind(BindArguments { dfsp, binding, change }: BindArguments) -> Outcome {
+    Calls::for_change(change)?.send(Method::POST, &bindings_of(dfsp), &binding.body())?;
     done(&format!("{dfsp} is bound to {binding}"))
 }
 
 /// Removes a binding.
-pub fn unbind(BindArguments { dfsp, binding, reason, hub }: BindArguments) -> Outcome {
+pub fn unbind(BindArguments { dfsp, binding, change }: BindArguments) -> Outcome {
     let path = format!("{}?{}", bindings_of(dfsp), binding.query());
-    Calls::to(hub)?.because(&reason).delete(&path)?;
+    Calls::for_change(change)?.delete(&path)?;
     done(&format!("{dfsp} is no longer bound to {binding}"))
 }
 
 /// Revokes a key of signatures.
-pub fn revoke_key(RevokeKeyArguments { dfsp, digest, reason, hub }: RevokeKeyArguments) -> Outcome {
+pub fn revoke_key(RevokeKeyArguments { dfsp, digest, change }: RevokeKeyArguments) -> Outcome {
     let digest = digest.strip_prefix("sha256:").unwrap_or(&digest);
     let path = path(&["participants", dfsp.as_str(), "signatureKeys", digest]);
-    Calls::to(hub)?.because(&reason).delete(&path)?;
+    Calls::for_change(change)?.delete(&path)?;
     done(&format!("the key {} of {dfsp} is revoked", Escaped(digest)))
 }
 
@@ -156,7 +134,7 @@ const COLUMNS: &[Column] = &[Column::text("created"), Column::text("kind"), Colu
 /// Runs a subcommand of `upesi block`.
 pub fn blocks(command: BlockCommand) -> Outcome {
     match command {
-        BlockCommand::List(BlockListArguments { list, zone, hub }) => {
+        BlockCommand::List(ListOptions { list, zone, hub }) => {
             let zone = zone.chosen();
             let mut table = Table::new(COLUMNS);
             for (block, json) in Calls::to(hub)?.items::<Block>(BLOCKS)? {
@@ -165,12 +143,12 @@ pub fn blocks(command: BlockCommand) -> Outcome {
             }
             table.print(&list, "-created")
         }
-        BlockCommand::Add(BlockArguments { block, reason, hub }) => {
-            Calls::to(hub)?.because(&reason).send(Method::POST, BLOCKS, &block.body())?;
+        BlockCommand::Add(BlockArguments { block, change }) => {
+            Calls::for_change(change)?.send(Method::POST, BLOCKS, &block.body())?;
             done(&format!("{block} is blocked"))
         }
-        BlockCommand::Lift(BlockArguments { block, reason, hub }) => {
-            Calls::to(hub)?.because(&reason).delete(&format!("{BLOCKS}?{}", block.query()))?;
+        BlockCommand::Lift(BlockArguments { block, change }) => {
+            Calls::for_change(change)?.delete(&format!("{BLOCKS}?{}", block.query()))?;
             done(&format!("{block} is no longer blocked"))
         }
     }

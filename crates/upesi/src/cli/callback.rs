@@ -4,13 +4,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 use serde_json::json;
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::times::{Zone, ZoneArguments};
+use upesi_hub::times::Zone;
 use upesi_hub::values::dfsp_name;
 use upesi_types::FspId;
 use upesi_types::text::{Escaped, path, url_part};
 
 use super::calls::{
-    Calls, Page, ShowOptions, done, filters, instant_cell, instant_text, items, percent_cell,
+    Calls, ListOptions, Page, ShowOptions, done, filters, instant_cell, instant_text, items, percent_cell,
 };
 use super::hub::{HubArguments, reason};
 use super::table::{Cell, Column, ListArguments, Table};
@@ -44,11 +44,7 @@ pub struct CallbackListArguments {
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: u32,
     #[command(flatten)]
-    pub list: ListArguments,
-    #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
+    pub options: ListOptions,
 }
 
 /// Arguments of `upesi callback show`.
@@ -203,7 +199,8 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn list(arguments: CallbackListArguments) -> Outcome {
-    let CallbackListArguments { state, dfsp, limit, list, zone, hub } = arguments;
+    let CallbackListArguments { state, dfsp, limit, options } = arguments;
+    let ListOptions { list, zone, hub } = options;
     let (calls, zone) = (Calls::to(hub)?, zone.chosen());
     let state = state.map(|state| match state {
         State::Pending => "pending".to_owned(),

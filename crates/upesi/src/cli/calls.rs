@@ -16,8 +16,8 @@ use upesi_hub::times::{Zone, ZoneArguments};
 use upesi_types::text::{Escaped, url_part};
 use upesi_types::{Amount, Timestamp};
 
-use super::hub::{HubArguments, connect, failure};
-use super::table::{Cell, Table};
+use super::hub::{HubArguments, connect, failure, reason};
+use super::table::{Cell, ListArguments, Table};
 
 /// Items that one call of a search asks for.
 const PAGE: usize = 1_000;
@@ -32,6 +32,27 @@ pub struct ShowOptions {
     pub json: bool,
     #[command(flatten)]
     pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// How a list is shown, and by which hub.
+#[derive(Args, Clone, Debug)]
+pub struct ListOptions {
+    #[command(flatten)]
+    pub list: ListArguments,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Why a change is made, and by which hub.
+#[derive(Args, Clone, Debug)]
+pub struct ChangeOptions {
+    /// Why, for the record.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: String,
     #[command(flatten)]
     pub hub: HubArguments,
 }
@@ -72,6 +93,14 @@ impl Calls {
     pub fn to(hub: HubArguments) -> Result<Self, Failure> {
         let (api, runtime) = connect(hub)?;
         Ok(Self { api, runtime })
+    }
+
+    /// The API of the hub that makes a change, with its reason.
+    ///
+    /// # Errors
+    /// As [`Self::to`].
+    pub fn for_change(ChangeOptions { reason, hub }: ChangeOptions) -> Result<Self, Failure> {
+        Ok(Self::to(hub)?.because(&reason))
     }
 
     /// Adds the reason for changes.

@@ -10,17 +10,15 @@ use upesi_http::{Method, Target};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::scheme::admin_api::ApiFlag;
 use upesi_hub::terminal::note;
-use upesi_hub::times::ZoneArguments;
 use upesi_hub::values::dfsp_name;
 use upesi_types::FspId;
 use upesi_types::text::{Escaped, path};
 
 use super::bindings::{self, BindArguments, RevokeKeyArguments};
-use super::calls::{Calls, ShowOptions, done, instant_cell, instant_text};
+use super::calls::{Calls, ChangeOptions, ListOptions, ShowOptions, done, instant_cell, instant_text};
 use super::funds::accounts;
-use super::hub::{HubArguments, reason};
 use super::rotation::{self, RotateCertificateArguments, SigningKeyArguments};
-use super::table::{Cell, Column, ListArguments, Table};
+use super::table::{Cell, Column, Table};
 
 /// The participant that is the hub itself.
 const HUB: &str = "Hub";
@@ -29,7 +27,7 @@ const HUB: &str = "Hub";
 #[derive(Debug, Subcommand)]
 pub enum DfspCommand {
     /// List the DFSPs.
-    List(DfspListArguments),
+    List(ListOptions),
     /// Show one: accounts, caps, bindings, keys of signatures, endpoints.
     Show(ShowArguments),
     /// Stop new payments of a DFSP, as payer and as payee. Payments in flight still end.
@@ -54,17 +52,6 @@ pub enum DfspCommand {
     Unbind(BindArguments),
 }
 
-/// Arguments of `upesi dfsp list`.
-#[derive(Args, Clone, Debug)]
-pub struct DfspListArguments {
-    #[command(flatten)]
-    pub list: ListArguments,
-    #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
-}
-
 /// Arguments of `upesi dfsp show`.
 #[derive(Args, Clone, Debug)]
 pub struct ShowArguments {
@@ -81,11 +68,8 @@ pub struct SuspendArguments {
     /// The DFSP.
     #[arg(value_name = "DFSP", value_parser = dfsp_name)]
     pub dfsp: FspId,
-    /// Why, for the record.
-    #[arg(long, value_name = "TEXT", value_parser = reason)]
-    pub reason: String,
     #[command(flatten)]
-    pub hub: HubArguments,
+    pub change: ChangeOptions,
 }
 
 /// Arguments of `upesi dfsp move`.
@@ -103,11 +87,8 @@ pub struct MoveArguments {
     /// Only show the changes.
     #[arg(long)]
     pub plan: bool,
-    /// Why, for the record.
-    #[arg(long, value_name = "TEXT", value_parser = reason)]
-    pub reason: String,
     #[command(flatten)]
-    pub hub: HubArguments,
+    pub change: ChangeOptions,
 }
 
 #[derive(Deserialize)]
@@ -180,7 +161,7 @@ const COLUMNS: &[Column] = &[
     Column::text("created"),
 ];
 
-fn list(DfspListArguments { list, zone, hub }: DfspListArguments) -> Outcome {
+fn list(ListOptions { list, zone, hub }: ListOptions) -> Outcome {
     let zone = zone.chosen();
     let mut table = Table::new(COLUMNS);
     for (found, json) in Calls::to(hub)?.items::<Participant>("/participants")? {
@@ -254,9 +235,9 @@ fn show(ShowArguments { dfsp, options: ShowOptions { json, zone, hub } }: ShowAr
     write_out(&text)
 }
 
-fn set_activity(SuspendArguments { dfsp, reason, hub }: SuspendArguments, is_active: bool) -> Outcome {
+fn set_activity(SuspendArguments { dfsp, change }: SuspendArguments, is_active: bool) -> Outcome {
     let path = path(&["participants", dfsp.as_str()]);
-    Calls::to(hub)?.because(&reason).send(Method::PUT, &path, &json!({"isActive": is_active}))?;
+    Calls::for_change(change)?.send(Method::PUT, &path, &json!({"isActive": is_active}))?;
     let state = if is_active { "active" } else { "suspended: the hub refuses its new payments" };
     done(&format!("{dfsp} is {state}"))
 }
@@ -292,9 +273,9 @@ fn common_origin(endpoints: &[Endpoint]) -> Result<String, Failure> {
 }
 
 fn move_host(arguments: MoveArguments) -> Outcome {
-    let MoveArguments { dfsp, to, from, plan, reason, hub } = arguments;
+    let MoveArguments { dfsp, to, from, plan, change } = arguments;
     Target::parse(&to).map_err(|error| Failure::new(Exit::Usage, format!("{to}: {error}")))?;
-    let calls = Calls::to(hub)?.because(&reason);
+    let calls = Calls::for_change(change)?;
     let path = path(&["participants", dfsp.as_str(), "endpoints"]);
     let endpoints: Vec<Endpoint> = calls.get(&path)?;
     let from = match from {

@@ -11,7 +11,7 @@ use upesi_hub::values::{amount, currency, dfsp_name, transfer_id};
 use upesi_types::text::{Escaped, path};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
-use super::calls::{Calls, Money, ShowOptions, done, instant_text, shown_amount};
+use super::calls::{Calls, ChangeOptions, Money, ShowOptions, done, instant_text, shown_amount};
 use super::hub::{HubArguments, reason};
 use super::table::{Cell, Column, ListArguments, Table};
 
@@ -98,11 +98,8 @@ pub struct EndArguments {
     /// The id that `withdraw` printed.
     #[arg(value_name = "ID", value_parser = transfer_id)]
     pub id: TransferId,
-    /// Why, for the record.
-    #[arg(long, value_name = "TEXT", value_parser = reason)]
-    pub reason: String,
     #[command(flatten)]
-    pub hub: HubArguments,
+    pub change: ChangeOptions,
 }
 
 /// Arguments of `upesi funds show`.
@@ -248,11 +245,12 @@ fn prepare(arguments: MoveArguments, direction: Direction) -> Outcome {
 }
 
 fn end(arguments: EndArguments, action: &str, what: &str) -> Outcome {
-    let EndArguments { dfsp, currency, id, reason, hub } = arguments;
-    let calls = Calls::to(hub)?.because(&reason);
+    let EndArguments { dfsp, currency, id, change } = arguments;
+    let body = json!({"action": action, "reason": change.reason});
+    let calls = Calls::for_change(change)?;
     let account = settlement_account(&calls, dfsp, currency)?;
     let path = movement_path(dfsp, &account, id);
-    calls.send(Method::PUT, &path, &json!({"action": action, "reason": reason}))?;
+    calls.send(Method::PUT, &path, &body)?;
     done(&format!("withdrawal {id} of {dfsp} {what}"))
 }
 

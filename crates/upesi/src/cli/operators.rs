@@ -6,23 +6,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use upesi_http::Method;
 use upesi_hub::exit::Outcome;
-use upesi_hub::times::ZoneArguments;
 use upesi_types::text::{Escaped, path};
 
-use super::calls::{Calls, done, instant_cell};
-use super::hub::{HubArguments, reason};
-use super::table::{Cell, Column, ListArguments, Table};
-
-/// Arguments of `upesi admin operators`.
-#[derive(Args, Clone, Debug)]
-pub struct OperatorsArguments {
-    #[command(flatten)]
-    pub list: ListArguments,
-    #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
-}
+use super::calls::{Calls, ChangeOptions, ListOptions, done, instant_cell};
+use super::table::{Cell, Column, Table};
 
 /// Arguments of `upesi admin suspend` and `upesi admin resume`.
 #[derive(Args, Clone, Debug)]
@@ -30,11 +17,8 @@ pub struct OperatorArguments {
     /// The operator.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Why, for the record.
-    #[arg(long, value_name = "TEXT", value_parser = reason)]
-    pub reason: String,
     #[command(flatten)]
-    pub hub: HubArguments,
+    pub change: ChangeOptions,
 }
 
 /// Arguments of `upesi admin roles`.
@@ -87,7 +71,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Lists operators, a line per credential.
-pub fn list(OperatorsArguments { list, zone, hub }: OperatorsArguments) -> Outcome {
+pub fn list(ListOptions { list, zone, hub }: ListOptions) -> Outcome {
     let (calls, zone) = (Calls::to(hub)?, zone.chosen());
     if list.json {
         return calls.print(PATH);
@@ -123,8 +107,8 @@ pub fn set_roles(RolesArguments { roles, operator }: RolesArguments) -> Outcome 
     update(operator, &json!({"roles": roles}), &roles.join(", "))
 }
 
-fn update(OperatorArguments { name, reason, hub }: OperatorArguments, body: &Value, state: &str) -> Outcome {
-    Calls::to(hub)?.because(&reason).send(Method::PUT, &path(&["operators", &name]), body)?;
+fn update(OperatorArguments { name, change }: OperatorArguments, body: &Value, state: &str) -> Outcome {
+    Calls::for_change(change)?.send(Method::PUT, &path(&["operators", &name]), body)?;
     done(&format!("{} is {}", Escaped(&name), Escaped(state)))
 }
 
@@ -132,8 +116,8 @@ fn update(OperatorArguments { name, reason, hub }: OperatorArguments, body: &Val
 pub fn remove_credential(
     RemoveCredentialArguments { operator, credential }: RemoveCredentialArguments,
 ) -> Outcome {
-    let OperatorArguments { name, reason, hub } = operator;
+    let OperatorArguments { name, change } = operator;
     let path = path(&["operators", &name, "credentials", &credential.to_string()]);
-    Calls::to(hub)?.because(&reason).delete(&path)?;
+    Calls::for_change(change)?.delete(&path)?;
     done(&format!("credential {credential} of {} is removed", Escaped(&name)))
 }

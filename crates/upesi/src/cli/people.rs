@@ -14,13 +14,12 @@ use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::replace_private;
 use upesi_hub::scheme::admin_api::AdminError;
 use upesi_hub::terminal::note;
-use upesi_hub::times::ZoneArguments;
 use upesi_types::text::path;
 
 use super::admin::{hand_out, is_open, warn_of_open_hub};
-use super::calls::{Calls, instant_cell};
+use super::calls::{Calls, ListOptions, instant_cell};
 use super::hub::{HubArguments, connect, failure, read_token, runtime};
-use super::table::{Cell, Column, ListArguments, Table};
+use super::table::{Cell, Column, Table};
 
 const JSON: &str = "application/json";
 /// How often a code may be mistyped at a terminal.
@@ -77,11 +76,7 @@ pub struct SessionsArguments {
     #[arg(long, value_name = "SESSION")]
     pub end: Option<String>,
     #[command(flatten)]
-    pub list: ListArguments,
-    #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
+    pub options: ListOptions,
 }
 
 /// Asks for something that is not to be seen: at the terminal, or as the next line of stdin.
@@ -275,7 +270,7 @@ const SESSIONS: &[Column] = &[
 
 /// Lists sessions, or ends one.
 pub(super) fn sessions(arguments: SessionsArguments) -> Outcome {
-    let SessionsArguments { end, list, zone, hub } = arguments;
+    let SessionsArguments { end, options: ListOptions { list, zone, hub } } = arguments;
     let (calls, zone) = (Calls::to(hub)?, zone.chosen());
     if let Some(id) = end {
         return calls.send(Method::DELETE, &path(&["sessions", &id]), &json!({}));

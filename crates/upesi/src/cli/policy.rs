@@ -13,7 +13,7 @@ use upesi_hub::values;
 use upesi_types::text::Escaped;
 use upesi_types::{Amount, Currency};
 
-use super::calls::Calls;
+use super::calls::{Calls, Money};
 use super::hub::{HubArguments, reason};
 
 const PATH: &str = "/approvals/policy";
@@ -53,13 +53,7 @@ fn waiver(text: &str) -> Result<(Currency, Amount), String> {
 #[serde(rename_all = "camelCase")]
 struct Policy {
     second_person: BTreeSet<String>,
-    waived: Vec<Waiver>,
-}
-
-#[derive(Deserialize)]
-struct Waiver {
-    currency: String,
-    amount: ApiAmount,
+    waived: Vec<Money>,
 }
 
 impl Policy {
@@ -82,13 +76,13 @@ impl Policy {
         }
         for (currency, amount) in waive {
             self.waived.retain(|waiver| waiver.currency != currency.as_str());
-            self.waived.push(Waiver { currency: currency.to_string(), amount: ApiAmount(*amount) });
+            self.waived.push(Money { amount: ApiAmount(*amount), currency: currency.to_string() });
         }
         Ok(self)
     }
 
     fn body(&self) -> serde_json::Value {
-        let waiver = |one: &Waiver| json!({"currency": one.currency, "amount": one.amount.0.to_string()});
+        let waiver = |one: &Money| json!({"currency": one.currency, "amount": one.amount.0.to_string()});
         let waived: Vec<_> = self.waived.iter().map(waiver).collect();
         json!({"secondPerson": self.second_person, "waived": waived})
     }
@@ -99,8 +93,8 @@ impl Policy {
             // Writing into a String does not fail.
             let _ = writeln!(text, "second person  {}", Escaped(action));
         }
-        for Waiver { currency, amount } in &self.waived {
-            let _ = writeln!(text, "one person     deposits of at most {} {}", amount.0, Escaped(currency));
+        for waiver in &self.waived {
+            let _ = writeln!(text, "one person     deposits of at most {}", waiver.text());
         }
         text
     }

@@ -10,8 +10,8 @@ use upesi_hub::values::{currency, dfsp_name};
 use upesi_types::text::path;
 use upesi_types::{Amount, Currency, FspId};
 
-use super::calls::{Calls, done, percent_cell, shown_amount};
-use super::hub::{HubArguments, reason};
+use super::calls::{Calls, ChangeOptions, done, percent_cell, shown_amount};
+use super::hub::HubArguments;
 use super::table::{Cell, Column, ListArguments, Table};
 
 /// Basis points of a percent.
@@ -75,11 +75,8 @@ pub struct CapSetArguments {
     /// From this share of the lower of cap and cover, in percent, the position raises an alarm; by default as before.
     #[arg(long, value_name = "PERCENT", value_parser = not_negative)]
     pub alarm: Option<Amount>,
-    /// Why, for the record.
-    #[arg(long, value_name = "TEXT", value_parser = reason)]
-    pub reason: String,
     #[command(flatten)]
-    pub hub: HubArguments,
+    pub change: ChangeOptions,
 }
 
 fn not_negative(text: &str) -> Result<Amount, String> {
@@ -181,8 +178,8 @@ pub fn caps(command: CapCommand) -> Outcome {
             }
             table.print(&list, "dfsp")
         }
-        CapCommand::Set(CapSetArguments { dfsp, currency, amount, alarm, reason, hub }) => {
-            let calls = Calls::to(hub)?.because(&reason);
+        CapCommand::Set(CapSetArguments { dfsp, currency, amount, alarm, change }) => {
+            let calls = Calls::for_change(change)?;
             let path = path(&["participants", dfsp.as_str(), "limits"]);
             let alarm = match alarm {
                 Some(alarm) => alarm.to_string(),

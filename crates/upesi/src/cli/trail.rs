@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Deserialize;
 use upesi_hub::exit::Outcome;
-use upesi_hub::times::{When, Zone, ZoneArguments, when};
+use upesi_hub::times::{When, Zone, when};
 
-use super::calls::{Calls, filters, instant_cell};
-use super::hub::HubArguments;
-use super::table::{Cell, Column, ListArguments, Table};
+use super::calls::{Calls, ListOptions, filters, instant_cell};
+use super::table::{Cell, Column, Table};
 
 /// Arguments of `upesi admin trail`.
 #[derive(Args, Clone, Debug)]
@@ -36,11 +35,7 @@ pub struct TrailArguments {
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub limit: u32,
     #[command(flatten)]
-    pub list: ListArguments,
-    #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
+    pub options: ListOptions,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +62,8 @@ const COLUMNS: &[Column] = &[
 
 /// Lists entries of the audit trail, the newest first.
 pub fn list(arguments: TrailArguments) -> Outcome {
-    let TrailArguments { operator, action, object, outcome, from, to, limit, list, zone, hub } = arguments;
+    let TrailArguments { operator, action, object, outcome, from, to, limit, options } = arguments;
+    let ListOptions { list, zone, hub } = options;
     let query = filters([
         ("operator", operator),
         ("action", action),

@@ -5,14 +5,13 @@ use std::fmt::Write as _;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 use upesi_hub::exit::{Outcome, write_out};
-use upesi_hub::times::{When, Zone, ZoneArguments, when};
+use upesi_hub::times::{When, Zone, when};
 use upesi_hub::values::{amount, currency, dfsp_name, transfer_id};
 use upesi_types::text::{Escaped, path};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
-use super::calls::{Calls, Money, ShowOptions, filters, instant_cell, instant_text};
-use super::hub::HubArguments;
-use super::table::{Cell, Column, ListArguments, Table};
+use super::calls::{Calls, ListOptions, Money, ShowOptions, filters, instant_cell, instant_text};
+use super::table::{Cell, Column, Table};
 
 const RESERVED: &str = "RESERVED";
 const COMMITTED: &str = "COMMITTED";
@@ -62,11 +61,7 @@ pub struct FindArguments {
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub limit: u32,
     #[command(flatten)]
-    pub list: ListArguments,
-    #[command(flatten)]
-    pub zone: ZoneArguments,
-    #[command(flatten)]
-    pub hub: HubArguments,
+    pub options: ListOptions,
 }
 
 /// Arguments of `upesi transfer show`.
@@ -187,7 +182,7 @@ const USUAL_ORDER: &str = "-prepared";
 
 fn find(arguments: FindArguments) -> Outcome {
     let query = query(&arguments);
-    let FindArguments { limit, list, zone, hub, .. } = arguments;
+    let FindArguments { limit, options: ListOptions { list, zone, hub }, .. } = arguments;
     let zone = zone.chosen();
     let order = list.sort.as_deref().unwrap_or(USUAL_ORDER);
     let mut table = Table::new(COLUMNS);
@@ -197,15 +192,15 @@ fn find(arguments: FindArguments) -> Outcome {
 }
 
 fn query(arguments: &FindArguments) -> String {
-    let FindArguments { dfsp, payer, payee, state, from, to, amount, currency, zone, .. } = arguments;
+    let FindArguments { dfsp, payer, payee, state, from, to, amount, currency, options, .. } = arguments;
     let name = |name: &Option<FspId>| name.map(|name| name.to_string());
     filters([
         ("fsp", name(dfsp)),
         ("payer", name(payer)),
         ("payee", name(payee)),
         ("state", state.map(|state| state.of_api().to_owned())),
-        ("from", Some(zone.instant(*from).to_string())),
-        ("to", to.map(|to| zone.instant(to).to_string())),
+        ("from", Some(options.zone.instant(*from).to_string())),
+        ("to", to.map(|to| options.zone.instant(to).to_string())),
         ("amount", amount.map(|amount| amount.to_string())),
         ("currency", currency.map(|currency| currency.to_string())),
     ])
