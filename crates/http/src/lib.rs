@@ -37,7 +37,7 @@ pub use server::{
     ProxyRefusal, Secured, Server, Service,
 };
 pub use upesi_tls::{ClientTls, Facts, Fingerprint, Peer, ServerTls, VerifiedIssuer};
-pub use url::{Origin, Schemes, Target, UrlError};
+pub use url::{Origin, Schemes, Target, UrlError, too_large_port};
 pub use workers::{WorkerHandle, Workers, WorkersError, available_cores, current_worker};
 
 /// What `server/supervision` and `server/open_connections` are built of. The crate `models` compiles these against

@@ -217,9 +217,8 @@ impl Target {
             return Err(malformed());
         }
         if authority.port_u16().is_none() && authority.as_str().len() != authority.host().len() {
-            let port = authority.as_str().rsplit(':').next().unwrap_or_default();
-            let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-            return Err(if is_number { UrlError::Port } else { malformed() });
+            let is_too_large = too_large_port(authority.as_str()).is_some();
+            return Err(if is_too_large { UrlError::Port } else { malformed() });
         }
         let port = authority.port_u16().unwrap_or(default_port(is_secure));
         let origin = Origin { is_secure, ..Origin::new(host, port) };
@@ -235,6 +234,13 @@ impl Target {
     pub fn into_uri(self) -> Uri {
         self.path.into()
     }
+}
+
+/// The number at the end of an address, if no port has it.
+pub fn too_large_port(address: &str) -> Option<&str> {
+    let (_, port) = address.rsplit_once(':')?;
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && port.parse::<u16>().is_err()).then_some(port)
 }
 
 #[cfg(test)]

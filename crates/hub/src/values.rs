@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use upesi_http::too_large_port;
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
 /// How long commands wait for a hub unless they are told, in seconds.
@@ -71,13 +72,6 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) fn why_no_port(address: &str) -> String {
     let port = too_large_port(address);
     port.map_or_else(String::new, |port| format!("; {port} is over 65535, the last port"))
-}
-
-/// The number at the end of an address, if no port has it.
-pub(crate) fn too_large_port(address: &str) -> Option<&str> {
-    let (_, port) = address.rsplit_once(':')?;
-    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number && port.parse::<u16>().is_err()).then_some(port)
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ impl Window {
         };
         let sharing = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
         let used = self.addresses.get(&address)?;
-        let has_used_its_part = sharing > 1 && !used.took.is_zero() && used.took >= WINDOW / sharing;
+        let has_used_its_part = sharing > 1 && used.took >= WINDOW / sharing;
         has_used_its_part.then_some(ends)
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use upesi_admin::AllowedOrigins;
 use upesi_gateway::RateLimits;
-use upesi_http::Network;
+use upesi_http::{Network, too_large_port};
 use upesi_kafka::ENTRY_BYTES_MAX;
 use upesi_keys::Place;
 use upesi_oidc::is_secure_issuer;
@@ -16,7 +16,7 @@ use super::values::{
     SignatureModes, address_lists, guard_rules, items, networks, peers, rate_exceptions, roles_of_groups,
 };
 use super::{Settings, nearest};
-use crate::values::{too_large_port, why_no_port};
+use crate::values::why_no_port;
 
 /// The understood values with where they came from; settings with a mistake are missing.
 pub(super) type Understood = BTreeMap<&'static str, (Value, Origin)>;
