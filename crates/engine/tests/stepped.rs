@@ -307,16 +307,22 @@ fn a_start_and_a_take_over_read_no_further_than_the_last_record() {
     assert_eq!(rehearse(&options).unwrap().ledger.last_seq(), last_seq);
 }
 
-/// With an export before, removed transfers stay in the archive of a node until its hub lets them go: while the node
-/// follows, and when it leads.
-#[test]
-fn what_was_removed_stays_for_its_export_if_removals_are_deferred() {
+/// A world whose transfers 100 to 109 were removed, and the last record of theirs.
+fn world_with_removal() -> (World, u64) {
     let mut world = World::new();
     distances(&mut world, 100..110);
     world.during(async |handle| handle.divide_archive().await).unwrap();
     let leaders_archive = world.handle.archive().unwrap();
     let to_seq = leaders_archive.divisions().last().unwrap().first_seq - 1;
     assert_eq!(world.during(async |handle| handle.remove_finished(u64::MAX).await), Ok(1));
+    (world, to_seq)
+}
+
+/// With an export before, removed transfers stay in the archive of a node until its hub lets them go: while the node
+/// follows, and when it leads.
+#[test]
+fn what_was_removed_stays_for_its_export_if_removals_are_deferred() {
+    let (mut world, to_seq) = world_with_removal();
     let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
     let options = EngineOptions { defers_removals: true, ..of_standby(&disk, Arc::clone(&archive)) };
     let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
@@ -344,12 +350,7 @@ fn what_was_removed_stays_for_its_export_if_removals_are_deferred() {
 #[test]
 fn what_was_removed_leaves_the_archive_of_a_standby_too() {
     for (is_behind, has_folded) in [(false, true), (false, false), (true, false)] {
-        let mut world = World::new();
-        distances(&mut world, 100..110);
-        world.during(async |handle| handle.divide_archive().await).unwrap();
-        let leaders_archive = world.handle.archive().unwrap();
-        let to_seq = leaders_archive.divisions().last().unwrap().first_seq - 1;
-        assert_eq!(world.during(async |handle| handle.remove_finished(u64::MAX).await), Ok(1));
+        let (mut world, to_seq) = world_with_removal();
         let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
         let options = of_standby(&disk, Arc::clone(&archive));
         let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
