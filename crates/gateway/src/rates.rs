@@ -287,15 +287,12 @@ mod tests {
     /// Hub, greenbank, bluewallet, a proxy, and farbank behind it.
     fn participants() -> SharedParticipants {
         let participant = |number, name: &str| Participant {
-            id: ParticipantId::new(number).unwrap(),
-            name: FspId::parse(name).unwrap(),
-            is_active: true,
             is_proxy: name == "bridge",
-            created_at: upesi_types::Timestamp::EPOCH,
-            accounts: Vec::new(),
-            limits: Vec::new(),
-            endpoints: Vec::new(),
-            bindings: Vec::new(),
+            ..Participant::new(
+                ParticipantId::new(number).unwrap(),
+                FspId::parse(name).unwrap(),
+                upesi_types::Timestamp::EPOCH,
+            )
         };
         let names = ["Hub", "greenbank", "bluewallet", "bridge", "farbank"];
         let all = (1..).zip(names).map(|(number, name)| participant(number, name)).collect();

@@ -59,6 +59,23 @@ pub struct Participant {
     pub bindings: Vec<Binding>,
 }
 
+impl Participant {
+    /// An active participant that has nothing yet and is no proxy.
+    pub const fn new(id: ParticipantId, name: FspId, created_at: Timestamp) -> Self {
+        Self {
+            id,
+            name,
+            is_active: true,
+            is_proxy: false,
+            created_at,
+            accounts: Vec::new(),
+            limits: Vec::new(),
+            endpoints: Vec::new(),
+            bindings: Vec::new(),
+        }
+    }
+}
+
 /// An entry of a participant's account list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountRef {

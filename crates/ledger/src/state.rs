@@ -596,17 +596,7 @@ impl Ledger {
     fn add_participant(&mut self, now: Timestamp, id: ParticipantId, name: FspId, is_proxy: bool) {
         assert!(id.index() == self.participants.len(), "participants are numbered without gaps");
         self.names.insert(name, id);
-        self.participants.push(Participant {
-            id,
-            name,
-            is_active: true,
-            is_proxy,
-            created_at: now,
-            accounts: Vec::new(),
-            limits: Vec::new(),
-            endpoints: Vec::new(),
-            bindings: Vec::new(),
-        });
+        self.participants.push(Participant { is_proxy, ..Participant::new(id, name, now) });
     }
 
     fn add_account(

@@ -82,16 +82,12 @@ mod tests {
     use super::*;
 
     fn participants(count: u32, nodes: &[u32]) -> Participants {
-        let participant = |number| Participant {
-            id: ParticipantId::new(number).unwrap(),
-            name: FspId::parse(&format!("dfsp{number}")).unwrap(),
-            is_active: true,
-            is_proxy: false,
-            created_at: Timestamp::EPOCH,
-            accounts: Vec::new(),
-            limits: Vec::new(),
-            endpoints: Vec::new(),
-            bindings: Vec::new(),
+        let participant = |number| {
+            Participant::new(
+                ParticipantId::new(number).unwrap(),
+                FspId::parse(&format!("dfsp{number}")).unwrap(),
+                Timestamp::EPOCH,
+            )
         };
         Participants::new((1..=count).map(participant).collect(), &[]).delivered_by(nodes.to_vec())
     }

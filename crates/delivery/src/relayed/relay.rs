@@ -339,15 +339,12 @@ mod tests {
         in_flight_max: usize,
     ) -> (Relay, Arc<Scripted>) {
         let participant = |number, name: &str| Participant {
-            id: ParticipantId::new(number).unwrap(),
-            name: FspId::parse(name).unwrap(),
-            is_active: true,
-            is_proxy: false,
-            created_at: Timestamp::from_ns(0),
-            accounts: Vec::new(),
-            limits: Vec::new(),
             endpoints: vec![(upesi_ledger::EndpointType::QUOTES, "http://greenbank".into())],
-            bindings: Vec::new(),
+            ..Participant::new(
+                ParticipantId::new(number).unwrap(),
+                FspId::parse(name).unwrap(),
+                Timestamp::from_ns(0),
+            )
         };
         let participants = SharedParticipants::default();
         let all = vec![participant(1, "Hub"), participant(2, "greenbank"), participant(3, "bluebank")];

@@ -23,18 +23,15 @@ const SIGNATURE: &str = r#"{"signature":"s","protectedHeader":"p"}"#;
 
 fn participants(endpoints: &[(&str, &str)]) -> Participants {
     let participant = |number, name: &str, endpoints: &[(&str, &str)]| Participant {
-        id: ParticipantId::new(number).unwrap(),
-        name: FspId::parse(name).unwrap(),
-        is_active: true,
-        is_proxy: false,
-        created_at: Timestamp::from_ns(0),
-        accounts: Vec::new(),
-        limits: Vec::new(),
         endpoints: endpoints
             .iter()
             .map(|(kind, url)| (EndpointType::parse(kind).unwrap(), (*url).into()))
             .collect(),
-        bindings: Vec::new(),
+        ..Participant::new(
+            ParticipantId::new(number).unwrap(),
+            FspId::parse(name).unwrap(),
+            Timestamp::from_ns(0),
+        )
     };
     Participants::new(vec![participant(1, "Hub", &[]), participant(2, GREENBANK, endpoints)], &[])
 }

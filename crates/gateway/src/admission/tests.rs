@@ -11,16 +11,12 @@ use super::*;
 const LONG: Duration = Duration::from_millis(50);
 
 fn gate(settings: AdmissionSettings) -> AdmissionGate {
-    let participant = |number, name: &str| Participant {
-        id: ParticipantId::new(number).unwrap(),
-        name: FspId::parse(name).unwrap(),
-        is_active: true,
-        is_proxy: false,
-        created_at: upesi_types::Timestamp::EPOCH,
-        accounts: Vec::new(),
-        limits: Vec::new(),
-        endpoints: Vec::new(),
-        bindings: Vec::new(),
+    let participant = |number, name: &str| {
+        Participant::new(
+            ParticipantId::new(number).unwrap(),
+            FspId::parse(name).unwrap(),
+            upesi_types::Timestamp::EPOCH,
+        )
     };
     let all = vec![participant(1, "Hub"), participant(2, "greenbank"), participant(3, "bluewallet")];
     let participants = SharedParticipants::default();

@@ -19,15 +19,13 @@ fn print(first: char) -> Fingerprint {
 /// The hub, three DFSPs, and a proxy.
 fn participants() -> Participants {
     let participant = |number, name: &str, bindings: &[&str]| Participant {
-        id: ParticipantId::new(number).unwrap(),
-        name: FspId::parse(name).unwrap(),
-        is_active: true,
         is_proxy: name == "bridge",
-        created_at: upesi_types::Timestamp::EPOCH,
-        accounts: Vec::new(),
-        limits: Vec::new(),
-        endpoints: Vec::new(),
         bindings: bindings.iter().map(|text| Binding::parse(text).unwrap()).collect(),
+        ..Participant::new(
+            ParticipantId::new(number).unwrap(),
+            FspId::parse(name).unwrap(),
+            upesi_types::Timestamp::EPOCH,
+        )
     };
     let all = vec![
         participant(1, "Hub", &[]),

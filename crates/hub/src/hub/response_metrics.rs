@@ -88,17 +88,7 @@ mod tests {
     }
 
     fn named(number: u32, name: &str) -> Participant {
-        Participant {
-            id: id(number),
-            name: FspId::parse(name).unwrap(),
-            is_active: true,
-            is_proxy: false,
-            created_at: Timestamp::EPOCH,
-            accounts: Vec::new(),
-            limits: Vec::new(),
-            endpoints: Vec::new(),
-            bindings: Vec::new(),
-        }
+        Participant::new(id(number), FspId::parse(name).unwrap(), Timestamp::EPOCH)
     }
 
     #[test]

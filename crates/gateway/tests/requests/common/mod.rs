@@ -55,16 +55,8 @@ pub type TestContext = GatewayContext<(Transfers, Others)>;
 
 /// Participants that can be told apart.
 pub fn two_banks(context: &mut TestContext) {
-    let participant = |number, name: &str| Participant {
-        id: ParticipantId::new(number).unwrap(),
-        name: FspId::parse(name).unwrap(),
-        is_active: true,
-        is_proxy: false,
-        created_at: Timestamp::EPOCH,
-        accounts: Vec::new(),
-        limits: Vec::new(),
-        endpoints: Vec::new(),
-        bindings: Vec::new(),
+    let participant = |number, name: &str| {
+        Participant::new(ParticipantId::new(number).unwrap(), FspId::parse(name).unwrap(), Timestamp::EPOCH)
     };
     let all = vec![participant(1, "Hub"), participant(2, "greenbank"), participant(3, "bluewallet")];
     context.participants.set(Arc::new(Participants::new(all, &[])));

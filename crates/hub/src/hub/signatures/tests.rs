@@ -23,17 +23,7 @@ impl Clock for Standing {
 }
 
 fn participant(number: u32, name: &str) -> Participant {
-    Participant {
-        id: ParticipantId::new(number).unwrap(),
-        name: FspId::parse(name).unwrap(),
-        is_active: true,
-        is_proxy: false,
-        created_at: Timestamp::from_ns(0),
-        accounts: Vec::new(),
-        limits: Vec::new(),
-        endpoints: Vec::new(),
-        bindings: Vec::new(),
-    }
+    Participant::new(ParticipantId::new(number).unwrap(), FspId::parse(name).unwrap(), Timestamp::from_ns(0))
 }
 
 const START_S: i64 = 1_893_456_000;
