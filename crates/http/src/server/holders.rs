@@ -127,6 +127,10 @@ pub(super) struct Seat {
 }
 
 impl Seat {
+    pub(super) const fn holder(&self) -> Holder {
+        self.holder
+    }
+
     pub(super) fn is_of(&self, holder: &Holder) -> bool {
         self.holder == *holder
     }

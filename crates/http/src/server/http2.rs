@@ -155,6 +155,17 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service,
 {
+    let watched = accepted.guard.0.clone();
+    let holder = || watched.seat().as_ref().map(Seat::holder);
+    // One step may begin, or drop, as many requests as the connection may have.
+    watched.turns().run(holder, serve_requests(stream, accepted)).await;
+}
+
+async fn serve_requests<T, S>(stream: T, accepted: Accepted<S>)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+    S: Service,
+{
     let Accepted { service, address, room, guard, bounds, .. } = accepted;
     let streams = Streams::new(guard.0.clone(), bounds.in_flight);
     let connection = Connection::new(address, room, guard.0.clone(), Some(streams.clone()));

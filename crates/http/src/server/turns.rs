@@ -1,188 +1,240 @@
-//! Turns of handshakes: addresses share the thread of a port's handshakes.
+//! Turns on a thread: one party does not keep the tasks of others waiting.
 //!
-//! A handshake takes up to a millisecond of CPU before its caller has a name. If a crowd begins hundreds at once, all
-//! of them would run before the next handshake of another address. So an address runs for its equal part of each
-//! window, among the addresses with unfinished handshakes. Its further steps wait for the next window. A single address
-//! does not wait.
+//! A step of a handshake takes up to a millisecond of CPU, and so does a step of an HTTP/2 connection with many
+//! requests. If one party begins hundreds at once, all of them would run before the next step of another party. So a
+//! party whose steps have taken more than [`FREE`] of a window queues: only one of its tasks at a time runs a step,
+//! after all tasks that are ready. An idle thread loses nothing by it.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
-use std::net::IpAddr;
+use std::hash::Hash;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::ready;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+use tokio::time::Instant;
 
-/// Time that the addresses share; a step of a handshake takes up to a tenth of it.
 const WINDOW: Duration = Duration::from_millis(10);
+/// CPU time of a party's steps in each window before it queues.
+const FREE: Duration = Duration::from_millis(2);
 
-/// Turns of the addresses with unfinished handshakes.
-#[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<Window>);
+/// Turns of the parties on one thread.
+#[derive(Debug)]
+pub(super) struct Turns<P>(Mutex<Window<P>>);
 
-#[derive(Debug, Default)]
-struct Window {
-    /// None before the first handshake.
+#[derive(Debug)]
+struct Window<P> {
+    /// `None` before the first step.
     ends: Option<Instant>,
-    addresses: HashMap<IpAddr, Use>,
+    /// Parties with a step in this window, or with tasks in their queue.
+    parties: HashMap<P, Party>,
 }
 
-/// Use of the thread by one address.
-#[derive(Debug, Default)]
-struct Use {
-    unfinished: usize,
-    /// Time of its steps in the present window.
+#[derive(Debug)]
+struct Party {
+    /// Time of its steps in this window.
     took: Duration,
+    /// Its only place: the task that has it is the next to run a step.
+    queue: Arc<Semaphore>,
 }
 
-impl Turns {
-    /// Runs a handshake of an address, step by step when it has its turn.
-    pub(super) async fn run<F: Future>(&self, address: IpAddr, handshake: F) -> F::Output {
-        let _unfinished = self.begin(address);
-        let mut handshake = pin!(handshake);
-        let mut wait = pin!(sleep_until(Instant::now()));
-        poll_fn(|context| {
-            while let Some(turn) = self.window().next_turn(address, Instant::now()) {
-                wait.as_mut().reset(turn);
-                ready!(wait.as_mut().poll(context));
-            }
+impl<P> Default for Turns<P> {
+    fn default() -> Self {
+        Self(Mutex::new(Window { ends: None, parties: HashMap::new() }))
+    }
+}
+
+impl<P: Eq + Hash> Turns<P> {
+    /// Runs a task of a party. A task without a party never queues.
+    pub(super) async fn run<F: Future>(&self, party: impl Fn() -> Option<P>, task: F) -> F::Output {
+        let mut task = pin!(task);
+        let mut step = |context: &mut Context<'_>| {
             let begun = Instant::now();
-            let polled = handshake.as_mut().poll(context);
-            self.window().note(address, begun.elapsed());
+            let polled = task.as_mut().poll(context);
+            if let Some(party) = party() {
+                self.window().note(party, begun);
+            }
             polled
-        })
-        .await
+        };
+        let mut is_asleep = false;
+        loop {
+            let free_steps = poll_fn(|context| {
+                if std::mem::take(&mut is_asleep) {
+                    // The step in its turn has noted whom to wake.
+                    return Poll::Pending;
+                }
+                match party().and_then(|party| self.window().queue_of(&party, Instant::now())) {
+                    Some(queue) => Poll::Ready(Err(queue)),
+                    None => step(context).map(Ok),
+                }
+            });
+            let queue = match free_steps.await {
+                Ok(output) => return output,
+                Err(queue) => queue,
+            };
+            let _turn = queue.acquire().await;
+            // Runs the other tasks that are ready, and finds more of them.
+            yield_now().await;
+            if let Poll::Ready(output) = poll_fn(|context| Poll::Ready(step(context))).await {
+                return output;
+            }
+            is_asleep = true;
+        }
     }
 
-    fn begin(&self, address: IpAddr) -> Unfinished<'_> {
-        self.window().addresses.entry(address).or_default().unfinished += 1;
-        Unfinished { turns: self, address }
-    }
-
-    fn window(&self) -> MutexGuard<'_, Window> {
+    fn window(&self) -> MutexGuard<'_, Window<P>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Window {
-    /// When the next step of an address may run; `None` if that is now.
-    fn next_turn(&mut self, address: IpAddr, now: Instant) -> Option<Instant> {
-        let ends = match self.ends {
-            Some(ends) if now < ends => ends,
-            _ => {
-                self.addresses.values_mut().for_each(|used| used.took = Duration::ZERO);
-                *self.ends.insert(now + WINDOW)
-            }
-        };
-        let sharing = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
-        let used = self.addresses.get(&address)?;
-        let has_used_its_part = sharing > 1 && used.took >= WINDOW / sharing;
-        has_used_its_part.then_some(ends)
+impl<P: Eq + Hash> Window<P> {
+    /// The queue of a party that has used its free time.
+    fn queue_of(&mut self, party: &P, now: Instant) -> Option<Arc<Semaphore>> {
+        self.move_to(now);
+        let party = self.parties.get(party).filter(|party| party.took >= FREE)?;
+        Some(Arc::clone(&party.queue))
     }
 
-    fn note(&mut self, address: IpAddr, took: Duration) {
-        if let Some(used) = self.addresses.get_mut(&address) {
-            used.took += took;
-        }
+    /// Notes a step that ends now.
+    fn note(&mut self, party: P, begun: Instant) {
+        let now = Instant::now();
+        self.move_to(now);
+        let party = self
+            .parties
+            .entry(party)
+            .or_insert_with(|| Party { took: Duration::ZERO, queue: Arc::new(Semaphore::new(1)) });
+        party.took += now - begun;
     }
-}
 
-/// A handshake that has begun; dropped when it ends.
-struct Unfinished<'a> {
-    turns: &'a Turns,
-    address: IpAddr,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        let mut window = self.turns.window();
-        if let Some(used) = window.addresses.get_mut(&self.address) {
-            used.unfinished -= 1;
-            if used.unfinished == 0 {
-                window.addresses.remove(&self.address);
-            }
+    fn move_to(&mut self, now: Instant) {
+        if self.ends.is_some_and(|ends| now < ends) {
+            return;
         }
+        self.ends = Some(now + WINDOW);
+        self.parties.retain(|_, party| {
+            party.took = Duration::ZERO;
+            // A task in the queue has the queue as well.
+            Arc::strong_count(&party.queue) > 1
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
-    use futures_util::future::{join, join_all};
+    use futures_util::future::join_all;
     use tokio::time::advance;
 
     use super::*;
 
-    const fn address(host: u8) -> IpAddr {
-        IpAddr::V4(Ipv4Addr::new(192, 0, 2, host))
-    }
+    const MS: Duration = Duration::from_millis(1);
 
-    /// Three addresses: each has a third of the window, and one step at least.
-    #[tokio::test(start_paused = true)]
-    async fn an_address_runs_for_its_equal_part_of_a_window() {
-        let turns = Turns::default();
-        let _crowd = [1, 1, 1, 2, 3].map(|host| turns.begin(address(host)));
-        let start = Instant::now();
-        let ms = Duration::from_millis;
-        for (at, host, took, turn) in [
-            (0, 1, 3, None),
-            (3, 1, 1, None),
-            // Four of ten is more than a third.
-            (4, 1, 0, Some(10)),
-            (4, 2, 5, None),
-            (9, 3, 9, None),
-            // Its step went over the end of the window: the next window is another one.
-            (18, 3, 1, None),
-            (18, 1, 3, None),
-            (21, 1, 1, None),
-            (22, 1, 0, Some(28)),
-            (28, 1, 1, None),
-        ] {
-            let next = turns.window().next_turn(address(host), start + ms(at));
-            assert_eq!(next, turn.map(|turn| start + ms(turn)), "address {host} at {at} ms");
-            turns.window().note(address(host), ms(took));
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_single_address_does_not_wait_and_leaves_nothing_behind() {
-        let turns = Turns::default();
-        let alone = turns.begin(address(1));
-        assert_eq!(turns.window().next_turn(address(1), Instant::now()), None);
-        turns.window().note(address(1), Duration::from_secs(1));
-        assert_eq!(turns.window().next_turn(address(1), Instant::now()), None);
-        let other = turns.begin(address(2));
-        assert!(
-            turns.window().next_turn(address(1), Instant::now()).is_some_and(|turn| turn > Instant::now())
-        );
-        drop(other);
-        assert_eq!(turns.window().next_turn(address(1), Instant::now()), None);
-        drop(alone);
-        assert!(turns.window().addresses.is_empty());
-    }
-
-    /// A hundred handshakes of one address begin before one of another, and each takes a millisecond of the thread.
-    #[tokio::test(start_paused = true)]
-    async fn a_crowd_does_not_run_before_another_address() {
-        let turns = Turns::default();
+    /// Runs tasks of parties, each with steps of a millisecond. Returns the parties in the order of the steps.
+    async fn run(turns: &Turns<u8>, tasks: &[(u8, usize)]) -> Vec<u8> {
         let order = Mutex::new(Vec::new());
-        let handshake = |host: u8| {
-            let (turns, order) = (&turns, &order);
-            async move {
-                // The clock moves within the first poll.
-                turns.run(address(host), advance(Duration::from_millis(1))).await;
-                order.lock().unwrap().push(host);
-            }
+        let task = |&(party, steps): &(u8, usize)| {
+            let order = &order;
+            let mut left = steps;
+            let steps = poll_fn(move |context| {
+                // The clock moves within one poll.
+                let _ = pin!(advance(MS)).poll(context);
+                order.lock().unwrap().push(party);
+                left -= 1;
+                if left == 0 {
+                    return Poll::Ready(());
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            });
+            turns.run(move || Some(party), steps)
         };
-        let crowd = join_all((0..100).map(|_| handshake(1)));
-        let _waits = turns.begin(address(2));
-        join(crowd, handshake(2)).await;
-        let order = order.into_inner().unwrap();
+        join_all(tasks.iter().map(task)).await;
+        order.into_inner().unwrap()
+    }
+
+    fn place_of(party: u8, order: &[u8]) -> usize {
+        order.iter().rposition(|of| *of == party).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_does_not_run_before_another_party() {
+        let crowd = vec![(1, 1); 100];
+        let order = run(&Turns::default(), &[crowd, vec![(2, 1)]].concat()).await;
         assert_eq!(order.len(), 101);
-        let place = order.iter().position(|host| *host == 2).unwrap();
-        assert!(place <= 5, "{place} of the crowd ran before it");
+        // Two milliseconds are free.
+        assert_eq!(place_of(2, &order), 2, "{order:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn crowds_take_turns_step_by_step() {
+        let (one, other) = (vec![(1, 3); 50], vec![(2, 3); 10]);
+        let order = run(&Turns::default(), &[one, other].concat()).await;
+        assert_eq!(order.len(), 180);
+        // Thirty steps of the other, as many of the first, and the free ones of both in every window.
+        let place = place_of(2, &order);
+        assert!(place <= 90, "{place}: {order:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_party_has_free_time_in_each_window_and_leaves_nothing_behind() {
+        let turns = Turns::default();
+        let start = Instant::now();
+        turns.window().note(1, start);
+        for (took, is_queued) in [(MS, false), (MS, true)] {
+            let begun = Instant::now();
+            advance(took).await;
+            turns.window().note(1, begun);
+            assert_eq!(turns.window().queue_of(&1, Instant::now()).is_some(), is_queued);
+        }
+        assert!(turns.window().queue_of(&2, Instant::now()).is_none(), "another party is free");
+        assert!(turns.window().queue_of(&1, start + 9 * MS).is_some());
+        let queue = turns.window().queue_of(&1, start + 9 * MS);
+        assert!(turns.window().queue_of(&1, start + 10 * MS).is_none(), "the next window");
+        assert_eq!(turns.window().parties.len(), 1, "tasks are in its queue");
+        drop(queue);
+        assert!(turns.window().queue_of(&1, start + 20 * MS).is_none());
+        assert!(turns.window().parties.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_sleeps_after_its_turn_until_it_is_woken() {
+        let turns = Arc::new(Turns::default());
+        let begun = Instant::now();
+        advance(FREE).await;
+        turns.window().note(1, begun);
+        let (wake, mut woken) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(async move {
+            let mut steps = 0;
+            let counted = poll_fn(|context| {
+                steps += 1;
+                pin!(&mut woken).poll(context)
+            });
+            turns.run(|| Some(1), counted).await.unwrap();
+            steps
+        });
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        wake.send(()).unwrap();
+        assert_eq!(task.await.unwrap(), 2, "one before it is woken and one after it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_is_dropped_in_the_queue_passes_its_turn_on() {
+        let turns = Turns::default();
+        let begun = Instant::now();
+        advance(FREE).await;
+        turns.window().note(1, begun);
+        let (mut first, mut second) = (
+            Box::pin(turns.run(|| Some(1), async { "first" })),
+            Box::pin(turns.run(|| Some(1), async { "second" })),
+        );
+        let polled =
+            poll_fn(|context| Poll::Ready((first.as_mut().poll(context), second.as_mut().poll(context))));
+        assert_eq!(polled.await, (Poll::Pending, Poll::Pending));
+        drop(first);
+        assert_eq!(second.await, "second");
     }
 }
