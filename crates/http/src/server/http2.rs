@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -155,18 +155,12 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service,
 {
-    let watched = accepted.guard.0.clone();
-    let holder = || watched.seat().as_ref().map(Seat::holder);
-    // One step may begin, or drop, as many requests as the connection may have.
-    watched.turns().run(holder, serve_requests(stream, accepted)).await;
-}
-
-async fn serve_requests<T, S>(stream: T, accepted: Accepted<S>)
-where
-    T: AsyncRead + AsyncWrite + Unpin,
-    S: Service,
-{
     let Accepted { service, address, room, guard, bounds, .. } = accepted;
+    let watched = guard.0.clone();
+    let holder = || watched.seat().as_ref().map(Seat::holder);
+    let mut turn = watched.turns().turn();
+    // Declared first, so that it includes the drop of the connection's requests.
+    let mut last_step = None;
     let streams = Streams::new(guard.0.clone(), bounds.in_flight);
     let connection = Connection::new(address, room, guard.0.clone(), Some(streams.clone()));
     let is_over_share = service.meet(&connection).is_err();
@@ -190,9 +184,19 @@ where
     let mut requests = FuturesUnordered::new();
     let mut order = Order::Serve;
     poll_fn(|context| {
+        // Answers wait for no turn: what the same events cause elsewhere would overtake them.
+        let (step, has_turn) = match turn.poll(holder(), context) {
+            Poll::Ready(step) => (step, true),
+            Poll::Pending => (turn.step(holder()), false),
+        };
+        streams.may_read.store(has_turn, Ordering::Relaxed);
         loop {
             let before = std::mem::replace(&mut order, guard.0.order(context));
             if order == Order::Abort {
+                if !has_turn {
+                    return Poll::Pending;
+                }
+                last_step = Some(step);
                 return Poll::Ready(());
             }
             if order != before {
@@ -206,6 +210,7 @@ where
                 if let Err(error) = ended {
                     tracing::debug!(%error, "a connection ended with an error");
                 }
+                last_step = Some(step);
                 return Poll::Ready(());
             }
             let mut arrived = arrivals.all();
@@ -275,6 +280,8 @@ pub(super) struct Streams {
     all: Arc<InFlight>,
     state: Mutex<State>,
     pub(super) noted: Noted,
+    /// Whether the connection has its turn.
+    pub(super) may_read: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -312,7 +319,8 @@ enum End {
 
 impl Streams {
     pub(super) fn new(watched: Arc<Watched>, all: Arc<InFlight>) -> Arc<Self> {
-        Arc::new(Self { watched, all, state: Mutex::default(), noted: Noted::default() })
+        let (state, noted, may_read) = (Mutex::default(), Noted::default(), AtomicBool::new(true));
+        Arc::new(Self { watched, all, state, noted, may_read })
     }
 
     /// A request has come.

@@ -218,7 +218,7 @@ impl Secured {
         // Only what costs a handshake counts as a failure: not a probe that opens a connection and closes it.
         let begun = self.counts.addresses.begin(address).await;
         let accept = TlsAcceptor::from(self.tls.config()).accept(Socket::new(stream));
-        let accepted = self.counts.turns.run(|| Some(address), accept).await;
+        let accepted = self.counts.turns.run(address, accept).await;
         let mut stream = accepted.map_err(|error| (Outcome::of(&error), error.to_string()))?;
         let (socket, connection) = stream.get_mut();
         let peer = connection.peer_certificates().map(|chain| {

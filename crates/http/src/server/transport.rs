@@ -5,6 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -151,6 +152,12 @@ impl<T: AsyncRead + Unpin> AsyncRead for Transport<T> {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if let Follower::Http2(_, streams) = &self.follower
+            && !streams.may_read.load(Ordering::Relaxed)
+        {
+            // The turn wakes the task.
+            return Poll::Pending;
+        }
         let before = into.filled().len();
         ready!(self.poll_stream(context, into))?;
         if into.filled().len() == before {
@@ -210,7 +217,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Transport<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::task::{Wake, Waker};
 
     use super::*;

@@ -8,12 +8,12 @@
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::hash::Hash;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
@@ -37,7 +37,7 @@ struct Window<P> {
 struct Party {
     /// Time of its steps in this window.
     took: Duration,
-    /// Its only place: the task that has it is the next to run a step.
+    /// Its only place: the task that holds it is the next to run a step.
     queue: Arc<Semaphore>,
 }
 
@@ -47,46 +47,75 @@ impl<P> Default for Turns<P> {
     }
 }
 
-impl<P: Eq + Hash> Turns<P> {
-    /// Runs a task of a party. A task without a party never queues.
-    pub(super) async fn run<F: Future>(&self, party: impl Fn() -> Option<P>, task: F) -> F::Output {
+impl<P: Copy + Eq + Hash> Turns<P> {
+    /// Runs a task of a party.
+    pub(super) async fn run<F: Future>(&self, party: P, task: F) -> F::Output {
         let mut task = pin!(task);
-        let mut step = |context: &mut Context<'_>| {
-            let begun = Instant::now();
-            let polled = task.as_mut().poll(context);
-            if let Some(party) = party() {
-                self.window().note(party, begun);
-            }
-            polled
-        };
-        let mut is_asleep = false;
-        loop {
-            let free_steps = poll_fn(|context| {
-                if std::mem::take(&mut is_asleep) {
-                    // The step in its turn has noted whom to wake.
-                    return Poll::Pending;
-                }
-                match party().and_then(|party| self.window().queue_of(&party, Instant::now())) {
-                    Some(queue) => Poll::Ready(Err(queue)),
-                    None => step(context).map(Ok),
-                }
-            });
-            let queue = match free_steps.await {
-                Ok(output) => return output,
-                Err(queue) => queue,
-            };
-            let _turn = queue.acquire().await;
-            // Runs the other tasks that are ready, and finds more of them.
-            yield_now().await;
-            if let Poll::Ready(output) = poll_fn(|context| Poll::Ready(step(context))).await {
-                return output;
-            }
-            is_asleep = true;
-        }
+        let mut turn = self.turn();
+        poll_fn(|context| {
+            let _step = ready!(turn.poll(Some(party), context));
+            task.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Turns of a task.
+    pub(super) const fn turn(&self) -> Turn<'_, P> {
+        Turn { turns: self, queued: None }
     }
 
     fn window(&self) -> MutexGuard<'_, Window<P>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Turns of one task.
+pub(super) struct Turn<'a, P> {
+    turns: &'a Turns<P>,
+    queued: Option<Pin<Box<dyn Future<Output = OwnedSemaphorePermit> + Send>>>,
+}
+
+impl<'a, P: Copy + Eq + Hash> Turn<'a, P> {
+    /// The next step, when the task has its turn. A task without a party never queues.
+    pub(super) fn poll(&mut self, party: Option<P>, context: &mut Context<'_>) -> Poll<Step<'a, P>> {
+        if self.queued.is_none() {
+            let queue = party.and_then(|party| self.turns.window().queue_of(&party, Instant::now()));
+            self.queued = queue.map(|queue| Box::pin(next_in(queue)) as _);
+        }
+        let place = match &mut self.queued {
+            Some(queued) => Some(ready!(queued.as_mut().poll(context))),
+            None => None,
+        };
+        self.queued = None;
+        Poll::Ready(Step { _place: place, ..self.step(party) })
+    }
+
+    /// A step that waits for no turn; its time counts.
+    pub(super) fn step(&self, party: Option<P>) -> Step<'a, P> {
+        Step { turns: self.turns, party, begun: Instant::now(), _place: None }
+    }
+}
+
+/// A place at the head of the queue, after the other tasks that are ready.
+async fn next_in(queue: Arc<Semaphore>) -> OwnedSemaphorePermit {
+    let place = queue.acquire_owned().await.expect("the queue is never closed");
+    yield_now().await;
+    place
+}
+
+/// A step of a task, until this is dropped.
+pub(super) struct Step<'a, P: Copy + Eq + Hash> {
+    turns: &'a Turns<P>,
+    party: Option<P>,
+    begun: Instant,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl<P: Copy + Eq + Hash> Drop for Step<'_, P> {
+    fn drop(&mut self) {
+        if let Some(party) = self.party {
+            self.turns.window().note(party, self.begun);
+        }
     }
 }
 
@@ -148,7 +177,7 @@ mod tests {
                 context.waker().wake_by_ref();
                 Poll::Pending
             });
-            turns.run(move || Some(party), steps)
+            turns.run(party, steps)
         };
         join_all(tasks.iter().map(task)).await;
         order.into_inner().unwrap()
@@ -211,7 +240,7 @@ mod tests {
                 steps += 1;
                 pin!(&mut woken).poll(context)
             });
-            turns.run(|| Some(1), counted).await.unwrap();
+            turns.run(1, counted).await.unwrap();
             steps
         });
         for _ in 0..10 {
@@ -227,10 +256,8 @@ mod tests {
         let begun = Instant::now();
         advance(FREE).await;
         turns.window().note(1, begun);
-        let (mut first, mut second) = (
-            Box::pin(turns.run(|| Some(1), async { "first" })),
-            Box::pin(turns.run(|| Some(1), async { "second" })),
-        );
+        let (mut first, mut second) =
+            (Box::pin(turns.run(1, async { "first" })), Box::pin(turns.run(1, async { "second" })));
         let polled =
             poll_fn(|context| Poll::Ready((first.as_mut().poll(context), second.as_mut().poll(context))));
         assert_eq!(polled.await, (Poll::Pending, Poll::Pending));

@@ -2,9 +2,9 @@
 
 use crate::common;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crate::common::http2::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, HEADERS, NO_ERROR, Outcome, PING,
@@ -612,4 +612,58 @@ async fn participants_have_their_shares_from_the_handshake_on() {
             assert_eq!(server.connections_refused(), 0, "{protocols:?} {share}");
         }
     }
+}
+
+/// `/work` takes a millisecond of the worker; notes whose requests were served.
+struct Working {
+    script: Arc<Script>,
+    order: Mutex<Vec<&'static str>>,
+}
+
+impl Service for Working {
+    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
+        let whose = match request.uri().path() {
+            "/work/greenbank" => "greenbank",
+            "/work/bluewallet" => "bluewallet",
+            _ => return self.script.call(request, connection).await,
+        };
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(1) {}
+        self.order.lock().unwrap().push(whose);
+        Response::default()
+    }
+}
+
+#[tokio::test]
+async fn a_crowd_of_one_participant_does_not_run_before_another_one() {
+    const CROWD: usize = 40;
+    let (scheme, workers) = (Scheme::new(), Workers::start(1, "test").unwrap());
+    let service = Arc::new(Working { script: Arc::new(Script::new()), order: Mutex::default() });
+    let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let secured = scheme.secured(scheme.server(Protocols::Http2AndHttp1, false));
+    let server = Server::serve_with(bound, patient(), &workers, service.clone(), Some(secured));
+    let mut peers = Vec::new();
+    for index in 0..=CROWD {
+        let mut peer = scheme.peer_at(server.local_addr().port(), &[]).await;
+        let path = if index < CROWD { "/greenbank" } else { "/bluewallet" };
+        assert!(peer.send(&get(1, path)).await);
+        assert_eq!(peer.outcome(1).await, Outcome::Status(200));
+        peers.push(peer);
+    }
+    // All requests are there before the worker looks at the first one.
+    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
+    workers.get(0).spawn(async move { blocked.recv() });
+    for (index, peer) in peers.iter_mut().enumerate() {
+        let path = if index < CROWD { "/work/greenbank" } else { "/work/bluewallet" };
+        assert!(peer.send(&get(3, path)).await);
+    }
+    unblock.send(()).unwrap();
+    for peer in &mut peers {
+        assert_eq!(peer.outcome(3).await, Outcome::Status(200));
+    }
+    let order = service.order.lock().unwrap().clone();
+    assert_eq!(order.len(), CROWD + 1);
+    // Some milliseconds are free in each window, and a slow machine has more of these meanwhile.
+    let place = order.iter().position(|whose| *whose == "bluewallet").unwrap();
+    assert!(place <= CROWD / 2, "{place} of the crowd ran before it");
 }
