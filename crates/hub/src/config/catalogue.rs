@@ -247,8 +247,8 @@ with_processing! {
         /// `none`: this hub is alone, and the journal is its own. `kafka`: it is a node of a cluster whose journal is a
         /// topic of Apache Kafka, and decides while it leads. A data directory cannot change from one to the other.
         log: choice("none", "kafka") = "none",
-        /// The cluster: 32 hexadecimal digits, the same for all its nodes.
-        id: text(32) = "",
+        /// The cluster: a random UUID, the same for all its nodes.
+        id: text(36) = "",
         /// This node, by a number that no other node of the cluster has.
         node: integer(0, 1_000_000) = "0",
         /// Its place in the order in which nodes take over: each waits 300 ms longer than the one before.

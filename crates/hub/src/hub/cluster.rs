@@ -159,13 +159,17 @@ pub(super) fn replicas_of(cluster: &Cluster) -> Replicas {
 }
 
 pub(super) fn id_of(cluster: &Cluster) -> Result<ClusterId, ClusterError> {
-    let digits = cluster.id.len() == 32 && cluster.id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match u128::from_str_radix(&cluster.id, 16) {
-        Ok(id) if digits => Ok(ClusterId(id)),
-        _ => Err(ClusterError::Settings(
-            "cluster.log = kafka needs cluster.id: 32 hexadecimal digits, such as `openssl rand -hex 16` prints".to_owned(),
-        )),
-    }
+    read_id(&cluster.id).ok_or_else(|| {
+        let text = "cluster.log = kafka needs cluster.id: a random UUID, with or without dashes; Linux prints one \
+                    with `cat /proc/sys/kernel/random/uuid`";
+        ClusterError::Settings(text.to_owned())
+    })
+}
+
+fn read_id(uuid: &str) -> Option<ClusterId> {
+    let digits = uuid.replace('-', "");
+    let is_id = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u128::from_str_radix(&digits, 16).ok().filter(|_| is_id).map(ClusterId)
 }
 
 /// The number of this node, if the settings are of a cluster.
@@ -555,6 +559,22 @@ mod tests {
     use upesi_types::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn the_id_is_a_uuid_with_or_without_dashes() {
+        let id = Some(0x5b1c_1a6a_6f1f_4f0d_9a4f_8a2b_7a3c_9d10);
+        for (text, expected) in [
+            ("5b1c1a6a6f1f4f0d9a4f8a2b7a3c9d10", id),
+            ("5b1c1a6a-6f1f-4f0d-9a4f-8a2b7a3c9d10", id),
+            ("5B1C1A6A-6F1F-4F0D-9A4F-8A2B7A3C9D10", id),
+            ("", None),
+            ("5b1c1a6a-6f1f-4f0d-9a4f-8a2b7a3c9d1", None),
+            ("+b1c1a6a-6f1f-4f0d-9a4f-8a2b7a3c9d10", None),
+            ("5b1c1a6a6f1f4f0d9a4f8a2b7a3c9d10ff", None),
+        ] {
+            assert_eq!(read_id(text).map(|id| id.0), expected, "{text}");
+        }
+    }
 
     #[test]
     fn what_the_keeper_finds_is_shown() {

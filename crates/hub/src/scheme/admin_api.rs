@@ -395,11 +395,16 @@ fn in_words(method: &Method, path: &str, status: u16, text: &str) -> String {
     let Some((code, description)) = text.split_once(' ').filter(|(code, _)| is_code(code)) else {
         return format!("{method} {path}: the answer {status} is not that of a hub's admin API: {text}");
     };
-    let detail = description.split_once(" - ").map_or(description, |(_, detail)| detail);
+    let detail = detail_of(description);
     if let Some((what, id)) =
         detail.strip_suffix("' not found").and_then(|found| found.split_once(" with ID '"))
     {
         return format!("there is no {} {id}", what.to_lowercase());
+    }
+    if detail == "Settlement not found"
+        && let Some(id) = path.strip_prefix("/v2/settlements/").and_then(|path| path.split('/').next())
+    {
+        return format!("there is no settlement {id}");
     }
     match status {
         401 if detail.starts_with(ASKS_WHO) => {
@@ -409,6 +414,11 @@ fn in_words(method: &Method, path: &str, status: u16, text: &str) -> String {
         403 => format!("you may not do this: {detail}"),
         _ => format!("{detail} ({code})"),
     }
+}
+
+/// The detail of an error's description, without the text of its code.
+pub(crate) fn detail_of(description: &str) -> &str {
+    description.split_once(" - ").map_or(description, |(_, detail)| detail)
 }
 
 /// The description in an FSPIOP error body, or the beginning of whatever came.
@@ -470,9 +480,14 @@ mod tests {
                 "3000 Generic client error - needs the permission funds.in",
                 "you may not do this: needs the permission funds.in",
             ),
-            (404, "<html>no", "GET /v2/x: the answer 404 is not that of a hub's admin API: <html>no"),
+            (400, "3100 Generic validation error - Settlement not found", "there is no settlement 7"),
+            (
+                404,
+                "<html>no",
+                "GET /v2/settlements/7/x: the answer 404 is not that of a hub's admin API: <html>no",
+            ),
         ] {
-            let (method, path, text) = (Method::GET, "/v2/x".to_owned(), text.to_owned());
+            let (method, path, text) = (Method::GET, "/v2/settlements/7/x".to_owned(), text.to_owned());
             assert_eq!(AdminError::Refused { method, path, status, text }.to_string(), expected);
         }
     }

@@ -11,7 +11,7 @@ use upesi_types::TransferId;
 
 use super::preview::Sums;
 use super::{Done, Waiting};
-use crate::scheme::admin_api::{AdminApi, AdminError, ApiAmount};
+use crate::scheme::admin_api::{AdminApi, AdminError, ApiAmount, detail_of};
 
 /// Most accounts that one call advances: well below the longest body that the admin API reads.
 pub(super) const ACCOUNTS_PER_CALL_MAX: usize = 1_000;
@@ -326,8 +326,10 @@ impl SettlementApi {
             let answer = self.0.put::<Advanced>(path, body).await;
             let Some(answer) = waiting.take(answer.map_err(Into::into))? else { continue };
             let accounts = answer.participants.into_iter().flat_map(|party| party.accounts);
-            faults
-                .extend(accounts.filter_map(|one| Some((one.id, one.error_information?.error_description))));
+            faults.extend(accounts.filter_map(|one| {
+                let description = one.error_information?.error_description;
+                Some((one.id, detail_of(&description).to_owned()))
+            }));
         }
         waiting.check()?;
         Ok(faults)

@@ -171,7 +171,7 @@ fn wrong_numbers_and_names_are_refused() {
         (&["show", "7"][..], "there is no settlement 7"),
         (&["show", "--window", "7"], "Window 7 does not exist"),
         (&["close", "7", "--reason", "x"], "Window 7 does not exist"),
-        (&["abort", "7", "--reason", "x"], "Settlement not found"),
+        (&["abort", "7", "--reason", "x"], "there is no settlement 7"),
         (&["create", "NOSUCH", "--window", "1", "--reason", "x"], "Settlement model not found: NOSUCH"),
         (&["advance", "1", "--dfsp", "nobody", "--reason", "x"], "there is no participant nobody"),
         (&["run", "day-2", "--window", "2"], "window 2 is open: close it first"),

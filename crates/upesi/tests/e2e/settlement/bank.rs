@@ -175,8 +175,7 @@ fn no_receiver_is_credited_while_a_payer_is_not_finished() {
         let (shown, error) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(1), "{shown}{error}");
         assert!(shown.starts_with("settlement 1  PS_TRANSFERS_COMMITTED"), "{shown}");
-        let told =
-            "greenbank: it cannot be finished: Generic client error - The cover that would remain does not";
+        let told = "greenbank: it cannot be finished: The cover that would remain does not";
         assert!(error.contains(told), "{shown}{error}");
         assert_eq!(covers(&world), before);
     }
