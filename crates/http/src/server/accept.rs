@@ -185,8 +185,8 @@ impl<S: Service> Accept<S> {
         let (open, seat) = self.shared.room.take(address);
         let guard = self.shared.room.supervisors()[worker].watch(self.number, Some(seat), None);
         let (service, bounds) = (self.service.clone(), self.bounds.clone());
-        let room = Some(Arc::clone(&self.shared.room));
-        let accepted = Accepted { service, over_cap, address: Some(address), room, guard, bounds };
+        let (turns, room) = (self.shared.room.turns(worker), Some(Arc::clone(&self.shared.room)));
+        let accepted = Accepted { service, over_cap, address: Some(address), room, guard, bounds, turns };
         self.workers[worker].spawn(async move {
             let _open = open;
             match TcpStream::from_std(stream) {
@@ -222,12 +222,14 @@ impl<S: Service> Accept<S> {
             // The seat goes along: it is a stranger's still.
             let Some(seat) = guard.0.take_seat() else { return };
             let guard = shared.room.supervisors()[to].watch(number, Some(seat), peer);
+            let turns = shared.room.turns(to);
             worker.spawn(async move {
                 let _open = open;
                 match stream.get_mut().0.attach() {
                     Ok(()) => {
                         let (address, room) = (Some(address), Some(Arc::clone(&shared.room)));
-                        let accepted = Accepted { service, over_cap: false, address, room, guard, bounds };
+                        let over_cap = false;
+                        let accepted = Accepted { service, over_cap, address, room, guard, bounds, turns };
                         match is_http2 {
                             true => http2::serve(stream, accepted).await,
                             false => connection::serve(stream, accepted).await,

@@ -19,6 +19,7 @@ use super::http2::{InFlight, Streams};
 use super::room::Room;
 use super::supervision::{Guard, Order, Phase, Supervisor, Watched};
 use super::transport::Transport;
+use super::turns::Turns;
 use super::{Limits, Service, connection, http2, last, strict};
 
 /// The connection that a request came by.
@@ -234,6 +235,8 @@ pub(super) struct Accepted<S> {
     pub(super) room: Option<Arc<Room>>,
     pub(super) guard: Guard,
     pub(super) bounds: Bounds,
+    /// Turns of the HTTP/2 connections on its worker.
+    pub(super) turns: Arc<Turns<Holder>>,
 }
 
 pub(super) async fn serve<T, S>(stream: T, accepted: Accepted<S>)
@@ -241,7 +244,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service,
 {
-    let Accepted { service, over_cap, address, room, guard, bounds } = accepted;
+    let Accepted { service, over_cap, address, room, guard, bounds, .. } = accepted;
     let head_bytes_max = bounds.head_bytes_max;
     let connection = Connection::new(address, room, guard.0.clone(), None);
     let over_cap = over_cap || service.meet(&connection).is_err();
@@ -314,10 +317,7 @@ impl<S: Service> Direct<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin,
     {
-        let guard = self.supervisor.watch(0, None, None);
-        let (service, bounds) = (self.service.clone(), self.bounds.clone());
-        let accepted = Accepted { service, over_cap: is_over_cap, address: None, room: None, guard, bounds };
-        connection::serve(stream, accepted).await;
+        connection::serve(stream, self.accept(is_over_cap)).await;
     }
 
     /// Serves one connection of HTTP/2 to its end.
@@ -325,10 +325,14 @@ impl<S: Service> Direct<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin,
     {
+        http2::serve(stream, self.accept(false)).await;
+    }
+
+    fn accept(&self, over_cap: bool) -> Accepted<S> {
         let guard = self.supervisor.watch(0, None, None);
         let (service, bounds) = (self.service.clone(), self.bounds.clone());
-        let accepted = Accepted { service, over_cap: false, address: None, room: None, guard, bounds };
-        http2::serve(stream, accepted).await;
+        // Turns are those of holders, which these connections do not have.
+        Accepted { service, over_cap, address: None, room: None, guard, bounds, turns: Arc::default() }
     }
 
     /// Lets the time between two looks at the connections pass: a quarter of the shorter time limit, at most 250 ms.

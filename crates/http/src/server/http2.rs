@@ -155,10 +155,10 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service,
 {
-    let Accepted { service, address, room, guard, bounds, .. } = accepted;
+    let Accepted { service, address, room, guard, bounds, turns, .. } = accepted;
     let watched = guard.0.clone();
     let holder = || watched.seat().as_ref().map(Seat::holder);
-    let mut turn = watched.turns().turn();
+    let mut turn = turns.turn();
     // Declared first, so that it includes the drop of the connection's requests.
     let mut last_step = None;
     let streams = Streams::new(guard.0.clone(), bounds.in_flight);

@@ -10,6 +10,7 @@ use super::Limits;
 use super::holders::{Holder, Holders, OverShare, Seat};
 use super::open_connections::{OpenConnection, OpenConnections};
 use super::supervision::{Candidate, Class, Supervisor, Watched};
+use super::turns::Turns;
 
 /// Connections that make room at a time.
 const LEAVING_BATCH: usize = 16;
@@ -37,6 +38,8 @@ pub(super) struct Room {
     found: Mutex<HashMap<Option<Holder>, Vec<Candidate>>>,
     /// One per worker; with TLS, that of the handshakes is the last.
     supervisors: Vec<Arc<Supervisor>>,
+    /// In the same order.
+    turns: Vec<Arc<Turns<Holder>>>,
 }
 
 impl Room {
@@ -49,6 +52,7 @@ impl Room {
             made_way: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
             found: Mutex::default(),
+            turns: supervisors.iter().map(|_| Arc::default()).collect(),
             supervisors,
         }
     }
@@ -59,6 +63,11 @@ impl Room {
 
     pub(super) fn supervisors(&self) -> &[Arc<Supervisor>] {
         &self.supervisors
+    }
+
+    /// Turns of the HTTP/2 connections on a worker.
+    pub(super) fn turns(&self, worker: usize) -> Arc<Turns<Holder>> {
+        self.turns[worker].clone()
     }
 
     /// The supervisor of unfinished handshakes.

@@ -14,7 +14,6 @@ use upesi_tls::Peer;
 
 use super::Limits;
 use super::holders::{Holder, Seat};
-use super::turns::Turns;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Mutex, MutexGuard, OnceLock, fence};
 
 /// Longest time between two sweeps.
@@ -162,11 +161,6 @@ impl Watched {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Turns of the HTTP/2 connections on its worker.
-    pub(super) fn turns(&self) -> &Turns<Holder> {
-        &self.supervisor.turns
-    }
-
     /// Whether it may make room, and then its class and the tick since which it waits. A known holder with at most
     /// `part` connections keeps a connection that its peer may be about to use.
     fn may_make_way(&self, part: usize) -> Option<(Class, u32)> {
@@ -286,7 +280,6 @@ pub(super) struct Supervisor {
     /// Connections that were told to make room and have not ended yet.
     leaving: AtomicUsize,
     connections: Mutex<Connections>,
-    turns: Turns<Holder>,
 }
 
 #[derive(Debug, Default)]
@@ -315,7 +308,6 @@ impl Supervisor {
             tick: AtomicU32::new(0),
             leaving: AtomicUsize::new(0),
             connections: Mutex::default(),
-            turns: Turns::default(),
         }
     }
 

@@ -652,7 +652,12 @@ async fn a_crowd_of_one_participant_does_not_run_before_another_one() {
     }
     // All requests are there before the worker looks at the first one.
     let (unblock, blocked) = std::sync::mpsc::channel::<()>();
-    workers.get(0).spawn(async move { blocked.recv() });
+    let (begins, begun) = oneshot::channel();
+    workers.get(0).spawn(async move {
+        begins.send(()).unwrap();
+        blocked.recv()
+    });
+    begun.await.unwrap();
     for (index, peer) in peers.iter_mut().enumerate() {
         let path = if index < CROWD { "/work/greenbank" } else { "/work/bluewallet" };
         assert!(peer.send(&get(3, path)).await);
