@@ -273,7 +273,7 @@ impl From<ProfileError> for ApiError {
         let code = match &error {
             ProfileError::Busy => ErrorCode::SERVER_BUSY,
             ProfileError::Seconds => ErrorCode::MALFORMED_SYNTAX,
-            ProfileError::Unsupported => ErrorCode::NOT_IMPLEMENTED,
+            ProfileError::Unsupported | ProfileError::NotBuilt => ErrorCode::NOT_IMPLEMENTED,
             ProfileError::Abandoned | ProfileError::Kernel(_) => ErrorCode::INTERNAL,
         };
         Self::new(code, &error.to_string())

@@ -6,7 +6,7 @@ mod repetitions;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::Subscriber;
-use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
@@ -18,8 +18,9 @@ use self::line::{JsonLines, TextFields};
 use self::repetitions::Bounded;
 use crate::config::nearest;
 
-/// The archive's store tells of its housekeeping at `info`; directives that name it still win.
-const STORE_LEVELS: &str = "fjall=warn,lsm_tree=warn";
+/// The archive's store logs its housekeeping at `info`. Directives that name the store override these levels.
+const STORE_LEVELS: [(&str, LevelFilter); 2] =
+    [("fjall", LevelFilter::WARN), ("lsm_tree", LevelFilter::WARN)];
 
 /// What directives may name: our crates that log, the access log, and the libraries that do.
 pub const TARGETS: [&str; 17] = [
@@ -103,7 +104,7 @@ fn known_targets(meant: &Option<&'static str>) -> String {
 #[derive(Clone, Debug)]
 pub struct LogControl {
     /// Absent where there is no log.
-    handle: Option<reload::Handle<EnvFilter, Registry>>,
+    handle: Option<reload::Handle<Targets, Registry>>,
     directives: Arc<Mutex<String>>,
 }
 
@@ -208,36 +209,48 @@ where
     }
 }
 
-fn filter(directives: &str) -> Result<EnvFilter, LevelError> {
-    let malformed = || LevelError::Malformed(directives.to_owned());
-    let sound = directives.split(',').all(is_directive);
-    if !sound {
-        return Err(malformed());
-    }
-    // The filter itself would take a misspelt target, and what was asked for would never come.
-    for target in directives.split(',').filter_map(|directive| Some(directive.rsplit_once('=')?.0.trim())) {
+fn filter(directives: &str) -> Result<Targets, LevelError> {
+    let read = directives.split(',').map(read_directive).collect::<Option<Vec<_>>>();
+    let read = read.ok_or_else(|| LevelError::Malformed(directives.to_owned()))?;
+    let mut filter = Targets::new().with_targets(STORE_LEVELS);
+    for (target, level) in read {
+        let Some(target) = target else {
+            filter = filter.with_default(level);
+            continue;
+        };
         if !TARGETS.contains(&target) {
             let renamed = RENAMED.iter().find(|(old, _)| *old == target).map(|(_, now)| *now);
             let meant = renamed.or_else(|| nearest(target, TARGETS));
             return Err(LevelError::UnknownTarget { target: target.to_owned(), meant });
         }
+        filter = filter.with_target(target, level);
     }
-    EnvFilter::builder().parse(format!("{STORE_LEVELS},{directives}")).map_err(|_| malformed())
+    Ok(filter)
 }
 
-/// A level, or `target=level`. The filter itself would take a misspelt level for the name of a target and so fall
-/// silent.
-fn is_directive(directive: &str) -> bool {
-    let level = directive
-        .rsplit_once('=')
-        .map_or(directive, |(target, level)| if target.is_empty() { "" } else { level });
-    ["off", "error", "warn", "info", "debug", "trace"]
-        .iter()
-        .any(|known| level.trim().eq_ignore_ascii_case(known))
+/// Reads a level, or `target=level`.
+fn read_directive(directive: &str) -> Option<(Option<&str>, LevelFilter)> {
+    let (target, level) = match directive.rsplit_once('=') {
+        Some(("", _)) => return None,
+        Some((target, level)) => (Some(target.trim()), level),
+        None => (None, directive),
+    };
+    let level = match level.trim().to_ascii_lowercase().as_str() {
+        "off" => LevelFilter::OFF,
+        "error" => LevelFilter::ERROR,
+        "warn" => LevelFilter::WARN,
+        "info" => LevelFilter::INFO,
+        "debug" => LevelFilter::DEBUG,
+        "trace" => LevelFilter::TRACE,
+        _ => return None,
+    };
+    Some((target, level))
 }
 
 #[cfg(test)]
 mod tests {
+    use tracing::Level;
+
     use super::*;
 
     #[test]
@@ -249,6 +262,28 @@ mod tests {
             ["", "inof", "info,", "info,upesi_delivery", "=info", "upesi_delivery=", "upesi_delivery=loud"]
         {
             assert!(matches!(check(bad), Err(LevelError::Malformed(text)) if text == bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_most_precise_directive_decides() {
+        for (directives, target, expected) in [
+            ("info", "upesi_engine", LevelFilter::INFO),
+            ("info", "fjall", LevelFilter::WARN),
+            ("info", "lsm_tree::tree", LevelFilter::WARN),
+            ("info", "another", LevelFilter::INFO),
+            ("Debug, fjall=info", "fjall", LevelFilter::INFO),
+            ("info,upesi_delivery=debug", "upesi_delivery::lane", LevelFilter::DEBUG),
+            ("info,upesi_delivery=debug", "upesi_engine", LevelFilter::INFO),
+            ("upesi_delivery=off,trace", "upesi_delivery", LevelFilter::OFF),
+            ("upesi_delivery=debug", "upesi_engine", LevelFilter::OFF),
+        ] {
+            let filter = filter(directives).unwrap();
+            let levels = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
+            for level in levels {
+                let is_logged = filter.would_enable(target, &level);
+                assert_eq!(is_logged, level <= expected, "{directives}: {target} at {level}");
+            }
         }
     }
 
@@ -308,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_level_can_be_changed_and_a_mistake_changes_nothing() {
-        let (layer, handle) = reload::Layer::<EnvFilter, Registry>::new(filter("info").unwrap());
+        let (layer, handle) = reload::Layer::<Targets, Registry>::new(filter("info").unwrap());
         let control =
             LogControl { handle: Some(handle), directives: Arc::new(Mutex::new("info".to_owned())) };
         control.set_level("debug").unwrap();

@@ -10,19 +10,25 @@
 //! of the process, so that the numbers are those of the memory that the program really uses.
 
 mod flame;
+#[cfg(feature = "cpu")]
 mod gate;
 pub mod memory;
+#[cfg(feature = "cpu")]
+mod resolve;
+#[cfg(feature = "cpu")]
 mod sampler;
 mod shares;
+#[cfg(feature = "cpu")]
 mod signal;
 mod stacks;
+#[cfg(feature = "cpu")]
 mod symbols;
-#[cfg(test)]
+#[cfg(all(test, feature = "cpu"))]
 mod tests;
+#[cfg(feature = "cpu")]
 mod unwind;
 
 use std::io;
-use std::time::Duration;
 
 pub use memory::{Holder, MemorySummary};
 pub use shares::{StageShare, StageShares};
@@ -43,8 +49,18 @@ pub fn profile(seconds: u64, is_wanted: impl Fn() -> bool) -> Result<Profile, Pr
     if !(1..=SECONDS_MAX).contains(&seconds) {
         return Err(ProfileError::Seconds);
     }
-    let samples = sampler::sample(Duration::from_secs(seconds), is_wanted)?;
-    Ok(stacks::resolve(&samples))
+    take(seconds, is_wanted)
+}
+
+#[cfg(feature = "cpu")]
+fn take(seconds: u64, is_wanted: impl Fn() -> bool) -> Result<Profile, ProfileError> {
+    let samples = sampler::sample(std::time::Duration::from_secs(seconds), is_wanted)?;
+    Ok(resolve::resolve(&samples))
+}
+
+#[cfg(not(feature = "cpu"))]
+fn take(_: u64, _: impl Fn() -> bool) -> Result<Profile, ProfileError> {
+    Err(ProfileError::NotBuilt)
 }
 
 // Why there is no profile.
@@ -64,12 +80,16 @@ pub enum ProfileError {
     /// The code knows no registers of this processor.
     #[error("profiles can be taken on Linux on x86-64 and AArch64 only")]
     Unsupported,
+    /// This build leaves CPU profiles out, as that of `make demo` does.
+    #[error("this build has no CPU profiles; the one of `make build` has")]
+    NotBuilt,
     /// The kernel refused to send the signals.
     #[error("the kernel sends no profiling signals: {0}")]
     Kernel(#[source] io::Error),
 }
 
-/// What `gate` is built of. The crate `models` compiles it against Loom's, which runs it through all orders of events.
+/// The atomics that `gate` uses. The crate `models` compiles it against Loom's, which runs it through all orders of events.
+#[cfg(feature = "cpu")]
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicUsize, fence};
     pub(crate) use std::thread::yield_now;

@@ -56,7 +56,7 @@ const MESSAGE_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Args, Clone, Debug)]
 pub struct DemoArguments {
     /// Seconds of load.
-    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub seconds: u64,
     /// Leave hub and simulators running at the end, until Ctrl-C.
     #[arg(long)]
