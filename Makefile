@@ -29,9 +29,12 @@ tools:
 # compiled twice.
 LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 
+# Tests use the system's OpenSSL 3 if it is there: its sources take minutes to compile.
+SYSTEM_OPENSSL = $$(pkg-config --atleast-version=3 openssl 2>/dev/null && echo OPENSSL_NO_VENDOR=1)
+
 programs: # The test programs and benchmarks; Clippy's warnings are errors.
 	@.ci/tools tests
-	$(LINTED) $(CARGO) test --workspace --all-targets $(LOCKED) --no-run
+	env $(SYSTEM_OPENSSL) $(LINTED) $(CARGO) test --workspace --all-targets $(LOCKED) --no-run
 
 build: tools ## The upesi binary, optimised: target/release/upesi.
 	@$(CARGO) build --release $(LOCKED) -p upesi
@@ -71,7 +74,7 @@ lint: tools ## Clippy on all targets, warnings are errors.
 unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, SoftHSM and promtool, against which it tests.
 	@.ci/tools tests
 	tools/kafka/brokers jars >/dev/null
-	$(LINTED) .ci/unit
+	env $(SYSTEM_OPENSSL) $(LINTED) .ci/unit
 
 # Pure crates: no_std, and built for a machine without an operating system.
 PURE := types fspiop ledger admission cluster
