@@ -88,7 +88,7 @@ pub enum ProfileError {
     Kernel(#[source] io::Error),
 }
 
-/// The atomics that `gate` uses. The crate `models` compiles it against Loom's, which runs it through all orders of events.
+/// The atomics that `gate` uses. The crate `models` compiles it against Loom's, which runs all orders of events.
 #[cfg(feature = "cpu")]
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicUsize, fence};
