@@ -1,4 +1,4 @@
-//! Values of flags that need more than their type to be read.
+//! Parsers for the values of flags.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use upesi_http::too_large_port;
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
-/// How long commands wait for a hub unless they are told, in seconds.
+/// Default time that commands wait for a hub, in seconds.
 pub const WAIT_DEFAULT: &str = "10";
-/// Longest wait for a hub, in seconds: a day.
+/// Maximum time that commands wait for a hub, in seconds: a day.
 const WAIT_SECONDS_MAX: u64 = 24 * 3600;
 
 /// A number of seconds to wait for a hub.
 ///
 /// # Errors
-/// How to write it.
+/// States the expected form.
 pub fn wait(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds <= WAIT_SECONDS_MAX);
     seconds
@@ -25,7 +25,7 @@ pub fn wait(text: &str) -> Result<Duration, String> {
 /// A decimal amount above zero.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If the text is not an amount above zero.
 pub fn amount(text: &str) -> Result<Amount, String> {
     match Amount::parse_decimal(text) {
         Ok(amount) if amount > Amount::ZERO => Ok(amount),
@@ -37,7 +37,7 @@ pub fn amount(text: &str) -> Result<Amount, String> {
 /// A currency code.
 ///
 /// # Errors
-/// That there is no such currency.
+/// If the text is not a currency code.
 pub fn currency(text: &str) -> Result<Currency, String> {
     Currency::parse(text).ok_or_else(|| "give an ISO 4217 code in capitals, such as KES".to_owned())
 }
@@ -45,7 +45,7 @@ pub fn currency(text: &str) -> Result<Currency, String> {
 /// The name of a DFSP.
 ///
 /// # Errors
-/// What a name looks like.
+/// States the form of a name.
 pub fn dfsp_name(text: &str) -> Result<FspId, String> {
     let fits = |name: &FspId| (2..=30).contains(&name.as_str().len());
     FspId::parse(text).filter(fits).ok_or_else(|| "give a name of 2 to 30 printable characters".to_owned())
@@ -54,7 +54,7 @@ pub fn dfsp_name(text: &str) -> Result<FspId, String> {
 /// The id of a transfer.
 ///
 /// # Errors
-/// What an id looks like.
+/// States the form of an id.
 pub fn transfer_id(text: &str) -> Result<TransferId, String> {
     TransferId::parse(text).ok_or_else(|| "give a UUID in lower case or a ULID in capitals".to_owned())
 }
@@ -62,13 +62,13 @@ pub fn transfer_id(text: &str) -> Result<TransferId, String> {
 /// An address with port.
 ///
 /// # Errors
-/// How to write it.
+/// States the expected form.
 pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
     let wanted = || format!("give an address with port, such as 127.0.0.1:5000{}", why_no_port(text));
     text.parse().map_err(|_| wanted())
 }
 
-/// What to add to a mistake in an address: that its port is too large, or nothing.
+/// Addition to the error text for an invalid address: that its port is too large, or nothing.
 pub(crate) fn why_no_port(address: &str) -> String {
     let port = too_large_port(address);
     port.map_or_else(String::new, |port| format!("; {port} is over 65535, the last port"))

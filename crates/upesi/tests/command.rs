@@ -564,7 +564,7 @@ fn a_variable_that_sets_nothing_is_refused_by_every_command() {
     ] {
         let output = upesi(arguments).env("UPESI_ADMIN_ULR", "http://prod:4001").output().unwrap();
         assert_eq!(code(&output), 64, "{arguments:?}");
-        let expected = "env UPESI_ADMIN_ULR: this variable sets nothing; did you mean UPESI_ADMIN_URL?";
+        let expected = "env UPESI_ADMIN_ULR: this variable has no effect; did you mean UPESI_ADMIN_URL?";
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
     }
     assert!(!Path::new(data).exists());

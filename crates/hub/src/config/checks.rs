@@ -1,4 +1,4 @@
-//! Settings that contradict each other although each is right by itself.
+//! Contradictions between settings that are valid by themselves.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,11 +18,10 @@ use super::values::{
 use super::{Settings, nearest};
 use crate::values::why_no_port;
 
-/// The understood values with where they came from; settings with a mistake are missing.
+/// The parsed values with their origins, without the settings that have a mistake.
 pub(super) type Understood = BTreeMap<&'static str, (Value, Origin)>;
 
-/// Pairs of which the first must not exceed the second once that is multiplied by the factor (which makes the units
-/// equal).
+/// Pairs of settings. The first must not exceed the second multiplied by the factor, which converts units.
 const NOT_ABOVE: &[(&str, &str, u64)] = &[
     ("callbacks.backoff_min_ms", "callbacks.backoff_max_ms", 1),
     ("callbacks.breaker_pause_min_ms", "callbacks.breaker_pause_max_ms", 1),
@@ -32,7 +31,7 @@ const NOT_ABOVE: &[(&str, &str, u64)] = &[
     ("callbacks.retrying_max", "callbacks.queue_max", 1),
     ("engine.batch_commands_max", "engine.queue_commands_max", 1),
     ("engine.batch_bytes_max", "data.segment_bytes", 1),
-    // One largest message must fit.
+    // A message of the maximum size must fit.
     ("fspiop.transfer_body_bytes_max", "callbacks.queue_bytes_max", 1),
     ("fspiop.body_bytes_max", "fspiop.sender_bodies_bytes_max", 1),
     ("fspiop.sender_bodies_bytes_max", "fspiop.large_bodies_bytes_max", 1),
@@ -73,16 +72,19 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     mistakes
 }
 
-/// A provider's tokens need an audience, roles that fit, and a way to its keys that nobody else can change.
+/// A provider needs an audience, suitable roles, and a secure connection to its keys.
 fn issuer(values: &Understood, section: &str) -> Option<Mistake> {
     let of = |name: &str| text(values, &format!("{section}.{name}"));
     let (issuer, origin) = of("issuer")?;
     let is_same =
         section == "oidc_dfsps" && text(values, "oidc.issuer").is_some_and(|(other, _)| other == issuer);
     let problem = if is_same {
-        Some("must not be oidc.issuer: a provider is of one section".to_owned())
+        Some("must differ from oidc.issuer: a provider belongs to one section only".to_owned())
     } else if section == "oauth" && is_for_operators(values) {
-        Some("needs another oauth.audience than that of operators' tokens of this provider".to_owned())
+        Some(
+            "needs an oauth.audience that differs from the audience of operators' tokens of this provider"
+                .to_owned(),
+        )
     } else if of("audience").is_none() {
         Some(format!("needs {section}.audience"))
     } else if issuer.starts_with("https://") && of("anchors_file").is_none() {
@@ -104,20 +106,20 @@ fn issuer(values: &Understood, section: &str) -> Option<Mistake> {
         Ok(roles) => {
             let is_of_dfsps = section == "oidc_dfsps";
             let other = roles.values().flatten().find(|role| role.is_of_dfsp() != is_of_dfsps)?;
-            format!("{} is no role of these people", other.name())
+            format!("{} is not a role for users of this section", other.name())
         }
     };
     Some(Mistake { origin: origin.clone(), text: format!("{section}.roles: {problem}") })
 }
 
-/// Whether the tokens of clients would be those of operators, too.
+/// Whether tokens of DFSPs' clients would also be valid as operators' tokens.
 fn is_for_operators(values: &Understood) -> bool {
     let of = |section: &str, name: &str| text(values, &format!("{section}.{name}")).map(|(text, _)| text);
     let is_same = |section: &str, name: &str| of(section, name) == of("oauth", name);
     ["oidc", "oidc_dfsps"].iter().any(|section| is_same(section, "issuer") && is_same(section, "audience"))
 }
 
-/// Names the mistake where somebody wrote something: a default is not at fault.
+/// Reports the mistake at the value that was set explicitly, not at a default.
 fn not_above(values: &Understood, low: &str, high: &str, factor: u64) -> Option<Mistake> {
     let (Value::Integer(lower), low_origin) = values.get(low)? else { return None };
     let (Value::Integer(upper), high_origin) = values.get(high)? else { return None };
@@ -145,7 +147,7 @@ fn same_port(values: &Understood) -> Option<Mistake> {
     Some(Mistake { origin: origin.clone(), text })
 }
 
-/// The port of metrics has an address, or there is none.
+/// `metrics.listen` must be an address or empty.
 fn metrics_address(values: &Understood) -> Option<Mistake> {
     let (address, origin) = text(values, "metrics.listen")?;
     let wanted = "give an address with port, such as 127.0.0.1:4002, or nothing for no such port";
@@ -156,11 +158,11 @@ fn metrics_address(values: &Understood) -> Option<Mistake> {
     })
 }
 
-/// Settings with names of hosts and their ports, which are resolved later.
+/// Settings with host names and ports. The names are resolved later.
 const PLACES: [&str; 5] =
     ["cluster.brokers", "cluster.nodes", "cluster.address", "admin.allowed_origins", "admin.allowed_hosts"];
 
-/// A place has a port that exists.
+/// Ports must not exceed 65535.
 fn too_large_ports(values: &Understood, key: &str) -> Option<Mistake> {
     let (list, origin) = text(values, key)?;
     let wrong = items(list).find(|item| too_large_port(item.trim_end_matches('/')).is_some())?;
@@ -200,7 +202,7 @@ fn quote_rules(values: &Understood) -> Option<Mistake> {
     Some(Mistake { origin: origin.clone(), text: format!("quotes.rules_file = {file}: {error}") })
 }
 
-/// Exceptions name participants and modes.
+/// Exceptions must be valid participants and modes.
 fn signatures(values: &Understood) -> Option<Mistake> {
     let (Value::Choice(mode), origin) = values.get("jws.mode")? else { return None };
     let (exceptions, of_exceptions) = text(values, "jws.exceptions").unwrap_or(("", origin));
@@ -214,7 +216,7 @@ fn text<'a>(values: &'a Understood, key: &str) -> Option<(&'a str, &'a Origin)> 
     (!text.is_empty()).then_some((text.as_str(), origin))
 }
 
-/// A listener's mode needs its files, and a list without authorities means nothing.
+/// A listener's mode requires certain files.
 fn listener_files(values: &Understood, section: &str) -> Option<Mistake> {
     let key = |name: &str| format!("{section}.{name}");
     let (Value::Choice(mode), origin) = values.get(&*key("mode"))? else { return None };
@@ -227,10 +229,10 @@ fn listener_files(values: &Understood, section: &str) -> Option<Mistake> {
     Some(Mistake { origin: origin.clone(), text: format!("{section}.mode = {mode} needs {missing}") })
 }
 
-/// What is decided in a batch beyond the records of its commands stays below this.
+/// Upper limit in bytes of what a batch contains in addition to the records of its commands.
 const BEYOND_COMMANDS: usize = 1024 * 1024;
 
-/// A port for other nodes has an address, TLS, and a place in the list of nodes.
+/// A port for other nodes needs an address, TLS, and an entry in the list of nodes.
 fn port_of_a_node(values: &Understood) -> Option<Mistake> {
     let (address, origin) = text(values, "cluster.listen")?;
     let mistake = |problem: &str| Mistake {
@@ -240,15 +242,15 @@ fn port_of_a_node(values: &Understood) -> Option<Mistake> {
     match address.parse::<SocketAddr>() {
         Err(_) => {
             let why = why_no_port(address);
-            return Some(mistake(&format!("is no address with port, such as 0.0.0.0:4003{why}")));
+            return Some(mistake(&format!("is not an address with port, such as 0.0.0.0:4003{why}")));
         }
         Ok(address) if address.port() == 0 => {
-            return Some(mistake("has a port that other nodes cannot know"));
+            return Some(mistake("has port 0, but other nodes need a fixed port"));
         }
         Ok(_) => {}
     }
     if matches!(values.get("cluster.log")?.0, Value::Choice("none")) {
-        return Some(mistake("is for nodes of a cluster: set cluster.log"));
+        return Some(mistake("is only for nodes of a cluster: set cluster.log"));
     }
     let needed =
         ["cluster_tls.certificate_file", "cluster_tls.key_file", "cluster_tls.anchors_file", "cluster.nodes"];
@@ -258,16 +260,16 @@ fn port_of_a_node(values: &Understood) -> Option<Mistake> {
     let (list, of_list) = text(values, "cluster.nodes")?;
     let Value::Integer(node) = values.get("cluster.node")?.0 else { return None };
     let problem = match peers(list) {
-        // Another check names a port that is too large.
+        // Another check reports a port that is too large.
         Err(_) if too_large_ports(values, "cluster.nodes").is_some() => return None,
         Ok(peers) if peers.iter().any(|(number, _)| u64::from(*number) == node) => return None,
-        Ok(_) => format!("this node, {node}, is not among them"),
+        Ok(_) => format!("this node ({node}) is not listed"),
         Err(problem) => problem,
     };
     Some(Mistake { origin: of_list.clone(), text: format!("cluster.nodes: {problem}") })
 }
 
-/// A batch is one entry of the log, which no broker takes above its bound: the leader would append it for ever.
+/// A batch is one entry of the log. Brokers reject an entry above their limit, and the leader would retry it forever.
 fn entries_of_a_cluster(values: &Understood) -> Option<Mistake> {
     let (Value::Choice("kafka"), _) = values.get("cluster.log")? else { return None };
     let (Value::Integer(bytes), origin) = values.get("engine.batch_bytes_max")? else { return None };
@@ -280,7 +282,7 @@ fn entries_of_a_cluster(values: &Understood) -> Option<Mistake> {
     })
 }
 
-/// The files of TLS towards brokers. Their client knows no tokens.
+/// Files for TLS to the brokers. The Kafka client does not support PKCS #11 tokens.
 fn broker_files(values: &Understood) -> Option<Mistake> {
     let (Value::Choice(mode), origin) = values.get("broker_tls.mode")? else { return None };
     if let Some((place, origin)) = text(values, "broker_tls.key_file")
@@ -298,7 +300,7 @@ fn broker_files(values: &Understood) -> Option<Mistake> {
     Some(Mistake { origin: origin.clone(), text: format!("broker_tls.mode = {mode} needs {missing}") })
 }
 
-/// A log-in needs name and password, and `PLAIN` sends both as they are.
+/// A login needs a name and a password. `PLAIN` sends both unencrypted, so it also needs TLS.
 fn broker_login(values: &Understood) -> Option<Mistake> {
     let (Value::Choice(mechanism), origin) = values.get("broker_sasl.mechanism")? else { return None };
     let (Value::Choice(mode), _) = values.get("broker_tls.mode")? else { return None };
@@ -320,7 +322,7 @@ fn rates(values: &Understood) -> Option<Mistake> {
     Some(Mistake { origin: origin.clone(), text: format!("admission.exceptions: {error}") })
 }
 
-/// Settings that are places of private keys.
+/// Settings that contain the location of a private key.
 const PRIVATE_KEYS: [&str; 7] = [
     "fspiop_tls.key_file",
     "admin_tls.key_file",
@@ -331,7 +333,7 @@ const PRIVATE_KEYS: [&str; 7] = [
     "jws.next_key_file",
 ];
 
-/// A key in a token is named in full, and needs what reaches the token.
+/// A key in a token needs a complete name and the settings of the token.
 fn private_key(values: &Understood, key: &str) -> Option<Mistake> {
     let (place, origin) = text(values, key)?;
     let text = match Place::parse(place) {
@@ -346,7 +348,7 @@ fn private_key(values: &Understood, key: &str) -> Option<Mistake> {
     Some(Mistake { origin: origin.clone(), text })
 }
 
-/// Networks and ports must be some.
+/// Networks and ports must be valid.
 fn outbound_networks(values: &Understood) -> Option<Mistake> {
     let of = |key| text(values, key).unwrap_or(("", &Origin::Default));
     let ((networks, networks_origin), (ports, ports_origin)) =
@@ -387,12 +389,12 @@ fn outbound_files(values: &Understood) -> Option<Mistake> {
         .or_else(https_only)
 }
 
-// What a hub in production must have, and what is off in one that is not.
+// Requirements of the production profile.
 
-/// Something that a hub in production must have, unless `security.relaxed` names it.
+/// A requirement of the production profile, which `security.relaxed` can waive.
 struct Demand {
     name: &'static str,
-    /// As a setting and its value.
+    /// The required setting and value.
     wanted: &'static str,
     is_met: fn(&Settings) -> bool,
 }
@@ -415,7 +417,7 @@ const DEMANDS: &[Demand] = &[
     },
     Demand {
         name: "revocation-lists",
-        wanted: "crl_file in each section of TLS that has authorities of peers",
+        wanted: "crl_file in each TLS section that verifies peers",
         is_met: has_revocation_lists,
     },
     Demand {
@@ -489,7 +491,7 @@ const DEMANDS: &[Demand] = &[
     },
     Demand {
         name: "proxy-protocol",
-        wanted: "networks of balancers, none wider than /8, in fspiop.proxy_protocol_from",
+        wanted: "networks of load balancers, none wider than /8, in fspiop.proxy_protocol_from",
         is_met: |settings| has_narrow_networks(&settings.fspiop.proxy_protocol_from),
     },
     Demand { name: "outbound-addresses", wanted: "outbound.addresses = public", is_met: is_outbound_guarded },
@@ -519,7 +521,7 @@ const DEMANDS: &[Demand] = &[
     },
 ];
 
-/// Whether callbacks and lookups lead to public addresses only.
+/// Whether callbacks and lookups may connect to public addresses only.
 pub(crate) fn is_outbound_guarded(settings: &Settings) -> bool {
     match settings.outbound.addresses {
         "public" => true,
@@ -528,12 +530,12 @@ pub(crate) fn is_outbound_guarded(settings: &Settings) -> bool {
     }
 }
 
-/// Whether metrics are served beyond loopback, at a port of their own.
+/// Whether a separate metrics port is reachable from other machines.
 fn leaves_the_machine(settings: &Settings) -> bool {
     settings.metrics.listen.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback())
 }
 
-/// Whether each section that verifies certificates of peers has revocation lists for their authorities.
+/// Whether each section that verifies peers' certificates has revocation lists.
 fn has_revocation_lists(settings: &Settings) -> bool {
     let Settings { fspiop_tls, admin_tls, metrics_tls, outbound_tls, cluster_tls, .. } = settings;
     [
@@ -547,7 +549,8 @@ fn has_revocation_lists(settings: &Settings) -> bool {
     .all(|(verifies, lists)| !verifies || !lists.is_empty())
 }
 
-/// Shortest prefix of a network in a list. A private network such as 10.0.0.0/8 fits; half of all addresses does not.
+/// Shortest prefix of a network in a list. It allows a private network such as 10.0.0.0/8, but not half of all
+/// addresses.
 const PREFIX_MIN: u8 = 8;
 
 fn has_narrow_networks(list: &str) -> bool {
@@ -567,7 +570,7 @@ fn relaxed(settings: &Settings) -> impl Iterator<Item = &str> {
     items(&settings.security.relaxed)
 }
 
-/// What contradicts the profile.
+/// Unknown names in `security.relaxed`, and requirements of the profile that are not met.
 pub(super) fn short_of_production(
     settings: &Settings,
     profile: &Origin,
@@ -577,7 +580,7 @@ pub(super) fn short_of_production(
     let unknown = relaxed(settings).filter(|name| !names.contains(name)).map(|name| {
         let meant = nearest(name, names.iter().copied());
         let meant = meant.map_or_else(|| names.join(", "), |meant| format!("did you mean {meant}?"));
-        let text = format!("security.relaxed: {name:?} is nothing that can be relaxed: {meant}");
+        let text = format!("security.relaxed: {name:?} is not a requirement that can be waived: {meant}");
         Mistake { origin: relaxations.clone(), text }
     });
     let mut mistakes: Vec<Mistake> = unknown.collect();
@@ -593,7 +596,7 @@ pub(super) fn short_of_production(
     mistakes
 }
 
-/// The names of what a hub in production must have, and this one has not.
+/// The names of the production requirements that these settings do not meet.
 pub fn missing_for_production(settings: &Settings) -> Vec<&'static str> {
     DEMANDS.iter().filter(|demand| !(demand.is_met)(settings)).map(|demand| demand.name).collect()
 }

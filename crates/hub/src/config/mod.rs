@@ -1,5 +1,5 @@
-//! One typed tree of settings: defaults, then the TOML file, then the environment, then flags; validated as a whole
-//! before anything is opened.
+//! One typed tree of settings, from defaults, TOML file, environment and flags in this order. It is validated as a
+//! whole before the hub opens any file or port.
 
 mod catalogue;
 mod checks;
@@ -36,7 +36,7 @@ pub use variables::mistakes as environment_mistakes;
 /// Longest file of quote rules, in bytes.
 const RULES_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The settings in effect, with where each came from.
+/// The settings in effect, with the origin of each.
 #[derive(Clone, Debug)]
 pub struct Effective {
     /// The typed tree.
@@ -48,7 +48,7 @@ pub struct Effective {
 /// Reads all sources and validates the whole.
 ///
 /// # Errors
-/// Every mistake in every source, in the order of the sources, then the contradictions between right values.
+/// Every mistake in every source, in the order of the sources, then contradictions between values.
 pub fn load(sources: &Sources) -> Result<Effective, Vec<Mistake>> {
     let Gathered { mut given, mut mistakes } = Gathered::gather(sources);
     let mut understood = BTreeMap::new();
@@ -85,10 +85,10 @@ pub fn load(sources: &Sources) -> Result<Effective, Vec<Mistake>> {
     Ok(Effective { settings, entries })
 }
 
-/// The rules that quotes are judged by, from the file of `quotes.rules_file`; no file, no rules.
+/// The quote rules in the file of `quotes.rules_file`; no rules if it is empty.
 ///
 /// # Errors
-/// Why the file cannot be read, or which of its rules is wrong.
+/// If the file cannot be read or contains an invalid rule.
 pub fn quote_rules(file: &str) -> Result<upesi_quoting::Rules, String> {
     if file.is_empty() {
         return Ok(upesi_quoting::Rules::default());
@@ -97,7 +97,7 @@ pub fn quote_rules(file: &str) -> Result<upesi_quoting::Rules, String> {
     upesi_quoting::Rules::parse(&text).map_err(|error| error.to_string())
 }
 
-/// All mistakes as one text, a line each.
+/// All mistakes as one text, one per line.
 pub fn describe(mistakes: &[Mistake]) -> String {
     let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
     let count = match mistakes.len() {
@@ -107,12 +107,12 @@ pub fn describe(mistakes: &[Mistake]) -> String {
     format!("the configuration has {count}; nothing was started\n  {}", lines.join("\n  "))
 }
 
-// Shows settings: as a TOML file with origins, as JSON, as the reference of all settings.
+// Output of settings: as a TOML file with origins, as JSON, as the settings reference.
 
-/// Width at which the origins stand in the TOML form.
+/// Column of the origins in the TOML output.
 const ORIGIN_COLUMN: usize = 48;
 
-/// A TOML file that has exactly this effect, with the origin of each value as a comment.
+/// A TOML file with the same effect, with the origin of each value as a comment.
 pub fn to_toml(effective: &Effective) -> String {
     let mut page = String::new();
     for (section, _) in SECTIONS {
@@ -152,17 +152,17 @@ pub fn to_json(effective: &Effective) -> String {
 pub fn reference() -> String {
     let mut page = String::from(
         "# Configuration\n\n\
-         `upesi serve` needs no configuration. Settings come from, later ones winning:\n\n\
+         `upesi serve` needs no configuration. Settings come from these sources; later ones override earlier ones:\n\n\
          1. the defaults below;\n\
          2. a TOML file, named with `--config FILE` or the variable `UPESI_CONFIG`;\n\
          3. environment variables `UPESI__SECTION__NAME`, such as `UPESI__FSPIOP__LISTEN=0.0.0.0:4000`;\n\
          4. flags: `--data`, `--fspiop`, `--admin`, `--log-level`, `--log-format`, and `--set section.name=value` for \
          any\n   setting.\n\n\
-         Everything is validated before a port is bound or a file is made. Every mistake is named with its place, and\n\
-         the command ends with code 64.\n\n\
-         `upesi config` prints the settings in effect with the origin of each, as a TOML file that can be used again;\n\
-         `--json` prints them for programs.\n\n\
-         Units stand in the names: `_ms` milliseconds, `_s` seconds, `_bytes` bytes. Numbers may have underscores: \
+         All settings are validated before a port is bound or a file is created. The command reports every mistake with\n\
+         its location and exits with code 64.\n\n\
+         `upesi config` prints the settings in effect with the origin of each, as a valid TOML file;\n\
+         `--json` prints them as JSON.\n\n\
+         The names contain the units: `_ms` milliseconds, `_s` seconds, `_bytes` bytes. Numbers may have underscores: \
          `5_242_880`.\n",
     );
     for (section, help) in SECTIONS {

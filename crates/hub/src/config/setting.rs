@@ -1,4 +1,4 @@
-//! What a setting is: its kind, how a text or a TOML value is read as one, and the macro that makes the catalogue.
+//! A setting and its kind, the parser of its values, and the macro that declares the catalogue.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,11 +19,11 @@ pub struct Setting {
     pub section: &'static str,
     /// The name within the section.
     pub name: &'static str,
-    /// What values it takes.
+    /// Kind and range of its values.
     pub kind: Kind,
-    /// The default, as one would write it in an environment variable.
+    /// The default, in the form of an environment variable's value.
     pub default: &'static str,
-    /// What it does, line by line.
+    /// Its meaning, line by line.
     pub help: &'static [&'static str],
 }
 
@@ -78,24 +78,24 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What a source gives for a setting, before it is understood.
+/// Value of a setting as a source contains it, not yet parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Raw {
-    /// What stands in an environment variable or behind a flag.
+    /// Value of an environment variable or a flag.
     Plain(String),
     /// A TOML string.
     Text(String),
-    /// A TOML integer; `None` when it does not fit 64 bits or is negative.
+    /// A TOML integer; `None` if it is negative or does not fit into 64 bits.
     Integer(Option<u64>),
     /// A TOML boolean.
     Flag(bool),
     /// A TOML array of strings.
     List(Vec<String>),
-    /// Any other TOML value, by the name of its type with its article.
+    /// Any other TOML value: name of its type, with an article.
     Other(&'static str),
 }
 
-/// A value that a setting can have.
+/// A parsed value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Of [`Kind::Integer`].
@@ -129,7 +129,7 @@ impl Value {
         }
     }
 
-    /// As it would stand in a TOML file.
+    /// The value in TOML syntax.
     pub fn to_toml(&self) -> String {
         match self {
             Self::Integer(number) => number.to_string(),
@@ -160,7 +160,7 @@ impl Value {
 }
 
 impl Kind {
-    /// Understands what a source gave; the error is a sentence that says what to write.
+    /// Parses a value. The error states what to write instead.
     pub fn read(self, raw: &Raw) -> Result<Value, String> {
         let wanted = || format!("give {self}");
         match (self, raw) {
@@ -213,8 +213,8 @@ fn versions<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Value> {
     (!versions.is_empty()).then_some(Value::Versions(versions))
 }
 
-/// The values of all settings, from which the typed tree is filled. What is asked for here is what the catalogue
-/// declares, so a miss is a fault of the macro.
+/// The values of all settings, from which the typed tree is filled. The macro requests only keys that the catalogue
+/// declares, so a missing key is a bug of the macro.
 pub(super) struct Values<'a>(pub &'a BTreeMap<&'static str, Value>);
 
 macro_rules! getters {
@@ -266,7 +266,7 @@ macro_rules! field_kind {
     (version) => { $crate::config::Kind::Version };
 }
 
-/// Declares every setting once: the typed tree, its documentation and the catalogue come from the same lines.
+/// Declares every setting once. The typed tree, its documentation and the catalogue are generated from the same lines.
 macro_rules! settings {
     ($(
         $(#[doc = $section_help:literal])+
@@ -298,7 +298,7 @@ macro_rules! settings {
             }
         }
 
-        /// The sections with what each is about, in the order of the documentation.
+        /// The sections with their descriptions, in the order of the documentation.
         pub const SECTIONS: &[(&str, &[&str])] = &[$((stringify!($section), &[$($section_help),+]),)+];
 
         /// Every setting, in the order of the documentation.

@@ -1,5 +1,5 @@
-//! Reads what the file, the environment and the flags give, without understanding it yet; where a value comes from, and
-//! what can be wrong with it.
+//! Reads the values in the configuration file, the environment and the flags, without parsing them; their origins and
+//! mistakes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,21 +15,21 @@ use super::{CATALOGUE, SECTIONS, variables};
 
 /// Prefix of the environment variables that are settings.
 pub const VARIABLE_PREFIX: &str = "UPESI__";
-/// A configuration file larger than this is refused, in bytes.
+/// Maximum size of a configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where settings may come from besides the defaults.
+/// The sources of settings other than the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The TOML file.
     pub file: Option<PathBuf>,
     /// The environment's variables; those that do not begin with `UPESI_` are ignored.
     pub environment: Vec<(OsString, OsString)>,
-    /// The flags: how each was written, the key it sets, and the value.
+    /// The flags: each as written on the command line, the key that it sets, and the value.
     pub flags: Vec<(String, String, String)>,
 }
 
-/// What the sources gave for each key, the winner only, and what was wrong with them.
+/// The value of each key from the source with the highest precedence, and the mistakes in the sources.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub given: BTreeMap<&'static str, (Raw, Origin)>,
@@ -104,7 +104,7 @@ impl Gathered {
             self.mistake(origin.clone(), error.message().trim_end());
             broken.push(origin);
         }
-        // What the parser made of a broken line is no mistake of its own.
+        // The parser's result for a broken line is not reported as another mistake.
         let at = |offset: usize| Some(at(offset)).filter(|origin| !broken.contains(origin));
         for (section, content) in table.get_ref() {
             let name = section.get_ref().as_ref();
@@ -151,9 +151,9 @@ impl Gathered {
                 format!("{name:?} is a section: write [{name}] on a line of its own")
             }
             Some(setting) => {
-                format!("{name:?} stands outside any section; write it under [{}]", setting.section)
+                format!("{name:?} is outside any section; write it under [{}]", setting.section)
             }
-            None => format!("{name:?} is not a setting and stands outside any section"),
+            None => format!("{name:?} is not a setting and is outside any section"),
         };
         self.mistake(origin, text);
     }
@@ -179,7 +179,7 @@ fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
         DeValue::Array(items) => {
             let texts: Option<Vec<String>> =
                 items.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect();
-            texts.map_or(Raw::Other("an array of other things than strings"), Raw::List)
+            texts.map_or(Raw::Other("an array with values that are not strings"), Raw::List)
         }
         DeValue::Float(_) => Raw::Other("a number with a fraction"),
         DeValue::Datetime(_) => Raw::Other("a date"),
@@ -192,18 +192,18 @@ fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }
 
-// Where a setting's value comes from, and what can be wrong with it.
+// Origins and mistakes.
 
-/// Where a value was given. Later ones win over earlier ones.
+/// Origin of a value. Later variants take precedence over earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nowhere: the default.
+    /// The default of the catalogue.
     Default,
     /// A line of a file.
     File {
-        /// The file, as it was named.
+        /// The path, as given on the command line or in the environment.
         path: String,
-        /// The line, from 1; 0 when it is not known.
+        /// The line, from 1; 0 if it is not known.
         line: usize,
     },
     /// An environment variable.
@@ -227,9 +227,9 @@ impl fmt::Display for Origin {
 /// A mistake in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where it was made.
+    /// Origin of the wrong value.
     pub origin: Origin,
-    /// What is wrong and what to write instead.
+    /// Description of the mistake and of the correct form.
     pub text: String,
 }
 
@@ -239,8 +239,8 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// The language of a text that is not TOML, if it begins like JSON or YAML. YAML begins with `---`, an item of a list,
-/// or a name before a colon.
+/// The language of a text that begins like JSON or YAML instead of TOML. YAML begins with `---`, a list item, or a name
+/// and a colon.
 pub(crate) fn other_language(text: &str) -> Option<&'static str> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))?;
     let is_name = |name: &str| {
@@ -256,9 +256,9 @@ pub(crate) fn other_language(text: &str) -> Option<&'static str> {
     }
 }
 
-// "Did you mean": finds the known name that a misspelt one is closest to.
+// "Did you mean": finds the known name that is closest to a misspelt one.
 
-/// The candidate nearest to `name`, if it is near enough to be meant.
+/// The candidate closest to `name`, if it is close enough to be a misspelling.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near_enough = 1 + name.len() / 4;
     candidates
@@ -269,7 +269,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be added, removed, replaced or swapped with their neighbour.
+/// Edit distance: number of letters to add, remove, replace or swap with their neighbour.
 fn distance(left: &str, right: &str) -> usize {
     let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
     let mut before = vec![0; right.len() + 1];

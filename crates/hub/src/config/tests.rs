@@ -136,7 +136,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
                 admin_tls, metrics_tls, outbound_tls, outbound, jws, pkcs11, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
-        ("workers = 2\n", vec!["1: \"workers\" stands outside any section; write it under [fspiop]"]),
+        ("workers = 2\n", vec!["1: \"workers\" is outside any section; write it under [fspiop]"]),
         ("fspiop = 1\n", vec!["1: \"fspiop\" is a section: write [fspiop] on a line of its own"]),
         ("[fspiop]\nworkers = 257\n", vec!["2: fspiop.workers: give a whole number from 0 to 256"]),
         ("[fspiop]\nworkers = -1\n", vec!["2: fspiop.workers: give a whole number from 0 to 256"]),
@@ -171,7 +171,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
                 "6: cluster.nodes: \"2=b:65536\" cannot be reached; 65536 is over 65535, the last port",
                 "7: cluster.address: \"https://a:70002/\" cannot be reached; 70002 is over 65535, the last port",
                 "9: admin.allowed_origins: \"https://ops.example:70003\" cannot be reached; 70003 is over 65535, the last port",
-                "5: cluster.listen = \"0.0.0.0:70001\" is no address with port, such as 0.0.0.0:4003; 70001 is over 65535, the last port",
+                "5: cluster.listen = \"0.0.0.0:70001\" is not an address with port, such as 0.0.0.0:4003; 70001 is over 65535, the last port",
             ],
         ),
         (
@@ -191,7 +191,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[fspiop]\nversions_accepted = [1.1]\n",
             vec![
-                "2: fspiop.versions_accepted: give a list of versions, such as 1.0,1.1, not an array of other things than strings",
+                "2: fspiop.versions_accepted: give a list of versions, such as 1.0,1.1, not an array with values that are not strings",
             ],
         ),
         (
@@ -279,7 +279,7 @@ fn contradictions_name_both_sides() {
         ),
         (
             "[admission]\nexceptions = \"greenbank misses=1; GreenBank misses=2\"\n",
-            "2: admission.exceptions: \"GreenBank misses=2\": this participant is there twice",
+            "2: admission.exceptions: \"GreenBank misses=2\": this participant is listed twice",
         ),
         ("[outbound_tls]\nhttps_only = true\n", "2: outbound_tls.https_only needs outbound_tls.anchors_file"),
     ] {
@@ -312,8 +312,8 @@ const ODD_PLACES: [(&str, &str); 6] = [
     ("1=hub-1:+80", "a URL's port must be a number from 1 to 65535 without leading zeros"),
     ("1=127.1:4003", "an IPv4 address in a URL must be four decimal numbers, such as 192.0.2.1"),
     ("1={host}:4003", "a URL may not have placeholders in its host or port"),
-    ("1=hub-1/x:4003", "give a node and where it is reached, such as 1=hub-1.example:4003"),
-    ("1=hub-1?x:4003", "give a node and where it is reached, such as 1=hub-1.example:4003"),
+    ("1=hub-1/x:4003", "give a node's number and address, such as 1=hub-1.example:4003"),
+    ("1=hub-1?x:4003", "give a node's number and address, such as 1=hub-1.example:4003"),
 ];
 
 #[test]
@@ -324,23 +324,23 @@ fn a_port_for_nodes_needs_tls_and_a_place_in_the_list() {
     for (content, expected) in [
         (
             "[cluster]\nlisten = \"here\"\n",
-            "2: cluster.listen = \"here\" is no address with port, such as 0.0.0.0:4003",
+            "2: cluster.listen = \"here\" is not an address with port, such as 0.0.0.0:4003",
         ),
         (
             "[cluster]\nlisten = \"0.0.0.0:0\"\n",
-            "2: cluster.listen = \"0.0.0.0:0\" has a port that other nodes cannot know",
+            "2: cluster.listen = \"0.0.0.0:0\" has port 0, but other nodes need a fixed port",
         ),
         (
             "[cluster]\nlisten = \"127.0.0.1:4003\"\n",
-            "2: cluster.listen = \"127.0.0.1:4003\" is for nodes of a cluster: set cluster.log",
+            "2: cluster.listen = \"127.0.0.1:4003\" is only for nodes of a cluster: set cluster.log",
         ),
         (port, "3: cluster.listen = \"127.0.0.1:4003\" needs cluster_tls.certificate_file"),
         (&format!("{port}{tls}"), "3: cluster.listen = \"127.0.0.1:4003\" needs cluster.nodes"),
-        (&with("2=b:4003"), "5: cluster.nodes: this node, 1, is not among them"),
+        (&with("2=b:4003"), "5: cluster.nodes: this node (1) is not listed"),
         (&with("1=b:4003, 1=c:4003"), "5: cluster.nodes: \"1=c:4003\": node 1 is named twice"),
         (
             &with("1=hub-1"),
-            "5: cluster.nodes: \"1=hub-1\": give a node and where it is reached, such as 1=hub-1.example:4003",
+            "5: cluster.nodes: \"1=hub-1\": give a node's number and address, such as 1=hub-1.example:4003",
         ),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
@@ -417,16 +417,16 @@ fn contradictions_of_providers_of_identity_are_named() {
         ),
         (
             "[oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nroles = \"a=dfsp-user\"\n",
-            "4: oidc.roles: dfsp-user is no role of these people",
+            "4: oidc.roles: dfsp-user is not a role for users of this section",
         ),
         (
             "[oidc_dfsps]\nissuer = \"http://127.0.0.1:1\"\naudience = \"a\"\n\
              [oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\n",
-            "2: oidc_dfsps.issuer must not be oidc.issuer: a provider is of one section",
+            "2: oidc_dfsps.issuer must differ from oidc.issuer: a provider belongs to one section only",
         ),
         (
             "[oidc_dfsps]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nroles = \"a=viewer\"\n",
-            "4: oidc_dfsps.roles: viewer is no role of these people",
+            "4: oidc_dfsps.roles: viewer is not a role for users of this section",
         ),
         ("[oauth]\nissuer = \"http://127.0.0.1:1\"\n", "2: oauth.issuer needs oauth.audience"),
         (
@@ -440,7 +440,7 @@ fn contradictions_of_providers_of_identity_are_named() {
         (
             "[oauth]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\n\
              [oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\n",
-            "3: oauth.issuer needs another oauth.audience than that of operators' tokens of this provider",
+            "3: oauth.issuer needs an oauth.audience that differs from the audience of operators' tokens of this provider",
         ),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
@@ -483,8 +483,8 @@ fn mistakes_in_the_environment_and_in_flags_are_named() {
     assert_eq!(
         describe(&mistakes),
         "the configuration has 5 mistakes; nothing was started\n  \
-         env UPESI__FSPIOP__LISTEM: this variable sets nothing; did you mean UPESI__FSPIOP__LISTEN?\n  \
-         env UPESI__X: this variable sets nothing; write UPESI__SECTION__NAME; `upesi config` lists them all\n  \
+         env UPESI__FSPIOP__LISTEM: this variable has no effect; did you mean UPESI__FSPIOP__LISTEN?\n  \
+         env UPESI__X: this variable has no effect; write UPESI__SECTION__NAME; `upesi config` lists them all\n  \
          flag --set fspiop.port=1: \"fspiop.port\" is not a setting; `upesi config` lists them all\n  \
          env UPESI__FSPIOP__WORKERS: fspiop.workers: \"many\": give a whole number from 0 to 256\n  \
          flag --admin: admin.listen: \"4001\": give an address with port, such as 127.0.0.1:4000 or [::1]:4000"

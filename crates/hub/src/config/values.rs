@@ -1,4 +1,4 @@
-//! Values of settings that are lists: networks and ports, rates, roles of groups, who must sign.
+//! Settings whose values are lists: networks and ports, rate limits, roles of groups, signature modes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,12 +9,12 @@ use upesi_types::FspId;
 
 use super::catalogue::Settings;
 
-// Networks and ports as the settings write them.
+// Networks and ports.
 
-/// Reads `NAME=NETWORK` pairs that are separated by commas.
+/// Parses comma-separated `NAME=NETWORK` pairs.
 ///
 /// # Errors
-/// What is no such pair.
+/// Names the first invalid pair.
 pub(crate) fn address_lists(text: &str) -> Result<AddressLists, String> {
     let mut lists = AddressLists::default();
     for item in items(text) {
@@ -36,15 +36,14 @@ pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
-/// Reads `NUMBER=HOST:PORT` pairs that are separated by commas.
+/// Parses comma-separated `NUMBER=HOST:PORT` pairs.
 ///
 /// # Errors
-/// What is no such pair, or a number that comes twice.
+/// Names the first invalid pair, or a number that is listed twice.
 pub(crate) fn peers(text: &str) -> Result<Vec<(u32, Origin)>, String> {
     let mut peers: Vec<(u32, Origin)> = Vec::new();
     for item in items(text) {
-        let wanted =
-            || format!("{item:?}: give a node and where it is reached, such as 1=hub-1.example:4003");
+        let wanted = || format!("{item:?}: give a node's number and address, such as 1=hub-1.example:4003");
         let (number, place) = item.split_once('=').ok_or_else(wanted)?;
         let number = number.trim().parse().map_err(|_| wanted())?;
         let (_, port) = place.rsplit_once(':').ok_or_else(wanted)?;
@@ -63,33 +62,35 @@ pub(crate) fn peers(text: &str) -> Result<Vec<(u32, Origin)>, String> {
     Ok(peers)
 }
 
-/// Reads networks that are separated by commas.
+/// Parses a comma-separated list of networks.
 ///
 /// # Errors
-/// What is no network.
+/// Names the first invalid network.
 pub(crate) fn networks(text: &str) -> Result<Vec<Network>, String> {
     items(text).map(|item| item.parse::<Network>().map_err(|error| error.to_string())).collect()
 }
 
-/// Reads lists that are separated by commas.
+/// Parses comma-separated lists of networks and ports.
 ///
 /// # Errors
-/// What is no network, or no port.
+/// Names the first invalid network or port.
 pub(crate) fn guard_rules(allowed: &str, ports: &str) -> Result<GuardRules, String> {
     let port = |text: &str| {
         let port = text.parse::<u16>().ok().filter(|port| *port > 0);
-        port.ok_or_else(|| format!("{text:?} is no port; write numbers from 1 to 65535, such as 443, 8443"))
+        port.ok_or_else(|| {
+            format!("{text:?} is not a port; write numbers from 1 to 65535, such as 443, 8443")
+        })
     };
     Ok(GuardRules { networks: networks(allowed)?, ports: items(ports).map(port).collect::<Result<_, _>>()? })
 }
 
-// Rates of single DFSPs.
+// Rate limits of single DFSPs.
 
-/// Reads rates such as `greenbank lookups=50 misses=5; bluebank registrations=0`; what is not named is that of all.
-/// The names are in lower case.
+/// Parses rate limits such as `greenbank lookups=50 misses=5; bluebank registrations=0`. Limits that are not listed
+/// have the global value. The names in the result are in lower case.
 ///
 /// # Errors
-/// What is wrong.
+/// Names the first invalid item.
 pub(crate) fn rate_exceptions(text: &str, of_all: RateLimits) -> Result<HashMap<String, RateLimits>, String> {
     let mut exceptions = HashMap::new();
     for item in text.split(';').map(str::trim).filter(|item| !item.is_empty()) {
@@ -99,7 +100,7 @@ pub(crate) fn rate_exceptions(text: &str, of_all: RateLimits) -> Result<HashMap<
             ));
         };
         if exceptions.insert(name, limits).is_some() {
-            return Err(format!("{item:?}: this participant is there twice"));
+            return Err(format!("{item:?}: this participant is listed twice"));
         }
     }
     Ok(exceptions)
@@ -122,12 +123,12 @@ fn exception(item: &str, of_all: RateLimits) -> Option<(String, RateLimits)> {
     Some((name.as_str().to_ascii_lowercase(), limits))
 }
 
-// The roles that the groups of an identity provider give.
+// Roles of an identity provider's groups.
 
-/// Reads `group=role, other=role`; a group may have several roles.
+/// Parses `group=role, other=role`; a group may have several roles.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Names the first invalid item.
 pub(crate) fn roles_of_groups(text: &str) -> Result<BTreeMap<String, Vec<Role>>, String> {
     let mut roles = BTreeMap::<String, Vec<Role>>::new();
     for item in listed(text) {
@@ -137,28 +138,28 @@ pub(crate) fn roles_of_groups(text: &str) -> Result<BTreeMap<String, Vec<Role>>,
             .ok_or_else(|| format!("{item:?}: write GROUP=ROLE, separated by commas"))?;
         let role = Role::parse(role).ok_or_else(|| {
             let names: Vec<_> = Role::ALL.iter().map(|role| role.name()).collect();
-            format!("{role:?} is no role; there are {}", names.join(", "))
+            format!("{role:?} is not a role; the roles are {}", names.join(", "))
         })?;
         roles.entry(group.to_owned()).or_default().push(role);
     }
     Ok(roles)
 }
 
-/// The items of a list with commas.
+/// The items of a comma-separated list.
 pub(crate) fn listed(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
 }
 
-// Which participants have to sign their messages.
+// Signature modes of participants.
 
-/// What a message without its sender's signature meets.
+/// Handling of a message without a valid signature of its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SignatureMode {
-    /// Nothing: signatures are not looked at.
+    /// Signatures are not verified.
     Off,
-    /// It is taken and counted, so that an operator sees who is not ready.
+    /// The message is accepted and counted, so that an operator sees which participants are not ready.
     Warn,
-    /// It is refused with 3105.
+    /// The message is rejected with 3105.
     Enforce,
 }
 
@@ -177,7 +178,7 @@ impl SignatureMode {
     }
 }
 
-/// The longest validity of a transfer in production, unless a setting says otherwise.
+/// Default of `hub.transfer_validity_max_s` with the production profile.
 const PRODUCTION_VALIDITY_S: u64 = 24 * 60 * 60;
 
 impl Settings {
@@ -191,7 +192,7 @@ impl Settings {
     }
 }
 
-/// Whether the hub accepts something that a signature would have to prove.
+/// When the hub accepts a message although its signature does not cover everything that it should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unprotected {
     /// Never.
@@ -203,7 +204,7 @@ pub enum Unprotected {
 }
 
 impl Unprotected {
-    /// By its name in settings. Any other name is refused as `refuse`.
+    /// Parses the value of a setting. Any other text means `refuse`.
     pub fn read(name: &str) -> Self {
         match name {
             "proven" => Self::Proven,
@@ -222,7 +223,7 @@ impl Unprotected {
     }
 }
 
-/// The mode of each participant.
+/// The signature mode of each participant.
 #[derive(Clone, Debug)]
 pub struct SignatureModes {
     mode: SignatureMode,
@@ -231,10 +232,10 @@ pub struct SignatureModes {
 }
 
 impl SignatureModes {
-    /// Reads the mode of all, and exceptions such as `greenbank=warn, bluebank=off`.
+    /// Parses the global mode and exceptions such as `greenbank=warn, bluebank=off`.
     ///
     /// # Errors
-    /// What is wrong with the exceptions.
+    /// Names the first invalid exception.
     pub fn read(mode: &str, exceptions: &str) -> Result<Self, String> {
         let mut modes = Self {
             mode: SignatureMode::parse(mode).unwrap_or(SignatureMode::Off),
@@ -251,7 +252,7 @@ impl SignatureModes {
                 ));
             };
             if modes.exceptions.insert(name, mode).is_some() {
-                return Err(format!("{item:?}: this participant is there twice"));
+                return Err(format!("{item:?}: this participant is listed twice"));
             }
         }
         Ok(modes)
@@ -265,7 +266,7 @@ impl SignatureModes {
         self.exceptions.get(&name.to_ascii_lowercase()).copied().unwrap_or(self.mode)
     }
 
-    /// Whether the signatures of any participant are looked at.
+    /// Whether the signatures of any participant are verified.
     pub fn verifies_any(&self) -> bool {
         self.mode != SignatureMode::Off || self.exceptions.values().any(|mode| *mode != SignatureMode::Off)
     }
@@ -296,7 +297,7 @@ mod tests {
         assert_eq!(told, ["a: [Treasury, Viewer]", "b c: [Viewer]", "x=y: [Auditor]"]);
         assert_eq!(roles_of_groups("").unwrap(), BTreeMap::new());
         for (text, problem) in
-            [("a", "write GROUP=ROLE"), ("=viewer", "write GROUP=ROLE"), ("a=king", "is no role")]
+            [("a", "write GROUP=ROLE"), ("=viewer", "write GROUP=ROLE"), ("a=king", "is not a role")]
         {
             assert!(roles_of_groups(text).unwrap_err().contains(problem), "{text}");
         }
@@ -323,6 +324,6 @@ mod tests {
             );
         }
         let twice = SignatureModes::read("off", "greenbank=off,GREENBANK=warn").unwrap_err();
-        assert_eq!(twice, "\"GREENBANK=warn\": this participant is there twice");
+        assert_eq!(twice, "\"GREENBANK=warn\": this participant is listed twice");
     }
 }

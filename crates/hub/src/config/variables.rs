@@ -1,12 +1,12 @@
-//! Which environment variables that begin with `UPESI_` mean something.
+//! Known environment variables that begin with `UPESI_`.
 
 use super::sources::{Mistake, Origin, VARIABLE_PREFIX, nearest, suggestion};
 use super::{CATALOGUE, Setting};
 
-/// What all of ours begin with.
+/// Prefix of all environment variables of the project.
 pub const PREFIX: &str = "UPESI_";
 
-/// Variables that the command reads besides settings.
+/// Variables that the command reads in addition to settings.
 const OF_THE_COMMAND: [&str; 8] = [
     "UPESI_ADMIN_ANCHORS",
     "UPESI_ADMIN_CERTIFICATE",
@@ -18,7 +18,7 @@ const OF_THE_COMMAND: [&str; 8] = [
     "UPESI_CONTEXT",
 ];
 
-/// Variables of the build, the tests and the tools of this repository: whoever runs those may have them set.
+/// Variables of the build, the tests and the tools of this repository, which developers may have set.
 const OF_THE_TOOLS: [&str; 31] = [
     "UPESI_AUDITED_OPERATIONS",
     "UPESI_AUDITED_SEED",
@@ -53,8 +53,8 @@ const OF_THE_TOOLS: [&str; 31] = [
     "UPESI_WRITE_FIXTURE",
 ];
 
-/// What is wrong with a variable of this process's environment, by its name and value. Those that are settings are
-/// known by the catalogue; whether their values are right is not asked here.
+/// The mistake in an environment variable, or `None` if the variable is known. The values of settings are not checked
+/// here.
 pub fn mistake(name: &str, value: &str) -> Option<Mistake> {
     let is_known = !name.starts_with(PREFIX)
         || OF_THE_COMMAND.contains(&name)
@@ -65,15 +65,14 @@ pub fn mistake(name: &str, value: &str) -> Option<Mistake> {
         return None;
     }
     let text = match meant(name) {
-        Some(meant) => format!("this variable sets nothing; did you mean {meant}?"),
-        None => {
-            "this variable sets nothing; write UPESI__SECTION__NAME; `upesi config` lists them all".to_owned()
-        }
+        Some(meant) => format!("this variable has no effect; did you mean {meant}?"),
+        None => "this variable has no effect; write UPESI__SECTION__NAME; `upesi config` lists them all"
+            .to_owned(),
     };
     Some(Mistake { origin: Origin::Environment(name.to_owned()), text })
 }
 
-/// Everything that is wrong with the variables of an environment.
+/// All mistakes in the variables of an environment.
 pub fn mistakes(environment: &[(std::ffi::OsString, std::ffi::OsString)]) -> Vec<Mistake> {
     let mut found: Vec<_> = environment
         .iter()
@@ -83,7 +82,7 @@ pub fn mistakes(environment: &[(std::ffi::OsString, std::ffi::OsString)]) -> Vec
     found
 }
 
-/// The variable that a misspelt one is closest to.
+/// The known variable that is closest to a misspelt one.
 fn meant(name: &str) -> Option<String> {
     let setting = |rest: &str| {
         let key = rest.to_lowercase().replacen("__", ".", 1);
@@ -98,7 +97,7 @@ fn meant(name: &str) -> Option<String> {
     nearest(name, known).map(str::to_owned)
 }
 
-/// Kubernetes and Docker set such variables in every container beside a service whose name begins with `upesi`:
+/// Whether Kubernetes or Docker has set this variable in a container for a service whose name begins with `upesi`:
 /// `UPESI_SERVICE_HOST=10.0.0.1`, `UPESI_PORT=tcp://10.0.0.1:4000`, `UPESI_PORT_4000_TCP_ADDR=10.0.0.1`.
 fn is_service_link(name: &str, value: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -136,7 +135,7 @@ mod tests {
             ("UPESI_KAFKA_BROKERS", "write UPESI__SECTION__NAME"),
         ] {
             let found = mistake(name, "x").expect(name).to_string();
-            assert!(found.starts_with(&format!("env {name}: this variable sets nothing")), "{found}");
+            assert!(found.starts_with(&format!("env {name}: this variable has no effect")), "{found}");
             assert!(found.contains(expected), "{found}");
         }
         let environment = [("UPESI_B", "1"), ("PATH", "/bin"), ("UPESI_A", "2"), ("UPESI_COMMIT", "0")];

@@ -1,187 +1,199 @@
-//! The settings of what the hub does with messages: ledger, engine, admission, delivery, lookups, quotes, log.
+//! Settings of message processing: ledger, engine, admission, delivery, lookups, quotes, log.
 
-/// Declares the settings given, and behind them those below.
+/// Declares the settings passed as argument, followed by the settings below.
 macro_rules! with_processing {
 ($($before:tt)*) => { settings! {
     $($before)*
 
-    /// The scheme's rules. Changing them never changes what was decided before.
+    /// Rules of the scheme. A change never affects earlier decisions.
     hub: Hub {
         /// Name of the hub as a participant and in `FSPIOP-Source`.
         name: name = "Hub",
         /// Whether payer and payee of a transfer may be the same DFSP.
         on_us_transfers: flag = "false",
-        /// Whether a payee that answered COMMITTED, or aborted, gets a copy from the hub.
+        /// Whether the hub also sends the outcome to a payee that fulfilled or aborted the transfer itself.
         payee_confirmation: flag = "false",
-        /// What must stay covered after a withdrawal: the DFSP's `position`, or only a credit on the
-        /// `settlement-account`.
+        /// Minimum credit of the settlement account after a withdrawal. `position`: the DFSP's position.
+        /// `settlement-account`: zero.
         funds_out_guard: choice("position", "settlement-account") = "position",
-        /// The error for a PUT about an unknown transfer: `2001`, internal error, as in Mojaloop, or `3208`, transfer
+        /// Error code for a PUT about an unknown transfer: `2001`, internal error, as in Mojaloop, or `3208`, transfer
         /// id not found.
         unknown_transfer: choice("2001", "3208") = "2001",
-        /// Longest time until the `expiration` of a transfer, in seconds; beyond it the transfer is refused with code
-        /// 3100. 0: a day with `security.profile = "production"`, no limit otherwise, as in Mojaloop.
+        /// Maximum time until the `expiration` of a transfer, in seconds. Transfers beyond it are rejected with code
+        /// 3100. 0: one day with `security.profile = "production"`, otherwise no limit, as in Mojaloop.
         transfer_validity_max_s: integer(0, 3_153_600_000) = "0",
-        /// Amounts with more decimals than their currency (ISO 4217), which no bank can move: `reject` refuses
-        /// transfers, items of bulks, FX transfers, quotes and fee rules with such amounts with code 3100. `accept`
-        /// takes them, as Mojaloop does; settlements carry over remainders below the currency's smallest unit.
+        /// Handling of amounts with more decimals than their currency has (ISO 4217), which no bank can move. `reject`:
+        /// reject transfers, items of bulk transfers, FX transfers, quotes and fee rules with such amounts with code
+        /// 3100. `accept`: accept them, as Mojaloop does; settlements carry over remainders below the currency's
+        /// smallest unit.
         finer_amounts: choice("accept", "reject") = "accept",
         /// Time until a prepared withdrawal expires, in seconds.
         internal_transfer_validity_s: integer(1, 31_536_000) = "432000",
     }
 
-    /// The engine: the queue through which everything is decided and journalled.
+    /// The engine, the queue through which all requests are decided and written to the journal.
     engine: Engine {
-        /// Commands in the queue; beyond it requests are answered 503.
+        /// Maximum number of commands in the queue. Requests beyond it are answered 503.
         queue_commands_max: integer(1, 10_000_000) = "65536",
-        /// Commands in a batch at most.
+        /// Maximum number of commands in a batch.
         batch_commands_max: integer(1, 1_000_000) = "4096",
-        /// Bytes of records after which a batch is closed.
+        /// Size of records in bytes at which a batch is closed.
         batch_bytes_max: integer(65_536, 128 * MIB) = "8388608",
-        /// Interval of the expiry sweep, in milliseconds. A transfer expires at most this much late.
+        /// Interval at which the hub looks for expired transfers, in milliseconds. A transfer expires at most this much
+        /// late.
         tick_interval_ms: integer(1, 60_000) = "100",
-        /// Largest step of the wall clock against the monotonic clock between two ticks that is followed, in
-        /// milliseconds. A larger one is not, until the clock comes back or an operator accepts it.
+        /// Largest wall-clock jump, relative to the monotonic clock between two ticks, that the hub follows, in
+        /// milliseconds. After a larger jump, the hub continues with the monotonic clock until the wall clock returns
+        /// or an operator accepts the jump.
         clock_jump_max_ms: integer(1, 3_600_000) = "5000",
-        /// Finished transfers in memory that wait for the archive; beyond it prepares are answered 503.
+        /// Maximum number of finished transfers in memory that wait to be archived. Beyond it, prepares are answered
+        /// 503.
         finished_transfers_max: integer(10_000, 100_000_000) = "1000000",
-        /// Whether acknowledged requests are synced to the disk first. `false` is for measurements only: a crash of the
-        /// machine then loses acknowledged transfers.
+        /// Whether the hub syncs requests to disk before it acknowledges them. `false` is for measurements only: if the
+        /// machine crashes, acknowledged transfers are lost.
         durable: flag = "true",
     }
 
-    /// Limits and refusals under overload: docs/overload.md. New requests are POST, GET and DELETE; PUT finishes what
-    /// was begun and is refused last.
+    /// Limits and rejections under overload, described in docs/overload.md. New requests are POST, GET and DELETE. PUT
+    /// completes earlier requests, so the hub rejects it last.
     admission: Admission {
-        /// Target for the standing wait for a worker, in microseconds. Over it new requests are limited. 0 sets no
-        /// limit by delay.
+        /// Target for the time that ready work waits for a worker, in microseconds. If this time stays above the
+        /// target, the hub limits new requests. 0: this delay limits nothing.
         delay_target_us: integer(0, 1_000_000) = "20000",
-        /// Longest expected wait for the engine, in milliseconds; over it new transfers are answered 503.
+        /// Maximum expected wait for the engine, in milliseconds. Beyond it, new transfers are answered 503.
         engine_wait_max_ms: integer(20, 600_000) = "500",
-        /// New requests per second of all DFSPs together; 0 for no limit.
+        /// Rate limit on new requests of all DFSPs together, per second; 0 for no limit.
         rate_max: integer(0, 10_000_000) = "0",
-        /// New requests per second of each DFSP; 0 for no limit. A second's worth can be saved up. A request counts
-        /// once for each 16 KiB of its body.
+        /// Rate limit on new requests of each DFSP, per second; 0 for no limit. Unused capacity of up to one second
+        /// carries over. A request counts once per 16 KiB of its body.
         rate_per_dfsp: integer(0, 10_000_000) = "0",
-        /// Bytes per second of bodies of each DFSP, in new requests; as many again in `PUT` and `PATCH`. 0 for no
-        /// limit. A second's worth can be saved up.
+        /// Rate limit on bodies of new requests of each DFSP, in bytes per second; 0 for no limit. `PUT` and `PATCH`
+        /// have a separate limit of the same size. Unused capacity of up to one second carries over.
         bytes_per_dfsp: integer(0, 1_048_576 * MIB) = "16777216",
-        /// Questions about parties and participants per second of each DFSP; 0 for no limit. As with the next ones, a
-        /// second's worth can be saved up, and it counts whose certificate the caller has.
+        /// Rate limit on lookups of parties and participants by each DFSP, per second; 0 for no limit. As with the next
+        /// three limits, unused capacity of up to one second carries over, and a request counts for the DFSP that the
+        /// client's certificate identifies.
         lookups_per_dfsp: integer(0, 10_000_000) = "0",
-        /// Lookups of parties that nobody serves per second of each DFSP; over it all its lookups are refused: a
-        /// directory is read out by guessing. 0 for no limit.
+        /// Rate limit on lookups of unknown parties by each DFSP, per second; 0 for no limit. Beyond it, all lookups of
+        /// the DFSP are rejected. This prevents enumeration of the directory.
         lookup_misses_per_dfsp: integer(0, 10_000_000) = "0",
-        /// Changes of the directory per second of each DFSP; 0 for no limit.
+        /// Rate limit on changes of the directory by each DFSP, per second; 0 for no limit.
         registrations_per_dfsp: integer(0, 10_000_000) = "0",
-        /// Messages with a wrong signature per second of each DFSP, if it is known by its certificate; over it the DFSP
-        /// is refused for `signature_block_s`, and an alarm is raised. 0 for no limit.
+        /// Rate limit on messages with a wrong signature from each DFSP, if its certificate identifies it, per second;
+        /// 0 for no limit. Beyond it, all requests of the DFSP are rejected for `signature_block_s`, and an alert is
+        /// raised.
         signature_faults_per_dfsp: integer(0, 10_000_000) = "100",
-        /// How long a DFSP is refused after too many wrong signatures, in seconds.
+        /// Time for which a DFSP is blocked after too many wrong signatures, in seconds.
         signature_block_s: integer(1, 86_400) = "60",
-        /// DFSPs with other limits than these, such as `greenbank lookups=50 misses=5; bluebank registrations=0`;
-        /// what is not named is as for all. The names are `lookups`, `misses`, `registrations` and `signature_faults`.
+        /// DFSPs with different limits, such as `greenbank lookups=50 misses=5; bluebank registrations=0`. The names
+        /// are `lookups`, `misses`, `registrations` and `signature_faults`. Limits that are not listed keep the global
+        /// value.
         exceptions: text(65_536) = "",
-        /// Wait of refusals while there are very many, in milliseconds; 0 for none.
+        /// Delay before a rejection is sent when rejections are very frequent, in milliseconds; 0 disables it.
         refusal_hold_ms: integer(0, 1_000) = "5",
     }
 
-    /// Callbacks to DFSPs: the limits of each DFSP's lane.
+    /// Callbacks to DFSPs. The limits apply to each DFSP's callback lane.
     callbacks: Callbacks {
-        /// Time from the first attempt at a callback until it is parked for an operator, in seconds.
+        /// Time from the first attempt to deliver a callback until it is parked for an operator, in seconds.
         deadline_s: integer(1, 2_592_000) = "900",
-        /// Callbacks in flight to one DFSP at a time, and connections to one of its addresses.
+        /// Maximum number of callbacks in flight to one DFSP, and of connections to one of its addresses.
         concurrency_max: integer(1, 10_000) = "32",
-        /// Callbacks of a lane in memory; further ones wait in the outbox on disk.
+        /// Maximum number of callbacks of a lane in memory. Further ones wait in the outbox on disk.
         queue_max: integer(1, 10_000_000) = "8192",
-        /// Bytes of a lane's callbacks in memory.
+        /// Maximum size of a lane's callbacks in memory, in bytes.
         queue_bytes_max: integer(65_536, 4096 * MIB) = "33554432",
-        /// Callbacks of a lane in memory that wait for a retry, and as many that wait behind one of them; at most a
-        /// quarter of `queue_max`. Further ones wait on disk.
+        /// Maximum number of a lane's callbacks in memory that wait for a retry, and of those that wait behind an
+        /// earlier callback of the same transfer. Each is at most a quarter of `queue_max`. Further ones wait on disk.
         retrying_max: integer(1, 1_000_000) = "1024",
-        /// Longest wait before the first retry, in milliseconds; it doubles with each. The waits are random below it.
+        /// Maximum delay before the first retry, in milliseconds. It doubles with each retry. The actual delay is
+        /// random, up to this maximum.
         backoff_min_ms: integer(1, 3_600_000) = "200",
-        /// Longest wait before any retry, in milliseconds.
+        /// Maximum delay before any retry, in milliseconds.
         backoff_max_ms: integer(1, 86_400_000) = "30000",
-        /// Time to open a connection, in milliseconds.
+        /// Time limit for opening a connection, in milliseconds.
         connect_timeout_ms: integer(10, 600_000) = "3000",
-        /// Time from sending a callback to the end of the response's head, in milliseconds.
+        /// Time limit from sending a callback to the end of the response's head, in milliseconds.
         request_timeout_ms: integer(10, 600_000) = "10000",
-        /// Whether a connection serves more than one callback. `false` is for measurements.
+        /// Whether a connection is used for more than one callback. `false` is for measurements.
         keep_alive: flag = "true",
-        /// Longest idle time of a connection that is used again, in milliseconds.
+        /// Maximum idle time of a connection before it is no longer used, in milliseconds.
         idle_timeout_ms: integer(100, WEEK_MS) = "60000",
-        /// Connection failures in a row after which a lane pauses.
+        /// Number of consecutive connection failures after which a lane pauses.
         breaker_threshold: integer(1, 1_000_000) = "8",
-        /// First pause of a lane, in milliseconds; it doubles with each probe that fails.
+        /// First pause of a lane, in milliseconds. It doubles with each failed probe.
         breaker_pause_min_ms: integer(10, 3_600_000) = "500",
         /// Longest pause of a lane, in milliseconds.
         breaker_pause_max_ms: integer(10, 86_400_000) = "30000",
     }
 
-    /// Messages forwarded at once: lookups, quotes, transaction requests, authorizations. They share the lanes of
-    /// callbacks, with their own connections.
+    /// Messages that the hub forwards immediately: lookups, quotes, transaction requests, authorizations. They use the
+    /// callback lanes, with separate connections.
     relay: Relay {
-        /// Accepted requests being forwarded; beyond it requests are answered 503.
+        /// Maximum number of accepted requests that are being forwarded. Requests beyond it are answered 503.
         in_flight_max: integer(1, 10_000_000) = "16384",
-        /// Bytes of those requests, headers and bodies; beyond it requests are answered 503.
+        /// Maximum size of these requests in bytes, with headers and bodies. Requests beyond it are answered 503.
         bytes_max: integer(MIB, 65_536 * MIB) = "67108864",
-        /// The same for the requests of one sender.
+        /// Maximum size of these requests for one sender, in bytes.
         sender_bytes_max: integer(MIB, 65_536 * MIB) = "33554432",
-        /// Messages in flight to one DFSP at a time.
+        /// Maximum number of messages in flight to one DFSP.
         concurrency_max: integer(1, 10_000) = "64",
-        /// Messages waiting for one of those; messages beyond fail, with an error callback to the sender.
+        /// Maximum number of messages that wait to be sent to one DFSP. Messages beyond it fail, and the sender
+        /// receives an error callback.
         waiting_max: integer(0, 10_000_000) = "4096",
-        /// Bytes of messages to one DFSP in flight or waiting; messages beyond fail, with an error callback to the
-        /// sender.
+        /// Maximum size in bytes of the messages to one DFSP, in flight and waiting. Messages beyond it fail, and the
+        /// sender receives an error callback.
         waiting_bytes_max: integer(MIB, 65_536 * MIB) = "33554432",
-        /// Part that the requests of one DFSP may take of shared places, in percent: of `in_flight_max`, of the places
-        /// to one DFSP (of their bytes twice that part), of waiting lookups (`lookup.pending_max`), of requests to an
-        /// oracle (`oracles.in_flight_max`).
+        /// Share of common limits that the requests of one DFSP may use, in percent. It applies to `in_flight_max`, to
+        /// the messages to one DFSP (for their bytes, twice this share), to waiting lookups (`lookup.pending_max`), and
+        /// to requests to an oracle (`oracles.in_flight_max`).
         sender_share_percent: integer(1, 100) = "25",
-        /// Whether an answer to a lookup, quote or request is forwarded from a DFSP that the hub did not ask, as in
-        /// Mojaloop. Such a DFSP can lead payments to itself.
+        /// Whether the hub forwards an answer to a lookup, quote or request from a DFSP to which it did not send the
+        /// request, as in Mojaloop. Such a DFSP can redirect payments to itself.
         unasked_answers: flag = "false",
     }
 
-    /// Account lookup: the DFSP of a party.
+    /// Account lookup, which finds the DFSP of a party.
     lookup: Lookup {
-        /// Deadline for a DFSP's answer to a lookup, in milliseconds; then the hub answers with 3300.
+        /// Time limit for a DFSP's answer to a lookup, in milliseconds. After it, the hub answers with 3300.
         deadline_ms: integer(10, 3_600_000) = "20000",
-        /// Lookups waiting for an answer; beyond it requests are answered 503.
+        /// Maximum number of lookups that wait for an answer. Requests beyond it are answered 503.
         pending_max: integer(1, 10_000_000) = "65536",
-        /// Bytes of headers and paths of waiting lookups.
+        /// Maximum size of the headers and paths of waiting lookups, in bytes.
         pending_bytes_max: integer(MIB, 65_536 * MIB) = "134217728",
-        /// Whether the built-in directory serves party-id types without an oracle; otherwise they are answered 3003.
+        /// Whether the built-in directory serves party-id types that have no oracle. If not, requests for these types
+        /// are answered with 3003.
         builtin_directory: flag = "true",
-        /// Memory for all parties of the built-in directory, in bytes, about 13 for each. If they need more, or with 0,
-        /// lookups read the disk, at 5 to 10 µs of CPU.
+        /// Memory for all parties of the built-in directory, in bytes, about 13 per party. If the parties need more, or
+        /// with 0, lookups read from disk, which costs 5 to 10 µs of CPU time.
         directory_memory_bytes_max: integer(0, 65_536 * MIB) = "268435456",
         /// Whether only a party's own DFSP may change or remove it in the built-in directory.
         ownership_check: flag = "true",
-        /// The same for external oracles, at the cost of a request to the oracle for each change or removal.
+        /// Whether only a party's own DFSP may change or remove it in an external oracle. Each change or removal then
+        /// needs an additional request to the oracle.
         external_ownership_check: flag = "true",
-        /// Whether a lookup that finds a DFSP unknown to the scheme makes the oracle forget the party, as in Mojaloop.
+        /// Whether the hub deletes a party from the oracle when a lookup finds that its DFSP is unknown to the scheme,
+        /// as in Mojaloop.
         remove_stale_parties: flag = "false",
     }
 
-    /// External oracles; each has these limits.
+    /// External oracles. The limits apply to each oracle.
     oracles: Oracles {
-        /// Deadline of a request, connecting included, in milliseconds.
+        /// Time limit for a request, including the connection, in milliseconds.
         deadline_ms: integer(10, 600_000) = "5000",
-        /// Time to open a connection, in milliseconds.
+        /// Time limit for opening a connection, in milliseconds.
         connect_timeout_ms: integer(10, 600_000) = "3000",
-        /// Requests in flight to one oracle; those beyond fail at once.
+        /// Maximum number of requests in flight to one oracle. Requests beyond it fail immediately.
         in_flight_max: integer(1, 1_000_000) = "1024",
-        /// Connections of each worker to one oracle.
+        /// Maximum number of connections from each worker to one oracle.
         connections_max: integer(1, 10_000) = "64",
-        /// Time for which an answer is reused, in milliseconds; 0 for never.
+        /// Time for which an answer is cached, in milliseconds; 0 disables the cache.
         cache_ttl_ms: integer(0, WEEK_MS) = "0",
-        /// Cached answers per oracle; the oldest makes way.
+        /// Maximum number of cached answers per oracle. Beyond it, the oldest is evicted.
         cache_entries_max: integer(1, 100_000_000) = "65536",
-        /// Unanswered requests in a row after which an oracle is not asked for a while.
+        /// Number of consecutive unanswered requests after which the hub pauses requests to an oracle.
         breaker_threshold: integer(1, 1_000_000) = "8",
-        /// First pause, in milliseconds; it doubles with each probe that fails.
+        /// First pause, in milliseconds. It doubles with each failed probe.
         breaker_pause_min_ms: integer(10, 3_600_000) = "500",
         /// Longest pause, in milliseconds.
         breaker_pause_max_ms: integer(10, 86_400_000) = "10000",
@@ -189,51 +201,51 @@ macro_rules! with_processing {
 
     /// Quotes, bulk quotes and FX quotes.
     quotes: Quotes {
-        /// Quotes remembered in memory, so that a changed message under the same id is refused with 3106; the oldest
-        /// makes way. 0 turns the check off.
+        /// Number of quotes to remember in memory; the oldest is evicted. A changed message with the same id is
+        /// rejected with 3106. 0 turns the check off. Not used with `persist`, which checks against stored quotes.
         duplicate_entries: integer(0, 100_000_000) = "200000",
-        /// Whether requests past their `expiration`, and answers to such, are refused with 3302. Mojaloop forwards
-        /// them.
+        /// Whether quote requests past their `expiration`, and answers to such requests, are rejected with 3302.
+        /// Mojaloop forwards them.
         refuse_expired: flag = "false",
-        /// Whether quotes are stored durably before they are acknowledged; the admin API then shows them.
+        /// Whether quotes are stored durably before they are acknowledged. The admin API then shows them.
         persist: flag = "false",
-        /// Days for which a stored quote is kept after its first message.
+        /// Days for which a stored quote is retained after its first message.
         keep_days: integer(1, 36_500) = "30",
-        /// Stored quotes at most; the oldest are deleted.
+        /// Maximum number of stored quotes. Beyond it, the oldest are deleted.
         keep_max: integer(1, 1_000_000_000) = "1000000",
-        /// JSON file of rules that refuse or reroute quotes; empty for none.
+        /// JSON file with rules that reject or reroute quotes; empty for none.
         rules_file: text(4096) = "",
     }
 
     /// The log, on stderr. Message bodies are never logged.
     log: Log {
-        /// `off`, `error`, `warn`, `info`, `debug` or `trace`, or directives such as `info,upesi_delivery=debug`. Can
-        /// be changed at run time.
+        /// `off`, `error`, `warn`, `info`, `debug` or `trace`, or directives such as `info,upesi_delivery=debug`. The
+        /// level can be changed at run time.
         level: text(1024) = "info",
-        /// `pretty` for people, `json` for collectors.
+        /// `pretty` for people, `json` for log collectors.
         format: choice("pretty", "json") = "pretty",
-        /// Whether each request to the FSPIOP port is logged, at `info` under the target `upesi_access`: request,
-        /// sender, status, duration. Of ids only those of transfers are shown.
+        /// Whether each request to the FSPIOP port is logged, at `info` with the target `upesi_access`: request,
+        /// sender, status, duration. The ids of transfers are logged, but no other ids.
         access: flag = "false",
     }
 
-    /// Metrics, at `GET /metrics` of the admin port.
+    /// Metrics, served at `GET /metrics` of the admin port.
     metrics: Metrics {
-        /// Whether requests, batches and callbacks are timed and counted. `false` is for measuring the cost of that;
-        /// values read at scrape time stay, such as positions and queues.
+        /// Whether requests, batches and callbacks are timed and counted. `false` is for measuring the cost of metrics.
+        /// Values that are read at scrape time, such as positions and queues, are still served.
         record: flag = "true",
-        /// Address of a port that serves `GET /metrics` and nothing else, for a monitoring system; empty for none. The
-        /// admin port serves them in any case.
+        /// Address of a separate port for a monitoring system, which serves only `GET /metrics`; empty for none. The
+        /// admin port also serves metrics.
         listen: text(64) = "",
-        /// Shortest time between two computations of the metrics, in milliseconds; requests in between wait for the
-        /// next.
+        /// Minimum time between two computations of the metrics, in milliseconds. Requests in between wait for the next
+        /// computation.
         interval_ms: integer(1, 60_000) = "1000",
     }
 
-    /// The end of the process.
+    /// Shutdown of the hub.
     shutdown: Shutdown {
-        /// Longest wait of a stop for requests in flight and callbacks being sent, in milliseconds. The others are sent
-        /// after the next start.
+        /// Maximum time that a shutdown waits for requests and callbacks in flight, in milliseconds. Undelivered
+        /// callbacks are sent after the next start.
         drain_deadline_ms: integer(0, 600_000) = "10000",
     }
 } };
