@@ -37,18 +37,20 @@ pub async fn await_admin(url: &str, tls: Option<&ClientTls>, wait: Duration) -> 
 pub fn remedy(fault: TlsFault) -> &'static str {
     match fault {
         TlsFault::NoAnchors => {
-            "https:// needs the authorities that the admin port's certificate is of: --anchors FILE, \
+            "https:// needs the authorities that issued the admin port's certificate: --anchors FILE, \
              UPESI_ADMIN_ANCHORS, or a saved context"
         }
-        TlsFault::ServerUntrusted => "the admin port's certificate is not of the authorities in --anchors",
+        TlsFault::ServerUntrusted => {
+            "the admin port's certificate was not issued by the authorities in --anchors"
+        }
         TlsFault::ServerOfOtherHost => "the admin port's certificate does not name the host of --admin",
         TlsFault::CertificateRequired => {
-            "the admin port asks for a client certificate: --certificate FILE and --key FILE, \
+            "the admin port requires a client certificate: --certificate FILE and --key FILE, \
              UPESI_ADMIN_CERTIFICATE and UPESI_ADMIN_KEY, or a saved context"
         }
         TlsFault::CertificateRefused => {
-            "the port refuses the client certificate of --certificate; or --admin names the port for DFSPs instead \
-             of the admin port"
+            "the port rejects the client certificate of --certificate, or --admin names the FSPIOP port instead of \
+             the admin port"
         }
         TlsFault::NotTls => "the port does not speak TLS: write http:// in --admin",
     }
@@ -81,7 +83,7 @@ async fn await_port(
                     let remedy = remedy(fault).map(|remedy| format!("\n{remedy}")).unwrap_or_default();
                     return Err(Failure::new(
                         Exit::Unavailable,
-                        format!("no TLS with {url}: {error}{remedy}"),
+                        format!("TLS with {url} failed: {error}{remedy}"),
                     ));
                 }
                 Some(error)
@@ -109,7 +111,7 @@ fn is_not_ready(status: StatusCode) -> bool {
 
 fn nothing_answers(url: &str, wait: Duration, error: &SendError) -> Failure {
     let text = format!(
-        "no hub answered at {url} within {} s: {error}\nis it running, and is this its address? --wait SECONDS waits longer, \
+        "no hub answered at {url} within {} s: {error}\nis it running at this address? --wait SECONDS waits longer, \
          --wait 0 not at all",
         wait.as_secs()
     );

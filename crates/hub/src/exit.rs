@@ -60,55 +60,55 @@ impl Exit {
             Self::Success => ("success", "The command succeeded.", "Nothing."),
             Self::Failure => (
                 "failure",
-                "The command ran, but its work or its check failed: a scheme could not be applied in full, lines of \
-                 an import were refused, a lab run's audit does not hold.",
+                "The command ran, but its work or its check failed. Examples: a scheme could not be applied completely, \
+                 lines of an import were rejected, the audit of a lab run failed.",
                 "Read the last lines on stderr.",
             ),
             Self::Usage => (
                 "usage",
                 "The command line, the configuration file or an environment variable is wrong. Nothing was started or \
-                 changed. Every mistake is named.",
+                 changed. The command reports every mistake.",
                 "Correct the mistakes; `upesi config` shows the settings in effect.",
             ),
             Self::Data => (
                 "data",
                 "Stored data is damaged or contradicts itself (journal, snapshot, archive), or a given file has \
                  invalid contents (scheme). Nothing was overwritten.",
-                "For a data directory: keep it as it is, run `upesi audit` on a copy, restore the named file from a backup. \
+                "For a data directory: do not change it, run `upesi audit` on a copy, restore the named file from a backup. \
                  For a scheme file: correct the named lines.",
             ),
             Self::NoInput => (
                 "no input",
-                "An input file or directory does not exist or may not be read.",
+                "An input file or directory does not exist or cannot be read.",
                 "Check the path and its permissions.",
             ),
             Self::Unavailable => (
                 "unavailable",
                 "A port is in use or not permitted, or a server that the command needs does not answer.",
-                "Stop the other process or choose another port; check that the hub runs at the address given.",
+                "Stop the other process or choose another port; check that the hub is running at the given address.",
             ),
             Self::Software => (
                 "software",
-                "The program found itself in an impossible state and stopped. If this happens during its work it aborts, which \
-                 the shell shows as 134 (SIGABRT); stderr then names the place in the source.",
-                "Keep the data directory and the log, and report it.",
+                "The program detected a fault of its own and stopped. A process that aborts while it is running exits with 134 \
+                 (SIGABRT) in the shell; stderr then names the place in the source.",
+                "Keep the data directory and the log, and report the fault.",
             ),
             Self::CannotCreate => (
                 "cannot create",
                 "The data directory or an output file cannot be created or written to.",
-                "Give the user write access, or name another place.",
+                "Give the user write access, or choose another path.",
             ),
             Self::InputOutput => (
                 "input/output",
-                "The disk failed, or output could not be written, while the command ran. Acknowledged requests are safe: a \
-                 hub stops at the first failed write.",
+                "The disk or the network failed, or output could not be written. Acknowledged requests are safe: a hub \
+                 stops at the first failed write.",
                 "Check the disk, then start again; the hub recovers by itself.",
             ),
             Self::Temporary => (
                 "temporary",
-                "Another process is using the data directory, a system limit is reached, or a change waits for a \
-                 second person.",
-                "Try again when the other process is gone, or the change is approved.",
+                "Another process is using the data directory, a system limit is reached, or a change needs the approval \
+                 of a second person.",
+                "Try again when the other process has exited, or the change has been approved.",
             ),
         }
     }
@@ -117,9 +117,9 @@ impl Exit {
     pub fn reference() -> String {
         let mut page = String::from(
             "# Exit codes\n\n\
-             Every `upesi` command ends with one of these. Data goes to stdout; the reason of a failure is the last text on \
-             stderr.\n\nCodes from 64 on follow BSD's `sysexits.h`. A process that was killed ends with 128 + the signal's \
-             number, as the\nshell shows it.\n\n\
+             Every `upesi` command exits with one of these codes. Data goes to stdout; the reason of a failure is the last \
+             text on stderr.\n\nCodes from 64 on follow BSD's `sysexits.h`. For a process that was killed by a signal, the\n\
+             shell shows 128 + the number of the signal.\n\n\
              | code | name | meaning | what to do |\n|---|---|---|---|\n",
         );
         for exit in Self::ALL {

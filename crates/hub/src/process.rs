@@ -29,7 +29,7 @@ pub fn end_the_process() {
         usual(panic);
         if let Some(opening) = upesi_tables::lsm::opening() {
             let (path, remedy) = (opening.path.display(), opening.remedy);
-            note(format_args!("{path} is damaged: the embedded store makes no sense of its files; {remedy}"));
+            note(format_args!("{path} is damaged: the embedded store cannot read its files; {remedy}"));
             std::process::exit(Exit::Data.code().into());
         }
         std::process::abort();

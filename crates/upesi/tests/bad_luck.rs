@@ -198,7 +198,7 @@ const DAMAGES: &[Damage] = &[
     (
         "an archive's list of tables that makes the embedded store panic",
         |scene| forge_list(&scene.division().join("keyspaces/1")),
-        &["is damaged: the embedded store makes no sense of its files", "delete the whole archive directory"],
+        &["is damaged: the embedded store cannot read its files", "delete the whole archive directory"],
     ),
 ];
 

@@ -579,8 +579,7 @@ fn a_hub_without_authentication_says_that_a_token_opens_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let hub = Hub::start(&directory.path().join("data"));
     let admin = format!("http://{}", hub.admin);
-    let warning =
-        "this hub has no authentication, and every client may do everything: the token opens nothing";
+    let warning = "this hub has no authentication, so any client can do anything: the token has no effect";
     for arguments in [
         &["admin", "create", "deploy", "--role", "viewer"][..],
         &["admin", "token", "deploy"],

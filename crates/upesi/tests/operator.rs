@@ -311,11 +311,11 @@ fn faults_are_named_at_once(scheme: &Scheme) {
         assert!(said.contains("--certificate FILE and --key FILE, UPESI_ADMIN_CERTIFICATE"), "{said}");
         let others = scheme.file("trial/operators/ca.pem");
         let said = at(&["--admin", &admin, "--anchors", text(&others)], 69);
-        assert!(said.contains("not of the authorities in --anchors"), "{said}");
+        assert!(said.contains("not issued by the authorities in --anchors"), "{said}");
         let identity =
             ["--anchors", text(&anchors), "--certificate", text(&operator), "--key", text(&operator_key)];
         let said = at(&[&["--admin", &fspiop][..], &identity].concat(), 69);
-        assert!(said.contains("--admin names the port for DFSPs"), "{said}");
+        assert!(said.contains("--admin names the FSPIOP port"), "{said}");
         let identity = ["--anchors", text(&anchors), "--certificate", text(&dfsp), "--key", text(&dfsp_key)];
         let said = at(&[&["--admin", &fspiop][..], &identity].concat(), 64);
         assert!(said.contains("is the port for DFSPs, not the admin port"), "{said}");
@@ -401,7 +401,7 @@ fn dfsps_are_listed_and_changed(scheme: &Scheme) {
 
     let reason = ["--reason", "ticket 7, as agreed"];
     let suspended = scheme.shown(&[&["dfsp", "suspend", "bluewallet"][..], &reason].concat());
-    assert_eq!(suspended, "bluewallet is suspended: the hub refuses its new payments\n");
+    assert_eq!(suspended, "bluewallet is suspended: the hub rejects its new payments\n");
     assert!(scheme.shown(&["dfsp", "list"]).contains("suspended"));
     assert!(!scheme.pay("1").contains("COMMITTED"));
     assert_eq!(
@@ -497,7 +497,7 @@ fn undelivered_callbacks_are_sent_again(scheme: &Scheme) {
         assert!(scheme.shown(&["lane", "greenbank"]).contains("127.0.0.1:1"));
         scheme.shown(&[&["dfsp", "move", "greenbank", url, "--from", nowhere][..], &reason].concat());
         let sent = scheme.shown(&["callback", "redeliver", "--dfsp", "greenbank"]);
-        assert_eq!(sent, "1 callback is sent again\n");
+        assert_eq!(sent, "1 callback is being redelivered\n");
         scheme.until("delivered", || scheme.shown(&["callback", "list"]).is_empty());
     });
 }
@@ -609,7 +609,7 @@ fn operators_are_changed(scheme: &Scheme) {
     let list = ["dfsp", "list", "--token-file", text(&token)];
     scheme.shown(&list);
     let suspended = with(&["admin", "suspend", "helper"]);
-    assert_eq!(suspended, "helper is inactive: its credentials are not accepted\n");
+    assert_eq!(suspended, "helper is inactive: its credentials are rejected\n");
     assert!(scheme.refused(&list, 1).contains("the hub asks who you are"));
     assert_eq!(with(&["admin", "resume", "helper"]), "helper is active\n");
     scheme.shown(&list);
@@ -863,7 +863,7 @@ fn a_milder_policy_needs_fewer_approvals(scheme: &Scheme, by_iam: &[&'static str
     let milder = ["--one-person", "window.close"];
     assert_eq!(changed(&milder), (before, true));
     let again = scheme.refused(&policy(by_iam, &[&milder[..], &reason].concat()), 64);
-    assert!(again.contains("one person may do this already"), "{again}");
+    assert!(again.contains("one person can already do this"), "{again}");
     assert!(scheme.refused(&policy(by_iam, &["--no-waiver", "KES"]), 64).contains("--reason"));
     let unknown = policy(by_iam, &[&["--second-person", "everything"][..], &reason].concat());
     let unknown = scheme.refused(&unknown, 1);

@@ -29,94 +29,96 @@ use super::policy::{self, PolicyArguments};
 use super::run::settings;
 use super::trail::{self, TrailArguments};
 
-/// How a hub without authentication knows its callers.
+/// Value of `knownBy` in `GET /self` on a hub without authentication.
 const KNOWN_BY_NOTHING: &str = "nothing";
-/// Hours that the token of a new person is good for.
+/// Hours for which the enrolment token of a new user is valid.
 const ENROLMENT_HOURS: u32 = 24;
 
 /// Subcommands of `upesi admin`.
 #[derive(Debug, Subcommand)]
 pub enum AdminCommand {
-    /// Make the token by which the first operator is created.
+    /// Create the token that creates the first operator.
     ///
-    /// Runs on the hub's machine, as a user who may write into its data directory; takes the flags of serve. Prints a
-    /// token that may only manage operators, is good for 15 minutes, and ends once a token is made with it.
+    /// Run it on the hub's machine, as a user who may write to its data directory. It accepts the flags of serve. It
+    /// prints a token that can only manage operators. The token expires after 15 minutes, or once another token has
+    /// been created with it.
     Bootstrap(BootstrapArguments),
-    /// A sealed code for emergencies, and the token that it opens.
+    /// Create a sealed code for emergencies, or use it to open an emergency token.
     #[command(subcommand)]
     BreakGlass(BreakGlassCommand),
-    /// Create an operator and print its token, or write it to a file.
+    /// Create an operator and print its token, or write the token to a file.
     ///
-    /// Roles: viewer, monitor, support, operations, operations-approver, treasury, treasury-approver,
-    /// security-officer, iam-admin, auditor; for those of a DFSP dfsp-user and dfsp-machine, with --participant.
+    /// Roles: viewer, monitor, support, operations, operations-approver, treasury, treasury-approver, security-officer,
+    /// iam-admin, auditor. Operators of a DFSP (--participant) can have dfsp-user and dfsp-machine.
     Create(CreateArguments),
-    /// Make a further token for an operator.
+    /// Create another token for an operator.
     Token(TokenArguments),
-    /// Make a token by which an operator enrols as a person.
+    /// Create an enrolment token for a user.
     ///
-    /// By it the person takes a password and a second factor, in place of earlier ones.
+    /// With it, the user chooses a password and a second factor, which replace earlier ones.
     Invite(InviteArguments),
-    /// Take a password and a second factor, by the token that an administrator made.
+    /// Choose a password and set up a second factor, with an enrolment token from an administrator.
     ///
-    /// Prints the secret of the second factor as an otpauth:// address. Asks at the terminal; otherwise the lines of
-    /// stdin are the password and the code.
+    /// Prints the secret of the second factor as an otpauth:// address. Asks at the terminal; without a terminal, the
+    /// lines of stdin are the password and the code.
     Enrol(EnrolArguments),
-    /// Log in by password and second factor; the session's token goes into the token file.
+    /// Log in with password and second factor; the session's token is stored in the token file.
     ///
-    /// Asks at the terminal; otherwise the lines of stdin are the password and the code.
+    /// Asks at the terminal; without a terminal, the lines of stdin are the password and the code.
     Login(LoginArguments),
-    /// End the session of the token file, and remove that file.
+    /// End the session of the token file, and remove the file.
     Logout(HubArguments),
-    /// List your sessions, or end one; administrators those of all.
+    /// List your sessions, or end one. Administrators can list and end the sessions of all users.
     Sessions(SessionsArguments),
-    /// Choose another password; other sessions end.
+    /// Change your password; other sessions end.
     ///
-    /// Asks at the terminal; otherwise the lines of stdin are the password, the code and the new password.
+    /// Asks at the terminal; without a terminal, the lines of stdin are the password, the code and the new password.
     Password(HubArguments),
-    /// List operators with their roles, and their credentials with their ends.
+    /// List operators with their roles, their credentials and the expiry of each.
     Operators(ListOptions),
-    /// Make an operator inactive: its credentials are not accepted, and its sessions end.
+    /// Make an operator inactive: its credentials are rejected, and its sessions end.
     Suspend(OperatorArguments),
     /// Make an inactive operator active again.
     Resume(OperatorArguments),
-    /// Give an operator other roles.
+    /// Replace the roles of an operator.
     Roles(RolesArguments),
     /// Remove a token, a password or an enrolment of an operator.
     RemoveCredential(RemoveCredentialArguments),
-    /// Show which changes need a second person, or change that.
+    /// Show or change which changes need the approval of a second person.
     ///
-    /// The flags change parts of the present policy. One iam-admin makes the policy stricter, two make it milder.
+    /// Each flag changes a part of the current policy. One iam-admin can make the policy stricter. A milder policy
+    /// needs two.
     Policy(PolicyArguments),
-    /// List changes and refusals with their operators: the audit trail, the newest entries first.
+    /// List the audit trail: changes and rejected attempts with their operators, newest first.
     ///
-    /// Without --from the last 24 hours. `upesi audit trail` verifies the whole on the hub's machine.
+    /// Without --from, the last 24 hours. `upesi audit trail` verifies the whole trail on the hub's machine.
     Trail(TrailArguments),
-    /// List what waits for a second person, or show one approval with all its changes.
+    /// List pending approvals, or show one approval with all its changes.
     ///
-    /// A line per approval. The column `decide` has a minus for approvals that you may not decide: your own, approvals
-    /// of another area, and sets that the hub is applying.
+    /// Prints one row per approval. The column `decide` has a minus for approvals that you may not decide: your own,
+    /// approvals of another area, and sets that the hub is applying.
     Approvals(ApprovalsArguments),
-    /// Approve what others proposed: the hub makes the changes. A change set that stopped is continued.
+    /// Approve the proposals of other operators: the hub makes the changes. A change set that stopped is continued.
     ///
-    /// Each is decided on its own; ends with 1 if one was not made.
+    /// Each approval is decided on its own. Exits with code 1 if a change was not made.
     Approve(DecideArguments),
-    /// Reject what others proposed.
+    /// Reject proposals of other operators.
     Reject(RejectArguments),
-    /// Take back what you proposed.
+    /// Withdraw your own proposals.
     Withdraw(DecideArguments),
 }
 
 /// Subcommands of `upesi admin break-glass`.
 #[derive(Debug, Subcommand)]
 pub enum BreakGlassCommand {
-    /// Make a code, in place of an earlier one; a token that is open ends.
+    /// Create a break-glass code, which replaces an earlier one and ends an open token.
     ///
-    /// Runs on the hub's machine, as a user who may write into its data directory; takes the flags of serve.
+    /// Run it on the hub's machine, as a user who may write to its data directory. It accepts the flags of serve.
     Seal(BootstrapArguments),
-    /// Open a token by the code, which is used then.
+    /// Open an emergency token with the code. A code can be used once.
     ///
-    /// For 60 minutes it may read, take participants, accounts and bindings out, have callbacks sent again, set the log
-    /// level, and let an administrator in again who was made inactive.
+    /// For 60 minutes, the token can read, disable participants and accounts, remove bindings, redeliver callbacks, set
+    /// the log level, and reactivate an inactive administrator.
     Open(OpenArguments),
 }
 
@@ -133,10 +135,10 @@ pub struct OpenArguments {
 /// Arguments of `upesi admin approvals`.
 #[derive(Args, Clone, Debug)]
 pub struct ApprovalsArguments {
-    /// Show this one in full.
+    /// Show this approval in full.
     #[arg(value_name = "APPROVAL")]
     pub id: Option<u64>,
-    /// Those that ended, too.
+    /// Include approvals that have been decided or have expired.
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
@@ -146,10 +148,10 @@ pub struct ApprovalsArguments {
 /// Arguments of `upesi admin approve` and `upesi admin withdraw`.
 #[derive(Args, Clone, Debug)]
 pub struct DecideArguments {
-    /// The approvals.
+    /// Numbers of the approvals.
     #[arg(value_name = "APPROVAL", required = true)]
     pub ids: Vec<u64>,
-    /// What is to be said to it; the audit trail keeps it.
+    /// Comment, recorded in the audit trail.
     #[arg(long, value_name = "TEXT")]
     pub comment: Option<String>,
     #[command(flatten)]
@@ -161,10 +163,10 @@ pub struct DecideArguments {
 /// Arguments of `upesi admin reject`.
 #[derive(Args, Clone, Debug)]
 pub struct RejectArguments {
-    /// The approvals.
+    /// Numbers of the approvals.
     #[arg(value_name = "APPROVAL", required = true)]
     pub ids: Vec<u64>,
-    /// Why; the maker reads it.
+    /// Reason, which the proposer can read.
     #[arg(long, value_name = "TEXT")]
     pub comment: String,
     #[command(flatten)]
@@ -176,7 +178,7 @@ pub struct RejectArguments {
 /// Arguments of `upesi admin bootstrap`.
 #[derive(Args, Clone, Debug)]
 pub struct BootstrapArguments {
-    /// Write the token to this file, which must not exist, instead of printing it.
+    /// Write the token to this file instead of printing it. The file must not exist.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// The settings of serve.
@@ -184,16 +186,16 @@ pub struct BootstrapArguments {
     pub settings: SettingsArguments,
 }
 
-/// The hub to call, and where its token goes.
+/// The hub to call, and options of the token.
 #[derive(Args, Clone, Debug)]
 pub struct CallArguments {
-    /// Days that the token is good for; 1 to 366.
+    /// Days for which the token is valid: 1 to 366.
     #[arg(long, value_name = "DAYS", default_value_t = 90)]
     pub days: u32,
-    /// Write the token to this file, which must not exist, instead of printing it.
+    /// Write the token to this file instead of printing it. The file must not exist.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Why, for the second person who approves it.
+    /// Reason, for the second person who approves the change.
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     #[command(flatten)]
@@ -203,19 +205,19 @@ pub struct CallArguments {
 /// Arguments of `upesi admin create`.
 #[derive(Args, Clone, Debug)]
 pub struct CreateArguments {
-    /// Its name.
+    /// Name of the operator.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// A role. May be repeated.
+    /// Role of the operator. May be repeated.
     #[arg(long = "role", value_name = "ROLE", required = true)]
     pub roles: Vec<String>,
-    /// The DFSP whose operator it is.
+    /// DFSP to which the operator belongs.
     #[arg(long, value_name = "NAME")]
     pub participant: Option<String>,
-    /// It is a person: print a token by which it enrols within a day, instead of one for calls.
+    /// The operator is a user: print an enrolment token, which is valid for a day, instead of a token for API calls.
     #[arg(long)]
     pub person: bool,
-    /// The person is here: enrol at once instead of printing the token.
+    /// The user is present: enrol immediately instead of printing the token.
     #[arg(long, requires = "person", conflicts_with = "out")]
     pub enrol: bool,
     #[command(flatten)]
@@ -225,7 +227,7 @@ pub struct CreateArguments {
 /// Arguments of `upesi admin token`.
 #[derive(Args, Clone, Debug)]
 pub struct TokenArguments {
-    /// The operator.
+    /// Name of the operator.
     #[arg(value_name = "NAME")]
     pub name: String,
     #[command(flatten)]
@@ -240,7 +242,7 @@ pub fn run(command: AdminCommand) -> Outcome {
             let token = make_bootstrap(&settings.data.dir)
                 .map_err(|error| Failure::new(Exit::CannotCreate, error))?;
             note(format_args!(
-                "this token creates operators for {BOOTSTRAP_MINUTES} minutes, until it has made a token"
+                "this token can create operators for {BOOTSTRAP_MINUTES} minutes, or until a token has been created with it"
             ));
             hand_out(&token, out.as_deref())
         }
@@ -298,7 +300,7 @@ fn break_glass(command: BreakGlassCommand) -> Outcome {
         BreakGlassCommand::Seal(BootstrapArguments { out, settings: arguments }) => {
             let settings = settings(&arguments)?.settings;
             let code = seal_break_glass(&settings.data.dir).map_err(failed)?;
-            note(format_args!("keep this code in a sealed envelope; it opens one token for an emergency"));
+            note(format_args!("keep this code in a sealed envelope; it opens one emergency token"));
             hand_out(&code, out.as_deref())
         }
         BreakGlassCommand::Open(OpenArguments {
@@ -308,14 +310,14 @@ fn break_glass(command: BreakGlassCommand) -> Outcome {
             let settings = settings(&arguments)?.settings;
             let token = open_break_glass(&settings.data.dir, &read_token(&code)?).map_err(failed)?;
             note(format_args!(
-                "this token is good for {BREAK_GLASS_MINUTES} minutes; all that it does is recorded"
+                "this token is valid for {BREAK_GLASS_MINUTES} minutes; the audit trail records all its actions"
             ));
             hand_out(&token, out.as_deref())
         }
     }
 }
 
-/// Makes a token for an operator, which is created before if there is a body for it.
+/// Creates a token for an operator. If there is a body for the operator, creates the operator first.
 fn make_token(name: &str, operator: Option<&Value>, call: CallArguments) -> Outcome {
     let CallArguments { days, out, reason, hub } = call;
     if let Some(file) = out.as_deref().filter(|file| file.exists()) {
@@ -337,14 +339,17 @@ fn make_token(name: &str, operator: Option<&Value>, call: CallArguments) -> Outc
         warn_of_open_hub();
     }
     if let Some(approval) = made["approvalId"].as_u64() {
-        note(format_args!("the token is good once a second person has run `upesi admin approve {approval}`"));
+        note(format_args!(
+            "the token becomes valid once a second person has run `upesi admin approve {approval}`"
+        ));
     }
-    let token =
-        made["token"].as_str().ok_or_else(|| Failure::new(Exit::Failure, "the hub's answer has no token"))?;
+    let token = made["token"]
+        .as_str()
+        .ok_or_else(|| Failure::new(Exit::Failure, "the hub's response has no token"))?;
     hand_out(token, out.as_deref())
 }
 
-/// Whether a hub has no authentication: tokens open nothing there.
+/// Whether a hub has no authentication, so that tokens have no effect.
 pub(super) async fn is_open(api: &AdminApi) -> bool {
     let found: Result<Value, AdminError> = api.get("/self").await;
     found.is_ok_and(|caller| caller["knownBy"] == KNOWN_BY_NOTHING)
@@ -352,7 +357,7 @@ pub(super) async fn is_open(api: &AdminApi) -> bool {
 
 pub(super) fn warn_of_open_hub() {
     note(
-        "this hub has no authentication, and every client may do everything: the token opens nothing until the hub has \
+        "this hub has no authentication, so any client can do anything: the token has no effect until the hub has \
          admin.authentication = \"required\"",
     );
 }

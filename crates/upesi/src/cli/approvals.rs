@@ -1,4 +1,4 @@
-//! `upesi admin approvals`, `approve`, `reject` and `withdraw`: what waits for a second person.
+//! `upesi admin approvals`, `approve`, `reject` and `withdraw`: approvals of changes by a second person.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use super::calls::{Calls, ListOptions, instant_cell, instant_text};
 use super::hub::HubArguments;
 use super::table::{Cell, Column, Table};
 
-/// Digits of a digest in texts; JSON has all.
+/// Digits of a digest in the text output; JSON has all.
 const DIGEST_DIGITS: usize = 16;
 
 const COLUMNS: &[Column] = &[
@@ -53,7 +53,7 @@ fn pages(calls: &Calls, all: bool) -> Result<Vec<Value>, Failure> {
             match page["approvals"].take() {
                 Value::Array(items) => found.extend(items),
                 _ => {
-                    return Err(Failure::new(Exit::Failure, format!("{path}: the answer is not understood")));
+                    return Err(Failure::new(Exit::Failure, format!("{path}: cannot parse the response")));
                 }
             }
             after = page["next"].as_str().map(str::to_owned);
@@ -66,7 +66,7 @@ fn text<'a>(value: &'a Value, name: &str) -> Escaped<'a> {
     Escaped(value[name].as_str().unwrap_or_default())
 }
 
-/// How many changes an approval is about, and how many of them were made; nothing for a set that has ended.
+/// Number of changes in an approval, and how many of them were made; `None` for a set that has ended.
 fn changes(approval: &Value) -> Option<String> {
     let set = &approval["changeSet"];
     match (set["changes"].as_u64(), set["made"].as_u64()) {
@@ -76,7 +76,7 @@ fn changes(approval: &Value) -> Option<String> {
     }
 }
 
-/// The object, with the state before and after; the content of a change set.
+/// The object with the state before and after the change, or the content of a change set.
 fn about(approval: &Value) -> String {
     let (object, before, after) =
         (text(approval, "object"), text(approval, "before"), text(approval, "after"));
@@ -105,7 +105,7 @@ fn table(approvals: &[Value], zone: &Zone) -> Table {
     table
 }
 
-/// An approval for people, with the state before and after each change.
+/// Text output of an approval, with the state before and after each change.
 fn shown(approval: &Value, zone: &Zone) -> String {
     let mut shown = line(approval, zone);
     let digest = approval["digest"].as_str().unwrap_or_default();
@@ -119,14 +119,14 @@ fn shown(approval: &Value, zone: &Zone) -> String {
     }
     let made = approval["changeSet"]["made"].as_u64().filter(|made| *made > 0);
     if let Some(made) = made {
-        let _ = writeln!(shown, "  {made} changes were made; these are left:");
+        let _ = writeln!(shown, "  {made} changes were made; remaining changes:");
     }
     for change in approval["changeSet"]["diff"].as_array().into_iter().flatten() {
         let number = change["number"].as_u64().unwrap_or_default();
         let (action, about) = (text(change, "action").to_string(), about(change));
         let _ = writeln!(shown, "{number:>5}  {action:<19}  {about}");
         if let Some(why) = change["refused"].as_str() {
-            let _ = writeln!(shown, "       would be refused now: {}", Escaped(why));
+            let _ = writeln!(shown, "       would be rejected now: {}", Escaped(why));
         }
     }
     shown
@@ -180,7 +180,7 @@ pub(super) fn decide_approvals(
     last.map_or(Ok(()), Err)
 }
 
-/// The failure of an approval that was decided and not executed.
+/// The failure to report for an approval that was decided but not executed.
 fn incomplete(id: u64, decided: &Value) -> Option<Failure> {
     let text = match decided["state"].as_str() {
         Some("failed") => format!("approval {id} was not executed"),
@@ -189,7 +189,7 @@ fn incomplete(id: u64, decided: &Value) -> Option<Failure> {
             format!("approval {id} stopped: {why}; approve it again to continue, or reject it")
         }
         Some("applying") => {
-            format!("approval {id} is still applied: upesi admin approvals {id} shows how far")
+            format!("the hub is still applying approval {id}: upesi admin approvals {id} shows the progress")
         }
         _ => return None,
     };
@@ -250,9 +250,9 @@ APPROVAL  STATE     CHANGES  BY      UNTIL                      DECIDE  WHAT    
 17 stopped until 2026-11-22 12:39:53.000+03:00: change set scheme demo, 34 changes: 34 limit.raise, by deploy: ticket 7
   digest sha256:0123456789abcdef…
   stopped: 3100 no
-  33 changes were made; these are left:
+  33 changes were made; remaining changes:
    34  limit.raise          net debit cap of greenbank in KES: 5 → 6
-       would be refused now: 3100 no
+       would be rejected now: 3100 no
 ";
         assert_eq!(shown(&set(), &zone), expected);
         let expected = "\

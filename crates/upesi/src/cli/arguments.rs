@@ -34,7 +34,7 @@ use upesi_lab::cli::LabCommand;
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 64 wrong usage or configuration, \
 65 damaged data, 66 no such input, 69 not available, 70 fault of the program, 73 cannot create, 74 input or output failed, \
-75 in use, try later. `upesi exit-codes` says more.";
+75 in use, try later. `upesi exit-codes` describes them.";
 
 /// An instant-payments switch: a durable FSPIOP transfer hub, simulated DFSPs, a load lab and the tools around them.
 #[derive(Debug, Parser)]
@@ -51,23 +51,24 @@ pub struct Cli {
 pub enum Command {
     /// Run the hub.
     ///
-    /// Serves DFSPs (FSPIOP API) on one port and operators (admin API, health, metrics) on another; all data is in one
-    /// directory. Needs no configuration; ready when GET /health answers 200 on both ports. SIGTERM or SIGINT stop it
-    /// in order: accepted requests finish and a snapshot is written. A killed hub loses nothing that it acknowledged.
+    /// Serves DFSPs (FSPIOP API) on one port and operators (admin API, health, metrics) on another. All data is in one
+    /// directory. The hub needs no configuration. It is ready when GET /health answers 200 on both ports. SIGTERM and
+    /// SIGINT stop it in order: accepted requests finish, and the hub writes a snapshot. A hub that is killed loses
+    /// nothing that it has acknowledged.
     Serve(SettingsArguments),
-    /// Make an empty data directory, for the first start of a hub with data.must_exist.
+    /// Create an empty data directory, for the first start of a hub with data.must_exist.
     ///
-    /// Refuses a directory that is a data directory already, or holds anything else.
+    /// Fails if the directory is already a data directory or contains anything else.
     Init(InitArguments),
-    /// Show everything in a minute: a hub, simulated DFSPs, one payment to a phone number, then load, measured and
-    /// audited.
+    /// Run a demonstration in a minute: a hub, simulated DFSPs, a payment to a phone number, then a load test with
+    /// measurement and audit.
     Demo(DemoArguments),
-    /// Show the settings in effect and where each comes from.
+    /// Show the settings in effect and the origin of each.
     ///
     /// Prints a TOML file for --config, with the origin of each value as a comment: default, file and line, environment
-    /// variable or flag. Takes the flags of serve.
+    /// variable or flag. Accepts the flags of serve.
     Config(ConfigArguments),
-    /// Print what each exit code means and what to do, as Markdown.
+    /// Print the meaning of each exit code and its remedy, as Markdown.
     ExitCodes,
     /// Apply a scheme file to a hub.
     #[command(subcommand)]
@@ -78,10 +79,10 @@ pub enum Command {
     /// List, show, suspend, move and bind DFSPs.
     #[command(subcommand)]
     Dfsp(DfspCommand),
-    /// Block keys, certificates and DFSPs at once, or lift a block.
+    /// Block keys, certificates and DFSPs immediately, or lift a block.
     #[command(subcommand)]
     Block(BlockCommand),
-    /// List positions with their caps and cover, the fullest first.
+    /// List positions with net debit cap and liquidity cover, those with the highest use first.
     Position(PositionArguments),
     /// List net debit caps, or set one.
     #[command(subcommand)]
@@ -89,92 +90,92 @@ pub enum Command {
     /// Record deposits and withdrawals, or list the funds of DFSPs.
     #[command(subcommand)]
     Funds(FundsCommand),
-    /// Find transfers, or show one in a sentence.
+    /// Find transfers, or show one transfer in a sentence.
     #[command(subcommand)]
     Transfer(TransferCommand),
-    /// List undelivered callbacks, or have them sent again.
+    /// List undelivered callbacks, or redeliver them.
     #[command(subcommand)]
     Callback(CallbackCommand),
-    /// List the lanes of callbacks: the DFSPs that do not take them, and how fast each DFSP answers.
+    /// List the callback lanes: undelivered callbacks of each DFSP, and its response times.
     ///
-    /// P50 and P99 are the time from the hub's request to the DFSP's callback in the last five minutes, of the slowest
-    /// kind of request. ERRORS is the share of requests of all kinds that failed, had no answer, or did not arrive.
-    /// --sort -p99 lists the slowest DFSP first. --json has every kind, and the senders of failed requests.
+    /// P50 and P99 are the time from the hub's request to the DFSP's callback in the last five minutes, for the slowest
+    /// kind of request. ERRORS is the share of requests of all kinds that failed, were not answered, or were not
+    /// delivered. --sort -p99 lists the slowest DFSP first. --json has every kind, and the senders of failed requests.
     Lane(LaneArguments),
-    /// Register parties in the hub's own directory, or show them.
+    /// Register parties in the hub's built-in directory, or show them.
     #[command(subcommand)]
     Directory(DirectoryCommand),
-    /// Look at the process of a hub: health, clock, log level, metrics.
+    /// Inspect the process of a running hub: health, clock, log level, metrics.
     #[command(subcommand)]
     Hub(ProcessCommand),
     /// Save hubs by name, so that commands need no address and no files.
     ///
-    /// All commands that call a hub take --context and the variable UPESI_CONTEXT.
+    /// All commands that call a hub accept --context and the variable UPESI_CONTEXT.
     #[command(subcommand)]
     Context(ContextCommand),
-    /// Make operators, and tokens for them.
+    /// Manage operators, their credentials and approvals.
     #[command(subcommand)]
     Admin(AdminCommand),
-    /// The log that the hubs of a cluster share.
+    /// Manage a cluster of hubs and the log that they share.
     #[command(subcommand)]
     Cluster(ClusterCommand),
-    /// A certificate authority for TLS, for a scheme that has none and for tests.
+    /// Run a certificate authority for TLS, for a scheme without one and for tests.
     #[command(subcommand)]
     Pki(PkiCommand),
     /// Run simulated DFSPs, or a simulated oracle.
     ///
-    /// Any number of DFSPs in one process. They answer forwarded requests (lookups, quotes, transfers with the right
-    /// fulfilment, and more) with configurable delays and faults, and keep their own books. GET /_sim/dfsps shows them,
-    /// PUT /_sim/dfsps/NAME changes the behaviour of one, GET /metrics has counters and durations for Prometheus.
-    /// Prints name and base URL of each, then runs until SIGTERM or SIGINT.
+    /// Runs any number of DFSPs in one process. They answer forwarded requests (lookups, quotes, transfers with the
+    /// right fulfilment, and more) with configurable delays and faults, and keep their own books. GET /_sim/dfsps shows
+    /// them, PUT /_sim/dfsps/NAME changes the behaviour of one, and GET /metrics has counters and durations for
+    /// Prometheus. Prints the name and base URL of each, then runs until SIGTERM or SIGINT.
     Sim(SimArguments),
     /// Measure a hub under load.
     #[command(subcommand)]
     Lab(LabCommand),
     /// Print the records of a data directory, oldest first.
     ///
-    /// One line per record: sequence number, time, events, callbacks, size of the request. Reads only; a hub may be
-    /// using the directory.
+    /// Prints one line per record: sequence number, time, events, callbacks, size of the request. Only reads; a hub may
+    /// be using the directory.
     Journal(JournalArguments),
     /// Verify a data directory: every record, every invariant, snapshots and archive.
     ///
-    /// Reads every segment of the journal (checksums, chain, times, zeros in the free room), then replays it with
-    /// independent books and compares: money is conserved, no transfer takes effect twice, caps and cover were
-    /// kept, every outcome has its callbacks, snapshots equal the replay byte for byte, archived transfers equal
-    /// the decisions. If the first segments were deleted, the replay begins with the oldest snapshot that the
-    /// journal continues, which itself cannot be compared; older records are only read. Prints counts and balances.
-    /// Ends with 65 if a check fails. `upesi audit trail` prints who changed what.
+    /// Reads every segment of the journal (checksums, chain, times, zeros in unused space). Then it replays the journal
+    /// with independent books and compares: money is conserved, no transfer takes effect twice, caps and cover were
+    /// respected, every outcome has its callbacks, snapshots equal the replay byte for byte, and archived transfers
+    /// equal the decisions. If the first segments were deleted, the replay begins with the oldest snapshot that the
+    /// journal continues. That snapshot cannot be compared, and older records are only read. Prints counts and
+    /// balances. Exits with code 65 if a check fails. `upesi audit trail` prints the changes that operators made.
     Audit(AuditArguments),
-    /// Copy a data directory at one moment, beside a running hub or without one.
+    /// Copy a data directory as of one moment, with or without a running hub.
     ///
-    /// Takes a consistent view (hard links of files that never change, copies of the rest), then copies it.
-    /// Repeated into the same directory, it copies only new files. Verify a backup by restoring it.
+    /// Takes a consistent view (hard links to files that never change, copies of the rest), then copies it. If the
+    /// target directory already has a backup, the command copies only new files. Verify a backup by restoring it.
     Backup(BackupArguments),
-    /// Make a data directory from a backup: verify every file, audit the result, put it in place.
+    /// Create a data directory from a backup: verify every file, audit the result, move it into place.
     ///
-    /// Refuses a directory that is not empty. Ends with 65 if a file is damaged or a sum is wrong: the directory then
-    /// stays in DIR.restoring. If data and sums are right and only decisions differ from the auditor's rules, the
-    /// directory gets its name, and the command ends with 65 unless --accept-findings is given. No hub starts on it
-    /// before.
+    /// Fails if the directory is not empty. Exits with code 65 if a file is damaged or a sum is wrong; the result then
+    /// stays in DIR.restoring. If data and sums are right and only decisions violate the auditor's rules, the directory
+    /// gets its final name, and the command exits with code 65 unless --accept-findings is given. Until the findings
+    /// are accepted, no hub starts on the directory.
     Restore(RestoreArguments),
-    /// Make room on a full disk: move or delete journal segments that are no longer needed.
+    /// Free space on a full disk: move or delete journal segments that are no longer needed.
     ///
     /// These are segments before the oldest snapshot whose transfers are archived and which no undelivered callback
-    /// needs. The hub must be stopped. Needs no room on the full volume.
+    /// needs. The hub must be stopped. The command needs no free space on the full volume.
     Trim(TrimArguments),
-    /// Write finished transfers, FX transfers or items of bulks to a file for other tools, as CSV, JSON Lines or
-    /// Parquet, beside a running hub or without one.
+    /// Write finished transfers, FX transfers or items of bulk transfers to a file for other tools, as CSV, JSON Lines
+    /// or Parquet, with or without a running hub.
     ///
-    /// One line each, in no particular order: ids, DFSPs, amounts, state, times, condition and fulfilment; columns are
-    /// described in docs/data-directory.md. Prints their number.
+    /// Writes one row each, in no particular order: ids, DFSPs, amounts, state, times, condition and fulfilment.
+    /// docs/data-directory.md describes the columns. Prints the number of rows.
     Export(ExportArguments),
-    /// Print completions for a shell: `upesi completions bash > /etc/bash_completion.d/upesi`.
+    /// Print shell completions: `upesi completions bash > /etc/bash_completion.d/upesi`.
     Completions(CompletionsArguments),
     /// Write man pages, one for each command.
     Man(ManArguments),
 }
 
-/// Where settings come from.
+/// Sources of settings.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SettingsArguments {
     /// TOML file with settings; `upesi config --reference` describes them.
@@ -201,7 +202,7 @@ pub struct SettingsArguments {
 }
 
 impl SettingsArguments {
-    /// The sources these arguments name, together with this process's environment.
+    /// The sources that these arguments name, and this process's environment.
     pub fn sources(&self) -> Sources {
         let named = [
             ("--data", "data.dir", &self.data),
@@ -210,7 +211,7 @@ impl SettingsArguments {
             ("--log-level", "log.level", &self.log_level),
             ("--log-format", "log.format", &self.log_format),
         ];
-        // The flag with the name of its own is the more particular one, so it comes last and wins.
+        // A flag for a single setting is more specific than --set, so it comes last and takes precedence.
         let any = self.set.iter().map(|text| {
             let (key, value) = text.split_once('=').unwrap_or((text, ""));
             (format!("--set {text}"), key.trim().to_owned(), value.trim().to_owned())
@@ -229,7 +230,7 @@ impl SettingsArguments {
 /// Arguments of `upesi init`.
 #[derive(Args, Clone, Debug)]
 pub struct InitArguments {
-    /// The data directory: absent or empty.
+    /// The data directory; it must be missing or empty.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 }
@@ -243,7 +244,7 @@ pub struct ConfigArguments {
     /// Print JSON instead of TOML.
     #[arg(long)]
     pub json: bool,
-    /// Print every setting with its default, values and meaning instead, as Markdown.
+    /// Print the settings reference instead, as Markdown: every setting with its default, values and meaning.
     #[arg(long, conflicts_with = "json")]
     pub reference: bool,
 }
@@ -266,7 +267,7 @@ pub struct JournalArguments {
     /// Print at most this many records.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Only records about this transfer, its callbacks included.
+    /// Only records about this transfer and its callbacks.
     #[arg(long, value_name = "ID", value_parser = values::transfer_id)]
     pub transfer: Option<TransferId>,
     /// Only records about this participant.
@@ -278,7 +279,7 @@ pub struct JournalArguments {
     /// Only records before this time.
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub until: Option<When>,
-    /// The zone of the times.
+    /// Time zone of the output.
     #[command(flatten)]
     pub zone: ZoneArguments,
 }
@@ -287,7 +288,7 @@ pub struct JournalArguments {
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct AuditArguments {
-    /// Instead of the whole directory.
+    /// A part to verify instead of the whole directory.
     #[command(subcommand)]
     pub part: Option<AuditPart>,
     /// The data directory.
@@ -296,27 +297,28 @@ pub struct AuditArguments {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Audit beside a running hub: what it has written so far, without the archive.
+    /// Audit while a hub is running: everything that it has written so far, without the archive.
     #[arg(long)]
     pub allow_live: bool,
-    /// Leave out the archive of finished transfers. Opening it may let its store remove obsolete files.
+    /// Skip the archive of finished transfers. Opening it may let its store remove obsolete files.
     #[arg(long)]
     pub no_archive: bool,
 }
 
-/// A part of what `upesi audit` verifies.
+/// A part of the data that `upesi audit` verifies.
 #[derive(Clone, Debug, Subcommand)]
 pub enum AuditPart {
-    /// Print the audit trail of a data directory, who changed what and what was refused, and verify it.
+    /// Print and verify the audit trail of a data directory: changes and rejected attempts, with their operators.
     ///
-    /// One line per entry, oldest first. Whatever is printed, the whole chain is verified: each entry follows from the
-    /// one before and from the change in its record, and snapshots and signed checkpoints agree. Reads only; a hub may
-    /// be using the directory. Ends with 65 if the trail is broken, and says where.
+    /// Prints one line per entry, oldest first. The whole chain is verified even if only some entries are printed: each
+    /// entry must follow from the one before and from the change in its record, and snapshots and signed checkpoints
+    /// must agree. Only reads; a hub may be using the directory. If the trail is broken, the command names the place
+    /// and exits with code 65.
     Trail(TrailArguments),
-    /// Verify an export of the audit trail, the lines of `upesi audit trail --json`, without the journal.
+    /// Verify an export of the audit trail (the lines of `upesi audit trail --json`) without the journal.
     ///
-    /// Each entry follows from the one before, none is missing, and signed checkpoints agree. Ends with 65 if not, and
-    /// names the lines.
+    /// Each entry must follow from the one before, none may be missing, and signed checkpoints must agree. Otherwise
+    /// the command names the lines and exits with code 65.
     Verify(VerifyArguments),
 }
 
@@ -326,13 +328,13 @@ pub struct VerifyArguments {
     /// The export.
     #[arg(value_name = "EXPORT")]
     pub export: PathBuf,
-    /// The number of the entry that it begins with.
+    /// Number of the first entry in the export.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub first: u64,
-    /// A file with signed checkpoints, such as a log of the hub, kept where the hub cannot write.
+    /// File with signed checkpoints, such as a log of the hub, stored where the hub cannot write.
     #[arg(long, value_name = "FILE", requires = "key")]
     pub checkpoints: Option<PathBuf>,
-    /// The public key that they are signed with (PEM).
+    /// Public key of the checkpoints' signatures (PEM).
     #[arg(long, value_name = "FILE", requires = "checkpoints")]
     pub key: Option<PathBuf>,
 }
@@ -349,16 +351,16 @@ pub struct TrailArguments {
     /// Only verify: print no entries.
     #[arg(long, conflicts_with_all = ["json", "limit"])]
     pub verify: bool,
-    /// Only entries of this operator, or on its behalf.
+    /// Only entries of this operator, or on behalf of it.
     #[arg(long, value_name = "NAME")]
     pub operator: Option<String>,
     /// Only entries of this permission, such as limit.raise, or of this area, such as limit.
     #[arg(long, value_name = "PERMISSION")]
     pub action: Option<String>,
-    /// Only entries whose object has this text in it, such as the name of a participant.
+    /// Only entries whose object contains this text, such as the name of a participant.
     #[arg(long, value_name = "TEXT")]
     pub object: Option<String>,
-    /// Only what was done, or only what was refused.
+    /// Only changes that were made (done), or only attempts that were rejected (refused).
     #[arg(long, value_name = "OUTCOME", value_parser = ["done", "refused"])]
     pub outcome: Option<String>,
     /// Only entries from this time on: 2026-11-21, 2026-11-21T09:39:53.000Z, yesterday, 2h.
@@ -367,16 +369,16 @@ pub struct TrailArguments {
     /// Only entries before this time.
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub until: Option<When>,
-    /// The zone of the times.
+    /// Time zone of the output.
     #[command(flatten)]
     pub zone: ZoneArguments,
     /// Print at most this many entries.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// A file with signed checkpoints, such as a log of the hub, kept where the hub cannot write.
+    /// File with signed checkpoints, such as a log of the hub, stored where the hub cannot write.
     #[arg(long, value_name = "FILE", requires = "key")]
     pub checkpoints: Option<PathBuf>,
-    /// The public key that they are signed with (PEM).
+    /// Public key of the checkpoints' signatures (PEM).
     #[arg(long, value_name = "FILE", requires = "checkpoints")]
     pub key: Option<PathBuf>,
 }
@@ -387,7 +389,7 @@ mod tests {
 
     use super::*;
 
-    /// Columns of terminals; clap takes 100 if there is none.
+    /// Terminal widths; clap uses 100 without a terminal.
     const WIDTHS: [usize; 3] = [80, 100, 120];
 
     fn check(command: &clap::Command, path: &str, checked: &mut usize) {

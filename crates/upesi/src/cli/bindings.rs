@@ -1,5 +1,4 @@
-//! `upesi dfsp bind`, `unbind` and `revoke-key`, and `upesi block`: what proves that a caller is a DFSP, and what no
-//! longer does.
+//! `upesi dfsp bind`, `unbind` and `revoke-key`, and `upesi block`: proofs that a client is a DFSP, and blocks.
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
@@ -13,7 +12,7 @@ use upesi_types::text::{Escaped, path, url_part};
 use super::calls::{Calls, ChangeOptions, ListOptions, done, instant_cell};
 use super::table::{Cell, Column, Table};
 
-/// A kind and a value, such as `spki-sha256:9f86d0…`. The hub checks both.
+/// A kind and a value, such as `spki-sha256:9f86d0…`. The hub validates both.
 #[derive(Clone, Debug)]
 pub struct KindAndValue {
     kind: String,
@@ -34,7 +33,7 @@ impl KindAndValue {
         json!({"kind": self.kind, "value": self.value})
     }
 
-    /// The same as the query of a removal.
+    /// Kind and value as the query of a DELETE request.
     fn query(&self) -> String {
         format!("kind={}&value={}", url_part(&self.kind), url_part(&self.value))
     }
@@ -66,7 +65,7 @@ pub struct RevokeKeyArguments {
     /// The DFSP.
     #[arg(value_name = "DFSP", value_parser = dfsp_name)]
     pub dfsp: FspId,
-    /// SHA-256 of the public key, as `upesi dfsp show` prints it; `sha256:` before it is skipped.
+    /// SHA-256 of the public key, as `upesi dfsp show` prints it, with or without the prefix `sha256:`.
     #[arg(value_name = "SHA256")]
     pub digest: String,
     #[command(flatten)]
@@ -76,11 +75,11 @@ pub struct RevokeKeyArguments {
 /// Subcommands of `upesi block`.
 #[derive(Debug, Subcommand)]
 pub enum BlockCommand {
-    /// List what is blocked, the newest first.
+    /// List blocks, newest first.
     List(ListOptions),
-    /// Block a key, a certificate or a DFSP at once, also after restarts. One person may.
+    /// Block a key, a certificate or a DFSP immediately, also after restarts. This needs no second person.
     Add(BlockArguments),
-    /// Lift a block; a second person approves it.
+    /// Lift a block. A second person must approve it.
     Lift(BlockArguments),
 }
 

@@ -1,4 +1,4 @@
-//! `upesi callback` and `upesi lane`: undelivered callbacks, their repetition, and the lanes to DFSPs.
+//! `upesi callback` and `upesi lane`: undelivered callbacks, their redelivery, and the callback lanes of DFSPs.
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use super::calls::{
 use super::hub::{HubArguments, reason};
 use super::table::{Cell, Column, ListArguments, Table};
 
-/// Callbacks that one call asks for.
+/// Number of callbacks per API call.
 const PAGE: usize = 1_000;
 /// Hundredths of a percent in a whole.
 const BASIS_POINTS: i64 = 10_000;
@@ -23,24 +23,24 @@ const BASIS_POINTS: i64 = 10_000;
 /// Subcommands of `upesi callback`.
 #[derive(Debug, Subcommand)]
 pub enum CallbackCommand {
-    /// List undelivered callbacks, the newest first.
+    /// List undelivered callbacks, newest first.
     List(CallbackListArguments),
-    /// Show one.
+    /// Show one callback.
     Show(ShowArguments),
-    /// Have parked callbacks sent again.
+    /// Redeliver parked callbacks.
     Redeliver(RedeliverArguments),
 }
 
 /// Arguments of `upesi callback list`.
 #[derive(Args, Clone, Debug)]
 pub struct CallbackListArguments {
-    /// Only those in this state.
+    /// Only callbacks in this state.
     #[arg(long, value_name = "STATE")]
     pub state: Option<State>,
-    /// Only those to this DFSP.
+    /// Only callbacks to this DFSP.
     #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
     pub dfsp: Option<FspId>,
-    /// List at most so many.
+    /// List at most this many callbacks.
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: u32,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub struct CallbackListArguments {
 /// Arguments of `upesi callback show`.
 #[derive(Args, Clone, Debug)]
 pub struct ShowArguments {
-    /// Its key, such as 3-47-0.
+    /// Key of the callback, such as 3-47-0.
     #[arg(value_name = "KEY")]
     pub callback: String,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub struct ShowArguments {
 /// Arguments of `upesi callback redeliver`.
 #[derive(Args, Clone, Debug)]
 pub struct RedeliverArguments {
-    /// The callbacks.
+    /// Keys of the callbacks.
     #[arg(value_name = "KEY", required_unless_present_any = ["all", "dfsp"])]
     pub keys: Vec<String>,
     /// All parked callbacks.
@@ -69,7 +69,7 @@ pub struct RedeliverArguments {
     /// All parked callbacks to this DFSP.
     #[arg(long, value_name = "NAME", value_parser = dfsp_name, conflicts_with = "keys")]
     pub dfsp: Option<FspId>,
-    /// Why, for the record.
+    /// Reason, recorded in the audit trail.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     pub reason: Option<String>,
     #[command(flatten)]
@@ -91,9 +91,9 @@ pub struct LaneArguments {
 /// A state of an undelivered callback.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum State {
-    /// Will be tried, or is tried again.
+    /// Not delivered yet, or being retried.
     Pending,
-    /// Given up until an operator has it sent again.
+    /// No longer retried, until an operator redelivers it.
     Parked,
 }
 
@@ -133,7 +133,7 @@ struct Lane {
     response_times: ResponseTimes,
 }
 
-/// How a DFSP answered the requests of the last minutes.
+/// Response times of a DFSP in the last minutes.
 #[derive(Deserialize)]
 struct ResponseTimes {
     lookups: Option<Answers>,
@@ -153,7 +153,7 @@ struct Answers {
 }
 
 impl ResponseTimes {
-    /// Each kind of request with its answers.
+    /// The answers by kind of request.
     fn kinds(&self) -> impl Iterator<Item = (&'static str, &Answers)> {
         let kinds = [("lookup", &self.lookups), ("quote", &self.quotes), ("transfer", &self.transfers)];
         kinds.into_iter().filter_map(|(kind, answers)| Some((kind, answers.as_ref()?)))
@@ -274,14 +274,14 @@ fn redeliver(arguments: RedeliverArguments) -> Outcome {
     };
     let Redelivered { redelivered, remaining } = calls.post("/callbacks/redeliver", &body)?;
     done(&match redelivered {
-        1 => "1 callback is sent again".to_owned(),
-        count => format!("{count} callbacks are sent again"),
+        1 => "1 callback is being redelivered".to_owned(),
+        count => format!("{count} callbacks are being redelivered"),
     })?;
     match remaining {
         0 => Ok(()),
         left => Err(Failure::new(
             Exit::Temporary,
-            format!("{left} are still parked: the hub could not take them"),
+            format!("{left} are still parked: the hub could not accept them"),
         )),
     }
 }

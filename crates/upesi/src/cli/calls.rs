@@ -1,4 +1,4 @@
-//! Calls of the admin API by the commands for operators' daily work.
+//! Admin API calls of the commands for operators' daily work.
 
 use std::fmt::Write as _;
 
@@ -19,15 +19,15 @@ use upesi_types::{Amount, Timestamp};
 use super::hub::{HubArguments, connect, failure, reason};
 use super::table::{Cell, ListArguments, Table};
 
-/// Items that one call of a search asks for.
+/// Number of items per API call of a search.
 const PAGE: usize = 1_000;
-/// Rows of a search that may wait to be sorted out.
+/// Number of additional rows that a search may hold before it sorts and truncates them.
 const SLACK: usize = 10_000;
 
-/// How one thing is shown, and by which hub.
+/// Output options for a single object, and the hub to call.
 #[derive(Args, Clone, Debug)]
 pub struct ShowOptions {
-    /// Print JSON, as the hub answers.
+    /// Print the hub's response as JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct ShowOptions {
     pub hub: HubArguments,
 }
 
-/// How a list is shown, and by which hub.
+/// Output options for a list, and the hub to call.
 #[derive(Args, Clone, Debug)]
 pub struct ListOptions {
     #[command(flatten)]
@@ -47,17 +47,17 @@ pub struct ListOptions {
     pub hub: HubArguments,
 }
 
-/// Why a change is made, and by which hub.
+/// Reason of a change, and the hub to call.
 #[derive(Args, Clone, Debug)]
 pub struct ChangeOptions {
-    /// Why, for the record.
+    /// Reason of the change, recorded in the audit trail.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     pub reason: String,
     #[command(flatten)]
     pub hub: HubArguments,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Deserialize)]
 pub(super) struct Page {
     #[serde(alias = "callbacks", alias = "entries", alias = "transfers")]
@@ -65,7 +65,7 @@ pub(super) struct Page {
     pub next: Option<String>,
 }
 
-/// An amount in an answer.
+/// An amount with its currency in a response.
 #[derive(Deserialize)]
 pub(super) struct Money {
     pub amount: ApiAmount,
@@ -86,7 +86,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// The API of the hub that is meant.
+    /// The API of the hub that the arguments select.
     ///
     /// # Errors
     /// 64 if the hub cannot be called with these arguments.
@@ -95,7 +95,7 @@ impl Calls {
         Ok(Self { api, runtime })
     }
 
-    /// The API of the hub that makes a change, with its reason.
+    /// The API of the hub, with the reason for a change.
     ///
     /// # Errors
     /// As [`Self::to`].
@@ -103,23 +103,23 @@ impl Calls {
         Ok(Self::to(hub)?.because(&reason))
     }
 
-    /// Adds the reason for changes.
+    /// Sets the reason for changes.
     pub fn because(self, reason: &str) -> Self {
         Self { api: self.api.with_reason(reason), ..self }
     }
 
-    /// An answer as it came.
+    /// The text of a response.
     pub fn text(&self, path: &str) -> Result<String, Failure> {
         let bytes = self.runtime.block_on(self.api.get_bytes(path)).map_err(|error| failure(&error))?;
         String::from_utf8(bytes.into()).map_err(|_| not_understood(path, "it is not UTF-8"))
     }
 
-    /// Prints an answer as it came, and a line feed.
+    /// Prints the text of a response, and a line feed.
     pub fn print(&self, path: &str) -> Outcome {
         done(&self.text(path)?)
     }
 
-    /// An answer of any status, and whether the status is good.
+    /// The text of a response with any status, and whether the status is a success.
     pub fn any(&self, path: &str) -> Result<(bool, String), Failure> {
         let (status, bytes) =
             self.runtime.block_on(self.api.get_any(path)).map_err(|error| failure(&error))?;
@@ -127,7 +127,7 @@ impl Calls {
         Ok((status.is_success(), text))
     }
 
-    /// An answer.
+    /// A parsed response.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.runtime.block_on(self.api.get(path)).map_err(|error| failure(&error))
     }
@@ -164,7 +164,7 @@ impl Calls {
         }
         table.keep(limit, order)?;
         if found > limit {
-            note(format_args!("{limit} of {found} are shown: --limit shows more"));
+            note(format_args!("{limit} of {found} are shown; use --limit to show more"));
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl Calls {
         self.runtime.block_on(self.api.send(method, path, &body.to_string())).map_err(|error| waiting(&error))
     }
 
-    /// Removes something.
+    /// Removes an object.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -185,7 +185,7 @@ impl Calls {
         self.runtime.block_on(self.api.send(Method::DELETE, path, "")).map_err(|error| waiting(&error))
     }
 
-    /// Makes a change, and reads the answer.
+    /// Makes a change, and parses the response.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -208,7 +208,7 @@ pub(super) fn items<T: DeserializeOwned>(
     array.into_iter().map(item).collect()
 }
 
-/// Parameters of a query behind its first one. Those without a value are left out.
+/// Query parameters, without the first one. Parameters without a value are omitted.
 pub(super) fn filters<const N: usize>(filters: [(&str, Option<String>); N]) -> String {
     let mut query = String::new();
     for (name, value) in filters {
@@ -221,10 +221,10 @@ pub(super) fn filters<const N: usize>(filters: [(&str, Option<String>); N]) -> S
 }
 
 fn not_understood(path: &str, reason: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Failure, format!("{path}: the hub's answer is not understood ({reason})"))
+    Failure::new(Exit::Failure, format!("{path}: cannot parse the hub's response ({reason})"))
 }
 
-/// A change that waits is not made yet, and is not a mistake.
+/// A pending change has not been made yet, but is not a mistake.
 fn waiting(error: &AdminError) -> Failure {
     match error {
         AdminError::Waiting { approval, .. } => Failure::new(
@@ -237,7 +237,7 @@ fn waiting(error: &AdminError) -> Failure {
     }
 }
 
-/// An instant as the hub writes it, in a zone.
+/// An instant of the hub's response as a cell in a time zone.
 pub(super) fn instant_cell(text: Option<&str>, zone: &Zone) -> Cell {
     match text.and_then(Timestamp::parse_iso) {
         Some(at) => Cell::instant(at, zone.show(at)),
@@ -245,7 +245,7 @@ pub(super) fn instant_cell(text: Option<&str>, zone: &Zone) -> Cell {
     }
 }
 
-/// The same with milliseconds, in a sentence.
+/// An instant of the hub's response with milliseconds, for a sentence.
 pub(super) fn instant_text(text: &str, zone: &Zone) -> String {
     Timestamp::parse_iso(text).map_or_else(|| Escaped(text).to_string(), |at| zone.show_ms(at))
 }
@@ -257,12 +257,12 @@ pub(super) fn percent_cell(basis_points: Option<i64>) -> Cell {
     })
 }
 
-/// Prints a line about a change.
+/// Prints a line that confirms a change.
 pub(super) fn done(text: &str) -> Outcome {
     write_out(&format!("{text}\n"))
 }
 
-/// An amount that the hub wrote.
+/// An amount of the hub's response as text.
 pub(super) fn shown_amount(amount: Amount, currency: &str) -> String {
     format!("{amount} {}", Escaped(currency))
 }

@@ -17,40 +17,41 @@ use super::run::settings;
 /// Subcommands of `upesi cluster`.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Create the topic with the settings that it must have. One that is there is checked, and left as it is.
+    /// Create the Kafka topic with the required settings. An existing topic is checked and not changed.
     CreateTopic(SettingsArguments),
-    /// Make a data directory for a new node, from a backup of another one, and see that the topic has what follows it.
+    /// Create a data directory for a new node from a backup of another node, and check that the topic has the entries
+    /// after the backup.
     ///
-    /// The settings are those of the new node. Start it then.
+    /// The settings are those of the new node. Start the node afterwards.
     Add(AddArguments),
-    /// Print who leads, and how far the log and this node's data directory are.
+    /// Print the leader, the position of the log, and the position of this node's data directory.
     Status(StatusArguments),
-    /// Let another node lead, in order: ask the node that leads, by its admin API.
+    /// Transfer leadership to another node. Call the current leader's admin API.
     HandOver(HandOverArguments),
-    /// Let a node that follows lead without waiting for silence, also one with cluster.may_lead = false: ask it, by its
-    /// admin API.
+    /// Make a follower claim leadership immediately, also with cluster.may_lead = false. Call that follower's admin
+    /// API.
     ///
-    /// The node that leads stays if it has written anything meanwhile: let that one hand over instead.
+    /// If the leader has written anything meanwhile, it stays leader. In that case use hand-over on the leader instead.
     Promote(HubArguments),
-    /// Compare the log with this node's copy, whose hub is stopped, after brokers lost entries; with --write, append
-    /// what the log lacks.
+    /// Compare the log with a stopped node's copy, after brokers lost entries. With --write, append the entries that
+    /// the log lacks.
     ///
-    /// Run it on each node, then with --write on the one that has most. The other nodes find their records by
-    /// themselves. A topic that has nothing yet gets the records of a hub alone, too, which is a node then.
+    /// Run it on each node, then with --write on the node that has the most. The other nodes find their own
+    /// records. An empty topic also receives the records of a standalone hub, which then becomes a node of the cluster.
     Repair(RepairArguments),
-    /// Forget a node that does not come back: the topic keeps nothing for it any more.
+    /// Remove a node that will not come back: the topic no longer retains entries for it.
     ///
-    /// If it starts again it is a node as before, as long as the topic has what it needs.
+    /// If it starts again, it is a node as before, as long as the topic has the entries that it needs.
     Remove(RemoveArguments),
 }
 
 /// Arguments of `upesi cluster add`.
 #[derive(Args, Clone, Debug)]
 pub struct AddArguments {
-    /// A backup of another node, as `upesi backup` made it.
+    /// Backup of another node, created by `upesi backup`.
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
-    /// The settings of the new node.
+    /// Settings of the new node.
     #[command(flatten)]
     pub settings: SettingsArguments,
 }
@@ -58,10 +59,10 @@ pub struct AddArguments {
 /// Arguments of `upesi cluster repair`.
 #[derive(Args, Clone, Debug)]
 pub struct RepairArguments {
-    /// The settings of the node.
+    /// Settings of the node.
     #[command(flatten)]
     pub settings: SettingsArguments,
-    /// Append what the log lacks.
+    /// Append the entries that the log lacks.
     #[arg(long)]
     pub write: bool,
     /// Print JSON.
@@ -72,10 +73,10 @@ pub struct RepairArguments {
 /// Arguments of `upesi cluster remove`.
 #[derive(Args, Clone, Debug)]
 pub struct RemoveArguments {
-    /// The number of the node.
+    /// Number of the node.
     #[arg(value_name = "NODE")]
     pub node: u32,
-    /// The settings of another node.
+    /// Settings of any other node.
     #[command(flatten)]
     pub settings: SettingsArguments,
 }
@@ -83,7 +84,7 @@ pub struct RemoveArguments {
 /// Arguments of `upesi cluster hand-over`.
 #[derive(Args, Clone, Debug)]
 pub struct HandOverArguments {
-    /// The node that is to lead; without it, any other.
+    /// The next leader. Without it, any other node takes over.
     #[arg(long, value_name = "NODE")]
     pub to: Option<u32>,
     #[command(flatten)]
@@ -93,7 +94,7 @@ pub struct HandOverArguments {
 /// Arguments of `upesi cluster status`.
 #[derive(Args, Clone, Debug)]
 pub struct StatusArguments {
-    /// The settings of the node.
+    /// Settings of the node.
     #[command(flatten)]
     pub settings: SettingsArguments,
     /// Print JSON.
@@ -105,7 +106,7 @@ pub(super) fn run(command: ClusterCommand) -> Outcome {
     match command {
         ClusterCommand::CreateTopic(arguments) => {
             let topic = cluster::create(&settings(&arguments)?.settings).map_err(failure)?;
-            write_out(&format!("the topic {topic} is as it must be\n"))
+            write_out(&format!("the topic {topic} has the required settings\n"))
         }
         ClusterCommand::Add(arguments) => add(arguments),
         ClusterCommand::Status(StatusArguments { settings: arguments, json }) => {
@@ -114,8 +115,8 @@ pub(super) fn run(command: ClusterCommand) -> Outcome {
         }
         ClusterCommand::Remove(RemoveArguments { node, settings: arguments }) => {
             match cluster::remove(&settings(&arguments)?.settings, node).map_err(failure)? {
-                true => write_out(&format!("the topic keeps nothing for node {node} any more\n")),
-                false => Err(Failure::new(Exit::NoInput, format!("the topic knows of no node {node}"))),
+                true => write_out(&format!("the topic no longer retains entries for node {node}\n")),
+                false => Err(Failure::new(Exit::NoInput, format!("the topic has no node {node}"))),
             }
         }
         ClusterCommand::Repair(RepairArguments { settings: arguments, write, json }) => {
@@ -133,7 +134,7 @@ fn add(AddArguments { from, settings: arguments }: AddArguments) -> Outcome {
     let node = settings.cluster.node;
     if cluster::knows(&settings).map_err(failure)? {
         let text = format!(
-            "node {node} is known: give the new one another number, or `upesi cluster remove {node}` first if it is to be replaced"
+            "node {node} already exists: give the new node another number, or run `upesi cluster remove {node}` first to replace it"
         );
         return Err(Failure::new(Exit::Usage, text));
     }
@@ -152,7 +153,7 @@ fn add(AddArguments { from, settings: arguments }: AddArguments) -> Outcome {
     let (last, data) = (restored.audit.last_seq, settings.data.dir.display());
     let behind = status.accepted.saturating_sub(last);
     write_out(&format!(
-        "{data} has record {last}, and is sound; the topic has the {behind} that follow: start node {node}\n"
+        "{data} has record {last} and passed the audit; the topic has the {behind} records after it: start node {node}\n"
     ))
 }
 
@@ -161,7 +162,7 @@ fn promote(hub: HubArguments) -> Outcome {
     let call = api.post::<Value>("/cluster/promote", "application/json", "{}".to_owned().into());
     let answer = runtime.block_on(call).map_err(|error| hub::failure(&error))?;
     write_out(&format!(
-        "node {} claims the leadership: `upesi cluster status` says who leads\n",
+        "node {} claims leadership: `upesi cluster status` shows the leader\n",
         answer["node"]
     ))
 }
@@ -226,7 +227,7 @@ fn as_text(status: &Status) -> String {
     text
 }
 
-/// Who takes entries, and who has them.
+/// The brokers: leader of the topic's partition and replicas in sync.
 fn brokers_of(Standing { leader, in_sync, behind }: &Standing) -> String {
     let list = |brokers: &[u32]| brokers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let leads = leader.map_or_else(|| "none leads".to_owned(), |broker| format!("{broker} leads"));

@@ -1,7 +1,7 @@
 //! `upesi context`: hubs that are saved by name, so that commands need no further flags.
 //!
-//! One file of the user has them, `$XDG_CONFIG_HOME/upesi/contexts.toml` or `~/.config/upesi/contexts.toml`. It has
-//! names of files only, never a token. A context without a token file has the file of its session beside it.
+//! They are stored in one file of the user, `$XDG_CONFIG_HOME/upesi/contexts.toml` or `~/.config/upesi/contexts.toml`.
+//! It contains only names of files, never a token. The session of a context without a token file is stored next to it.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -19,11 +19,11 @@ use upesi_keys::read_limited_text;
 use super::hub::{load_tls, read_token};
 use super::table::{Cell, Column, ListArguments, Table};
 
-/// Longest file of contexts that is read, in bytes.
+/// Maximum size of the file of contexts, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Longest name of a context, in characters.
+/// Maximum length of a context's name, in characters.
 const NAME_CHARS_MAX: usize = 64;
-/// Permission of other users and of the group to write a file.
+/// Write permission of other users and of the group.
 const OTHERS_WRITE: u32 = 0o022;
 
 /// Subcommands of `upesi context`.
@@ -31,41 +31,41 @@ const OTHERS_WRITE: u32 = 0o022;
 pub enum ContextCommand {
     /// Save a hub under a name.
     ///
-    /// The files are read to see that they can be used; the hub is not called. The first context is the current one.
-    /// Without --token-file, `upesi admin login` keeps the session's token beside the contexts.
+    /// The files are read to check that they can be used. The hub is not called. The first context becomes the current
+    /// one. Without --token-file, `upesi admin login` stores the session's token next to the contexts.
     Add(AddArguments),
     /// List the saved contexts.
     List(ListArguments),
-    /// Choose the context of commands that name none.
+    /// Select the current context, for commands without --context.
     Use(NameArguments),
-    /// Show one in full, or the current one.
+    /// Show a context, by default the current one.
     Show(ShowArguments),
-    /// Forget one, and its session's token.
+    /// Remove a context and its session's token.
     Remove(NameArguments),
 }
 
 /// Arguments of `upesi context add`.
 #[derive(Args, Clone, Debug)]
 pub struct AddArguments {
-    /// Its name: letters, digits, hyphens, underscores and dots.
+    /// Name of the context: letters, digits, hyphens, underscores and dots.
     #[arg(value_name = "NAME", value_parser = name)]
     pub name: String,
     /// Base URL of the hub's admin API.
     #[arg(long, value_name = "URL")]
     pub admin: String,
-    /// PEM file of the authorities whose certificate the admin port must have; needed for https:// addresses.
+    /// PEM file of the authorities that may have issued the admin port's certificate. Required for https:// addresses.
     #[arg(long, value_name = "FILE")]
     pub anchors: Option<PathBuf>,
-    /// PEM file of the operator's certificate, if the admin port asks for one.
+    /// PEM file of the operator's certificate, if the admin port requires one.
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
     /// PEM file of its private key.
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// File with the operator's token; it may come later.
+    /// File with the operator's token. It may be created later.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Replace the context of this name.
+    /// Replace the existing context of this name.
     #[arg(long)]
     pub replace: bool,
 }
@@ -89,7 +89,7 @@ pub struct ShowArguments {
     pub json: bool,
 }
 
-/// The name of a context, which is also the name of a file.
+/// Parses the name of a context, which is also used as the name of a file.
 fn name(text: &str) -> Result<String, String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let fits =
@@ -101,7 +101,7 @@ fn name(text: &str) -> Result<String, String> {
     })
 }
 
-/// A saved hub. Its files are named by absolute paths.
+/// A saved hub. The paths of its files are absolute.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Context {
@@ -121,11 +121,11 @@ pub struct Context {
     pub token_file: Option<PathBuf>,
 }
 
-/// All that are saved.
+/// All saved contexts.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contexts {
-    /// The context of commands that name none.
+    /// The context of commands without --context.
     #[serde(skip_serializing_if = "Option::is_none")]
     current: Option<String>,
     #[serde(default)]
@@ -160,7 +160,9 @@ impl Contexts {
             found => found.map_err(|error| refuse(&error))?.permissions().mode(),
         };
         if mode & OTHERS_WRITE != 0 {
-            return Err(refuse(&"others may write it, and so send your token elsewhere (chmod go-w)"));
+            return Err(refuse(
+                &"other users can write it, and so send your token to another host (chmod go-w)",
+            ));
         }
         let text = read_limited_text(&file, FILE_BYTES_MAX).map_err(|error| refuse(&error))?;
         toml::from_str(&text).map_err(|error| refuse(&error))
@@ -177,10 +179,10 @@ impl Contexts {
         replace_private(&file, &text).map_err(|error| refuse(&error))
     }
 
-    /// One of them, with its name.
+    /// The context of this name.
     ///
     /// # Errors
-    /// 64 if there is none of this name.
+    /// 64 if there is no context of this name.
     pub fn named(mut self, name: &str) -> Result<(String, Context), Failure> {
         match self.context.remove_entry(name) {
             Some(found) => Ok(found),
@@ -188,7 +190,7 @@ impl Contexts {
         }
     }
 
-    /// The current one, if one is chosen.
+    /// The current context, if one is selected.
     ///
     /// # Errors
     /// 64 if it does not exist.
@@ -206,13 +208,14 @@ impl Contexts {
         Failure::new(Exit::Usage, format!("there is no context {name} ({known}); see upesi context add"))
     }
 
-    /// The file of the session of a context, or of an address as a part of a URL; none if the user has no directory.
+    /// The session file of a context, or of an address in the form of a URL part; `None` if the user has no
+    /// configuration directory.
     pub fn session_file(name: &str) -> Option<PathBuf> {
         Some(directory()?.join(format!("{name}.session")))
     }
 }
 
-/// Makes the directory of contexts and sessions, which only its owner reads.
+/// Creates the directory of contexts and sessions, which only its owner can read.
 pub(super) fn make_directory(directory: &Path) -> Outcome {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", directory.display())))
@@ -254,15 +257,17 @@ fn add(arguments: AddArguments) -> Outcome {
     if contexts.context.contains_key(&name) && !replace {
         return Err(Failure::new(
             Exit::Usage,
-            format!("there is a context {name} already: --replace replaces it"),
+            format!("the context {name} already exists; use --replace to replace it"),
         ));
     }
     contexts.context.insert(name.clone(), Context { admin, anchors, certificate, key, token_file });
     let current = contexts.current.get_or_insert_with(|| name.clone()).clone();
     contexts.write()?;
     match current == name {
-        true => note(format_args!("commands use the context {name} unless they name another one")),
-        false => note(format_args!("the current context is still {current}; upesi context use {name}")),
+        true => note(format_args!("{name} is the current context, which commands use by default")),
+        false => note(format_args!(
+            "the current context is still {current}; to change it: upesi context use {name}"
+        )),
     }
     Ok(())
 }
@@ -289,7 +294,7 @@ fn show(name: Option<String>, json: bool) -> Outcome {
         None => contexts.current()?,
     };
     let Some((name, context)) = found else {
-        return Err(Failure::new(Exit::NoInput, "no context is chosen; see upesi context add and use"));
+        return Err(Failure::new(Exit::NoInput, "no context is selected; see upesi context add and use"));
     };
     if json {
         return write_out(&format!("{:#}\n", json!({"name": name, "context": context})));

@@ -28,27 +28,28 @@ const HUB: &str = "Hub";
 pub enum DfspCommand {
     /// List the DFSPs.
     List(ListOptions),
-    /// Show one: accounts, caps, bindings, keys of signatures, endpoints.
+    /// Show a DFSP: accounts, caps, bindings, signing keys, endpoints.
     Show(ShowArguments),
-    /// Stop new payments of a DFSP, as payer and as payee. Payments in flight still end.
+    /// Reject new payments of a DFSP, as payer and as payee. Payments in flight still complete.
     Suspend(SuspendArguments),
-    /// Let a suspended DFSP pay and be paid again; a second person approves it.
+    /// Accept payments of a suspended DFSP again. A second person must approve it.
     Resume(SuspendArguments),
-    /// Change the host of a DFSP's endpoints: the beginning of their URLs.
+    /// Change the base URL of a DFSP's endpoints.
     ///
-    /// All endpoints are one change, which a second person approves. Endpoints that begin otherwise stay as they are.
+    /// All endpoints are one change, which a second person must approve. Endpoints with another base URL are not
+    /// changed.
     Move(MoveArguments),
-    /// Bind a new client certificate, and later remove the earlier ones.
+    /// Bind a new client certificate, and later remove the bindings of the earlier ones.
     ///
-    /// Both are valid in between: the DFSP changes over when it is ready, and --finish removes the earlier bindings.
+    /// In between, both are valid. The DFSP changes over when it is ready, and --finish removes the earlier bindings.
     RotateCertificate(RotateCertificateArguments),
-    /// Add a new key by which the DFSP signs. The earlier ones end by themselves after an overlap.
+    /// Add a new signing key of a DFSP. The earlier keys expire by themselves after an overlap.
     SigningKey(SigningKeyArguments),
-    /// Revoke a key by which the DFSP signs, at once and for good.
+    /// Revoke a signing key of a DFSP, immediately and permanently.
     RevokeKey(RevokeKeyArguments),
-    /// Bind a key, a name, a client or a gateway: whoever proves to have it is this DFSP.
+    /// Bind a key, a name, a client or a gateway to a DFSP: a client that proves it is this DFSP.
     Bind(BindArguments),
-    /// Remove a binding: the hub refuses calls by it.
+    /// Remove a binding: clients can no longer authenticate with it.
     Unbind(BindArguments),
 }
 
@@ -81,10 +82,10 @@ pub struct MoveArguments {
     /// The new base URL, such as https://dfsp.example:8443/fspiop.
     #[arg(value_name = "URL")]
     pub to: String,
-    /// The present base URL; without it the scheme, host and port that all endpoints have.
+    /// The current base URL; by default the scheme, host and port that all endpoints share.
     #[arg(long, value_name = "URL")]
     pub from: Option<String>,
-    /// Only show the changes.
+    /// Only print the changes, without making them.
     #[arg(long)]
     pub plan: bool,
     #[command(flatten)]
@@ -238,11 +239,11 @@ fn show(ShowArguments { dfsp, options: ShowOptions { json, zone, hub } }: ShowAr
 fn set_activity(SuspendArguments { dfsp, change }: SuspendArguments, is_active: bool) -> Outcome {
     let path = path(&["participants", dfsp.as_str()]);
     Calls::for_change(change)?.send(Method::PUT, &path, &json!({"isActive": is_active}))?;
-    let state = if is_active { "active" } else { "suspended: the hub refuses its new payments" };
+    let state = if is_active { "active" } else { "suspended: the hub rejects its new payments" };
     done(&format!("{dfsp} is {state}"))
 }
 
-/// The rest of a URL behind its base.
+/// The rest of a URL after its base.
 fn split<'a>(value: &'a str, base: &str) -> Option<&'a str> {
     let rest = value.strip_prefix(base.trim_end_matches('/'))?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
@@ -255,7 +256,7 @@ fn origin(value: &str) -> Option<&str> {
     value.get(..end)
 }
 
-/// The origin that all URLs have.
+/// The origin that all URLs share.
 fn common_origin(endpoints: &[Endpoint]) -> Result<String, Failure> {
     let origins: BTreeSet<_> = endpoints.iter().filter_map(|endpoint| origin(&endpoint.value)).collect();
     let mut all = origins.iter();
@@ -266,7 +267,7 @@ fn common_origin(endpoints: &[Endpoint]) -> Result<String, Failure> {
             let list = origins.into_iter().collect::<Vec<_>>().join(", ");
             Err(Failure::new(
                 Exit::Usage,
-                format!("the endpoints have several hosts: name one by --from: {list}"),
+                format!("the endpoints have several hosts; select one with --from: {list}"),
             ))
         }
     }
@@ -294,7 +295,7 @@ fn move_host(arguments: MoveArguments) -> Outcome {
         moved.push(json!({"type": kind, "value": next}));
     }
     if left > 0 {
-        note(format_args!("{left} endpoints do not begin with {from} and stay as they are"));
+        note(format_args!("{left} endpoints do not begin with {from} and are not changed"));
     }
     if moved.is_empty() {
         return Err(Failure::new(Exit::Failure, format!("no endpoint of {dfsp} begins with {from}")));

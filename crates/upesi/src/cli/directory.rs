@@ -1,4 +1,4 @@
-//! `upesi directory`: who serves which party.
+//! `upesi directory`: parties and their DFSPs.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,12 +19,11 @@ pub enum DirectoryCommand {
     /// Register the parties of a CSV file.
     ///
     /// The first line names the columns in any order: partyIdType, partyIdentifier, fspId, optionally partySubIdOrType
-    /// and currency. Each further line is one entry. Refused lines are reported on stderr with their number and do not
-    /// stop the others; the command then ends with 1.
+    /// and currency. Each further line is one entry. Rejected lines are reported on stderr with their number and do not
+    /// stop the import; the command then exits with code 1.
     ///
-    /// An interrupted import continues if the same command is run again: the hub remembers its progress by the
-    /// content of the file. A changed file is imported from its beginning; lines that are registered already are no
-    /// error.
+    /// To continue an interrupted import, run the same command again: the hub remembers its progress by the content of
+    /// the file. A changed file is imported from its beginning. Lines that are already registered are not errors.
     Import(ImportArguments),
     /// Show the DFSPs of a party: one line per entry with DFSP, currency and sub id, separated by tabs.
     Get(GetArguments),
@@ -36,10 +35,10 @@ pub struct ImportArguments {
     /// The CSV file, in UTF-8.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Replace entries of other DFSPs instead of refusing the line.
+    /// Replace entries of other DFSPs instead of rejecting the line.
     #[arg(long)]
     pub replace: bool,
-    /// Name of the import, by default derived from the file's content; under a new name the same file is imported
+    /// Name of the import, by default derived from the file's content. With a new name, the same file is imported
     /// again.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

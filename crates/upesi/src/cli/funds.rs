@@ -1,4 +1,4 @@
-//! `upesi funds`: deposits and withdrawals, as the bank books them.
+//! `upesi funds`: deposits and withdrawals, as the bank has booked them.
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
@@ -25,24 +25,24 @@ pub enum FundsCommand {
     List(FundsListArguments),
     /// Record a deposit.
     ///
-    /// The movement's id follows from DFSP, currency and the bank's reference: given again, the command books nothing
-    /// twice.
+    /// The movement's id is derived from the DFSP, the currency and the bank's reference. Therefore a repeated command
+    /// does not book the deposit twice.
     #[command(override_usage = usage_of_move("deposit"))]
     Deposit(MoveArguments),
-    /// Reserve a withdrawal, which `commit` or `abort` ends.
+    /// Reserve a withdrawal, which `commit` or `abort` completes.
     ///
-    /// The movement's id follows from DFSP, currency and the bank's reference, as for a deposit.
+    /// The movement's id is derived from the DFSP, the currency and the bank's reference, as for a deposit.
     #[command(override_usage = usage_of_move("withdraw"))]
     Withdraw(MoveArguments),
-    /// End a withdrawal: the bank has paid it.
+    /// Complete a withdrawal that the bank has paid.
     Commit(EndArguments),
-    /// End a withdrawal: the funds go back to the DFSP.
+    /// Cancel a withdrawal: the funds return to the DFSP.
     Abort(EndArguments),
-    /// Show how far a movement is.
+    /// Show the state of a deposit or withdrawal.
     Show(ShowArguments),
 }
 
-/// The usage in two lines: clap does not wrap it.
+/// The usage in two lines, because clap does not wrap it.
 fn usage_of_move(command: &str) -> String {
     format!(
         "upesi funds {command} [OPTIONS] <DFSP> <CODE> <AMOUNT>\n       --reference <TEXT> --reason <TEXT>"
@@ -52,7 +52,7 @@ fn usage_of_move(command: &str) -> String {
 /// Arguments of `upesi funds list`.
 #[derive(Args, Clone, Debug)]
 pub struct FundsListArguments {
-    /// The DFSP; all without it.
+    /// Only this DFSP.
     #[arg(value_name = "DFSP", value_parser = dfsp_name)]
     pub dfsp: Option<FspId>,
     #[command(flatten)]
@@ -73,13 +73,13 @@ pub struct MoveArguments {
     /// The amount, above zero.
     #[arg(value_name = "AMOUNT", value_parser = amount)]
     pub amount: Amount,
-    /// The bank's reference of the movement.
+    /// The bank's reference of the deposit or withdrawal.
     #[arg(long, value_name = "TEXT")]
     pub reference: String,
-    /// Why, for the record.
+    /// Reason, recorded in the audit trail.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     pub reason: String,
-    /// The id of the movement, instead of the id that follows from the reference.
+    /// Id of the movement, instead of the id derived from the reference.
     #[arg(long, value_name = "ID", value_parser = transfer_id)]
     pub id: Option<TransferId>,
     #[command(flatten)]
@@ -150,7 +150,7 @@ pub(super) fn accounts(calls: &Calls, dfsp: &str) -> Result<Vec<(Account, String
     calls.items(&path(&["participants", dfsp, "accounts"]))
 }
 
-/// The number of the account that holds a DFSP's funds.
+/// The number of the settlement account of a DFSP, which holds its funds.
 fn settlement_account(calls: &Calls, dfsp: FspId, currency: Currency) -> Result<String, Failure> {
     let mut accounts = accounts(calls, dfsp.as_str())?.into_iter().map(|(account, _)| account);
     let found = accounts
@@ -166,7 +166,7 @@ pub fn run(command: FundsCommand) -> Outcome {
         FundsCommand::Deposit(arguments) => prepare(arguments, Direction::In),
         FundsCommand::Withdraw(arguments) => prepare(arguments, Direction::Out),
         FundsCommand::Commit(arguments) => end(arguments, "recordFundsOutCommit", "is paid"),
-        FundsCommand::Abort(arguments) => end(arguments, "recordFundsOutAbort", "is given back"),
+        FundsCommand::Abort(arguments) => end(arguments, "recordFundsOutAbort", "has returned to the DFSP"),
         FundsCommand::Show(arguments) => show(arguments),
     }
 }

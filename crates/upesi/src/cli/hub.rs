@@ -1,9 +1,11 @@
-//! The hub that a command calls: named by flags, by variables, or by a saved context.
+//! The hub that a command calls: selected by flags, by variables, or by a saved context.
 //!
-//! 1. `--context NAME` is a saved context; `--admin URL` is an address without one. One excludes the other.
-//! 2. Without these flags the variables decide, UPESI_CONTEXT or UPESI_ADMIN_URL, and then the current context.
+//! 1. `--context NAME` selects a saved context; `--admin URL` selects an address without a context. They exclude each
+//!    other.
+//! 2. Without these flags, the variables UPESI_CONTEXT or UPESI_ADMIN_URL decide, and then the current context.
 //! 3. Files come from their flags, then from the context of `--context`, then from their variables, then from the
-//!    context that is used otherwise. So no token of a context goes to an address that is not the context's.
+//!    current context if it is used. Therefore a token of a context is never sent to an address that is not the
+//!    context's.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,7 +24,7 @@ use upesi_types::text::url_part;
 
 use super::context::{Context, Contexts, make_directory};
 
-/// The hub of a command without flags, variables and contexts.
+/// The hub's address without flags, variables and contexts.
 const ADMIN_DEFAULT: &str = "http://127.0.0.1:4001";
 const ADMIN_VARIABLE: &str = "UPESI_ADMIN_URL";
 const CONTEXT_VARIABLE: &str = "UPESI_CONTEXT";
@@ -30,13 +32,13 @@ const ANCHORS_VARIABLE: &str = "UPESI_ADMIN_ANCHORS";
 const CERTIFICATE_VARIABLE: &str = "UPESI_ADMIN_CERTIFICATE";
 const KEY_VARIABLE: &str = "UPESI_ADMIN_KEY";
 const TOKEN_FILE_VARIABLE: &str = "UPESI_ADMIN_TOKEN_FILE";
-/// The variable that has the operator's token. There is no flag for it: every user of the machine sees those.
+/// The variable with the operator's token. There is no flag for it, because every user of the machine can see flags.
 const TOKEN_VARIABLE: &str = "UPESI_ADMIN_TOKEN";
-/// Permission of users who are neither the owner nor of the group to read a file.
+/// Read permission of users who are neither the owner nor in the group.
 const OTHERS_READ: u32 = 0o004;
-/// Longest file of a token, in bytes: tokens of identity providers can be long.
+/// Maximum size of a token file, in bytes. Tokens of identity providers can be long.
 const TOKEN_FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Longest reason, in bytes: the hub takes no longer header.
+/// Maximum length of a reason, in bytes. The hub rejects a longer header.
 const REASON_BYTES_MAX: usize = 512;
 
 /// The hub to call.
@@ -45,36 +47,36 @@ pub struct HubArguments {
     /// Call the hub of this saved context (`upesi context`; variable UPESI_CONTEXT) instead of the current one.
     #[arg(long, value_name = "NAME", conflicts_with = "admin")]
     pub context: Option<String>,
-    /// Base URL of the hub's admin API, without a context; variable UPESI_ADMIN_URL, else http://127.0.0.1:4001.
+    /// Base URL of the hub's admin API, without a context; variable UPESI_ADMIN_URL, default http://127.0.0.1:4001.
     #[arg(long, value_name = "URL")]
     pub admin: Option<String>,
-    /// PEM file of the authorities whose certificate the admin port must have; needed for https:// addresses. Variable
-    /// UPESI_ADMIN_ANCHORS.
+    /// PEM file of the authorities that may have issued the admin port's certificate. Required for https:// addresses.
+    /// Variable UPESI_ADMIN_ANCHORS.
     #[arg(long, value_name = "FILE")]
     pub anchors: Option<PathBuf>,
-    /// PEM file of the operator's certificate, if the admin port asks for one; variable UPESI_ADMIN_CERTIFICATE.
+    /// PEM file of the operator's certificate, if the admin port requires one; variable UPESI_ADMIN_CERTIFICATE.
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
     /// PEM file of its private key; variable UPESI_ADMIN_KEY.
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// File with the operator's token, if the admin port asks for one. Variables UPESI_ADMIN_TOKEN_FILE, and
-    /// UPESI_ADMIN_TOKEN for the token itself; else the session of `upesi admin login`.
+    /// File with the operator's token, if the admin port requires one; variable UPESI_ADMIN_TOKEN_FILE. The variable
+    /// UPESI_ADMIN_TOKEN can contain the token itself. By default, the session of `upesi admin login`.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 }
 
-/// A hub, with the files for calling it.
+/// A hub, with the files for calls to it.
 #[derive(Debug)]
 pub struct Hub {
     /// Base URL of the admin API.
     pub url: String,
-    /// TLS towards it, for `https://`.
+    /// TLS settings, for `https://`.
     pub tls: Option<ClientTls>,
     token: TokenSource,
 }
 
-/// Where the operator's token is.
+/// Location of the operator's token.
 #[derive(Debug)]
 enum TokenSource {
     File(PathBuf),
@@ -84,7 +86,7 @@ enum TokenSource {
     Nowhere,
 }
 
-/// The value of a variable; none if it is empty.
+/// The value of an environment variable; `None` if it is empty.
 fn variable(name: &str) -> Result<Option<String>, Failure> {
     match std::env::var(name) {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
@@ -94,7 +96,7 @@ fn variable(name: &str) -> Result<Option<String>, Failure> {
 }
 
 impl HubArguments {
-    /// The hub that is meant, with its files read.
+    /// The selected hub, with its files read.
     ///
     /// # Errors
     /// 64 if the context is unknown or a file cannot be used.
@@ -158,7 +160,7 @@ impl TokenSource {
     }
 }
 
-/// TLS towards an address.
+/// TLS settings for an address.
 ///
 /// # Errors
 /// 64 if `https://` has no anchors, or a file cannot be used.
@@ -192,21 +194,20 @@ impl Hub {
     /// The operator's token.
     ///
     /// # Errors
-    /// 64 if there is one that cannot be used.
+    /// 64 if the token cannot be used.
     pub fn token(&self) -> Result<Option<AdminToken>, Failure> {
         match &self.token {
             TokenSource::Nowhere => Ok(None),
             TokenSource::Session(file) if !file.exists() => Ok(None),
             TokenSource::File(file) | TokenSource::Session(file) => token_of(file).map(Some),
             TokenSource::Variable(text) => {
-                let refuse =
-                    || Failure::new(Exit::Usage, format!("{TOKEN_VARIABLE}: there is no token in it"));
+                let refuse = || Failure::new(Exit::Usage, format!("{TOKEN_VARIABLE}: contains no token"));
                 AdminToken::new(text).map(Some).ok_or_else(refuse)
             }
         }
     }
 
-    /// The file that a session's token goes into.
+    /// The file for the token of a session.
     pub fn session_file(&self) -> Option<&Path> {
         match &self.token {
             TokenSource::File(file) | TokenSource::Session(file) => Some(file),
@@ -214,10 +215,10 @@ impl Hub {
         }
     }
 
-    /// Makes the directory of all sessions if the session's file is in it.
+    /// Creates the directory of all sessions if the session's file is in it.
     ///
     /// # Errors
-    /// 73 if it cannot be made.
+    /// 73 if it cannot be created.
     pub fn prepare_session_file(&self) -> Outcome {
         match &self.token {
             TokenSource::Session(file) => file.parent().map_or(Ok(()), make_directory),
@@ -225,7 +226,7 @@ impl Hub {
         }
     }
 
-    /// The admin API as it is called by who has no token yet.
+    /// The admin API for calls without a token.
     ///
     /// # Errors
     /// 64 if the URL cannot be called.
@@ -242,7 +243,7 @@ impl Hub {
     }
 }
 
-/// The API of a hub, and what runs calls of it.
+/// The API of a hub, and a runtime for its calls.
 ///
 /// # Errors
 /// 64 if the hub cannot be called with these arguments.
@@ -250,7 +251,7 @@ pub(super) fn connect(hub: HubArguments) -> Result<(AdminApi, Runtime), Failure>
     Ok((hub.resolve()?.api()?, runtime()?))
 }
 
-/// What runs calls.
+/// The runtime for API calls.
 pub(super) fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::new(Exit::Temporary, error))
@@ -266,33 +267,33 @@ pub(super) fn failure(error: &AdminError) -> Failure {
     Failure::new(exit, error)
 }
 
-/// The token in a file.
+/// Reads the token in a file.
 ///
 /// # Errors
 /// 64 if it cannot be used.
 pub(super) fn token_of(file: &Path) -> Result<AdminToken, Failure> {
-    let refuse = || Failure::new(Exit::Usage, format!("{}: there is no token in it", file.display()));
+    let refuse = || Failure::new(Exit::Usage, format!("{}: contains no token", file.display()));
     AdminToken::new(&read_token(file)?).ok_or_else(refuse)
 }
 
-/// The text of a file that not every user may read.
+/// Reads a file that must not be readable by every user.
 pub(super) fn read_token(file: &Path) -> Result<String, Failure> {
     let refuse =
         |what: &dyn std::fmt::Display| Failure::new(Exit::Usage, format!("{}: {what}", file.display()));
     let mode = fs::metadata(file).map_err(|error| refuse(&error))?.permissions().mode();
     if mode & OTHERS_READ != 0 {
-        return Err(refuse(&"every user of this machine may read it (chmod o-r)"));
+        return Err(refuse(&"every user of this machine can read it (chmod o-r)"));
     }
     read_limited_text(file, TOKEN_FILE_BYTES_MAX).map_err(|error| refuse(&error))
 }
 
-/// A reason, which goes to the hub as a header.
+/// Parses a reason, which is sent to the hub as a header.
 ///
 /// # Errors
-/// What a reason may have.
+/// If the reason is empty, too long or not ASCII.
 pub(super) fn reason(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
     let fits = !text.trim().is_empty() && text.len() <= REASON_BYTES_MAX && is_plain;
     fits.then(|| text.to_owned())
-        .ok_or_else(|| format!("give 1 to {REASON_BYTES_MAX} letters, digits and signs of ASCII"))
+        .ok_or_else(|| format!("give 1 to {REASON_BYTES_MAX} printable ASCII characters"))
 }

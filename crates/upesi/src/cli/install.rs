@@ -1,4 +1,4 @@
-//! What an installation needs besides the binary, made from the table of arguments: completions for shells, man pages.
+//! Shell completions and man pages, generated from the definition of the arguments.
 
 use std::path::PathBuf;
 use std::{fs, io};

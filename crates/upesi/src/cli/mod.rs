@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and how it is answered. The help texts are the manual.
+//! The command line. The help texts are the manual.
 
 mod admin;
 mod approvals;

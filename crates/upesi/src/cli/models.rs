@@ -1,4 +1,4 @@
-//! `upesi settlement models`: which model governs which currency.
+//! `upesi settlement models`: settlement models and the currencies that they govern.
 
 use clap::Args;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! `upesi admin operators`, `suspend`, `resume`, `roles` and `remove-credential`: the operators of the admin port, with
-//! their credentials.
+//! `upesi admin operators`, `suspend`, `resume`, `roles` and `remove-credential`: operators of the admin port and their
+//! credentials.
 
 use clap::Args;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use super::table::{Cell, Column, Table};
 /// Arguments of `upesi admin suspend` and `upesi admin resume`.
 #[derive(Args, Clone, Debug)]
 pub struct OperatorArguments {
-    /// The operator.
+    /// Name of the operator.
     #[arg(value_name = "NAME")]
     pub name: String,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub struct OperatorArguments {
 /// Arguments of `upesi admin roles`.
 #[derive(Args, Clone, Debug)]
 pub struct RolesArguments {
-    /// Its roles from now on, instead of those of before. May be repeated.
+    /// New role of the operator. May be repeated; the roles replace the earlier ones.
     #[arg(long = "role", value_name = "ROLE", required = true)]
     pub roles: Vec<String>,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct RolesArguments {
 pub struct RemoveCredentialArguments {
     #[command(flatten)]
     pub operator: OperatorArguments,
-    /// The credential, as `upesi admin operators` lists it.
+    /// Number of the credential, as `upesi admin operators` lists it.
     #[arg(value_name = "ID")]
     pub credential: u64,
 }
@@ -70,7 +70,7 @@ const COLUMNS: &[Column] = &[
     Column::text("ends"),
 ];
 
-/// Lists operators, a line per credential.
+/// Lists operators, one row per credential.
 pub fn list(ListOptions { list, zone, hub }: ListOptions) -> Outcome {
     let (calls, zone) = (Calls::to(hub)?, zone.chosen());
     if list.json {
@@ -98,7 +98,7 @@ pub fn list(ListOptions { list, zone, hub }: ListOptions) -> Outcome {
 
 /// Makes an operator inactive, or active again.
 pub fn set_activity(arguments: OperatorArguments, is_active: bool) -> Outcome {
-    let state = if is_active { "active" } else { "inactive: its credentials are not accepted" };
+    let state = if is_active { "active" } else { "inactive: its credentials are rejected" };
     update(arguments, &json!({"isActive": is_active}), state)
 }
 

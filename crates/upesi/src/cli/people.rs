@@ -1,4 +1,4 @@
-//! `upesi admin enrol`, `login`, `logout`, `sessions` and `password`: people of the hub's own.
+//! `upesi admin enrol`, `login`, `logout`, `sessions` and `password`: logins of users with a password.
 
 use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
@@ -22,24 +22,24 @@ use super::hub::{HubArguments, connect, failure, read_token, runtime};
 use super::table::{Cell, Column, Table};
 
 const JSON: &str = "application/json";
-/// How often a code may be mistyped at a terminal.
+/// Number of attempts to type a code at a terminal.
 const CODES_TRIED_MAX: u32 = 3;
-/// Longest line of stdin that is read, in bytes.
+/// Maximum length of a line of stdin, in bytes.
 const LINE_BYTES_MAX: u64 = 4_096;
 
 /// Arguments of `upesi admin invite`.
 #[derive(Args, Clone, Debug)]
 pub struct InviteArguments {
-    /// The operator.
+    /// Name of the operator.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Hours that the enrolment's token is good for; 1 to 72.
+    /// Hours for which the enrolment token is valid: 1 to 72.
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     pub hours: u32,
-    /// Write the token to this file, which must not exist, instead of printing it.
+    /// Write the token to this file instead of printing it. The file must not exist.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Why, for the second person who approves it.
+    /// Reason, for the second person who approves the change.
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct InviteArguments {
 /// Arguments of `upesi admin enrol`.
 #[derive(Args, Clone, Debug)]
 pub struct EnrolArguments {
-    /// File with the token of the enrolment.
+    /// File with the enrolment token.
     #[arg(long, value_name = "FILE")]
     pub enrolment: PathBuf,
     #[command(flatten)]
@@ -59,10 +59,10 @@ pub struct EnrolArguments {
 /// Arguments of `upesi admin login`.
 #[derive(Args, Clone, Debug)]
 pub struct LoginArguments {
-    /// The operator.
+    /// Name of the operator.
     #[arg(value_name = "NAME", required_unless_present = "renew")]
     pub name: Option<String>,
-    /// Show password and code again for the session of the token file, to approve for five further minutes.
+    /// Enter password and code again in the session of the token file, to approve for another five minutes.
     #[arg(long, conflicts_with = "name")]
     pub renew: bool,
     #[command(flatten)]
@@ -72,14 +72,14 @@ pub struct LoginArguments {
 /// Arguments of `upesi admin sessions`.
 #[derive(Args, Clone, Debug)]
 pub struct SessionsArguments {
-    /// End this one.
+    /// End this session.
     #[arg(long, value_name = "SESSION")]
     pub end: Option<String>,
     #[command(flatten)]
     pub options: ListOptions,
 }
 
-/// Asks for something that is not to be seen: at the terminal, or as the next line of stdin.
+/// Reads a secret: hidden input at the terminal, or the next line of stdin.
 fn ask_hidden(what: &str) -> Result<String, Failure> {
     if !io::stdin().is_terminal() {
         return next_line(what);
@@ -106,21 +106,21 @@ fn next_line(what: &str) -> Result<String, Failure> {
     }
 }
 
-/// A password that is chosen: at a terminal it is asked for twice.
+/// Reads a new password. At a terminal, the user enters it twice.
 fn ask_new_password() -> Result<String, Failure> {
     let chosen = ask_hidden("New password (12 characters or more)")?;
-    if io::stdin().is_terminal() && ask_hidden("The same again")? != chosen {
+    if io::stdin().is_terminal() && ask_hidden("Repeat the password")? != chosen {
         return Err(Failure::new(Exit::Usage, "the two passwords differ"));
     }
     Ok(chosen)
 }
 
 fn text<'a>(answer: &'a Value, name: &str) -> Result<&'a str, Failure> {
-    let missing = || Failure::new(Exit::Failure, format!("the hub's answer has no {name}"));
+    let missing = || Failure::new(Exit::Failure, format!("the hub's response has no {name}"));
     answer[name].as_str().ok_or_else(missing)
 }
 
-/// Makes a token by which an operator enrols, after the operator if there is a body for it.
+/// Creates an enrolment token for an operator. If there is a body for the operator, creates the operator first.
 pub(super) fn invite(arguments: InviteArguments, operator: Option<&Value>) -> Outcome {
     if let Some(file) = arguments.out.as_deref().filter(|file| file.exists()) {
         return Err(Failure::new(Exit::CannotCreate, format!("{}: exists already", file.display())));
@@ -130,7 +130,7 @@ pub(super) fn invite(arguments: InviteArguments, operator: Option<&Value>) -> Ou
     hand_out(text(&made, "token")?, out.as_deref())
 }
 
-/// Creates an operator for the person at this terminal, and enrols the person at once.
+/// Creates an operator for the user at this terminal, and enrols the user immediately.
 pub(super) fn create_here(arguments: InviteArguments, operator: &Value) -> Outcome {
     let hub = arguments.hub.clone();
     let made = make_invitation(arguments, Some(operator))?;
@@ -155,7 +155,9 @@ fn make_invitation(arguments: InviteArguments, operator: Option<&Value>) -> Resu
     });
     let made = made.map_err(|error| failure(&error))?;
     if let Some(approval) = made["approvalId"].as_u64() {
-        note(format_args!("the token is good once a second person has run `upesi admin approve {approval}`"));
+        note(format_args!(
+            "the token becomes valid once a second person has run `upesi admin approve {approval}`"
+        ));
     }
     if is_open {
         warn_of_open_hub();
@@ -163,7 +165,7 @@ fn make_invitation(arguments: InviteArguments, operator: Option<&Value>) -> Resu
     Ok(made)
 }
 
-/// Takes a password and a second factor.
+/// Sets a password and a second factor.
 pub(super) fn enrol(arguments: EnrolArguments) -> Outcome {
     let EnrolArguments { enrolment, hub } = arguments;
     enrol_by(read_token(&enrolment)?.trim(), hub)
@@ -181,12 +183,12 @@ fn enrol_by(token: &str, hub: HubArguments) -> Outcome {
         eprint!("{drawn}");
         note("scan this with an authenticator app");
     }
-    note(format_args!("give {} to an authenticator app, then type its code", text(&begun, "secret")?));
+    note(format_args!("enter {} in an authenticator app, then type its code", text(&begun, "secret")?));
     for tried in 1.. {
         let body = json!({"token": token, "code": ask_code()?}).to_string();
         match runtime.block_on(api.post::<Value>("/enrolments/confirm", JSON, body.into())) {
             Ok(enrolled) => {
-                note(format_args!("{} may log in now: upesi admin login", text(&enrolled, "operator")?));
+                note(format_args!("{} can log in now: upesi admin login", text(&enrolled, "operator")?));
                 break;
             }
             Err(error) if tried < CODES_TRIED_MAX && io::stdin().is_terminal() => {
@@ -198,8 +200,8 @@ fn enrol_by(token: &str, hub: HubArguments) -> Outcome {
     Ok(())
 }
 
-/// A text as a QR code: two modules stand above each other in a character, black on white whatever the terminal's
-/// colours are. None if the text is too long.
+/// A text as a QR code. Each character has two modules, one above the other, in black on white regardless of the
+/// terminal's colours. `None` if the text is too long.
 fn qr_code(text: &str) -> Option<String> {
     const BLACK_ON_WHITE: &str = "\u{1b}[30;107m";
     const USUAL: &str = "\u{1b}[0m";
@@ -207,11 +209,11 @@ fn qr_code(text: &str) -> Option<String> {
     Some(drawn.lines().map(|line| format!("{BLACK_ON_WHITE}{line}{USUAL}\n")).collect())
 }
 
-/// Opens a session, whose token goes into the token file.
+/// Opens a session and writes its token to the token file.
 pub(super) fn login(arguments: LoginArguments) -> Outcome {
     let LoginArguments { name, hub, .. } = arguments;
     let Some(name) = name else { return renew(hub) };
-    let missing = "say where the session's token goes: --token-file FILE, or UPESI_ADMIN_TOKEN_FILE";
+    let missing = "name the file for the session's token: --token-file FILE, or UPESI_ADMIN_TOKEN_FILE";
     let hub = hub.resolve()?;
     let file = hub.session_file().ok_or_else(|| Failure::new(Exit::Usage, missing))?;
     let (api, runtime) = (hub.api_without_token()?, runtime()?);
@@ -223,7 +225,7 @@ pub(super) fn login(arguments: LoginArguments) -> Outcome {
     let refuse = |error| Failure::new(Exit::CannotCreate, format!("{}: {error}", file.display()));
     replace_private(file, &format!("{}\n", text(&opened, "token")?)).map_err(refuse)?;
     let (id, minutes) = (text(&opened, "sessionId")?, opened["idleSeconds"].as_u64().unwrap_or(0) / 60);
-    note(format_args!("session {id} of {name}: it ends after {minutes} minutes without a call"));
+    note(format_args!("session {id} of {name}: it ends after {minutes} minutes without an API call"));
     Ok(())
 }
 
@@ -234,11 +236,11 @@ fn renew(hub: HubArguments) -> Outcome {
     let renewed: Value = runtime
         .block_on(api.post("/sessions/current/code", JSON, body.into()))
         .map_err(|error| failure(&error))?;
-    note(format_args!("session {} may approve for five minutes", text(&renewed, "sessionId")?));
+    note(format_args!("session {} can approve for five minutes", text(&renewed, "sessionId")?));
     Ok(())
 }
 
-/// Ends the session of the token file, and removes that.
+/// Ends the session of the token file, and removes the file.
 pub(super) fn logout(hub: HubArguments) -> Outcome {
     let hub = hub.resolve()?;
     let (api, runtime) = (hub.api()?, runtime()?);
@@ -290,13 +292,13 @@ pub(super) fn sessions(arguments: SessionsArguments) -> Outcome {
     table.print(&list, "-last-used")
 }
 
-/// Another password.
+/// Changes the password.
 pub(super) fn password(hub: HubArguments) -> Outcome {
     let (api, runtime) = connect(hub)?;
     let (old, code, new) = (ask_hidden("Password")?, ask_code()?, ask_new_password()?);
     let body = json!({"password": old, "code": code, "newPassword": new}).to_string();
     runtime.block_on(api.send(Method::PUT, "/self/password", &body)).map_err(|error| failure(&error))?;
-    note(format_args!("the password is another one; other sessions have ended"));
+    note(format_args!("the password has been changed; other sessions have ended"));
     Ok(())
 }
 

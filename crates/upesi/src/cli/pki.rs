@@ -19,56 +19,55 @@ use upesi_tls::{Facts, Protocols, present_s, read_certificates};
 use upesi_types::text::Escaped;
 use upesi_types::{FspId, Timestamp};
 
-/// Longest signing request that is read, in bytes.
+/// Maximum size of a signing request, in bytes.
 const REQUEST_BYTES_MAX: u64 = 64 * 1024;
-/// Longest file of certificates that is shown, in bytes.
+/// Maximum size of a file of certificates, in bytes.
 const CERTIFICATES_BYTES_MAX: u64 = 1 << 20;
-/// Longest scheme file of a trial, in bytes.
+/// Maximum size of a trial's scheme file, in bytes.
 const SCHEME_BYTES_MAX: u64 = 16 << 20;
 
 /// Subcommands of `upesi pki`.
 #[derive(Debug, Subcommand)]
 pub enum PkiCommand {
-    /// Make an authority: its key, its certificate, an empty revocation list.
+    /// Create an authority: its key, its certificate, an empty revocation list.
     ///
     /// ca.pem is the anchors_file of listeners and clients, crl.pem their crl_file. Keep ca.key offline.
     Init(InitArguments),
     /// Issue a certificate.
     ///
-    /// For a signing request (PKCS#10) its signature is checked, and only its key is taken: name, hosts and purpose are
-    /// those of the command. Without one a key is made. Prints files, serial number and the binding of its key, as
-    /// the admin API and scheme files take it.
+    /// If a PKCS#10 signing request is given, its signature is verified and only its public key is used; name, hosts
+    /// and purpose are those of the command. Without a request, the command creates a key. It prints the files, the
+    /// serial number and the binding of the key, in the form that the admin API and scheme files accept.
     Issue(IssueArguments),
-    /// Revoke a certificate, and make a new revocation list.
+    /// Revoke a certificate, and create a new revocation list.
     Revoke(RevokeArguments),
-    /// Make a new revocation list, before the last one is stale.
+    /// Create a new revocation list, before the current one is stale.
     Crl(ListArguments),
-    /// Make a key by which a DFSP, or the hub, signs its messages (JWS).
+    /// Create a key with which a DFSP or the hub signs its messages (JWS).
     ///
-    /// Writes NAME.key, which stays with its owner, and NAME.pem: a DFSP's goes into jws.keys_dir of the hub, the hub's
-    /// to the DFSPs. A file that is there is not replaced.
+    /// Writes NAME.key, which stays with its owner, and NAME.pem. Put a DFSP's NAME.pem into jws.keys_dir of the hub;
+    /// give the hub's NAME.pem to the DFSPs. Existing files are not overwritten.
     SigningKey(SigningKeyArguments),
-    /// Make a key and a signing request, for a certificate of another one's authority.
+    /// Create a key and a signing request, for a certificate from another authority.
     ///
-    /// Writes NAME.key, which stays with its owner, and NAME.csr, which goes to the authority. A file that is there is
-    /// not replaced.
+    /// Writes NAME.key, which stays with its owner, and NAME.csr for the authority. Existing files are not overwritten.
     Request(RequestArguments),
-    /// Make a key by which the hub signs checkpoints of the audit trail (Ed25519).
+    /// Create a key with which the hub signs checkpoints of the audit trail (Ed25519).
     ///
-    /// Writes NAME.key for admin.audit_key_file, and NAME.pem for those who verify. A file that is there is not
-    /// replaced.
+    /// Writes NAME.key for admin.audit_key_file, and NAME.pem for verification. Existing files are not overwritten.
     AuditKey(AuditKeyArguments),
-    /// Print the certificates of a PEM file, each with the bindings of its key and of itself.
+    /// Print the certificates of a PEM file, with the bindings by key and by certificate.
     ///
-    /// The digest of an authority's key is the issuer-key of bindings by name. Nothing is verified.
+    /// The digest of an authority's key is the issuer-key of bindings by name. The command does not verify
+    /// certificates.
     Show(ShowArguments),
-    /// Make everything for a trial on this machine: an authority, certificates and signing keys of a hub and of DFSPs,
-    /// the hub's settings (hub.toml) and a scheme in which the DFSPs are bound to their keys (scheme.toml).
+    /// Create everything for a trial on this machine: an authority, certificates and signing keys of a hub and of
+    /// DFSPs, the hub's settings (hub.toml) and a scheme in which the DFSPs are bound to their keys (scheme.toml).
     ///
-    /// The hub of it asks for certificates on all ports and for signatures on all messages. `upesi sim --trial` runs
-    /// the DFSPs. All private keys are in one place, which is for trials only.
+    /// The trial's hub requires client certificates on all ports and signatures on all messages. `upesi sim --trial`
+    /// runs the DFSPs. All private keys are stored in one directory, so use them for trials only.
     Trial(TrialArguments),
-    /// Print everything issued: serial number, name, purpose, state, end of validity, binding of the key.
+    /// Print all issued certificates: serial number, name, purpose, state, end of validity, binding of the key.
     List(DirectoryArguments),
 }
 
@@ -95,18 +94,18 @@ pub enum Key {
 /// Side of a connection.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Purpose {
-    /// A listener's.
+    /// For a server.
     Server,
-    /// A caller's.
+    /// For a client.
     Client,
-    /// Of a node of a cluster: both.
+    /// For a node of a cluster: server and client.
     Node,
 }
 
 /// Arguments of `upesi pki init`.
 #[derive(Args, Clone, Debug)]
 pub struct InitArguments {
-    /// Directory, made if missing.
+    /// Directory, created if missing.
     #[arg(long, value_name = "DIR", default_value = "pki")]
     pub dir: PathBuf,
     /// Name of the authority.
@@ -115,7 +114,7 @@ pub struct InitArguments {
     /// Validity in days.
     #[arg(long, value_name = "DAYS", default_value = "3650", value_parser = clap::value_parser!(u32).range(1..=7300))]
     pub days: u32,
-    /// Kind of its key.
+    /// Kind of the authority's key.
     #[arg(long, value_enum, default_value = "p256")]
     pub key: Key,
 }
@@ -126,25 +125,25 @@ pub struct IssueArguments {
     /// The authority.
     #[command(flatten)]
     pub directory: DirectoryArguments,
-    /// Common name, and the name of the files: the DFSP's, or the host's.
+    /// Common name of the DFSP or host, and name of the files.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Whether it is a listener's or a caller's.
+    /// Usage: server, client or node.
     #[arg(long = "for", value_enum)]
     pub purpose: Purpose,
-    /// Host name or address of a listener; may be repeated.
+    /// Host name or address of a server. May be repeated.
     #[arg(long = "host", value_name = "HOST", required_if_eq_any([("purpose", "server"), ("purpose", "node")]))]
     pub hosts: Vec<String>,
     /// Signing request in PEM.
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     pub csr: Option<PathBuf>,
-    /// Kind of the key that is made.
+    /// Kind of the created key.
     #[arg(long, value_enum, default_value = "p256")]
     pub key: Key,
     /// Validity in days.
     #[arg(long, value_name = "DAYS", default_value = "365", value_parser = clap::value_parser!(u32).range(1..=397))]
     pub days: u32,
-    /// Issue it although the name has a valid certificate, as for a renewal. Replaces the files.
+    /// Issue the certificate although the name has a valid one, for example for a renewal. Replaces the files.
     #[arg(long)]
     pub replace: bool,
 }
@@ -166,7 +165,7 @@ pub struct AuditKeyArguments {
     /// Name of the files.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Directory of the files, made if missing.
+    /// Directory of the files, created if missing.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
 }
@@ -177,7 +176,7 @@ pub struct RequestArguments {
     /// Common name, and the name of the files.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Directory of the files, made if missing.
+    /// Directory of the files, created if missing.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     /// Kind of the key.
@@ -188,13 +187,13 @@ pub struct RequestArguments {
 /// Arguments of `upesi pki signing-key`.
 #[derive(Args, Clone, Debug)]
 pub struct SigningKeyArguments {
-    /// Name of the files: the participant's.
+    /// Name of the participant, and of the files.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Directory of the files, made if missing.
+    /// Directory of the files, created if missing.
     #[arg(long, value_name = "DIR", default_value = "jws")]
     pub dir: PathBuf,
-    /// Kind of the key; the standard says RSA.
+    /// Kind of the key. The standard requires RSA.
     #[arg(long, value_enum, default_value = "rsa2048")]
     pub key: Key,
 }
@@ -202,10 +201,10 @@ pub struct SigningKeyArguments {
 /// Arguments of `upesi pki revoke`.
 #[derive(Args, Clone, Debug)]
 pub struct RevokeArguments {
-    /// Serial number, or the name if it has one certificate in force.
+    /// Serial number of the certificate, or its name if only one certificate of the name is valid.
     #[arg(value_name = "SERIAL|NAME")]
     pub which: String,
-    /// The list.
+    /// Options of the revocation list.
     #[command(flatten)]
     pub list: ListArguments,
 }
@@ -420,10 +419,10 @@ pub(super) fn failure(error: PkiError) -> Failure {
 
 // `upesi pki trial`: everything that a secured hub and simulated DFSPs on this machine need.
 
-/// Where hub and DFSPs of a trial are called, beside the hosts that are given.
+/// Hosts of the hub and DFSPs of a trial, in addition to those of --host.
 const HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 const SETTINGS: &str = "hub.toml";
-/// Where the DFSPs of a trial are, unless they listen elsewhere.
+/// Default base URL of the DFSPs of a trial.
 const BASE_URL: &str = "https://127.0.0.1:5000/{name}";
 /// The scheme file of a trial.
 const SCHEME: &str = "scheme.toml";
@@ -434,15 +433,15 @@ pub struct TrialArguments {
     /// Names of the DFSPs.
     #[arg(value_name = "DFSP", required = true, value_parser = dfsp_name)]
     pub names: Vec<FspId>,
-    /// Directory, made if missing.
+    /// Directory, created if missing.
     #[arg(long, value_name = "DIR", default_value = "trial")]
     pub dir: PathBuf,
-    /// A further host name or address of hub and DFSPs; localhost is one.
+    /// Another host name or address of hub and DFSPs, in addition to localhost.
     #[arg(long = "host", value_name = "HOST")]
     pub hosts: Vec<String>,
 }
 
-/// Makes the files.
+/// Creates the files of a trial.
 pub fn make_trial(arguments: &TrialArguments) -> Outcome {
     let TrialArguments { names, dir, hosts } = arguments;
     // The files name each other, wherever they are used.
@@ -470,7 +469,7 @@ fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
 /// The settings of the hub, by section.
 fn hub_text(trial: &Trial) -> String {
     let mut text =
-        "# A hub with mutual TLS on all ports, that verifies and makes signatures: upesi pki trial.\n"
+        "# A hub with mutual TLS on all ports, which verifies and creates signatures: upesi pki trial.\n"
             .to_owned();
     let mut section = String::new();
     for (key, value) in settings(trial, Secured::ALL) {
@@ -501,10 +500,9 @@ fn scheme_text(trial: &Trial) -> String {
     text
 }
 
-/// A trial whose DFSPs are simulated here.
+/// A trial whose DFSPs are simulated in this process.
 pub(super) struct Simulated {
     trial: Trial,
-    /// Its DFSPs.
     pub names: Vec<FspId>,
 }
 
@@ -515,7 +513,7 @@ impl Simulated {
         Ok(Self { trial, names })
     }
 
-    /// Its scheme, for DFSPs that listen at an address.
+    /// The scheme of the trial, for DFSPs that listen at an address.
     pub fn scheme(&self, address: SocketAddr) -> Result<Scheme, Failure> {
         let file = self.trial.directory().join(SCHEME);
         let text = read_limited_text(&file, SCHEME_BYTES_MAX)
@@ -528,12 +526,12 @@ impl Simulated {
         SimSecurity::of_trial(&self.trial, &self.names, Some(Protocols::Http1), true).map_err(unusable)
     }
 
-    /// TLS to the hub's port for DFSPs.
+    /// TLS settings for the hub's FSPIOP port.
     pub fn caller(&self) -> Result<ClientTls, Failure> {
         ClientTls::load(self.trial.caller()).map_err(unusable)
     }
 
-    /// TLS to its admin port.
+    /// TLS settings for the hub's admin port.
     pub fn operator(&self) -> Result<ClientTls, Failure> {
         ClientTls::load(self.trial.operator()).map_err(unusable)
     }

@@ -1,4 +1,4 @@
-//! `upesi admin policy`: which changes need a second person.
+//! `upesi admin policy`: the changes that need the approval of a second person.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -22,22 +22,23 @@ const PATH: &str = "/approvals/policy";
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
 pub struct PolicyArguments {
-    /// Changes of this kind need a second person from now on, such as window.close. May be repeated.
+    /// Changes of this kind now need a second person, such as window.close. May be repeated.
     #[arg(long = "second-person", value_name = "ACTION", requires = "reason")]
     pub second_person: Vec<String>,
-    /// Changes of this kind need one person only. May be repeated.
+    /// Changes of this kind now need one person only. May be repeated.
     #[arg(long = "one-person", value_name = "ACTION", requires = "reason")]
     pub one_person: Vec<String>,
-    /// Deposits of at most this amount need one person only, such as KES=10000. May be repeated.
+    /// Deposits up to this amount now need one person only, such as KES=10000. May be repeated.
     #[arg(long = "waive", value_name = "CODE=AMOUNT", value_parser = waiver, requires = "reason")]
     pub waive: Vec<(Currency, Amount)>,
-    /// All deposits in this currency need what --second-person says of them. May be repeated.
+    /// Remove the waiver for deposits in this currency, so that --second-person applies to all of them. May be
+    /// repeated.
     #[arg(long = "no-waiver", value_name = "CODE", value_parser = values::currency, requires = "reason")]
     pub no_waiver: Vec<Currency>,
-    /// Why, for the record and for the second person.
+    /// Reason, recorded in the audit trail and shown to the second person.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     pub reason: Option<String>,
-    /// Print JSON, as the hub answers.
+    /// Print the hub's response as JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -57,13 +58,13 @@ struct Policy {
 }
 
 impl Policy {
-    /// The policy with the changes that the arguments name.
+    /// The policy after the changes that the arguments name.
     fn changed(mut self, arguments: &PolicyArguments) -> Result<Self, Failure> {
         let PolicyArguments { second_person, one_person, waive, no_waiver, .. } = arguments;
         let unknown = |what: String| Failure::new(Exit::Usage, what);
         for action in one_person {
             if !self.second_person.remove(action) {
-                return Err(unknown(format!("--one-person {action}: one person may do this already")));
+                return Err(unknown(format!("--one-person {action}: one person can already do this")));
             }
         }
         self.second_person.extend(second_person.iter().cloned());
@@ -71,7 +72,9 @@ impl Policy {
             let before = self.waived.len();
             self.waived.retain(|waiver| waiver.currency != currency.as_str());
             if self.waived.len() == before {
-                return Err(unknown(format!("--no-waiver {currency}: no deposits in it are waived")));
+                return Err(unknown(format!(
+                    "--no-waiver {currency}: there is no waiver for deposits in this currency"
+                )));
             }
         }
         for (currency, amount) in waive {
@@ -100,7 +103,7 @@ impl Policy {
     }
 }
 
-/// Changes the policy if a change is named, and prints it.
+/// Changes the policy if the arguments name a change, and prints it.
 pub fn run(arguments: PolicyArguments) -> Outcome {
     let PolicyArguments { second_person, one_person, waive, no_waiver, .. } = &arguments;
     let has_change =

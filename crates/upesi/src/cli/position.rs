@@ -1,4 +1,4 @@
-//! `upesi position` and `upesi cap`: positions, and their net debit caps.
+//! `upesi position` and `upesi cap`: positions and net debit caps.
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use super::table::{Cell, Column, ListArguments, Table};
 
 /// Basis points of a percent.
 const BASIS_POINTS_PER_PERCENT: i64 = 100;
-/// The alarm of a cap in percent, as the hub sets it for a new DFSP.
+/// The default alarm of a cap in percent, as the hub sets it for a new DFSP.
 const ALARM_PERCENT_DEFAULT: &str = "10";
 
 /// Arguments of `upesi position`.
@@ -28,7 +28,7 @@ pub struct PositionArguments {
     /// Only positions in this currency.
     #[arg(long, value_name = "CODE", value_parser = currency)]
     pub currency: Option<Currency>,
-    /// Only positions at this share, in percent, of the lower of cap and cover, or above it.
+    /// Only positions that use at least this percentage of the lower of cap and cover.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(i64).range(0..=10_000))]
     pub above: Option<i64>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub enum CapCommand {
     List(CapListArguments),
     /// Set a net debit cap.
     ///
-    /// One person may lower it; a second one approves a raise.
+    /// One person may lower it. A second person must approve a raise.
     Set(CapSetArguments),
 }
 
@@ -69,10 +69,10 @@ pub struct CapSetArguments {
     /// The currency.
     #[arg(value_name = "CODE", value_parser = currency)]
     pub currency: Currency,
-    /// The cap: 0 stops the DFSP's payments.
+    /// The cap. 0 stops the DFSP's payments.
     #[arg(value_name = "AMOUNT", value_parser = not_negative)]
     pub amount: Amount,
-    /// From this share of the lower of cap and cover, in percent, the position raises an alarm; by default as before.
+    /// Alarm threshold of the position, as a percentage of the lower of cap and cover; by default unchanged.
     #[arg(long, value_name = "PERCENT", value_parser = not_negative)]
     pub alarm: Option<Amount>,
     #[command(flatten)]
@@ -99,7 +99,7 @@ struct Position {
 
 #[derive(Deserialize)]
 struct Cap {
-    /// Absent where the caps of one DFSP are listed.
+    /// Missing if the caps of a single DFSP are listed.
     #[serde(default)]
     name: String,
     currency: String,
@@ -126,7 +126,7 @@ const POSITIONS: &[Column] = &[
 
 const POSITIONS_PATH: &str = "/positions";
 
-/// Lists positions, the fullest first.
+/// Lists positions, those with the highest use first.
 pub fn positions(arguments: PositionArguments) -> Outcome {
     let PositionArguments { dfsp, currency, above, list, hub } = arguments;
     let mut table = Table::new(POSITIONS);

@@ -1,4 +1,4 @@
-//! `upesi hub`: the process of a hub that runs, by its admin port.
+//! `upesi hub`: the process of a running hub, through its admin port.
 
 use std::path::PathBuf;
 
@@ -13,32 +13,32 @@ use upesi_types::text::{Escaped, url_part};
 use super::calls::{Calls, done, instant_text};
 use super::hub::{HubArguments, reason};
 
-/// Longest profile, in seconds.
+/// Maximum duration of a profile, in seconds.
 const PROFILE_SECONDS_MAX: i64 = 25;
 
 /// Subcommands of `upesi hub`.
 #[derive(Debug, Subcommand)]
 pub enum ProcessCommand {
-    /// Show whether the hub takes payments, and the state of each part. Ends with 69 if it does not.
+    /// Show whether the hub accepts transfers, and the state of each part. Exits with code 69 if it does not.
     Health(ShownArguments),
-    /// Show the hub's time and whether the machine's clock jumped; or accept the jump.
+    /// Show the hub's time and whether the machine's clock has jumped, or accept the jump.
     Clock(ClockArguments),
     /// Show the log level, or set it.
     LogLevel(LogLevelArguments),
-    /// Print the metrics, as Prometheus reads them.
+    /// Print the metrics in Prometheus' text format.
     Metrics(MetricsArguments),
     /// Write a CPU profile of the hub as a flame graph (SVG).
     Profile(ProfileArguments),
     /// Print the hub's public keys for signatures (JSON).
     Keys(HubArguments),
-    /// Print what holds the hub's memory (JSON).
+    /// Print a summary of the hub's memory use (JSON).
     Heap(HubArguments),
 }
 
 /// Arguments of `upesi hub health`.
 #[derive(Args, Clone, Debug)]
 pub struct ShownArguments {
-    /// Print JSON, as the hub answers.
+    /// Print the hub's response as JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -48,16 +48,16 @@ pub struct ShownArguments {
 /// Arguments of `upesi hub clock`.
 #[derive(Args, Clone, Debug)]
 pub struct ClockArguments {
-    /// Accept the jump of the machine's clock: everything due by the new time expires.
+    /// Accept the jump of the machine's clock: everything that is due at the new time expires.
     #[arg(long, requires = "reason")]
     pub accept: bool,
-    /// Why, for the record.
+    /// Reason, recorded in the audit trail.
     #[arg(long, value_name = "TEXT", value_parser = reason, requires = "accept")]
     pub reason: Option<String>,
-    /// The zone of the time.
+    /// Time zone of the output.
     #[command(flatten)]
     pub zone: ZoneArguments,
-    /// Print JSON, as the hub answers.
+    /// Print the hub's response as JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub struct LogLevelArguments {
 /// Arguments of `upesi hub metrics`.
 #[derive(Args, Clone, Debug)]
 pub struct MetricsArguments {
-    /// Only lines with this text in them, such as the name of a metric.
+    /// Only lines that contain this text, such as the name of a metric.
     #[arg(value_name = "TEXT")]
     pub text: Option<String>,
     #[command(flatten)]
@@ -87,10 +87,10 @@ pub struct MetricsArguments {
 /// Arguments of `upesi hub profile`.
 #[derive(Args, Clone, Debug)]
 pub struct ProfileArguments {
-    /// How long to look.
+    /// Duration of the profile in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(i64).range(1..=PROFILE_SECONDS_MAX))]
     pub seconds: i64,
-    /// The file to write.
+    /// Output file.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     #[command(flatten)]
@@ -102,7 +102,7 @@ pub struct ProfileArguments {
 struct Health {
     status: String,
     version_number: Option<String>,
-    /// `empty` without any DFSP.
+    /// `empty` if there are no DFSPs.
     ledger: Option<String>,
     services: Vec<Service>,
 }
@@ -166,7 +166,7 @@ fn health(ShownArguments { json, hub }: ShownArguments) -> Outcome {
         write_out(&format!("{}\n", text.trim_end()))?;
     } else {
         let found: Health = serde_json::from_str(&text).map_err(|error| {
-            Failure::new(Exit::Failure, format!("/health: the answer is not understood: {error}"))
+            Failure::new(Exit::Failure, format!("/health: cannot parse the response: {error}"))
         })?;
         let version = found.version_number.map(|version| format!(", version {version}")).unwrap_or_default();
         let mut lines = format!("{}{}\n", Escaped(&found.status), Escaped(&version));
@@ -180,7 +180,7 @@ fn health(ShownArguments { json, hub }: ShownArguments) -> Outcome {
         }
         write_out(&lines)?;
     }
-    if is_good { Ok(()) } else { Err(Failure::new(Exit::Unavailable, "the hub takes no payments")) }
+    if is_good { Ok(()) } else { Err(Failure::new(Exit::Unavailable, "the hub does not accept transfers")) }
 }
 
 fn clock(ClockArguments { accept, reason, zone, json, hub }: ClockArguments) -> Outcome {

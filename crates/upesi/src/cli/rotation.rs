@@ -1,4 +1,4 @@
-//! `upesi dfsp rotate-certificate` and `upesi dfsp signing-key`: the keys of a DFSP are replaced, with an overlap.
+//! `upesi dfsp rotate-certificate` and `upesi dfsp signing-key`: replacement of a DFSP's keys, with an overlap.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use upesi_types::FspId;
 
 use super::hub::{HubArguments, connect, reason};
 
-/// Longest overlap of signing keys, in hours.
+/// Maximum overlap of signing keys, in hours.
 const OVERLAP_HOURS_MAX: i64 = KEY_OVERLAP_HOURS_MAX as i64;
 
 /// Arguments of `upesi dfsp rotate-certificate`.
@@ -21,16 +21,17 @@ pub struct RotateCertificateArguments {
     /// The DFSP.
     #[arg(value_name = "NAME", value_parser = dfsp_name)]
     pub name: FspId,
-    /// PEM file of its new client certificate.
+    /// PEM file of the DFSP's new client certificate.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Remove the bindings of the earlier certificates, once the DFSP has called with the new one alone for a day.
+    /// Remove the bindings of the earlier certificates, once the DFSP has used only the new one for a day.
     #[arg(long)]
     pub finish: bool,
-    /// Remove them at once: the DFSP's calls with earlier certificates are refused.
+    /// Remove them immediately: the hub then rejects the DFSP's requests with earlier certificates.
     #[arg(long, requires = "finish")]
     pub force: bool,
-    /// Why, for the record and for the second person; by default that it is a new certificate of the DFSP.
+    /// Reason, recorded in the audit trail and shown to the second person; by default that the DFSP has a new
+    /// certificate.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     pub reason: Option<String>,
     /// Print one JSON object instead of lines.
@@ -48,16 +49,17 @@ pub struct SigningKeyArguments {
     /// The DFSP.
     #[arg(value_name = "NAME", value_parser = dfsp_name)]
     pub name: FspId,
-    /// Its new public key: PEM of a key or a certificate, or a JSON Web Key.
+    /// File with the DFSP's new public key: PEM of a key or a certificate, or a JSON Web Key.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// From when on it is the DFSP's key; at once by default.
+    /// Time at which the key becomes the DFSP's current key; by default now.
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub starts: Option<When>,
-    /// Hours for which the earlier keys count after that; 24 by default.
+    /// Hours for which the earlier keys stay valid after that time; 24 by default.
     #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u32).range(0..=OVERLAP_HOURS_MAX))]
     pub overlap_hours: Option<u32>,
-    /// Why, for the record and for the second person; by default that it is a new signing key of the DFSP.
+    /// Reason, recorded in the audit trail and shown to the second person; by default that the DFSP has a new signing
+    /// key.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     pub reason: Option<String>,
     /// Print one JSON object instead of lines.

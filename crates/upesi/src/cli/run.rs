@@ -53,7 +53,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Refuses unknown `UPESI_` variables; commands with settings report them with their other mistakes.
+/// Rejects unknown `UPESI_` variables. Commands with settings report them together with other mistakes.
 fn check_environment(command: &Command) -> Outcome {
     if matches!(command, Command::Serve(_) | Command::Config(_)) {
         return Ok(());
@@ -220,14 +220,14 @@ fn restore_backup(arguments: &RestoreArguments) -> Outcome {
         (0, _) => Ok(()),
         (_, true) => {
             note(format_args!(
-                "{total} findings about rules are accepted; the next start records it in the audit trail"
+                "{total} findings about rules are accepted; the next start of the hub records this in the audit trail"
             ));
             Ok(())
         }
         (_, false) => Err(Failure::new(
             Exit::Data,
             format!(
-                "{data} is restored and whole, and its sums are right, but {total} decisions are not those of the \
+                "{data} is restored completely, and its sums are right, but {total} decisions violate the \
                  auditor's rules (see above). No hub starts on it until they are accepted: read them, then repeat the \
                  command with --accept-findings, which the audit trail will record."
             ),

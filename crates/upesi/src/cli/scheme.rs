@@ -1,4 +1,4 @@
-//! `upesi scheme`: the state of a hub as a file.
+//! `upesi scheme`: the configuration of a scheme as a file.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ use super::hub::{HubArguments, runtime};
 pub enum SchemeCommand {
     /// Apply a scheme file and show the changes.
     ///
-    /// Compares the file with the hub's state and makes the differences through the admin API: hub accounts,
+    /// Compares the file with the hub's state and makes the missing changes through the admin API: hub accounts,
     /// settlement models, DFSPs, net debit caps, funds, bindings, endpoints. Applying a file again changes nothing that
-    /// is as the file says. `funds` are deposited once per scheme name, DFSP and currency, into an account without
-    /// cover, and never topped up: record later deposits as the bank books them. `--plan` shows the deposits. One line
-    /// per change: `+` created, `~` changed, `-` removed, `?` unknown to this hub, and the number of unchanged
-    /// items. The whole file is checked, also against the hub, before the first change; unchangeable items (a model's
-    /// kind, a proxy) are refused. Works with any hub that has Mojaloop's admin API.
+    /// already matches it. `funds` are deposited once per scheme name, DFSP and currency, into an account without
+    /// cover, and never topped up: record later deposits as the bank books them. `--plan` shows the deposits. Prints
+    /// one line per change: `+` created, `~` changed, `-` removed, `?` unknown to this hub, and the number of unchanged
+    /// items. The whole file is checked, also against the hub, before the first change. Changes that are impossible (of
+    /// a model's kind, of a proxy) are rejected. Works with any hub that has Mojaloop's admin API.
     Apply(SchemeApplyArguments),
 }
 
@@ -34,7 +34,7 @@ pub struct SchemeApplyArguments {
     /// The scheme file (TOML); see examples/scheme.toml.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Only show the changes.
+    /// Only print the changes, without making them.
     #[arg(long)]
     pub plan: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `upesi settlement`: windows closed, settled and finished.
+//! `upesi settlement`: settlement windows and settlements.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,46 +23,46 @@ use super::models::{self, ModelsArguments};
 pub enum SettlementCommand {
     /// Show windows and settlements.
     ///
-    /// Without a number: the open window, those that wait for a settlement, and settlements that are not finished. A
-    /// net above zero is what a DFSP owes, below zero what it is owed.
+    /// Without a number, shows the open window, windows that are not settled, and settlements that are not finished. A
+    /// positive net is an amount that the DFSP owes, a negative net an amount that it is owed.
     Show(ShowArguments),
     /// Close the open window.
     ///
-    /// Transfers that commit from then on belong to the next one. Named by its number, a window that is closed already
-    /// is only shown.
+    /// Transfers that commit afterwards belong to the next window. If the named window is already closed, the command
+    /// only shows it.
     Close(CloseArguments),
     /// Create a settlement of closed windows.
     Create(CreateArguments),
     /// Advance the accounts of a settlement.
     ///
-    /// Stage by stage, up to the state given; accounts that are there already stay as they are. Recipients' positions
-    /// return at reserved, senders' at committed.
+    /// Advances stage by stage, up to the given state. Accounts that have reached it are not changed. Recipients'
+    /// positions return at reserved, senders' positions at committed.
     Advance(AdvanceArguments),
-    /// Give a settlement up; its windows can be settled again.
+    /// Abort a settlement; its windows can be settled again.
     ///
-    /// What recipients were paid is taken back. Refused once an account is committed.
+    /// Takes back the amounts that recipients have received. Rejected once an account is committed.
     Abort(AbortArguments),
     /// Close the open window and settle it until the bank has to act, as one job.
     ///
-    /// Shows which window it closes. Creates a settlement for each model that governs part of the window, and stops at
-    /// recorded, where the bank gets its file; --to settled goes on to the end. NAME is a label, such as the date: a
-    /// second call with the same name makes the steps that are missing, and none twice, whenever the first one ended.
-    /// If NAME contains a day and the window was not open on it, the command asks, or requires --yes.
-    /// An empty window is not closed; the command ends with 1 then if a closed window is not settled. References are
+    /// Shows which window it closes. It creates a settlement for each model that governs part of the window, and stops
+    /// at recorded, where the bank gets its file; --to settled continues to the end. NAME is a label, such as the date.
+    /// A second call with the same name makes the missing steps and repeats none, wherever the first one stopped. If
+    /// NAME contains a day and the window was not open on it, the command asks, or requires --yes. An empty window is
+    /// not closed; in this case the command exits with code 1 if a closed window is not settled. References are
     /// NAME-SETTLEMENT-ACCOUNT.
     Run(RunArguments),
     /// List settlement models, and the currency that each governs.
     Models(ModelsArguments),
     /// Write a report about a settlement as CSV or XLSX.
     ///
-    /// All figures are sums of the transfers between each pair of DFSPs. The command ends with 65 and without a report
-    /// if they are not what the settlement nets, or do not sum to zero.
+    /// All figures are sums of the transfers between each pair of DFSPs. If they differ from the settlement's nets, or
+    /// do not sum to zero, the command writes no report and exits with code 65.
     Report(ReportArguments),
-    /// Check the file that the settlement bank has filled in, and finish the settlement by it.
+    /// Check the file that the settlement bank has filled in, and finish the settlement with it.
     ///
-    /// The file is that of `report --kind bank`, as CSV or XLSX, with the balances filled in. Ends with 65 and changes
-    /// nothing if it is another settlement's, was altered, or is not whole. Balances that the hub does not expect are
-    /// warnings.
+    /// The file is that of `report --kind bank`, as CSV or XLSX, with the balances filled in. If it belongs to another
+    /// settlement, was altered, or is incomplete, the command changes nothing and exits with code 65. Balances that the
+    /// hub does not expect are warnings.
     Reconcile(ReconcileArguments),
 }
 
@@ -76,7 +76,7 @@ pub struct CallArguments {
     pub wait: Duration,
 }
 
-/// The hub to call, and the form of the output.
+/// The hub to call, and output options.
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
 pub struct HubArguments {
@@ -86,7 +86,7 @@ pub struct HubArguments {
     /// Print one JSON object instead of text. Amounts are strings, and times are in UTC.
     #[arg(long)]
     pub json: bool,
-    /// The zone of the times.
+    /// Time zone of the output.
     #[command(flatten)]
     pub zone: ZoneArguments,
 }
@@ -97,7 +97,7 @@ pub struct ShowArguments {
     /// The settlement.
     #[arg(value_name = "SETTLEMENT", conflicts_with = "window")]
     pub settlement: Option<u32>,
-    /// A window and its settlements instead.
+    /// Show this window and its settlements instead.
     #[arg(long, value_name = "WINDOW")]
     pub window: Option<u32>,
     /// The hub.
@@ -108,10 +108,10 @@ pub struct ShowArguments {
 /// Arguments of `upesi settlement close`.
 #[derive(Args, Clone, Debug)]
 pub struct CloseArguments {
-    /// The window; without it the open one.
+    /// Number of the window; by default the open window.
     #[arg(value_name = "WINDOW")]
     pub window: Option<u32>,
-    /// Why, for the record.
+    /// Reason, recorded in the audit trail.
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
     /// The hub.
@@ -125,10 +125,10 @@ pub struct CreateArguments {
     /// Name of the settlement model.
     #[arg(value_name = "MODEL")]
     pub model: String,
-    /// A closed window. May be repeated.
+    /// Number of a closed window. May be repeated.
     #[arg(long = "window", value_name = "N", required = true)]
     pub windows: Vec<u32>,
-    /// Why, for the record.
+    /// Reason, recorded in the audit trail.
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
     /// The hub.
@@ -142,13 +142,13 @@ pub struct AdvanceArguments {
     /// The settlement.
     #[arg(value_name = "SETTLEMENT")]
     pub settlement: u32,
-    /// The state to reach; without it the next one.
+    /// The state to reach; by default the next one.
     #[arg(long, value_name = "STATE")]
     pub to: Option<Stage>,
-    /// Only the accounts of this DFSP, by one stage.
+    /// Advance only the accounts of this DFSP, by one stage.
     #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
     pub dfsp: Option<FspId>,
-    /// Why, for the record.
+    /// Reason, recorded in the audit trail.
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
     /// The bank's reference.
@@ -165,7 +165,7 @@ pub struct AbortArguments {
     /// The settlement.
     #[arg(value_name = "SETTLEMENT")]
     pub settlement: u32,
-    /// Why, for the record.
+    /// Reason, recorded in the audit trail.
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
     /// The bank's reference.
@@ -182,7 +182,7 @@ pub struct RunArguments {
     /// Name of the job: 1 to 26 letters, digits, dots, hyphens and underscores.
     #[arg(value_name = "NAME")]
     pub name: JobName,
-    /// Settle by this model only. May be repeated.
+    /// Settle with this model only. May be repeated.
     #[arg(long = "model", value_name = "MODEL")]
     pub models: Vec<String>,
     /// Settle this closed window instead of closing the open one.
@@ -205,10 +205,10 @@ pub struct ReportArguments {
     /// The settlement.
     #[arg(value_name = "SETTLEMENT")]
     pub settlement: u32,
-    /// What it shows.
+    /// Kind of the report.
     #[arg(long, value_name = "KIND", default_value = "multilateral")]
     pub kind: Kind,
-    /// The DFSP of a report about one.
+    /// The DFSP, for the report about a single DFSP.
     #[arg(long, value_name = "NAME", value_parser = dfsp_name, required_if_eq("kind", "dfsp"))]
     pub dfsp: Option<FspId>,
     /// Write to this file instead of stdout; as XLSX if its name ends with .xlsx.
@@ -228,16 +228,16 @@ pub struct ReconcileArguments {
     /// The bank's file.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Finish the settlement by it: all accounts to SETTLED, those that pay first.
+    /// Finish the settlement: advance all accounts to SETTLED, accounts of payers first.
     #[arg(long)]
     pub apply: bool,
-    /// Record what was paid as withdrawals and deposits, too.
+    /// Also record the settled amounts as withdrawals and deposits.
     #[arg(long, requires = "apply")]
     pub move_cover: bool,
-    /// Lower net debit caps to the new balances, before anything else.
+    /// Lower net debit caps to the new balances, as the first step.
     #[arg(long, requires = "apply")]
     pub lower_caps: bool,
-    /// Raise net debit caps to the new balances, right before the accounts are SETTLED.
+    /// Raise net debit caps to the new balances, immediately before the accounts become SETTLED.
     #[arg(long, requires = "apply")]
     pub raise_caps: bool,
     /// The hub.
@@ -248,26 +248,26 @@ pub struct ReconcileArguments {
 /// A kind of report.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Kind {
-    /// Each DFSP's net.
+    /// The net of each DFSP.
     Multilateral,
-    /// Each pair of DFSPs, netted.
+    /// The net of each pair of DFSPs.
     Bilateral,
     /// All senders by all receivers, with check value.
     Matrix,
-    /// One DFSP by its counterparts and windows (--dfsp).
+    /// One DFSP (--dfsp) by counterparty and window.
     Dfsp,
-    /// The file that the settlement bank fills in.
+    /// The file for the settlement bank to fill in.
     Bank,
 }
 
-/// A state that accounts of a settlement reach.
+/// State of a settlement's accounts.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Stage {
     /// The bank has the list.
     Recorded,
-    /// Recipients' positions returned.
+    /// Recipients' positions have returned.
     Reserved,
-    /// Senders' positions returned.
+    /// Senders' positions have returned.
     Committed,
     /// Finished.
     Settled,

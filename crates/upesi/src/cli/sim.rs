@@ -25,16 +25,16 @@ use upesi_types::{Currency, FspId};
 use super::hub::token_of;
 use super::pki::Simulated;
 
-/// How long the end waits for requests in flight.
+/// Maximum time that a shutdown waits for requests in flight.
 pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 const HUB: &str = "http://127.0.0.1:4000";
-/// The hub of a trial.
+/// Address of the hub of a trial.
 const SECURE_HUB: &str = "https://127.0.0.1:4000";
 
-/// Messages that wait to be shown.
+/// Maximum number of messages that wait to be printed.
 const UNSHOWN_MESSAGES_MAX: usize = 1024;
-/// How long messages are collected before they are put into order and shown.
+/// Time for which messages are collected before they are sorted and printed.
 const SORTING_TIME: Duration = Duration::from_millis(50);
 
 /// Other things that can be simulated.
@@ -42,10 +42,10 @@ const SORTING_TIME: Duration = Duration::from_millis(50);
 pub enum SimCommand {
     /// Run a simulated oracle: an external party directory.
     ///
-    /// Knows the parties of the DFSPs of `upesi sim` (MSISDNs of 15 digits: 260000 and nine more belong to the
-    /// first DFSP, 260001 to the second and so on), those of its rules, and those registered by a hub. GET
-    /// /_sim/oracle shows settings and counters, PUT /_sim/oracle changes the behaviour. Prints its base URL, then
-    /// runs until SIGTERM or SIGINT.
+    /// Knows the parties of the DFSPs of `upesi sim` (MSISDNs of 15 digits: 260000 and nine more digits belong to the
+    /// first DFSP, 260001 to the second and so on), those of its rules, and those registered by a hub. GET /_sim/oracle
+    /// shows settings and counters, PUT /_sim/oracle changes the behaviour. Prints its base URL, then runs until
+    /// SIGTERM or SIGINT.
     Oracle(OracleArguments),
 }
 
@@ -53,7 +53,7 @@ pub enum SimCommand {
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct SimArguments {
-    /// Something other than DFSPs.
+    /// Simulate something other than DFSPs.
     #[command(subcommand)]
     pub command: Option<SimCommand>,
     /// Number of DFSPs (dfsp-1, dfsp-2, …).
@@ -68,7 +68,7 @@ pub struct SimArguments {
     /// Address of web sockets that report callbacks to load scripts: ws://ADDRESS/TRACE-ID/PUT/transfers/ID.
     #[arg(long, value_name = "ADDRESS", value_parser = socket_address)]
     pub sockets: Option<SocketAddr>,
-    /// Simulate the DFSPs of a trial (`upesi pki trial`), with its keys, and apply its scheme to the hub first.
+    /// Simulate the DFSPs of a trial (`upesi pki trial`) with its keys, and apply its scheme to the hub first.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dfsps", "names"])]
     pub trial: Option<PathBuf>,
     /// FSPIOP base URL of the hub [http://127.0.0.1:4000, with --trial https].
@@ -77,22 +77,22 @@ pub struct SimArguments {
     /// Base URL of the hub's admin API, for the scheme of a trial.
     #[arg(long, value_name = "URL", default_value = "https://127.0.0.1:4001", requires = "trial")]
     pub admin: String,
-    /// File with the operator's token, for the scheme of a trial, if the admin port asks for one.
+    /// File with the operator's token, for the scheme of a trial, if the admin port requires one.
     #[arg(long, value_name = "FILE", env = "UPESI_ADMIN_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
-    /// Seconds to wait for the hub to answer; the command ends if it does not. 0 does not wait.
+    /// Seconds to wait for the hub to answer; if it does not, the command exits. 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
-    /// A currency that parties can receive; default XXX and XTS. May be repeated.
+    /// Currency that parties can receive; default XXX and XTS. May be repeated.
     #[arg(long = "currency", value_name = "CODE", value_parser = currency)]
     pub currencies: Vec<Currency>,
-    /// Seed of the faults.
+    /// Seed of the random faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Threads; by default one per core.
+    /// Number of threads; by default one per core.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// Print every message of the DFSPs. Under load, messages that cannot be printed in time are left out.
+    /// Print every message of the DFSPs. Under load, messages that cannot be printed in time are omitted.
     #[arg(long)]
     pub show: bool,
     /// Delays and faults.
@@ -100,7 +100,7 @@ pub struct SimArguments {
     pub behaviour: DfspSettings,
 }
 
-/// Runs the simulators until SIGTERM or SIGINT. They answer while the hub is waited for.
+/// Runs the simulators until SIGTERM or SIGINT. They answer while the command waits for the hub.
 pub fn run(arguments: &SimArguments) -> Outcome {
     if let Some(SimCommand::Oracle(arguments)) = &arguments.command {
         return run_oracle(arguments);
@@ -180,7 +180,7 @@ async fn prepare(
 /// Prints the messages that DFSPs send and receive.
 struct Show {
     seen: mpsc::Receiver<SeenMessage>,
-    /// Seen and not yet printed.
+    /// Messages that have not been printed yet.
     messages: Vec<SeenMessage>,
     teller: Teller,
 }
@@ -209,7 +209,7 @@ impl Show {
     }
 }
 
-/// The threads asked for, or one per core.
+/// The requested number of threads, or one per core.
 pub(super) fn worker_count(wanted: Option<usize>) -> usize {
     wanted.unwrap_or_else(available_cores)
 }
@@ -222,7 +222,7 @@ pub(super) fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::new(Exit::Unavailable, error))
 }
 
-/// The names that DFSPs have where none are given.
+/// The default names of DFSPs.
 pub(super) fn default_names(count: usize) -> Vec<FspId> {
     SimConfig::new(count, Upstream::Peers).dfsps.into_iter().map(|(name, _)| name).collect()
 }
@@ -245,16 +245,16 @@ pub struct OracleArguments {
     /// Name of a simulated DFSP, instead of --dfsps, in the order of `upesi sim`. May be repeated.
     #[arg(long = "dfsp", value_name = "NAME", value_parser = dfsp_name, conflicts_with = "dfsps")]
     pub names: Vec<FspId>,
-    /// Parties of one DFSP by prefix of their identifiers: MSISDN:2609=greenbank. May be repeated.
+    /// Parties of one DFSP, by the prefix of their identifiers: MSISDN:2609=greenbank. May be repeated.
     #[arg(long = "rule", value_name = "TYPE:PREFIX=DFSP", value_parser = rule)]
     pub rules: Vec<OracleRule>,
     /// Address to listen on; register http://ADDRESS as the oracle's endpoint.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5100", value_parser = socket_address)]
     pub listen: SocketAddr,
-    /// Seed of the faults.
+    /// Seed of the random faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Threads; by default one per core.
+    /// Number of threads; by default one per core.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
     /// Delays and faults.

@@ -8,18 +8,18 @@ use upesi_hub::terminal::note;
 use upesi_types::text::escape;
 use upesi_types::{Amount, Timestamp};
 
-/// What stands in a cell without a value.
+/// Text of a cell without a value.
 const EMPTY: &str = "-";
-/// Between two columns.
+/// Space between two columns.
 const GAP: &str = "  ";
 
-/// How a list is printed.
+/// Output options of a list.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ListArguments {
-    /// Print a JSON array of what the hub answers instead of a table.
+    /// Print a JSON array of the hub's response instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Sort by this column of the table; with a hyphen before it, from the largest or newest on.
+    /// Sort by this column of the table; with a hyphen before the name, in descending order.
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub sort: Option<String>,
 }
@@ -27,18 +27,18 @@ pub struct ListArguments {
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// In lower case, as `--sort` takes it.
+    /// In lower case, as in `--sort`.
     name: &'static str,
     is_number: bool,
 }
 
 impl Column {
-    /// Of texts and times.
+    /// A column of texts or times.
     pub const fn text(name: &'static str) -> Self {
         Self { name, is_number: false }
     }
 
-    /// Of numbers and amounts.
+    /// A column of numbers or amounts.
     pub const fn number(name: &'static str) -> Self {
         Self { name, is_number: true }
     }
@@ -60,12 +60,12 @@ enum Key {
 }
 
 impl Cell {
-    /// A text from anywhere.
+    /// A text, which may come from outside.
     pub fn text(text: &str) -> Self {
         Self { text: escape(text).into_owned(), key: Key::Text(text.to_owned()) }
     }
 
-    /// A text, if there is one.
+    /// A text or an empty cell.
     pub fn optional(text: Option<&str>) -> Self {
         text.map_or_else(Self::empty, Self::text)
     }
@@ -80,22 +80,22 @@ impl Cell {
         Self { text: amount.to_string(), key: Key::Number(amount.units()) }
     }
 
-    /// An amount, if there is one.
+    /// An amount or an empty cell.
     pub fn optional_amount(amount: Option<Amount>) -> Self {
         amount.map_or_else(Self::empty, Self::amount)
     }
 
-    /// An instant as it is shown.
+    /// An instant with its text.
     pub fn instant(at: Timestamp, shown: String) -> Self {
         Self { text: shown, key: Key::Number(at.as_ns()) }
     }
 
-    /// A number with a text of its own, such as a share.
+    /// A number with its text, such as a percentage.
     pub fn shown(number: i64, text: String) -> Self {
         Self { text, key: Key::Number(number) }
     }
 
-    /// Without a value.
+    /// An empty cell.
     pub fn empty() -> Self {
         Self { text: EMPTY.to_owned(), key: Key::Nothing }
     }
@@ -107,7 +107,7 @@ impl Cell {
 
 struct Row {
     cells: Vec<Cell>,
-    /// The JSON text that the row stands for.
+    /// JSON text of the row.
     json: String,
 }
 
@@ -118,12 +118,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// Without rows yet.
+    /// An empty table.
     pub const fn new(columns: &'static [Column]) -> Self {
         Self { columns, rows: Vec::new() }
     }
 
-    /// Adds a row with the JSON text that it stands for.
+    /// Adds a row with its JSON text.
     pub fn add(&mut self, cells: Vec<Cell>, json: String) {
         debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push(Row { cells, json });
@@ -164,7 +164,7 @@ impl Table {
         let Some(at) = self.columns.iter().position(|column| column.name == name) else {
             let names: Vec<_> = self.columns.iter().map(|column| column.name).collect();
             let text =
-                format!("--sort {order}: there is no such column; sort by one of {}", names.join(", "));
+                format!("--sort {order}: there is no such column; the columns are {}", names.join(", "));
             return Err(Failure::new(Exit::Usage, text));
         };
         let compare = |a: &Row, b: &Row| -> Ordering { a.cells[at].key.cmp(&b.cells[at].key) };
@@ -172,7 +172,7 @@ impl Table {
         Ok(())
     }
 
-    /// A line of names, then a line for each row.
+    /// A header line, then a line for each row.
     pub fn to_text(&self) -> String {
         let head = self.columns.iter().map(|column| Cell::text(&column.name.to_uppercase()));
         let lines: Vec<Vec<Cell>> =
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(unknown.exit, Exit::Usage);
         assert_eq!(
             unknown.message,
-            "--sort cap: there is no such column; sort by one of name, position, note"
+            "--sort cap: there is no such column; the columns are name, position, note"
         );
         let mut kept = table();
         kept.keep(1, "-position").unwrap();

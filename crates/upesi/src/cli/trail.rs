@@ -1,4 +1,4 @@
-//! `upesi admin trail`: entries of the audit trail, by the admin port.
+//! `upesi admin trail`: entries of the audit trail, through the admin port.
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,13 @@ use super::table::{Cell, Column, Table};
 /// Arguments of `upesi admin trail`.
 #[derive(Args, Clone, Debug)]
 pub struct TrailArguments {
-    /// Only entries of this operator, or on its behalf.
+    /// Only entries of this operator, or on behalf of it.
     #[arg(long, value_name = "NAME")]
     pub operator: Option<String>,
     /// Only entries of this permission, such as limit.raise, or of this area, such as limit.
     #[arg(long, value_name = "PERMISSION")]
     pub action: Option<String>,
-    /// Only entries whose object has this text in it, such as the name of a DFSP.
+    /// Only entries whose object contains this text, such as the name of a DFSP.
     #[arg(long, value_name = "TEXT")]
     pub object: Option<String>,
     /// Only entries with this outcome.
@@ -31,7 +31,7 @@ pub struct TrailArguments {
     /// Only entries before this time.
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub to: Option<When>,
-    /// List at most so many, the first in the order of the list.
+    /// List at most this many entries, in the order of the list.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub limit: u32,
     #[command(flatten)]
@@ -60,7 +60,7 @@ const COLUMNS: &[Column] = &[
     Column::text("change"),
 ];
 
-/// Lists entries of the audit trail, the newest first.
+/// Lists entries of the audit trail, newest first.
 pub fn list(arguments: TrailArguments) -> Outcome {
     let TrailArguments { operator, action, object, outcome, from, to, limit, options } = arguments;
     let ListOptions { list, zone, hub } = options;
@@ -92,7 +92,7 @@ fn cells(entry: &Entry, zone: &Zone) -> Vec<Cell> {
     ]
 }
 
-/// Object, change, refusal and reason of an entry.
+/// Object, change, error and reason of an entry.
 fn change(entry: &Entry) -> String {
     let Entry { object, before, after, refused, reason, .. } = entry;
     let mut text = object.clone();
@@ -107,5 +107,5 @@ fn change(entry: &Entry) -> String {
     text
 }
 
-/// The newest first.
+/// Newest first.
 const USUAL_ORDER: &str = "-entry";

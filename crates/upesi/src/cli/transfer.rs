@@ -19,14 +19,14 @@ const COMMITTED: &str = "COMMITTED";
 /// Subcommands of `upesi transfer`.
 #[derive(Debug, Subcommand)]
 pub enum TransferCommand {
-    /// Find transfers by DFSP, time, amount and state; the newest first.
+    /// Find transfers by DFSP, time, amount and state, newest first.
     ///
-    /// Without --from the last 24 hours.
+    /// Without --from, the last 24 hours.
     Find(FindArguments),
-    /// Say in one sentence where a payment is.
+    /// Show the state of a payment in one sentence.
     ///
-    /// The parties, the amount, the state, the next one to act, each callback with its delivery or its failed attempts,
-    /// the settlement window and the settlement.
+    /// The sentence contains the parties, the amount, the state, the next step, each callback with its delivery or
+    /// failed attempts, the settlement window and the settlement.
     Show(ShowArguments),
 }
 
@@ -57,7 +57,7 @@ pub struct FindArguments {
     /// The currency.
     #[arg(long, value_name = "CODE", value_parser = currency)]
     pub currency: Option<Currency>,
-    /// Show at most so many, the first in the order of the list.
+    /// Show at most this many transfers, in the order of the list.
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub limit: u32,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub struct ShowArguments {
 /// A state of a transfer.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum State {
-    /// Waits for the payee.
+    /// Waiting for the payee.
     Reserved,
     /// Paid.
     Committed,
@@ -85,7 +85,7 @@ pub enum State {
     Aborted,
     /// Not paid: the payee did not answer in time.
     Expired,
-    /// Not paid: refused for want of cover or by the cap.
+    /// Not paid: rejected because of insufficient cover or the net debit cap.
     Rejected,
 }
 
@@ -177,7 +177,7 @@ const COLUMNS: &[Column] = &[
     Column::text("completed"),
 ];
 
-/// The newest first.
+/// Newest first.
 const USUAL_ORDER: &str = "-prepared";
 
 fn find(arguments: FindArguments) -> Outcome {
@@ -262,7 +262,7 @@ fn sentence(transfer: &Transfer, progress: &Progress, zone: &Zone) -> String {
     text
 }
 
-/// The next one to act.
+/// The next step, and who has to make it.
 fn turn(transfer: &Transfer, payee: &str, progress: &Progress, zone: &Zone) -> String {
     if let Some(parked) = progress.callbacks.iter().find(|told| told.state == "parked") {
         return format!("an operator has to act: upesi callback redeliver {}", Escaped(&parked.key));

@@ -1,4 +1,5 @@
-//! `upesi demo`: the whole product in a minute. A hub, simulated DFSPs, one payment, its meaning, load, settlement.
+//! `upesi demo`: the whole product in a minute, with a hub, simulated DFSPs, one payment and its explanation, load,
+//! settlement.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -33,7 +34,7 @@ use upesi_types::{Amount, Currency};
 
 /// The scheme of the demo is the example that users copy.
 const SCHEME: &str = include_str!("../../../../examples/scheme.toml");
-/// Where the example expects the simulators.
+/// Base URL of the simulators in the example.
 const SCHEME_BASE_URL: &str = "http://127.0.0.1:5000/{name}";
 /// Directory of all keys.
 const KEYS: &str = "keys";
@@ -46,10 +47,10 @@ const NUMBER: u64 = 1;
 const REGISTRATION_MESSAGES: usize = 2;
 /// Messages of a payment: in each of three phases a request and a callback, each to the hub and from it.
 const PAYMENT_MESSAGES: usize = 12;
-/// Payments one at a time, whose median is shown beside that under load.
+/// Number of payments that are made one at a time. Their median is shown next to the median under load.
 const ALONE: u64 = 100;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a message may take to be seen once the exchange is over.
+/// Time limit for a message to be printed after the exchange is over.
 const MESSAGE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Arguments of `upesi demo`.
@@ -58,7 +59,7 @@ pub struct DemoArguments {
     /// Seconds of load.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub seconds: u64,
-    /// Leave hub and simulators running at the end, until Ctrl-C.
+    /// Keep hub and simulators running at the end, until Ctrl-C.
     #[arg(long)]
     pub keep: bool,
     /// Directory for the hub's data, its log and result.json; emptied first.
@@ -79,7 +80,7 @@ fn failed(why: impl Display) -> Failure {
     Failure::new(Exit::Failure, why)
 }
 
-/// How long the phases took, and the whole.
+/// The durations of the phases and of the whole payment.
 fn timing(report: &PaymentReport) -> String {
     let phases =
         Phase::OF_PAYMENT.into_iter().filter_map(|phase| Some((phase_name(phase), report.duration(phase)?)));
@@ -164,11 +165,7 @@ impl<'arguments> Demo<'arguments> {
         }
         runtime.block_on(self.simulator.shutdown(Instant::now() + PATIENCE));
         self.hub.end();
-        if passed {
-            Ok(())
-        } else {
-            Err(Failure::new(Exit::Failure, "the audit of the load run does not hold"))
-        }
+        if passed { Ok(()) } else { Err(Failure::new(Exit::Failure, "the audit of the load run failed")) }
     }
 
     /// Applies the scheme and registers the payee. Returns the number of changes.
@@ -181,7 +178,7 @@ impl<'arguments> Demo<'arguments> {
         Ok(String::from_utf8_lossy(&output).lines().count() - 1)
     }
 
-    /// What the payment shows, and what stands behind it.
+    /// Explains the payment.
     fn explain(&self, changes: usize) {
         let (out, simulator) = (&self.arguments.out, self.simulator.local_addr());
         let (fspiop, admin) = (self.hub.fspiop_url(), self.hub.admin_url());
@@ -225,7 +222,7 @@ impl<'arguments> Demo<'arguments> {
         }
     }
 
-    /// Makes payments one at a time, and returns the median of their times.
+    /// Makes payments one at a time, and returns the median of their durations.
     async fn pay_alone(&self, workers: &Workers) -> Result<Duration, Failure> {
         let originator = Arc::new(self.originator(false)?);
         let first = NUMBER + 1;
@@ -247,7 +244,7 @@ impl<'arguments> Demo<'arguments> {
         Ok(times[times.len() / 2])
     }
 
-    /// Where to go from here: what answers while hub and simulators run, or what they leave.
+    /// Prints further commands: for the running hub and simulators, or for their files.
     fn look_further(&self, binary: &Path) {
         let (out, data) = (&self.arguments.out, self.arguments.out.join("data"));
         let (binary, data) = (binary.display(), data.display());
@@ -327,8 +324,8 @@ impl<'arguments> Demo<'arguments> {
         messages
     }
 
-    /// Runs the lab against the hub; its simulators take the place of the first ones. `alone` is the median of payments
-    /// made one at a time.
+    /// Runs the lab against the hub, with its own simulators instead of the first ones. `alone` is the median of
+    /// payments made one at a time.
     fn load(&self, alone: Duration) -> Result<bool, Failure> {
         let target = TargetHub {
             pids: vec![self.hub.pid()],
@@ -422,7 +419,7 @@ async fn register(
     match registering.await.map_err(unavailable)? {
         Ok(registered) if registered.refused == 0 => Ok(()),
         Ok(_) => Err(failed("the hub rejected the registration of a party")),
-        Err(error) => Err(failed(format_args!("no party could be registered: {error}"))),
+        Err(error) => Err(failed(format_args!("cannot register a party: {error}"))),
     }
 }
 
@@ -447,7 +444,7 @@ async fn start_hub(trial: &Trial, operator: &ClientTls, out: &Path) -> Result<Hu
         .map_err(unavailable)
 }
 
-/// This program: the hub is another process of it, and so are the commands that are shown.
+/// Path of this program, which is also used for the hub and the printed commands.
 fn binary() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(unavailable)
 }
@@ -456,13 +453,13 @@ fn kes() -> Result<Currency, Failure> {
     Currency::parse("KES").ok_or_else(|| Failure::new(Exit::Software, "KES is not in the list of currencies"))
 }
 
-/// Keeps the ids of two demos apart.
+/// Distinguishes the ids of two demos.
 fn nonce() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_nanos()).unwrap_or(0)
 }
 
-/// Removes what an earlier demo left, and nothing else.
+/// Removes the files of an earlier demo, and nothing else.
 fn empty(out: &Path) -> Outcome {
     let cannot = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", out.display()));
     for name in ["data", "hub.log", "result.json", KEYS] {

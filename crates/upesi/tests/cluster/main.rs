@@ -113,7 +113,7 @@ impl Drop for Logs<'_> {
 
 fn makes_topic(world: &World) {
     let (code, text) = told(world, &["cluster", "create-topic"]);
-    assert_eq!((code, &*text), (Some(0), "the topic upesi-journal is as it must be\n"));
+    assert_eq!((code, &*text), (Some(0), "the topic upesi-journal has the required settings\n"));
 }
 
 /// Stops a node in order.

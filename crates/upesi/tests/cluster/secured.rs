@@ -231,7 +231,11 @@ fn nodes_prove_who_they_are_to_brokers_and_each_mistake_is_named() {
         (sasl, scheme.login("SCRAM-SHA-512", PASSWORD)),
     ] {
         let (code, text) = asked(at, brokers, &settings);
-        assert_eq!((code, &*text), (Some(0), "the topic upesi-journal is as it must be\n"), "{settings:?}");
+        assert_eq!(
+            (code, &*text),
+            (Some(0), "the topic upesi-journal has the required settings\n"),
+            "{settings:?}"
+        );
     }
     mistakes_are_named(at, &mut scheme, &listeners);
 

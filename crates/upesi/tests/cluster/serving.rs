@@ -234,7 +234,7 @@ fn a_node_that_may_not_lead_does_once_an_operator_promotes_it() {
     assert!(code == Some(1) && text.contains("This node leads"), "{code:?} {text}");
     leader.kill();
     let (code, text) = promote(&worlds[1]);
-    let expected = "node 1 claims the leadership: `upesi cluster status` says who leads\n";
+    let expected = "node 1 claims leadership: `upesi cluster status` shows the leader\n";
     assert!(code == Some(0) && text.starts_with(expected), "{code:?} {text}");
     assert!(other.logs(SERVING), "nobody serves: {}", other.log.join("\n"));
     load.wait_for_accepted(TRANSFERS);

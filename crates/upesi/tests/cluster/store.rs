@@ -183,7 +183,7 @@ pub fn add(worlds: &[World; 2], backup: &str) -> Hub {
     assert!(code == Some(73) && text.contains("is not empty"), "{code:?} {text}");
     std::fs::remove_dir_all(&worlds[1].data).unwrap();
     let (code, text) = add();
-    assert!(code == Some(0) && text.ends_with(" that follow: start node 1\n"), "{code:?} {text}");
+    assert!(code == Some(0) && text.ends_with(" records after it: start node 1\n"), "{code:?} {text}");
     let standby = follows(&worlds[1]);
     status_when(&worlds[0], |status| !status["needs"]["1"].is_null());
     let (code, text) = add();
@@ -220,7 +220,7 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     assert!(begin(&status) <= need(&status, "1"), "{status}");
 
     let (code, text) = told(&worlds[0], &["cluster", "remove", "7"]);
-    assert_eq!((code, text.contains("knows of no node 7")), (Some(66), true), "{text}");
+    assert_eq!((code, text.contains("has no node 7")), (Some(66), true), "{text}");
     let (code, text) = told(&worlds[0], &["cluster", "remove", "1"]);
     assert_eq!(code, Some(0), "{text}");
     let needed = need(&status, "1");

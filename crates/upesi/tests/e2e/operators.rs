@@ -374,7 +374,7 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     Command::new("chmod").args(["o+r", &deploy]).status().unwrap();
     let readable = run(&[&apply[..], &["--token-file", &deploy]].concat());
     assert_eq!(code(&readable), 64);
-    assert!(text(&readable.stderr).contains("every user of this machine may read it"));
+    assert!(text(&readable.stderr).contains("every user of this machine can read it"));
     fs::write(at("empty"), "").unwrap();
     Command::new("chmod").args(["600", &at("empty")]).status().unwrap();
     assert_eq!(code(&run(&[&apply[..], &["--token-file", &at("empty")]].concat())), 64);
