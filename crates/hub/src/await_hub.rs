@@ -1,4 +1,4 @@
-//! Waits for a hub that is being started.
+//! Waits for a hub to start.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use upesi_http::{
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::note;
 
-/// How often a hub that does not answer yet is asked.
+/// Interval between requests to a hub that does not answer yet.
 const POLL: Duration = Duration::from_millis(100);
-/// Most time for one answer.
+/// Time limit for one response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Waits until there is an answer to `GET /health` below a base URL, at most that long; with no time to wait it
-/// does not ask. Any answer will do. One that says the hub is not ready (502, 503, 504) is waited out, and taken as
-/// an answer in the end. A fault of TLS, such as a missing certificate, ends the wait at once.
+/// Waits for a response to `GET /health` below a base URL, at most for the given time. With a time of zero, it sends no
+/// request. Any response ends the wait, except one of a hub that is not ready (502, 503, 504), which is accepted only
+/// when the time is over. A TLS error, such as a missing certificate, ends the wait immediately.
 ///
 /// # Errors
-/// 64 for a URL that cannot be called, 69 if nothing answered in time, or TLS fails.
+/// 64 for a URL that cannot be called, 69 if there was no response in time, or if TLS fails.
 pub async fn await_hub(url: &str, tls: Option<&ClientTls>, wait: Duration) -> Outcome {
     await_port(url, tls, wait, |_| None).await
 }
 
-/// As [`await_hub`] for the admin port: an error names the flags of TLS.
+/// Like [`await_hub`] for the admin port: an error names the flags for TLS.
 ///
 /// # Errors
 /// As [`await_hub`].
@@ -33,7 +33,7 @@ pub async fn await_admin(url: &str, tls: Option<&ClientTls>, wait: Duration) -> 
     await_port(url, tls, wait, |fault| Some(remedy(fault))).await
 }
 
-/// The remedy for a fault of TLS towards the admin port.
+/// The remedy for a TLS error at the admin port.
 pub fn remedy(fault: TlsFault) -> &'static str {
     match fault {
         TlsFault::NoAnchors => {

@@ -8,29 +8,29 @@ use std::process::ExitCode;
 use upesi_keys::read_limited_text;
 use upesi_types::text::escape_lines;
 
-/// How a command ends. The numbers from 64 on are those of BSD's `sysexits.h`, so that scripts and service managers can
-/// tell a mistake that must be corrected from a condition that passes.
+/// Result of a command. The numbers from 64 on are those of BSD's `sysexits.h`, so that scripts and service managers
+/// can distinguish mistakes to correct from conditions that pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The command did what it was asked.
+    /// The command succeeded.
     Success = 0,
-    /// The command ran, and what it did or checked failed.
+    /// The command ran, but its work or its check failed.
     Failure = 1,
     /// The command line or the configuration is wrong.
     Usage = 64,
     /// Stored or given data is damaged or contradicts itself.
     Data = 65,
-    /// A file or directory to be read does not exist or cannot be read.
+    /// An input file or directory does not exist or cannot be read.
     NoInput = 66,
-    /// Something needed is not available: a port, another server.
+    /// A needed resource is not available: a port, another server.
     Unavailable = 69,
-    /// The program contradicted itself.
+    /// The program detected a fault of its own.
     Software = 70,
-    /// The data directory or an output file cannot be made or written.
+    /// The data directory or an output file cannot be created or written.
     CannotCreate = 73,
     /// The disk or the network failed while the command ran.
     InputOutput = 74,
-    /// The resource is taken for the moment: try again later.
+    /// The resource is in use: try again later.
     Temporary = 75,
 }
 
@@ -49,12 +49,12 @@ impl Exit {
         Self::Temporary,
     ];
 
-    /// The number that the shell sees.
+    /// The exit code in the shell.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// What it means, and what to do: name, meaning, remedy.
+    /// Name, meaning and remedy.
     pub const fn explain(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Success => ("success", "The command succeeded.", "Nothing."),
@@ -136,12 +136,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command ended, for people, with its exit code.
+/// Reason for the end of a command, with its exit code.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// How to exit.
+    /// The exit code.
     pub exit: Exit,
-    /// What to print on stderr; one or more lines.
+    /// Text for stderr; one or more lines.
     pub message: String,
 }
 
@@ -165,10 +165,10 @@ pub type Outcome = Result<(), Failure>;
 
 // Input and output of commands.
 
-/// The text of a file that an operator names.
+/// Reads the text of a file that an operator has named.
 ///
 /// # Errors
-/// 66 if it cannot be read, 65 if it is larger than such a file or is not UTF-8.
+/// 66 if it cannot be read, 65 if it is too large or not UTF-8.
 pub fn read_named(file: &Path, bytes_max: u64) -> Result<String, Failure> {
     read_limited_text(file, bytes_max).map_err(|error| {
         let is_wrong = matches!(error.kind(), ErrorKind::FileTooLarge | ErrorKind::InvalidData);
@@ -177,10 +177,10 @@ pub fn read_named(file: &Path, bytes_max: u64) -> Result<String, Failure> {
     })
 }
 
-/// Writes to stdout, with hidden characters escaped; a closed pipe is not a failure.
+/// Writes to stdout, with hidden characters escaped. A closed pipe is not a failure.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// If stdout cannot be written.
 pub fn write_out(text: &str) -> Outcome {
     let mut output = io::stdout().lock();
     let written = output.write_all(escape_lines(text).as_bytes());
@@ -188,10 +188,10 @@ pub fn write_out(text: &str) -> Outcome {
     flush(&mut output)
 }
 
-/// Flushes; a reader that went away is no failure.
+/// Flushes the output. A closed pipe is not a failure.
 ///
 /// # Errors
-/// When the output cannot be written.
+/// If the output cannot be written.
 pub fn flush(output: &mut dyn Write) -> Outcome {
     tolerate_closed_pipe(output.flush())
 }

@@ -1,8 +1,8 @@
-//! Times as operators write and read them: one parser for all commands, and one zone for reading and printing.
+//! Times in operators' input and output: one parser for all commands, and one zone for reading and printing.
 //!
-//! 1. A flag is read as a [`When`]: an instant, a local time, or a time before the present.
-//! 2. [`ZoneArguments`] choose the zone: `--utc`, `--zone`, or the local one (`TZ`, `/etc/localtime`).
-//! 3. [`When::at`] is the instant. [`Zone::show`] prints one so that [`when`] reads it again.
+//! 1. A flag is parsed into a [`When`]: an instant, a local time, or a time before the present.
+//! 2. [`ZoneArguments`] select the zone: `--utc`, `--zone`, or the local one (`TZ`, `/etc/localtime`).
+//! 3. [`When::at`] returns the instant. [`Zone::show`] prints an instant in a form that [`when`] can read.
 
 use std::sync::Arc;
 
@@ -21,23 +21,23 @@ const DAYS: [(&str, i64); 2] = [("today", 0), ("yesterday", 1)];
 const HOW: &str = "write it as 2026-11-21, 2026-11-21T09:39, 2026-11-21T09:39:53.250Z, 2026-11-21T12:39+03:00, \
                    yesterday, or as a time before now such as 30m, 2h or 7d";
 
-/// A time as it was written.
+/// A parsed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Written with its zone.
+    /// With its zone.
     At(Timestamp),
-    /// Written without a zone, as if it were UTC.
+    /// Without a zone, stored as if it were UTC.
     Local(Timestamp),
-    /// So many milliseconds before the present.
+    /// Milliseconds before the present.
     Ago(i64),
-    /// The beginning of a day, so many days before today.
+    /// Start of a day: number of days before today.
     Day(i64),
 }
 
-/// Reads a time.
+/// Parses a time.
 ///
 /// # Errors
-/// How to write one.
+/// States the accepted forms.
 pub fn when(text: &str) -> Result<When, String> {
     let days = DAYS.iter().find(|(name, _)| *name == text).map(|(_, days)| When::Day(*days));
     let now = (text == "now").then_some(When::Ago(0));
@@ -70,8 +70,8 @@ fn written(text: &str) -> Option<When> {
 }
 
 impl When {
-    /// The instant. A local time that occurs twice is the first of both; one that a clock skips is read as if it had
-    /// not been set forward yet.
+    /// The instant. If a local time occurs twice, the first occurrence is used. A local time that the clock skips is
+    /// read as if the clock had not been set forward.
     pub fn at(self, zone: &Zone, now: Timestamp) -> Timestamp {
         match self {
             Self::At(at) => at,
@@ -96,10 +96,10 @@ impl Zone {
         Self(Arc::new(TimeZone::utc()))
     }
 
-    /// A zone by its name, such as `Africa/Nairobi`, or by the text of `TZ`, such as `EAT-3`.
+    /// Parses a zone by name, such as `Africa/Nairobi`, or by the text of `TZ`, such as `EAT-3`.
     ///
     /// # Errors
-    /// The system does not have it.
+    /// If the system does not have the zone.
     pub fn parse(name: &str) -> Result<Self, String> {
         let found = match name {
             "UTC" => Ok(TimeZone::utc()),
@@ -139,19 +139,19 @@ impl Zone {
         *readings.iter().filter(fits).min().unwrap_or(&readings[0])
     }
 
-    /// `2026-11-21 12:39:53+03:00`, or with `Z` for UTC.
+    /// An instant, such as `2026-11-21 12:39:53+03:00`, or with `Z` for UTC.
     pub fn show(&self, at: Timestamp) -> String {
         let local = self.local_time(at).to_string();
         format!("{} {}{}", &local[..10], &local[11..19], self.suffix(at))
     }
 
-    /// The same with milliseconds.
+    /// An instant with milliseconds.
     pub fn show_ms(&self, at: Timestamp) -> String {
         let local = self.local_time(at).to_string();
         format!("{} {}{}", &local[..10], &local[11..23], self.suffix(at))
     }
 
-    /// An instant as the admin API writes it, as [`Self::show`] does. Another text stays as it is, escaped.
+    /// An instant of the admin API, in the form of [`Self::show`]. Any other text is returned escaped.
     pub fn show_text(&self, text: &str) -> String {
         Timestamp::parse_iso(text).map_or_else(|| Escaped(text).to_string(), |at| self.show(at))
     }
@@ -171,19 +171,19 @@ impl Zone {
     }
 }
 
-/// The zone for reading and printing times.
+/// The time zone for reading and printing times.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ZoneArguments {
     /// Show times in UTC, and read times without a zone as UTC, instead of the local zone (TZ).
     #[arg(long)]
     pub utc: bool,
-    /// Use this zone, such as Africa/Nairobi, as --utc uses UTC.
+    /// Use this zone instead, such as Africa/Nairobi.
     #[arg(long, value_name = "ZONE", value_parser = Zone::parse, conflicts_with = "utc")]
     pub zone: Option<Zone>,
 }
 
 impl ZoneArguments {
-    /// The zone chosen, else the local one.
+    /// The selected zone, else the local one.
     pub fn chosen(&self) -> Zone {
         match (&self.zone, self.utc) {
             (Some(zone), _) => zone.clone(),

@@ -178,7 +178,7 @@ fn a_backup_and_its_data_directory_are_apart() {
     {
         let failure = back_up(&data, &inside).expect_err(&inside.display().to_string());
         assert_eq!(failure.exit, Exit::Usage, "{failure}");
-        assert!(failure.message.ends_with("name a place of its own, outside of it"), "{failure}");
+        assert!(failure.message.ends_with("choose a separate path outside of it"), "{failure}");
     }
     assert!(!data.join("backup").exists() && !data.join("new").exists());
     back_up(&data, &to).unwrap();

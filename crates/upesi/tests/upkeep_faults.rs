@@ -151,7 +151,7 @@ fn expect_no_backup(copy: &Path, what: &str) {
     let nowhere = copy.with_extension("nowhere");
     let refused = bring_back(copy, &nowhere).expect_err(what);
     assert_eq!(refused.exit, Exit::NoInput, "{what}: {refused}");
-    assert!(refused.message.contains("is no whole backup"), "{what}: {refused}");
+    assert!(refused.message.contains("is not a complete backup"), "{what}: {refused}");
     assert!(!nowhere.exists(), "{what}");
 }
 

@@ -24,19 +24,19 @@ use crate::isolated::start_delivering;
 /// Arguments of `upesi lab fill`.
 #[derive(Args, Clone, Debug)]
 pub struct FillArguments {
-    /// The data directory; new transfers are added to what it holds.
+    /// The data directory. New transfers are added to existing ones.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// How many transfers to prepare and fulfil.
+    /// Number of transfers to prepare and fulfil.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub transfers: u64,
-    /// How many DFSPs, named dfsp-1, dfsp-2 and so on.
+    /// Number of DFSPs, named dfsp-1, dfsp-2 and so on.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub dfsps: u64,
-    /// Keep all journal segments (about 2.5 KB per transfer) instead of only what a restart needs.
+    /// Keep all journal segments (about 2.5 KB per transfer) instead of only those that a restart needs.
     #[arg(long)]
     pub keep_segments: bool,
-    /// Leave the requests' headers and bodies out of the journal; the archive holds the same.
+    /// Do not write the requests' headers and bodies to the journal; the archive is the same.
     #[arg(long)]
     pub no_payloads: bool,
 }

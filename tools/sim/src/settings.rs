@@ -1,4 +1,4 @@
-//! How a simulated DFSP behaves: its flavour of fulfilment and its faults.
+//! Behaviour of a simulated DFSP: the form of its fulfilments, and its faults.
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -7,77 +7,76 @@ use serde::{Deserialize, Serialize};
 pub const PER_MILLE_MAX: u16 = 1000;
 /// Longest artificial delay, in milliseconds.
 pub const DELAY_MS_MAX: u32 = 600_000;
-/// 3 for 2: what Mojaloop's load scripts expect of 2 XXX in XTS.
+/// 3 for 2, as Mojaloop's load scripts expect for 2 XXX in XTS.
 pub const FX_RATE_PER_MILLE_USUAL: u32 = 1500;
 
-/// What a payee writes into `transferState` of its fulfilment (FSPIOP API v1.1 §6.7.2).
+/// `transferState` in a payee's fulfilment (FSPIOP API v1.1 §6.7.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Flavour {
-    /// COMMITTED: the payee takes its own answer as final.
+    /// COMMITTED: the payee treats its own answer as final.
     #[default]
     Committed,
-    /// RESERVED: the payee waits for the hub's PATCH before it calls the transfer done.
+    /// RESERVED: the payee waits for the hub's PATCH before it treats the transfer as complete.
     Reserved,
 }
 
-/// The behaviour of one DFSP, changeable while it runs. The default is a well-behaved one.
+/// Behaviour of one DFSP, which can be changed while it runs. By default it behaves correctly.
 ///
-/// Rates are in per mille of the messages concerned. Whether a given transfer or quote is hit depends on the
-/// simulator's seed and its id only, so that a run can be repeated; lookups, which have no id, are drawn anew each
-/// time.
+/// Rates are per mille of the affected messages. The simulator's seed and the id of a transfer or quote decide whether
+/// it is affected, so that a run can be repeated. Lookups have no id, so each of them is decided at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[command(next_help_heading = "Behaviour of the simulated DFSPs")]
 #[serde(default, deny_unknown_fields)]
 pub struct DfspSettings {
-    /// What the payee's fulfilments say.
+    /// `transferState` of the payee's fulfilments.
     #[arg(long, value_enum, default_value = "committed")]
     pub flavour: Flavour,
-    /// Milliseconds between the arrival of a question (a transfer, a quote, a lookup and so on) and the answer.
+    /// Delay in milliseconds between the arrival of a request (a transfer, a quote, a lookup and so on) and the answer.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub delay_ms: u32,
-    /// Questions that are accepted and never answered.
+    /// Requests that are accepted and never answered, per mille.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub drop_per_mille: u16,
-    /// Answers that are sent twice.
+    /// Answers that are sent twice, per mille.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub duplicate_per_mille: u16,
-    /// Prepares that the DFSP sends twice as payer, the same bytes: half of them again at once, half after half a
-    /// second.
+    /// Prepares that the DFSP as payer sends twice, with the same bytes, per mille: half of them again immediately,
+    /// half after half a second.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub repeat_prepare_per_mille: u16,
-    /// Fulfilments whose hash is not the condition.
+    /// Fulfilments whose hash does not equal the condition, per mille.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub wrong_fulfilment_per_mille: u16,
-    /// Questions that are answered with an error: 5104 to transfers, 5101 to quotes of all kinds, 5000 to lookups, 4101
-    /// to transaction requests and authorizations.
+    /// Requests that are answered with an error, per mille: 5104 to transfers, 5101 to quotes of all kinds, 5000 to
+    /// lookups, 4101 to transaction requests and authorizations.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub abort_per_mille: u16,
-    /// Messages that are answered with `http_error_status` and otherwise ignored.
+    /// Messages that are answered with `http_error_status` and otherwise ignored, per mille.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub http_error_per_mille: u16,
-    /// The status of such answers; 0 stands for 503.
+    /// HTTP status of such answers; 0 means 503.
     #[arg(long, value_name = "STATUS", default_value_t = 503)]
     pub http_error_status: u16,
-    /// Messages that are taken in slowly: the answer waits for `slow_read_ms`.
+    /// Messages that are received slowly, per mille: the HTTP response waits for `slow_read_ms`.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub slow_read_per_mille: u16,
-    /// How long such a message takes, in milliseconds.
+    /// Delay of such a response, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub slow_read_ms: u32,
-    /// The fee that the payee asks for in its quotes, in per mille of the amount, cut to whole smallest units.
+    /// Fee in the payee's quotes, per mille of the amount, rounded down to whole smallest units.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub fee_per_mille: u16,
-    /// What one unit of any currency is worth in any other where the DFSP is asked to convert, in thousandths; 0 stands
-    /// for 1500. Amounts are rounded to whole smallest units, to the DFSP's advantage.
+    /// Exchange rate of any currency to any other when the DFSP converts, in thousandths; 0 means 1500. Amounts are
+    /// rounded to whole smallest units, in the DFSP's favour.
     #[arg(long, value_name = "RATE", default_value_t = FX_RATE_PER_MILLE_USUAL)]
     pub fx_rate_per_mille: u32,
-    /// Whether the DFSP claims every party that it is asked about, instead of those that [`crate::owner_of`] gives it.
+    /// Whether the DFSP claims every party in a lookup, instead of those that [`crate::owner_of`] assigns to it.
     #[arg(long)]
     pub owns_every_party: bool,
 }
 
-/// A setting that is out of its range.
+/// A setting is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     #[error("{0} is a rate in per mille: give a number from 0 to {PER_MILLE_MAX}")]
@@ -89,7 +88,7 @@ pub enum SettingsError {
 }
 
 impl DfspSettings {
-    /// What no flag at all means.
+    /// The behaviour without any flag.
     pub fn usual() -> Self {
         Self {
             http_error_status: 503,
@@ -99,12 +98,12 @@ impl DfspSettings {
         }
     }
 
-    /// The rate at which it converts, in thousandths.
+    /// The exchange rate, in thousandths.
     pub(crate) const fn fx_rate(&self) -> u32 {
         if self.fx_rate_per_mille == 0 { FX_RATE_PER_MILLE_USUAL } else { self.fx_rate_per_mille }
     }
 
-    /// Checks every range. Errors: the first setting that is out of its range.
+    /// Checks the range of every setting. Errors: the first setting that is out of its range.
     pub fn validate(&self) -> Result<(), SettingsError> {
         let rates = [
             ("drop_per_mille", self.drop_per_mille),

@@ -1,4 +1,4 @@
-//! Backups of a data directory, beside a running hub or without one, and the way back.
+//! Backups of a data directory, with or without a running hub, and their restore.
 
 mod files;
 pub(crate) mod restore;
@@ -18,7 +18,7 @@ use crate::progress::Progress;
 pub use restore::{RestoreArguments, RestoreReport, restore};
 pub(crate) use staging::Staging;
 
-/// Where the copied data directory lies within a backup.
+/// Subdirectory of a backup with the copied data directory.
 const DATA: &str = "data";
 
 /// Arguments of `upesi backup`.
@@ -27,7 +27,7 @@ pub struct BackupArguments {
     /// The data directory; a hub may be using it.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Target: a separate directory. Repeated into the same one, only new files are copied.
+    /// Target directory, outside the data directory. If it already has a backup, only new files are copied.
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
     /// Print one JSON object instead of text.
@@ -35,32 +35,32 @@ pub struct BackupArguments {
     pub json: bool,
 }
 
-/// What a backup holds, and what it took.
+/// Content and cost of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct BackupReport {
     /// The backup's directory.
     pub to: PathBuf,
-    /// The oldest record of the journal in it; 0 where there is none.
+    /// The oldest record of the journal in it; 0 if there is none.
     pub first_record: u64,
-    /// The point in time: the last record in it.
+    /// The last record in it, which is its point in time.
     pub last_record: u64,
-    /// That record's time.
+    /// Time of the last record.
     pub last_time: String,
-    /// Files copied now, and their bytes.
+    /// Number of files copied by this run.
     pub files_copied: u64,
-    /// Bytes copied now.
+    /// Number of bytes copied by this run.
     pub bytes_copied: u64,
-    /// Files that the backup had already.
+    /// Number of files that the backup already had.
     pub files_kept: u64,
-    /// Files of the previous backup that are no longer needed.
+    /// Number of files of the previous backup that are no longer needed.
     pub files_removed: u64,
 }
 
 impl BackupReport {
-    /// For people.
+    /// The report as text.
     pub fn to_text(&self) -> String {
         format!(
-            "backup in {}: records {} to {} ({})\n{} files copied ({} bytes), {} kept from before, {} removed\n",
+            "backup in {}: records {} to {} ({})\n{} files copied ({} bytes), {} unchanged, {} removed\n",
             self.to.display(),
             self.first_record,
             self.last_record,
@@ -73,11 +73,11 @@ impl BackupReport {
     }
 }
 
-/// Copies a data directory as it is at one moment; a hub may go on using it.
+/// Copies a data directory as of one moment, while a hub may be using it.
 ///
 /// # Errors
-/// See [`crate::inspect::open`]; 64 where the target lies within the data directory or holds it; 65 where the data
-/// is damaged; 73 where the target cannot be written; 75 where another backup is being made.
+/// See [`crate::inspect::open`]; 64 if the target is within the data directory or contains it; 65 if the data is
+/// damaged; 73 if the target cannot be written; 75 if another backup is running.
 pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
     let BackupArguments { data, to, .. } = arguments;
     check_apart(data, to)?;
@@ -86,14 +86,14 @@ pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
     let failed =
         |error: std::io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", to.display()));
     if to.exists() && !Manifest::is_at(to) && !is_empty_or_unfinished(to).map_err(failed)? {
-        let text = format!("{} is neither empty nor a backup: name a directory of its own", to.display());
+        let text = format!("{} is neither empty nor a backup: choose a separate directory", to.display());
         return Err(Failure::new(Exit::CannotCreate, text));
     }
     let previous = Manifest::read(to).unwrap_or_default();
     let to_data = to.join(DATA);
     durable::create_directory(&to_data).map_err(failed)?;
     if !to_data.symlink_metadata().map_err(failed)?.is_dir() {
-        let text = format!("{} is a link: name a directory without links", to_data.display());
+        let text = format!("{} is a link: choose a directory without links", to_data.display());
         return Err(Failure::new(Exit::CannotCreate, text));
     }
     // From here until the new one is written this is no backup.
@@ -115,7 +115,7 @@ pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
     Ok(report)
 }
 
-/// A backup that was interrupted has its data, perhaps the beginning of a manifest, and no manifest.
+/// An interrupted backup has its data, perhaps the beginning of a manifest, but no manifest.
 fn is_empty_or_unfinished(to: &Path) -> std::io::Result<bool> {
     let mut names = std::fs::read_dir(to)?.map(|file| file.map(|file| file.file_name()));
     names.try_fold(true, |is, name| {
@@ -186,7 +186,7 @@ pub(crate) fn check_apart(directory: &Path, target: &Path) -> Outcome {
     let (target, directory) = (target.display(), directory.display());
     Err(Failure::new(
         Exit::Usage,
-        format!("{target} {how} {directory}: name a place of its own, outside of it"),
+        format!("{target} {how} {directory}: choose a separate path outside of it"),
     ))
 }
 

@@ -1,4 +1,4 @@
-//! From a backup to a data directory.
+//! Restores a data directory from a backup.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -23,52 +23,52 @@ use crate::progress::Progress;
 /// Arguments of `upesi restore`.
 #[derive(Args, Clone, Debug)]
 pub struct RestoreArguments {
-    /// The backup, as `upesi backup` made it.
+    /// The backup, created by `upesi backup`.
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
-    /// The new data directory: absent or empty.
+    /// The new data directory; it must be missing or empty.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Of a node of a cluster: for a hub of its own, which leaves that cluster. Without it the directory is that of a
-    /// node, and goes on where the backup ends.
+    /// For the backup of a node of a cluster: restore it as a standalone hub, which leaves the cluster. Otherwise the
+    /// directory belongs to a node of the cluster and continues where the backup ends.
     #[arg(long)]
     pub alone: bool,
-    /// Accept findings about rules: the hub decided otherwise than the auditor's rules, while data and sums are right.
-    /// The next start records this in the audit trail. May be given for a directory that was restored from this backup
-    /// before, which is then not copied again.
+    /// Accept findings about rules: the hub's decisions differ from the auditor's rules, while data and sums are right.
+    /// The next start records this in the audit trail. You can use the flag for a directory that was already restored
+    /// from this backup, which is then not copied again.
     #[arg(long)]
     pub accept_findings: bool,
-    /// Print one JSON object, the audit's, instead of text.
+    /// Print the audit as one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
 }
 
-/// What was restored.
+/// Result of a restore.
 #[derive(Debug)]
 pub struct RestoreReport {
-    /// Files restored; 0 if the directory had been restored before.
+    /// Number of restored files; 0 if the directory had been restored before.
     pub files: u64,
-    /// Their bytes.
+    /// Size of the restored files, in bytes.
     pub bytes: u64,
-    /// What the audit of the restored directory found: nothing, or findings about rules.
+    /// Audit of the restored directory: no findings, or findings about rules.
     pub audit: AuditReport,
     /// Whether a hub may start on the directory.
     pub is_accepted: bool,
 }
 
-/// Restores a backup, file by file verified, and audits it before it takes its place.
+/// Restores a backup, verifies each file, and audits the result before it is moved into place.
 ///
-/// Damage and wrong sums end the restore. With findings about rules the directory takes its place, and a hub starts on
-/// it once they are accepted.
+/// Damage and wrong sums end the restore. With findings about rules, the directory is moved into place, and a hub
+/// starts on it once they are accepted.
 ///
 /// # Errors
-/// 64 where the data directory lies within the backup or holds it; 66 where there is no backup; 65 where it is
-/// damaged, or its sums are wrong; 73 where the data directory is not empty or cannot be written.
+/// 64 if the data directory is within the backup or contains it; 66 if there is no backup; 65 if it is damaged, or its
+/// sums are wrong; 73 if the data directory is not empty or cannot be written.
 pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
     let RestoreArguments { from, data, .. } = arguments;
     check_apart(from, data)?;
     let manifest = Manifest::read(from).map_err(|reason| {
-        Failure::new(Exit::NoInput, format!("{} is no whole backup: {reason}", from.display()))
+        Failure::new(Exit::NoInput, format!("{} is not a complete backup: {reason}", from.display()))
     })?;
     manifest.check_paths().map_err(|reason| {
         Failure::new(Exit::Data, format!("{} is not a backup: {reason}", from.display()))
@@ -115,8 +115,10 @@ fn copy_into(unfinished: &Path, arguments: &RestoreArguments, manifest: &Manifes
             Failure::new(exit, format!("cannot copy {}: {error}", source.full().display()))
         })?;
         if crc != entry.crc32c {
-            let text =
-                format!("{} is damaged: its checksum is not that of the backup", source.full().display());
+            let text = format!(
+                "{} is damaged: its checksum differs from the backup's manifest",
+                source.full().display()
+            );
             return Err(Failure::new(Exit::Data, text));
         }
         bytes += entry.bytes;
@@ -131,7 +133,8 @@ fn accept_restored(arguments: &RestoreArguments, manifest: &Manifest) -> Result<
     let mark = Mark::read(data).map_err(failed)?;
     let is_waiting = mark.is_some_and(|mark| !mark.is_accepted && mark.last_record == manifest.last_record);
     if !arguments.accept_findings || !is_waiting {
-        let text = format!("{} is not empty: nothing is restored over data; move it away", data.display());
+        let text =
+            format!("{} is not empty: a restore does not overwrite data; move it away", data.display());
         return Err(Failure::new(Exit::CannotCreate, text));
     }
     let audit = audit_of(data, manifest)?;
@@ -164,7 +167,7 @@ fn audit_of(restored: &Path, manifest: &Manifest) -> Result<AuditReport, Failure
     Err(Failure::new(
         Exit::Data,
         format!(
-            "the restored data is not in order and was left in {}:\n{text}{}",
+            "the restored data failed the audit and was left in {}:\n{text}{}",
             restored.display(),
             audit::to_text(&report)
         ),
@@ -288,7 +291,7 @@ pub(crate) async fn enter_in_the_trail(data: &Path, handle: &EngineHandle) {
     match entered {
         Ok(()) => tracing::warn!(last_record, "this data directory was restored from a backup"),
         Err(error) => {
-            tracing::error!(%error, "the restore is not in the audit trail: the next start tries again")
+            tracing::error!(%error, "cannot record the restore in the audit trail; the next start tries again")
         }
     }
 }

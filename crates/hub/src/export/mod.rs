@@ -1,5 +1,5 @@
-//! What finished as a table for other tools: transfers, FX transfers, items of bulks or accounts in settlements, as
-//! CSV, JSON Lines or Parquet.
+//! Export of finished transfers, FX transfers, items of bulk transfers, obligations or accounts in settlements as a
+//! table for other tools, in CSV, JSON Lines or Parquet.
 
 #[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
 mod columns;
@@ -47,10 +47,10 @@ pub(crate) use row::push_csv;
 
 const PROGRESS_EVERY_ENTRIES: u64 = 1_024;
 
-/// What an export looks like.
+/// Format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A line of names, then a line per row (RFC 4180).
+    /// A header line, then a line per row (RFC 4180).
     Csv,
     /// A JSON object per line.
     Jsonl,
@@ -59,7 +59,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// How its files end.
+    /// The extension of its files.
     pub const fn ending(self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -68,7 +68,7 @@ impl Format {
         }
     }
 
-    /// The format whose files end so.
+    /// The format of files with this extension.
     pub fn of_ending(ending: &str) -> Option<Self> {
         Self::value_variants().iter().copied().find(|format| format.ending() == ending)
     }
@@ -80,39 +80,39 @@ pub struct ExportArguments {
     /// The data directory; a hub may be using it.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// What is exported.
+    /// Kind of rows to export.
     #[arg(long, value_enum, default_value = "transfers")]
     pub kind: Kind,
-    /// Only what finished before this time, such as 2031-04-01, 2031-04-01T09:00 or yesterday.
+    /// Only rows that finished before this time, such as 2031-04-01, 2031-04-01T09:00 or yesterday.
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub before: Option<When>,
-    /// Only what finished at this time or later.
+    /// Only rows that finished at this time or later.
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub from: Option<When>,
-    /// The zone of the times.
+    /// Time zone of the given times.
     #[command(flatten)]
     pub zone: ZoneArguments,
-    /// Only rows that count in this settlement window; not for items of bulks, which are transfers.
+    /// Only rows of this settlement window. Not for items of bulk transfers, which are exported as transfers.
     #[arg(long, value_name = "WINDOW")]
     pub window: Option<u32>,
     /// Only rows of this DFSP. With --window: the rows on its own accounts, for itself or as a proxy, which add up to
-    /// its net. Without --window, also the rows with it as payer or payee.
+    /// its net. Without --window: also the rows with it as payer or payee.
     #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
     pub dfsp: Option<FspId>,
     /// Output format.
     #[arg(long, value_enum, default_value = "csv")]
     pub format: Format,
-    /// The file to write; it must not exist.
+    /// Output file, which must not exist.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
 }
 
-/// Exports what finished in a data directory, as it is at this moment; returns the number of rows.
+/// Exports the finished rows of a data directory as of now; returns the number of rows.
 ///
 /// # Errors
-/// See [`crate::backup::backup`]; 64 where the file would lie in the data directory, or where rows of this kind are of
-/// no window or DFSP; 1 if the DFSP or the window is unknown, and, with the file written, if retention has removed
-/// wanted rows; 73 if the file exists or cannot be written.
+/// See [`crate::backup::backup`]; 64 if the file would be in the data directory, or if rows of this kind have no window
+/// or DFSP; 1 if the DFSP or the window is unknown, and, with the file written, if retention has removed wanted rows;
+/// 73 if the file exists or cannot be written.
 pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     check_apart(&arguments.data, &arguments.out)?;
     let period = arguments.period();
@@ -179,7 +179,7 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
             let (noun, out) = (arguments.kind.noun(), arguments.out.display());
             Err(Failure::new(
                 Exit::Failure,
-                format!("{count} {noun} exported to {out}, which are not all: {lacking}"),
+                format!("{count} {noun} exported to {out}, but some are missing: {lacking}"),
             ))
         }
     }
@@ -227,13 +227,13 @@ impl Found {
             let (currency, kind) = (content.0, ledger.account_type_name(content.1));
             (found != *expected).then(|| {
                 format!(
-                    "of window {window}, {} of {} obligations are there in {currency} {kind}, {found} of {expected}",
+                    "window {window} has {} of {} obligations in {currency} {kind}, {found} of {expected}",
                     found.transfers, expected.transfers
                 )
             })
         });
         let differs: Vec<_> = differs.collect();
-        let why = "the others were removed by retention, or are FX transfers and fees that an earlier version kept \
+        let why = "the others were removed by retention, or are FX transfers and fees that an earlier version stored \
                    without their window";
         (!differs.is_empty()).then(|| format!("{}; {why}", differs.join("; ")))
     }
@@ -246,9 +246,9 @@ impl Found {
             return None;
         }
         let since =
-            self.oldest.map_or_else(String::new, |oldest| format!("; --from {oldest} leaves them out"));
+            self.oldest.map_or_else(String::new, |oldest| format!("; exclude them with --from {oldest}"));
         Some(format!(
-            "what finished up to record {removed_to} was removed by retention (archive.keep_days), see its exports in \
+            "rows up to record {removed_to} were removed by retention (archive.keep_days), see its exports in \
              archive.export_dir{since}"
         ))
     }
@@ -278,7 +278,10 @@ impl ExportArguments {
     fn check(&self) -> Result<(), Failure> {
         let is_narrowed = self.window.is_some() || self.dfsp.is_some();
         if is_narrowed && self.kind == Kind::BulkItems {
-            return Err(Failure::new(Exit::Usage, "--window and --dfsp are not for items of bulks"));
+            return Err(Failure::new(
+                Exit::Usage,
+                "--window and --dfsp cannot be used for items of bulk transfers",
+            ));
         }
         Ok(())
     }
@@ -482,7 +485,7 @@ pub(crate) fn export_division(
         };
         let path = table.path.clone();
         let count = table.finish().map_err(told)?;
-        tracing::info!(count, path = %path.display(), "old {} were exported", kind.kind().noun());
+        tracing::info!(count, path = %path.display(), "old {} were exported before their removal", kind.kind().noun());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `upesi trim`: makes room on a full disk by releasing the reserve and taking old segments of the journal away.
+//! `upesi trim`: frees space on a full disk. It releases the reserve and removes old segments of the journal.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,27 +13,29 @@ use crate::exit::{Exit, Failure};
 use crate::inspect::{directory_exit, journal_failure};
 use crate::reserve;
 
-/// Of what [`catch_up`] allocates ahead, in bytes: the room is for the archive and a snapshot.
+/// Segment size of [`catch_up`], in bytes. It allocates one segment in advance, and the space is needed for the archive
+/// and a snapshot.
 const SEGMENT_BYTES: u64 = 1 << 20;
 
 /// Arguments of `upesi trim`.
 #[derive(Args, Clone, Debug)]
 pub struct TrimArguments {
-    /// The data directory; its hub must be stopped.
+    /// The data directory. Its hub must be stopped.
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
-    /// Directory, on another volume, that the segments are moved to.
+    /// Move the segments to this directory, on another volume.
     #[arg(long, value_name = "DIR", conflicts_with = "delete")]
     #[arg(required_unless_present_any = ["delete", "release_reserve"])]
     pub to: Option<PathBuf>,
-    /// Delete the segments. The history in them can then no longer be audited, nor the archive rebuilt.
+    /// Delete the segments. Their history can then no longer be audited, and the archive can no longer be rebuilt from
+    /// it.
     #[arg(long)]
     pub delete: bool,
-    /// First give back the room of the file `reserve`, and use it to bring archive and snapshot up to date, so that
-    /// more segments may go. A start with room for it takes the reserve again.
+    /// First release the space of the file `reserve`, and use it to bring archive and snapshot up to date, so that more
+    /// segments can be removed. The next start with enough space allocates the reserve again.
     #[arg(long)]
     pub release_reserve: bool,
-    /// Only report what would be done.
+    /// Only report the changes, without making them.
     #[arg(long)]
     pub dry_run: bool,
     /// Print one JSON object instead of text.
@@ -41,29 +43,29 @@ pub struct TrimArguments {
     pub json: bool,
 }
 
-/// What was taken away.
+/// Result of a trim.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct TrimReport {
-    /// The first record that a start or an undelivered callback needs.
+    /// First record that a start or an undelivered callback needs.
     pub first_needed_record: u64,
-    /// The first record that is left.
+    /// First record that remains.
     pub first_record: u64,
-    /// Segments taken away.
+    /// Number of removed segments.
     pub segments: u64,
-    /// Their bytes.
+    /// Size of the removed segments, in bytes.
     pub bytes: u64,
-    /// Bytes of the reserve that were given back.
+    /// Size of the released reserve, in bytes.
     pub released_bytes: u64,
-    /// Why archive and snapshot could not be brought up to date with that room.
+    /// Reason why archive and snapshot could not be brought up to date.
     pub held_up: Option<String>,
-    /// Whether nothing was done yet.
+    /// Whether this was a dry run.
     pub dry_run: bool,
 }
 
 impl TrimReport {
-    /// For people.
+    /// The report as text.
     pub fn to_text(&self) -> String {
-        let done = if self.dry_run { "could be taken away" } else { "taken away" };
+        let done = if self.dry_run { "could be removed" } else { "removed" };
         let mut text = String::new();
         if self.released_bytes > 0 {
             let done = if self.dry_run { "could be released" } else { "released" };
@@ -73,22 +75,23 @@ impl TrimReport {
             text += &format!("archive and snapshot are not up to date: {error}\n");
         }
         text += &format!(
-            "{} segments {done} ({} bytes); the journal begins with record {}, and record {} is needed\n",
+            "{} segments {done} ({} bytes); the journal begins with record {}; the first needed record is {}\n",
             self.segments, self.bytes, self.first_record, self.first_needed_record
         );
         if self.segments == 0 && self.released_bytes == 0 {
-            text += "Nothing can go: enlarge the volume, or move what is not the hub's away from it.\n";
+            text += "No segment can be removed: enlarge the volume, or move files of other programs away from it.\n";
         }
         text
     }
 }
 
-/// Moves or deletes the segments that neither a start nor an undelivered callback needs, the oldest first. Needs no
-/// room on the volume of the data directory. Interrupted, it leaves a journal without a gap, and can be repeated.
+/// Moves or deletes the segments that neither a start nor an undelivered callback needs, oldest first. It needs no free
+/// space on the volume of the data directory. If it is interrupted, the journal has no gap, and the trim can be
+/// repeated.
 ///
 /// # Errors
-/// 66 where there is no data directory, 75 where a hub uses it, 65 where a start would fail, 73 where the target
-/// cannot be written, 74 where the disk fails.
+/// 66 if there is no data directory, 75 if a hub uses it, 65 if a start would fail, 73 if the target cannot be written,
+/// 74 if the disk fails.
 pub fn trim(arguments: &TrimArguments) -> Result<TrimReport, Failure> {
     let data = &arguments.data;
     let directory_failure = |error| Failure::new(directory_exit(&error), error);
@@ -127,8 +130,8 @@ pub fn trim(arguments: &TrimArguments) -> Result<TrimReport, Failure> {
     Ok(report)
 }
 
-/// Does what a start and its archivist do before the first command, up to a snapshot. Returns what kept it from that,
-/// if it was a lack of room.
+/// Does the work of a start and its archivist before the first command, up to a snapshot. Returns the reason if there
+/// was not enough space for it.
 fn catch_up(data: &Path) -> Result<Option<String>, Failure> {
     let options = EngineOptions { segment_bytes: SEGMENT_BYTES, ..EngineOptions::new(data) };
     match rehearse(&options) {
@@ -154,7 +157,7 @@ fn remove(disk: &Arc<dyn Disk>, segment: &SegmentInfo) -> Result<(), Failure> {
     delete_segments_below(&**disk, below).map(drop).map_err(journal_failure)
 }
 
-/// Copies a file into a directory, durably, bytes and name, so that the original may go.
+/// Copies a file into a directory, and syncs content and name, so that the original can be removed.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     durable::create_directory(to)?;
     let name = from.file_name().ok_or_else(|| io::Error::other("a segment without a name"))?;
@@ -204,7 +207,7 @@ mod tests {
         drop(DataDirectory::open(directory.path()).unwrap());
         let report = trim(&arguments(directory.path())).unwrap();
         assert_eq!((report.segments, report.first_needed_record), (0, 1));
-        assert!(report.to_text().contains("Nothing can go"), "{}", report.to_text());
+        assert!(report.to_text().contains("No segment can be removed"), "{}", report.to_text());
     }
 
     #[test]

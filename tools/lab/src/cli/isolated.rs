@@ -18,23 +18,23 @@ use crate::plan::section::{Node, Value};
 /// Arguments of `upesi lab isolated`.
 #[derive(Args, Clone, Debug)]
 pub struct IsolatedArguments {
-    /// Which stage.
+    /// The stage to measure.
     #[arg(value_name = "STAGE", value_parser = PossibleValuesParser::new(KINDS.map(|(kind, _)| kind)))]
     pub kind: String,
-    /// A key of the stage, such as --with batch=10. May be repeated.
+    /// Key of the stage with a value, such as --with batch=10. May be repeated.
     #[arg(long = "with", value_name = "KEY=VALUE", value_parser = key_value)]
     pub with: Vec<(String, Node)>,
-    /// Keep result.json, and the hub's log where there is one, in this directory.
+    /// Write result.json, and the hub's log if there is one, to this directory.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Directory on the disk to measure; what is made there is removed. By default that of --out, or else the system's
-    /// for temporary files, which may be memory.
+    /// Directory on the disk to measure; files created there are removed. By default the directory of --out, or else
+    /// the system's directory for temporary files, which may be in memory.
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
-    /// An argument for the hub that is started for prepare and fulfil. May be repeated.
+    /// Argument for the hub that is started for prepare and fulfil. May be repeated.
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub hub_argument: Vec<String>,
-    /// Decides what is made up.
+    /// Seed of the generated data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print result.json to stdout instead of the table.
@@ -59,11 +59,11 @@ pub fn run(arguments: &IsolatedArguments) -> Outcome {
     if result.validity.valid {
         Ok(())
     } else {
-        Err(Failure::new(Exit::Failure, "the figures do not count: see the findings above"))
+        Err(Failure::new(Exit::Failure, "the figures are not valid: see the findings above"))
     }
 }
 
-/// Words are texts, numbers and true and false what they look like.
+/// Parses words as texts, and numbers, true and false as such.
 fn key_value(text: &str) -> Result<(String, Node), String> {
     let (key, value) = text.split_once('=').ok_or("give KEY=VALUE")?;
     let (mut table, mistakes) = Node::parse(&format!("v = {value}"));
@@ -90,28 +90,28 @@ fn isolated_exit(error: &IsolatedError) -> Exit {
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("source").required(true).args(["data", "generate"])))]
 pub struct RecordArguments {
-    /// The file to write.
+    /// Output file.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Record from the journal in this data directory; a hub may be using it.
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Make this many transfers up instead.
+    /// Generate this many transfers instead.
     #[arg(long, value_name = "N")]
     pub generate: Option<usize>,
-    /// Also the fulfils of the transfers.
+    /// Also record the fulfils of the transfers.
     #[arg(long)]
     pub fulfils: bool,
     /// Record at most this many messages.
     #[arg(long, value_name = "N", default_value_t = 500_000, conflicts_with = "generate")]
     pub limit: usize,
-    /// Between this many made-up DFSPs.
+    /// Number of generated DFSPs.
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "data")]
     pub dfsps: usize,
-    /// Length of a made-up prepare's body.
+    /// Length of a generated prepare's body, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 860, conflicts_with = "data")]
     pub body_bytes: usize,
-    /// Decides the ids and payees that are made up.
+    /// Seed of the generated ids and payees.
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "data")]
     pub seed: u64,
 }

@@ -106,9 +106,11 @@ impl Teller {
 /// What the messages about a resource are for.
 fn heading(path: &str) -> &'static str {
     match path.split('/').nth(1) {
-        Some("participants") => "Registration: a DFSP tells the hub's directory whose party this is",
-        Some("parties") => "Discovery: who has this number? The directory knows the DFSP, the DFSP the name",
-        Some("quotes") => "Agreement: what will it cost? The payee's DFSP sets the terms and a condition",
+        Some("participants") => "Registration: a DFSP registers the party in the hub's directory",
+        Some("parties") => {
+            "Discovery: who has this number? The directory knows the DFSP, and the DFSP knows the name"
+        }
+        Some("quotes") => "Agreement: what does it cost? The payee's DFSP sets the terms and a condition",
         Some("transfers") => {
             "Transfer: the hub reserves the payer's cover, and the fulfilment moves the money"
         }
@@ -156,7 +158,7 @@ mod tests {
             message(later(999), Direction::Received, "/quotes", quote),
         ];
         let expected = concat!(
-            "  Agreement: what will it cost? The payee's DFSP sets the terms and a condition\n",
+            "  Agreement: what does it cost? The payee's DFSP sets the terms and a condition\n",
             "\n",
             "   1.    0.00 ms  dfsp-1 ──▶ hub   POST /quotes   ◀ 202\n",
             "       fspiop-source: dfsp-1\n",

@@ -1,4 +1,4 @@
-//! `upesi lab metrics`: results of runs as metrics, for dashboards that show them beside the hub's.
+//! `upesi lab metrics`: results of runs as metrics, for dashboards that also show the hub's metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,21 +14,21 @@ use crate::report::input;
 /// Arguments of `upesi lab metrics`.
 #[derive(Args, Clone, Debug)]
 pub struct LabMetricsArguments {
-    /// Directories with a result.json, or such files. May be repeated.
+    /// Directories with a result.json, or paths of such files. May be repeated.
     #[arg(value_name = "DIR", required = true)]
     pub results: Vec<PathBuf>,
 }
 
-/// Name, what it is, and where it stands in `result.json`.
+/// Name, help text, and location in `result.json`.
 const METRICS: [(&str, &str, &str); 8] = [
-    ("upesi_lab_run_valid", "1 where the run says something about the hub", "/validity/valid"),
-    ("upesi_lab_audit_holds", "1 where the hub's books are those of the DFSPs", "/audit/ok"),
+    ("upesi_lab_run_valid", "1 if the run is a valid measurement of the hub", "/validity/valid"),
+    ("upesi_lab_audit_holds", "1 if the hub's books equal those of the DFSPs", "/audit/ok"),
     ("upesi_lab_throughput_per_second", "Operations per second", "/throughput_per_s"),
-    ("upesi_lab_completed", "Operations that ended well", "/completed"),
-    ("upesi_lab_failed", "Operations that ended otherwise", "/failed"),
+    ("upesi_lab_completed", "Successful operations", "/completed"),
+    ("upesi_lab_failed", "Operations that ended with an error", "/failed"),
     ("upesi_lab_lost", "Accepted requests without outcome", "/lost"),
-    ("upesi_lab_hub_cpu_microseconds", "CPU time of the hub for each operation", "/hub/cpu_us_per_operation"),
-    ("upesi_lab_latency_seconds", "From the intended start to the end", "/latency_ms"),
+    ("upesi_lab_hub_cpu_microseconds", "CPU time of the hub per operation", "/hub/cpu_us_per_operation"),
+    ("upesi_lab_latency_seconds", "Time from the intended start of an operation to its end", "/latency_ms"),
 ];
 const QUANTILES: [(&str, &str); 6] = [
     ("p50", "0.5"),
@@ -47,7 +47,7 @@ pub fn run(arguments: &LabMetricsArguments) -> Outcome {
     write_out(&exposition(&results))
 }
 
-/// Of several results of one scenario, commit and parameters, the last counts.
+/// If several results have the same scenario, commit and parameters, the last one is used.
 fn exposition(results: &[Value]) -> String {
     let by_labels: BTreeMap<String, &Value> = results.iter().map(|result| (labels(result), result)).collect();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `upesi lab`: load against a hub, measured and audited.
+//! `upesi lab`: load tests of a hub, with measurement and audit.
 
 mod characterize;
 pub(crate) mod failures;
@@ -32,64 +32,61 @@ use crate::{Security, Signatures, TargetHub, Transport};
 /// Subcommands of `upesi lab`.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Run a scenario, measured and audited: one that is built in, a file of your own, or just an operation.
+    /// Run a scenario with measurement and audit: a built-in scenario, a file of your own, or a single operation.
     ///
-    /// Starts what it needs (simulated DFSPs, a hub on a fresh data directory, baselines), or drives a hub that is
-    /// running, with --target and --admin. Every run ends with an audit: the hub's positions are what the DFSPs' own
-    /// books say and sum to zero, every accepted transfer has one outcome, every accepted question one answer, the
-    /// right one. The table goes to stdout, progress to stderr; --out keeps result.json. Ends with 1 when the audit
-    /// fails, a target is missed, a search finds no rate, or a soak did not hold its load or has figures that do not
-    /// count.
+    /// Starts what it needs (simulated DFSPs, a hub on a fresh data directory, baselines), or drives a running hub with
+    /// --target and --admin. Every run ends with an audit: the hub's positions equal the DFSPs' own books and sum to
+    /// zero, every accepted transfer has one outcome, and every accepted request has one correct answer. The table goes
+    /// to stdout, progress to stderr; --out writes result.json. Exits with code 1 if the audit fails, a target is
+    /// missed, a search finds no rate, or a soak did not sustain its load or has invalid figures.
     Run(Box<RunArguments>),
-    /// List the scenarios and suites that are built in.
+    /// List the built-in scenarios and suites.
     List(ListArguments),
-    /// Tell what a scenario does, with its file to copy.
+    /// Describe a scenario, and print its file as a template.
     Describe(DescribeArguments),
     /// Run several scenarios one after the other, and write a report.
     ///
-    /// With --target the runs are those that a hub which runs already can be asked; the others are left out and named,
-    /// with the reason. Ends with 1 when a run gave no result, did not pass, or was skipped because a breakpoint was
-    /// not found.
+    /// With --target, runs only the scenarios that can use a running hub; it names the others with the reason. Exits
+    /// with code 1 if a run gave no result, did not pass, or was skipped because a breakpoint was not found.
     Suite(SuiteArguments),
-    /// Compare runs or suites with the first of them: what changed, and whether the difference is real.
+    /// Compare runs or suites with the first of them: the differences, and whether they are significant.
     Compare(CompareArguments),
     /// Show results: a table, Markdown, or one HTML page.
     Report(ReportArguments),
-    /// Add up what several load generators measured at the same hub at the same time.
+    /// Add up the results of several load generators that drove the same hub at the same time.
     Merge(MergeArguments),
     /// Fill a data directory with finished transfers through the engine, without HTTP, to measure a hub with history.
     Fill(FillArguments),
-    /// Grow a history of finished transfers and measure at each step what it costs: throughput, lookups, memory,
-    /// restart, disk.
+    /// Grow a history of finished transfers, and measure its cost at each step: throughput, lookups, memory, restart,
+    /// disk.
     ///
-    /// Throughput is that of a hub with the history in turn with an empty one. At the end come backup, restore, export
-    /// and removal, while the hub serves. Ends with 1 when an aim is missed.
+    /// Throughput is measured in turn on a hub with the history and on an empty one. At the end, the command runs
+    /// backup, restore, export and removal while the hub serves. Exits with code 1 if a goal is missed.
     Grow(GrowArguments),
-    /// Offer a hub many times the load that it takes, and see what becomes of goodput, latency, memory and refusals.
+    /// Send a hub many times its maximum load, and measure goodput, latency, memory and rejections.
     ///
-    /// Below the peak, at it, many times over it, and below it again; or, with --flood-from, many times the peak from
-    /// one DFSP alone. Ends with 1 when a goal of docs/overload.md is missed.
+    /// The phases are: below the peak, at the peak, many times the peak, and below the peak again. With --flood-from,
+    /// single DFSPs send many times the peak. Exits with code 1 if a goal of docs/overload.md is missed.
     Overload(crate::overload::OverloadArguments),
-    /// Write a stream of requests to a file: those that a hub took, from its journal, or made-up ones.
+    /// Write a stream of requests to a file: requests from a hub's journal, or generated ones.
     ///
-    /// Isolated stages are fed with such a stream. Recorded prepares are made to expire in 2099, so that they can be
-    /// replayed at any time; the file holds whatever personal data the requests held.
+    /// Isolated stages use such a stream as input. Recorded prepares get an expiration in 2099, so that they can be
+    /// replayed at any time. The file contains any personal data of the requests.
     Record(RecordArguments),
     /// Measure one stage of the hub alone: ledger, position, journal, archive, notification, prepare, fulfil, admin; or
-    /// the generator of load.
+    /// the load generator.
     ///
-    /// docs/lab/isolated.md tells what each measures and leaves out, and which keys it has.
+    /// docs/lab/isolated.md describes what each stage measures and leaves out, and its keys.
     Isolated(IsolatedArguments),
-    /// Load a hub and show where its CPU time and memory go: a flame graph, the share of each stage, and heap
-    /// summaries.
+    /// Load a hub and show its use of CPU time and memory: a flame graph, the share of each stage, and heap summaries.
     ///
-    /// Takes the same scenarios, files and flags as lab run, and looks at the hub while it is loaded. With --target and
-    /// --admin it loads and looks at an Upesi hub that is running; with --admin alone it looks at one as loaded as it
-    /// is.
+    /// Accepts the same scenarios, files and flags as lab run, and profiles the hub under load. With --target and
+    /// --admin, it loads and profiles a running Upesi hub. With --admin alone, it profiles a running hub without
+    /// additional load.
     Profile(Box<profile::ProfileArguments>),
     /// Print results of runs as metrics, for the textfile collector of Prometheus' node_exporter.
     Metrics(metrics::LabMetricsArguments),
-    /// Forward messages between DFSPs without a ledger or a journal: the baseline that a run starts by itself.
+    /// Forward messages between DFSPs without a ledger or a journal. A run starts this baseline by itself.
     #[command(hide = true)]
     Forwarder(ForwarderArguments),
 }
@@ -97,22 +94,22 @@ pub enum LabCommand {
 /// Arguments of `upesi lab forwarder`.
 #[derive(Args, Clone, Debug)]
 pub struct ForwarderArguments {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, value_name = "ADDRESS")]
     pub listen: SocketAddr,
-    /// Where a DFSP's messages go. May be repeated.
+    /// Destination of a DFSP's messages. May be repeated.
     #[arg(long = "route", value_name = "DFSP=URL", required = true)]
     pub routes: Vec<Route>,
-    /// How the identifiers of a DFSP's parties begin, to find the DFSP of a lookup. May be repeated.
+    /// Prefix of the identifiers of a DFSP's parties, to find the DFSP of a lookup. May be repeated.
     #[arg(long = "prefix", value_name = "DIGITS=DFSP")]
     pub prefixes: Vec<Prefix>,
-    /// Threads; by default one per core.
+    /// Number of threads; by default one per core.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// Keys, made by `upesi pki trial`.
+    /// Directory of keys, created by `upesi pki trial`.
     #[arg(long, value_name = "DIR")]
     pub trial: Option<PathBuf>,
-    /// How it is called, and calls.
+    /// Transport of incoming and outgoing connections.
     #[arg(long, value_enum, value_name = "MODE", default_value = "plain")]
     #[arg(requires_ifs([("mutual", "trial"), ("mutual-http2", "trial")]))]
     pub tls: Transport,
@@ -161,43 +158,43 @@ fn forward(arguments: &ForwarderArguments) -> Outcome {
     })
 }
 
-/// `20s`, `500ms`, `5m` or `1h`.
+/// Parses `20s`, `500ms`, `5m` or `1h`.
 ///
-/// Errors: how to write one.
+/// Errors: states the form.
 pub fn duration(text: &str) -> Result<Duration, String> {
     crate::plan::duration_of(text).ok_or_else(|| "write a number and a unit: 500ms, 20s, 5m or 1h".to_owned())
 }
 
-/// Where a hub that runs already is, and where it finds the simulators.
+/// The running hub to drive, and the simulators' address.
 #[derive(Args, Clone, Debug)]
 pub struct TargetArguments {
-    /// Drive a hub that is running, by its FSPIOP base URL. One on another machine needs --sim-address too.
+    /// FSPIOP base URL of a running hub to drive. A hub on another machine also needs --sim-address.
     #[arg(long, value_name = "URL", requires = "admin")]
     pub target: Option<String>,
-    /// Base URL of that hub's lookups (/parties, /participants), where they are apart.
+    /// Base URL of that hub's lookups (/parties, /participants), if it is different.
     #[arg(long, value_name = "URL", requires = "target")]
     pub target_lookups: Option<String>,
-    /// Base URL of that hub's quotes (/quotes, /bulkQuotes, /fxQuotes), where they are apart.
+    /// Base URL of that hub's quotes (/quotes, /bulkQuotes, /fxQuotes), if it is different.
     #[arg(long, value_name = "URL", requires = "target")]
     pub target_quotes: Option<String>,
-    /// Base URL of that hub's transfers (/transfers), where they are apart.
+    /// Base URL of that hub's transfers (/transfers), if it is different.
     #[arg(long, value_name = "URL", requires = "target")]
     pub target_transfers: Option<String>,
-    /// That hub's admin API.
+    /// Base URL of that hub's admin API.
     #[arg(long, value_name = "URL", requires = "target")]
     pub admin: Option<String>,
-    /// Where that hub's metrics are: the URL of the text, or a base URL that has it at /metrics [the admin API]. May be
-    /// repeated: what several services tell is added up.
+    /// URL of that hub's metrics, or a base URL that serves them at /metrics [the admin API]. May be repeated: the
+    /// values of several services are added up.
     #[arg(long, value_name = "URL", requires = "target")]
     pub metrics: Vec<String>,
-    /// That hub's process id on this machine, to measure its CPU and memory. May be repeated: several are added up, and
-    /// listed.
+    /// Process id of that hub on this machine, to measure its CPU time and memory. May be repeated: several processes
+    /// are added up, and listed.
     #[arg(long, value_name = "PID", requires = "target")]
     pub target_pid: Vec<u32>,
     /// Whether that hub makes transfers durable before it answers.
     #[arg(long, value_name = "BOOL", requires = "target")]
     pub target_durable: Option<bool>,
-    /// Address that the simulators listen on; a hub on another machine must reach it.
+    /// Address on which the simulators listen. A hub on another machine must be able to reach it.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub sim_address: IpAddr,
 }

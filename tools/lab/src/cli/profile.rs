@@ -1,4 +1,4 @@
-//! `upesi lab profile`: a scenario's load against a hub, and meanwhile a look at where its CPU time and memory go.
+//! `upesi lab profile`: a scenario's load on a hub, and a profile of its CPU time and memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,29 +20,30 @@ use super::run::{self, RunArguments, commit};
 use crate::plan::{Point, Test, Work};
 use crate::{AdminClient, AdminError, HubProcess, LabResult, RunOptions, Scenario, SuitePoint, TargetHub};
 
-/// The admin API's answer is waited for 30 s, so a profile must be shorter.
+/// Maximum duration of a profile. The lab waits 30 s for the admin API's response, so a profile must be shorter.
 const SECONDS_MAX: u64 = 20;
-/// Load before the profile where nobody says, after the warm-up.
+/// Default load after the warm-up and before the profile.
 const SETTLED: Duration = Duration::from_secs(1);
 /// Load after the profile, so that all of it is under load.
 const MARGIN: Duration = Duration::from_secs(2);
-/// How long the first operation may take to come; parties are registered before it.
+/// Time limit for the first operation. Parties are registered before it.
 const PATIENCE: Duration = Duration::from_secs(60);
 const GLANCE_INTERVAL: Duration = Duration::from_millis(100);
 const OUT: &str = "out/profile";
 
-/// Arguments of `upesi lab profile`: those of `upesi lab run`, some of which mean a little else, and how to look.
+/// Arguments of `upesi lab profile`: those of `upesi lab run`, some of them with a different meaning, and those of the
+/// profile.
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("scenario", scenario_argument), mut_arg("admin", admin_argument))]
 #[command(mut_arg("out", out_argument), mut_arg("json", json_argument))]
 pub struct ProfileArguments {
-    /// How long to look, at most 20.
+    /// Duration of the profile in seconds, at most 20.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub seconds: u64,
-    /// How long after the load has begun to look, such as 30s [a second after the warm-up].
+    /// Time from the start of the load to the profile, such as 30s [a second after the warm-up].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub after: Option<Duration>,
-    /// What to load the hub with.
+    /// Load on the hub.
     #[command(flatten)]
     pub load: RunArguments,
 }
@@ -52,7 +53,7 @@ fn scenario_argument(scenario: Arg) -> Arg {
 }
 
 fn admin_argument(_: Arg) -> Arg {
-    let help = "That hub's admin API. Without --target: look at the hub as loaded as it is";
+    let help = "Base URL of that hub's admin API. Without --target: profile the hub without additional load";
     Arg::new("admin").long("admin").value_name("URL").help(help)
 }
 
@@ -113,17 +114,15 @@ impl ProfileArguments {
     fn to_look_at(&self, point: Point) -> Result<(RunOptions, Duration), Failure> {
         let Work::EndToEnd { mut options, test } = point.work else {
             return Err(usage(
-                "a stage alone runs without a hub to look at; take a scenario that drives one",
+                "an isolated stage runs without a hub to profile; choose a scenario that drives a hub",
             ));
         };
         if options.alone.is_some() {
-            return Err(usage(
-                "this scenario measures what there is without a hub; take one that drives a hub",
-            ));
+            return Err(usage("this scenario runs without a hub; choose a scenario that drives a hub"));
         }
         if matches!(test, Test::Breakpoint(_)) && self.load.rate.is_none() {
             return Err(usage(
-                "a breakpoint is searched with a fresh hub for each rate: say with --rate N at which to look",
+                "a breakpoint search uses a new hub for each rate: select the rate to profile with --rate N",
             ));
         }
         // Baselines take turns with the hub, which would be looked at while it is idle.
@@ -137,7 +136,7 @@ impl ProfileArguments {
         if lasts < needed {
             if self.load.duration.is_some() || !options.load.stages().is_empty() {
                 return Err(usage(format!(
-                    "the load lasts {} s, and to look for {} s takes {} s of it: give less --seconds, an earlier --after or more load",
+                    "the load lasts {} s, but a profile of {} s needs {} s of it: reduce --seconds, reduce --after, or increase the load",
                     lasts.as_secs(),
                     self.seconds,
                     needed.as_secs()
@@ -195,7 +194,7 @@ fn load_and_look(
     // A load that failed is why there was nothing to see.
     let result = match loaded {
         Ok(result) => result?,
-        Err(_) => return Err(software("the load ended by a fault of the program")),
+        Err(_) => return Err(software("the load ended because of a fault of the program")),
     };
     looked?;
     if own.is_some() && result.passed() {
@@ -230,7 +229,7 @@ fn start_hub(
         .map_err(unavailable)
 }
 
-/// Looks at a hub by its admin API and keeps what it sees.
+/// Profiles a hub through its admin API and stores the results.
 struct Looker {
     admin: AdminClient,
     seconds: u64,
@@ -277,17 +276,17 @@ impl Looker {
     }
 }
 
-/// Why a hub shows nothing of itself.
+/// The failure for a hub that cannot be profiled.
 fn no_answer(error: AdminError) -> Failure {
     match error {
-        AdminError::Refused { .. } => unavailable(format!(
-            "{error}; only Upesi hubs can be looked into, and only where admin.profiling is not false"
-        )),
+        AdminError::Refused { .. } => {
+            unavailable(format!("{error}; only an Upesi hub with admin.profiling = true can be profiled"))
+        }
         _ => unavailable(error),
     }
 }
 
-/// How often the scenario's requests were answered, by the hub's metrics.
+/// Number of answered requests of the scenario, according to the hub's metrics.
 fn answers(metrics: &str, scenario: Scenario) -> u64 {
     let labels = match scenario {
         Scenario::Transfers | Scenario::ConvertedTransfers => r#"{method="POST",resource="transfers""#,
@@ -304,7 +303,7 @@ fn answers(metrics: &str, scenario: Scenario) -> u64 {
 
 // What `upesi lab profile` tells of a profile that was taken: tables for a terminal.
 
-/// Lines of each list.
+/// Number of lines of each list.
 const SHARES_SHOWN: usize = 12;
 
 /// Stages and threads by their share, the functions that used most themselves, and memory; or only the shares, as JSON.
@@ -321,12 +320,12 @@ pub fn tell(out: &Path, as_json: bool) -> Outcome {
     let stages = StageShares::of_folded(&folded);
     let total = stages.samples;
     let mut text = format!(
-        "\nCPU time by stage, of {total} samples, ± 95 %; and where in it, in % of all\n{}",
+        "\nCPU time by stage, of {total} samples, ± 95 %, and the parts of each stage, in % of all\n{}",
         stages.table()
     );
     text.push_str("\nby thread\n");
     text.push_str(&shares(&folded, total, first));
-    text.push_str("\nby function, what it calls not included\n");
+    text.push_str("\nby function, without the functions that it calls\n");
     text.push_str(&shares(&folded, total, last));
     text.push_str("\nmemory, before and after, in MiB\n");
     text.push_str(&memory(&heap(out, "heap-before.json"), &heap(out, "heap-after.json")));
@@ -351,11 +350,11 @@ fn memory(before: &Value, after: &Value) -> String {
         text.push_str(&format!("  {before:>9} {:>9}  {what}\n", mebibytes(after)));
     };
     for (pointer, what) in [
-        ("/process/resident", "resident, says the kernel"),
-        ("/process/residentAnonymous", "of it memory of its own, not of files"),
-        ("/allocator/inUse", "handed out, says the allocator (jemalloc)"),
-        ("/allocator/keptFree", "given back and kept for later, says the allocator"),
-        ("/allocator/bookkeeping", "what the allocator needs for itself"),
+        ("/process/resident", "resident, according to the kernel"),
+        ("/process/residentAnonymous", "of which anonymous, not mapped from files"),
+        ("/allocator/inUse", "allocated, according to the allocator (jemalloc)"),
+        ("/allocator/keptFree", "freed and retained by the allocator"),
+        ("/allocator/bookkeeping", "bookkeeping of the allocator"),
     ] {
         row(what, before.pointer(pointer), after.pointer(pointer));
     }
@@ -364,7 +363,7 @@ fn memory(before: &Value, after: &Value) -> String {
         let earlier = before["holders"].as_array().into_iter().flatten();
         let earlier =
             earlier.filter(|earlier| earlier["what"] == what).find_map(|earlier| earlier.get("bytes"));
-        row(&format!("{what}, counts the hub"), earlier, holder.get("bytes"));
+        row(&format!("{what}, counted by the hub"), earlier, holder.get("bytes"));
     }
     text
 }
@@ -382,7 +381,7 @@ fn last(stack: &str) -> &str {
     stack.rsplit(';').next().unwrap_or(stack)
 }
 
-/// The largest shares of the samples by what a stack is named.
+/// The largest shares of the samples, by a name of the stack.
 fn shares(folded: &str, total: u64, name: fn(&str) -> &str) -> String {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (stack, count) in folded.lines().filter_map(|line| line.rsplit_once(' ')) {
@@ -492,7 +491,7 @@ mod tests {
         let text = memory(&summary(40, 1 << 19), &summary(52, 3 << 20));
         assert_eq!(
             text,
-            "       40.0      52.0  resident, says the kernel\n        0.5       3.0  transfers, counts the hub\n"
+            "       40.0      52.0  resident, according to the kernel\n        0.5       3.0  transfers, counted by the hub\n"
         );
         assert_eq!(memory(&Value::Null, &Value::Null), "");
     }

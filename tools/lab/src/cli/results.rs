@@ -1,4 +1,4 @@
-//! `upesi lab list`, `describe`, `compare`, `report` and `merge`: what there is to run, and what came of it.
+//! `upesi lab list`, `describe`, `compare`, `report` and `merge`: available scenarios, and results of runs.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -22,10 +22,10 @@ pub struct ListArguments {
 /// Arguments of `upesi lab describe`.
 #[derive(Args, Clone, Debug)]
 pub struct DescribeArguments {
-    /// The name of a scenario, or the path of a file.
+    /// Name of a scenario, or path of a file.
     #[arg(value_name = "SCENARIO")]
     pub scenario: String,
-    /// Print the file only, to be copied and changed.
+    /// Print only the file, as a template.
     #[arg(long)]
     pub toml: bool,
 }
@@ -33,11 +33,10 @@ pub struct DescribeArguments {
 /// Arguments of `upesi lab compare`.
 #[derive(Args, Clone, Debug)]
 pub struct CompareArguments {
-    /// Directories of runs or suites, or their result.json or suite.json. The first is what the others are compared
-    /// with.
+    /// Directories of runs or suites, or their result.json or suite.json. The others are compared with the first one.
     #[arg(value_name = "DIR", num_args = 2.., required = true)]
     pub results: Vec<PathBuf>,
-    /// Also write one HTML page.
+    /// Also write an HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -48,7 +47,7 @@ pub struct ReportArguments {
     /// Directories of runs or suites, or their result.json or suite.json.
     #[arg(value_name = "DIR", required = true)]
     pub results: Vec<PathBuf>,
-    /// Write one HTML page that loads nothing else.
+    /// Write a self-contained HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print rows of Markdown instead of the table.
@@ -62,7 +61,7 @@ pub struct MergeArguments {
     /// Directories of runs that drove the same hub at the same time, or their result.json.
     #[arg(value_name = "DIR", required = true)]
     pub results: Vec<PathBuf>,
-    /// Directory for the merged result.json; without, it goes to stdout.
+    /// Directory for the merged result.json; by default it goes to stdout.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

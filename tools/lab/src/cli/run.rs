@@ -17,39 +17,39 @@ use crate::{
     Surroundings, Transport,
 };
 
-/// Most operations without outcome in an open loop, where nobody says.
+/// Default limit on unanswered operations in an open loop.
 const OUTSTANDING_USUAL: usize = 10_000;
 
-/// Arguments of `upesi lab run`. What is not given comes from the scenario, and else is what is said in brackets.
+/// Arguments of `upesi lab run`. Flags override the scenario; defaults are shown in brackets.
 #[derive(Args, Clone, Debug)]
 pub struct RunArguments {
     /// transfers, lookups, quotes, payments, converted-transfers or bulks; or the name of a scenario (`upesi lab
     /// list`); or the path of a file.
     ///
-    /// transfers: one POST /transfers, until its outcome is told. lookups: GET /parties, until the party is told; the
-    /// DFSPs register their parties in the hub's directory first. quotes: POST /quotes, until the terms are told.
-    /// payments: a lookup, a quote and the transfer that the quote allows, each phase timed apart.
+    /// transfers: one POST /transfers until its outcome arrives. lookups: GET /parties until the party arrives; the
+    /// DFSPs register their parties in the hub's directory first. quotes: POST /quotes until the terms arrive.
+    /// payments: a lookup, a quote and the transfer that the quote allows; each phase is timed separately.
     #[arg(value_name = "SCENARIO")]
     pub scenario: String,
-    /// How many DFSPs deal with each other [8].
+    /// Number of DFSPs [8].
     #[arg(long, value_name = "N")]
     pub dfsps: Option<usize>,
-    /// Lookups and payments: over how many parties of each DFSP lookups are spread [2000].
+    /// Lookups and payments: number of parties of each DFSP over which lookups are spread [2000].
     #[arg(long, value_name = "N")]
     pub parties: Option<u64>,
-    /// Lookups and payments: do not register the parties, the hub's directory has them already.
+    /// Lookups and payments: do not register the parties, because the hub's directory already has them.
     #[arg(long)]
     pub registered: bool,
-    /// Closed loop: virtual users that each do one thing to its end before they begin the next [32].
+    /// Closed loop: number of virtual users; each completes an operation before it begins the next [32].
     #[arg(long, value_name = "N")]
     pub vus: Option<usize>,
-    /// Open loop instead: operations per second, whether or not earlier ones are done.
+    /// Open loop instead: operations per second, regardless of whether earlier ones are complete.
     #[arg(long, value_name = "N", conflicts_with = "vus")]
     pub rate: Option<u32>,
-    /// Open loop: arrivals at random moments (Poisson) instead of evenly spaced ones.
+    /// Open loop: arrivals at random times (Poisson) instead of evenly spaced ones.
     #[arg(long, requires = "rate")]
     pub poisson: bool,
-    /// Open loop: how many may be without outcome at a time [10000].
+    /// Open loop: maximum number of unanswered operations [10000].
     #[arg(long, value_name = "N", requires = "rate")]
     pub outstanding_max: Option<usize>,
     /// Measured time, such as 20s or 5m [20s].
@@ -61,75 +61,75 @@ pub struct RunArguments {
     /// Load after the measurement [0s].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub cool_down: Option<Duration>,
-    /// Into how many slices the time is cut; hub and baselines take turns.
+    /// Number of time slices; the hub and the baselines run alternately.
     #[arg(long, value_name = "N")]
     pub slices: Option<usize>,
-    /// Compare with this in the same run. May be repeated.
+    /// Baseline to compare with in the same run. May be repeated.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub baseline: Vec<Baseline>,
     /// Directory for result.json, logs and the hub's data.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// A hub that runs already.
+    /// A running hub.
     #[command(flatten)]
     pub target: TargetArguments,
-    /// What of the load this process is: `load` is one of several generators that drive the same hub.
+    /// Role of this process; `load` is one of several generators that drive the same hub.
     #[arg(long, value_enum, value_name = "ROLE", default_value = "whole", requires_if("load", "target"))]
     pub role: Role,
-    /// Which of several generators this is, from 1: names and parties of its DFSPs are its own.
+    /// Number of this load generator among several, from 1. Each has its own DFSP names and parties.
     #[arg(long, value_name = "N", requires = "target")]
     pub instance: Option<u32>,
-    /// How the names of the DFSPs begin [dfsp; with --instance N, dfspN].
+    /// Prefix of the DFSPs' names [dfsp; with --instance N, dfspN].
     #[arg(long, value_name = "TEXT")]
     pub dfsp_prefix: Option<String>,
-    /// An argument for the hub that is started, such as --hub-argument=--set=engine.durable=false. May be repeated.
+    /// Argument for the hub that is started, such as --hub-argument=--set=engine.durable=false. May be repeated.
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true, conflicts_with = "target")]
     pub hub_argument: Vec<String>,
-    /// What each transfer moves, and each quote is about [2].
+    /// Amount of each transfer and quote [2].
     #[arg(long, value_name = "AMOUNT", value_parser = amount)]
     pub amount: Option<Amount>,
-    /// In which currency [XXX].
+    /// Currency of transfers and quotes [XXX].
     #[arg(long, value_name = "CODE", value_parser = currency)]
     pub currency: Option<Currency>,
-    /// The first DFSP always asks and pays the second.
+    /// All payments go from the first DFSP to the second.
     #[arg(long)]
     pub unidirectional: bool,
     /// Send no W3C trace context.
     #[arg(long)]
     pub no_trace: bool,
-    /// Decides who deals with whom, about which party, when random arrivals come, and what the faults hit [1].
+    /// Seed of the choice of DFSPs and parties, of random arrivals, and of faults [1].
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Threads of simulators and load; by default one per core, at most four.
+    /// Number of threads of simulators and load; by default one per core, at most four.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// How long a virtual user waits for an outcome [30s].
+    /// Time limit of a virtual user for an outcome [30s].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub callback_timeout: Option<Duration>,
-    /// How long the end of the run waits for what is in flight [30s].
+    /// Time limit at the end of the run for operations in flight [30s].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub quiesce_timeout: Option<Duration>,
     /// Time until a transfer or a quote expires [60s].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub expiry: Option<Duration>,
-    /// How hub, DFSPs and baselines connect [plain].
+    /// Transport of connections between hub, DFSPs and baselines [plain].
     #[arg(long, value_enum, value_name = "MODE")]
     pub tls: Option<Transport>,
-    /// Whether messages are signed and verified, by the DFSPs, the hub and the forwarder [off].
+    /// Whether DFSPs, hub and forwarder sign and verify messages [off].
     #[arg(long, value_enum, value_name = "MODE")]
     pub jws: Option<Signatures>,
-    /// Transfers whose signatures the DFSPs make before the load, for the hub and for each baseline [0].
+    /// Number of transfers whose signatures the DFSPs create before the load, for the hub and for each baseline [0].
     ///
-    /// Those after them are signed as they leave, which takes longer than all that a hub does about a transfer.
+    /// Later transfers are signed when they are sent, which takes longer than all work of a hub on a transfer.
     #[arg(long, value_name = "N")]
     pub sign_ahead: Option<u64>,
-    /// The keys of a hub that runs already, made by `upesi pki trial`; with --target, --tls and --jws.
+    /// Directory of the keys of a running hub, created by `upesi pki trial`; with --target, --tls and --jws.
     #[arg(long, value_name = "DIR", requires = "target")]
     pub trial: Option<PathBuf>,
     /// Print result.json to stdout instead of the table.
     #[arg(long)]
     pub json: bool,
-    /// How the payees behave; given flags replace the scenario's behaviour.
+    /// Behaviour of the payees. Given flags replace the scenario's behaviour.
     #[command(flatten)]
     pub behaviour: DfspSettings,
 }
@@ -141,7 +141,7 @@ fn replace<T: Clone>(place: &mut T, given: Option<&T>) {
 }
 
 impl RunArguments {
-    /// Puts what was given over what a scenario says.
+    /// Overrides settings of a scenario with the given flags.
     fn apply(&self, options: &mut RunOptions) {
         replace(&mut options.dfsps, self.dfsps.as_ref());
         replace(&mut options.parties, self.parties.as_ref());
@@ -201,7 +201,7 @@ impl RunArguments {
         }
     }
 
-    /// Puts what was given over one point of a scenario.
+    /// Overrides settings of one point of a scenario with the given flags.
     fn apply_to(&self, point: &mut Point) -> Result<(), Failure> {
         let usage = |text: &str| Err(failures::usage(text));
         match &mut point.work {
@@ -210,11 +210,11 @@ impl RunArguments {
                 let is_hub_ready = options.hub_arguments.is_empty() && options.existing_transfers == 0;
                 if options.target.is_some() && !is_hub_ready {
                     return usage(
-                        "this scenario sets up the hub that it starts; a running one, by --target, is as it is",
+                        "this scenario configures the hub that it starts, so it cannot use a running hub (--target)",
                     );
                 }
                 if matches!(test, Test::Breakpoint(_)) && self.vus.is_some() {
-                    return usage("a breakpoint is searched among rates; --vus says nothing to it");
+                    return usage("a breakpoint search varies the rate; --vus has no effect on it");
                 }
                 check_settings(&options.hub_arguments)?;
                 options.validate().map_err(failures::usage)
@@ -223,7 +223,7 @@ impl RunArguments {
                 let is_loaded = self.vus.is_some() || self.rate.is_some() || self.duration.is_some();
                 if is_loaded || self.target.target.is_some() || self.dfsps.is_some() {
                     return usage(
-                        "an isolated stage is set up by its file: --target, --vus, --rate, --duration and --dfsps say nothing to it",
+                        "an isolated stage is configured by its file: --target, --vus, --rate, --duration and --dfsps have no effect on it",
                     );
                 }
                 hub_arguments.extend_from_slice(&self.hub_argument);
@@ -238,7 +238,7 @@ pub fn commit() -> Option<String> {
     upesi_hub::process::commit().map(str::to_owned)
 }
 
-/// Settings that the hub would refuse are better refused before it is started.
+/// Reports settings that the hub would reject before the hub is started.
 fn check_settings(arguments: &[String]) -> Result<(), Failure> {
     let setting = |argument: &String| {
         let (key, value) = argument.strip_prefix("--set=")?.split_once('=')?;
@@ -249,7 +249,7 @@ fn check_settings(arguments: &[String]) -> Result<(), Failure> {
     config::load(&sources).map(drop).map_err(|mistakes| failures::usage(config::describe(&mistakes)))
 }
 
-/// What was asked for, with the flags put over it: the points of a scenario, or just an operation.
+/// The requested runs with the flags applied: the points of a scenario, or a single operation.
 pub fn plan(arguments: &RunArguments) -> Result<SuitePlan, Failure> {
     let mut plan = match Scenario::ALL.into_iter().find(|known| known.name() == arguments.scenario) {
         Some(scenario) => {

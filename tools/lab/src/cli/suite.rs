@@ -19,20 +19,21 @@ pub struct SuiteArguments {
     /// Directory for suite.json, report.html and a directory per run [out/lab/SUITE].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// How often every run is repeated; runs take turns. Overrides the file.
+    /// Number of repetitions of every run; runs take turns. Overrides the file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=50))]
     pub repetitions: Option<u64>,
-    /// A hub that runs already. What sets up a hub of its own, or measures without one, is left out, and named.
+    /// A running hub. Scenarios that set up a hub of their own, or measure without one, are skipped and named.
     #[command(flatten)]
     pub target: TargetArguments,
-    /// Also write a page there that puts published figures beside ours, with the report and the figures of every run.
+    /// Also write a page to this directory that compares published figures with ours, with the report and the figures
+    /// of every run.
     #[arg(long, value_name = "DIR")]
     pub docs: Option<PathBuf>,
-    /// Run nothing: write the page of --docs again from the results that --out has.
+    /// Run nothing; write the page of --docs again from the results in --out.
     #[arg(long, requires = "docs")]
     pub write_only: bool,
-    /// A result of another time that the suite puts beside published figures, such as soak=out/soak/run/result.json.
-    /// Without it, the one that is kept below --docs. May be repeated.
+    /// An earlier result that the suite compares with published figures, such as soak=out/soak/run/result.json. By
+    /// default, the result stored below --docs. May be repeated.
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
     pub recorded: Vec<(String, PathBuf)>,
     /// Print suite.json to stdout instead of the table.
@@ -70,31 +71,31 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
     Ok((name.to_owned(), PathBuf::from(file)))
 }
 
-/// Leaves out what a running hub cannot be driven with, and gives what that is.
+/// Removes scenarios that cannot drive a running hub, and returns them.
 fn leave_out(suite: &mut SuiteFile) -> Result<Vec<LeftOut>, Failure> {
     let mut left_out = Vec::new();
     suite.runs.retain(|run| {
         let Some(reason) = unfit(&run.scenario) else { return true };
         let (scenario, question) = (run.scenario.name.clone(), run.question.clone());
-        eprintln!("upesi lab: {scenario} is left out: {reason}");
+        eprintln!("upesi lab: {scenario} is skipped: {reason}");
         left_out.push(LeftOut { scenario, question, reason: reason.to_owned() });
         false
     });
     if suite.runs.is_empty() {
-        return Err(failures::usage("nothing in this suite can be run against a hub that runs already"));
+        return Err(failures::usage("no scenario of this suite can use a running hub"));
     }
     Ok(left_out)
 }
 
-/// Why a scenario does not take a hub as it is; `None` where it does.
+/// The reason why a scenario cannot drive a running hub; `None` if it can.
 fn unfit(scenario: &ScenarioFile) -> Option<&'static str> {
     scenario.points().iter().find_map(|point| match &point.work {
-        Work::Isolated { .. } => Some("it measures one stage of a hub of ours alone"),
+        Work::Isolated { .. } => Some("it measures one stage of an Upesi hub alone"),
         Work::EndToEnd { options, .. } if options.alone.is_some() => {
-            Some("it measures load generator and DFSPs without a hub; run it by itself for their ceiling")
+            Some("it measures load generator and DFSPs without a hub; run it by itself for their maximum")
         }
         Work::EndToEnd { options, .. } if options.existing_transfers > 0 => {
-            Some("it needs a hub of its own, filled with finished transfers before")
+            Some("it needs a hub of its own, filled with finished transfers")
         }
         Work::EndToEnd { options, .. } if !options.hub_arguments.is_empty() => {
             Some("it needs a hub of its own, with other settings")
@@ -103,7 +104,7 @@ fn unfit(scenario: &ScenarioFile) -> Option<&'static str> {
     })
 }
 
-/// Runs every point of a plan, writes a report beside the results, and shows them.
+/// Runs every point of a plan, writes a report next to the results, and shows them.
 pub fn run_plan(plan: &SuitePlan, out: &Path, as_json: bool) -> Outcome {
     let mut tell = |text: &str| eprintln!("upesi lab: {text}");
     let suite = crate::run_suite(plan, out, commit().as_deref(), &mut tell)?;

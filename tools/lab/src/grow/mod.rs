@@ -1,8 +1,8 @@
-//! `upesi lab grow`: what a hub costs as its history grows, from a thousand finished transfers to a hundred million.
+//! `upesi lab grow`: cost of a hub as its history grows, from a thousand finished transfers to a hundred million.
 //!
-//! The history is made through the engine, without HTTP. At each step the archive is asked, the real hub is started on
-//! the directory and loaded in turn with an empty one, and the disk is looked at. At the last, what an operator does to
-//! a hub is done to it while it serves.
+//! The history is created through the engine, without HTTP. At each step, the lab queries the archive, starts the real
+//! hub on the directory, loads it in turn with an empty one, and measures the disk. At the last step, it runs an
+//! operator's maintenance while the hub serves.
 
 mod report;
 mod steady;
@@ -46,37 +46,37 @@ const SUBJECT: Subject = Subject {
 /// Arguments of `upesi lab grow`.
 #[derive(Args, Clone, Debug)]
 pub struct GrowArguments {
-    /// The data directory: a new one. 100 million transfers take some 20 GB; with --upkeep a backup and what is
-    /// restored from it take as much again, each, beside it.
+    /// A new data directory. 100 million transfers need some 20 GB. With --upkeep, a backup and a restored copy each
+    /// need as much again, next to it.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// How many finished transfers there are at the end.
+    /// Number of finished transfers at the end.
     #[arg(long, value_name = "N", default_value_t = 100_000_000)]
     pub transfers: u64,
     /// Measure at these numbers of transfers; by default at 1 K, 10 K, 100 K, 1 M, 10 M, 30 M, 100 M, and at the end.
     #[arg(long = "step", value_name = "N", value_delimiter = ',')]
     pub steps: Vec<u64>,
-    /// How many DFSPs.
+    /// Number of DFSPs.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub dfsps: u64,
-    /// Lookups of each kind at each step.
+    /// Number of lookups of each kind at each step.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub lookups: u64,
-    /// Put requests of the usual size into the journal too; its segments are dropped as soon as they are not needed.
+    /// Also write requests of the usual size to the journal; its segments are dropped as soon as they are not needed.
     #[arg(long)]
     pub payloads: bool,
-    /// At each step run transfers through the hub and through an empty one, in turn, for so many seconds; 0 does not.
+    /// Seconds for which, at each step, transfers run through the hub and through an empty one, in turn; 0: no load.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub load: u64,
-    /// How often each, medians count.
+    /// Number of turns for each hub; the result has the medians.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub turns: u32,
-    /// At the end make a backup, another into the same directory, restore and audit it, and let the oldest part leave
-    /// for a Parquet file, while the hub serves so many transfers per second; 0 does not. The directory is not to be
-    /// used afterwards: its clock is a day ahead.
+    /// At the end, make two backups into the same directory, restore and audit the backup, and move the oldest part of
+    /// the archive to a Parquet file, while the hub serves this many transfers per second; 0: none of this. Do not use
+    /// the directory afterwards, because its clock is a day ahead.
     #[arg(long, value_name = "RATE", default_value_t = 200)]
     pub upkeep: u32,
-    /// Directory for curve.json, curve.md, and suite.json with a result.json per step, of which `lab report` makes
+    /// Directory for curve.json, curve.md, and suite.json with a result.json per step, from which `lab report` creates
     /// plots.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -86,7 +86,7 @@ pub struct GrowArguments {
     /// Print curve.json to stdout instead of the table.
     #[arg(long)]
     pub json: bool,
-    /// The program that is started as the hub; by default this one.
+    /// Program to start as the hub; by default this one.
     #[arg(long, value_name = "FILE", hide = true)]
     pub binary: Option<PathBuf>,
 }

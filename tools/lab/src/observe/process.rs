@@ -317,7 +317,7 @@ impl Run<'_> {
         let running = Loads::start(&self.workers, &hub.generators, &self.options.load, seed, window);
         tokio::time::sleep(RAMP).await;
         if let Err(error) = see(admin, out, length).await {
-            tracing::warn!(%error, "the hub cannot be looked into: only Upesi's can, where admin.profiling is not false");
+            tracing::warn!(%error, "cannot profile the hub: this needs an Upesi hub with admin.profiling = true");
         }
         hub.add(&running.finish().await);
     }

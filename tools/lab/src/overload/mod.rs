@@ -1,9 +1,8 @@
-//! `upesi lab overload`: what a hub does with many times the load that it takes.
+//! `upesi lab overload`: the behaviour of a hub under many times its maximum load.
 //!
-//! After a time to warm up, four phases: below the peak, at the peak, many times the peak, below the peak again.
-//! Transfers arrive in open loop from all DFSPs alike, and beside them a few connections ask and ask to see how fast a
-//! refusal comes. Or, with `--flood-from`, it is one of them that asks for many times the peak, while the others go on
-//! as before.
+//! After a warm-up, four phases: below the peak, at the peak, many times the peak, below the peak again. Transfers
+//! arrive in open loop from all DFSPs equally, while a few other connections measure how fast rejections come. With
+//! `--flood-from`, single DFSPs send many times the peak, while the others continue as before.
 
 mod fairness;
 mod figures;
@@ -44,52 +43,52 @@ const SUBJECT: Subject = Subject {
 /// Arguments of `upesi lab overload`.
 #[derive(Args, Clone, Debug)]
 pub struct OverloadArguments {
-    /// The most transfers per second that the hub is to take.
+    /// Maximum number of transfers per second that the hub should accept.
     ///
-    /// The hub is started with admission.rate_max at this. A hub that shares two cores with its load generator cannot
-    /// be offered ten times what it could do, but it can be offered ten times what it is set to do: the refusals are
-    /// the same.
+    /// The hub is started with this value of admission.rate_max. A hub that shares two cores with its load generator
+    /// cannot be offered ten times what it could process, but it can be offered ten times its rate limit. The
+    /// rejections are the same.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub peak: u32,
-    /// Do not set admission.rate_max: --peak is what this machine reaches, as measured before.
+    /// Do not set admission.rate_max: --peak is the measured maximum of this machine.
     #[arg(long)]
     pub unbounded: bool,
-    /// How many times the peak is offered under overload.
+    /// Load under overload, as a multiple of the peak.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub factor: u32,
-    /// So many DFSPs, of --dfsps, offer it alone, while the others keep to their share of --normal; then it is the
-    /// others who are looked at, in three phases: before, flood, after.
+    /// Number of DFSPs, out of --dfsps, that send the overload alone, while the others keep their share of --normal.
+    /// The others are measured in three phases: before, flood, after.
     #[arg(long, value_name = "N")]
     pub flood_from: Option<usize>,
-    /// Load of the first and the last phase, in hundredths of the peak.
+    /// Load of the first and the last phase, in percent of the peak.
     #[arg(long, value_name = "PERCENT", default_value_t = 80)]
     pub normal: u32,
     /// Length of each phase, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     pub phase: u64,
-    /// Load at the peak before the first phase, in seconds; by default 70,000 transfers, so that memory is what it will
-    /// be, and ten seconds with --flood-from.
+    /// Load at the peak before the first phase, in seconds; by default 70,000 transfers, so that memory has reached its
+    /// level, and ten seconds with --flood-from.
     #[arg(long, value_name = "SECONDS")]
     pub warm_up: Option<u64>,
-    /// How often all of it is done, each time with a new hub; medians count.
+    /// Number of repetitions, each with a new hub; the result has the medians.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// How many DFSPs.
+    /// Number of DFSPs.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub dfsps: usize,
-    /// Connections of the DFSPs to the hub, all together. Each costs the hub about 20 KiB, whatever comes through it.
+    /// Total number of connections from the DFSPs to the hub. Each costs the hub about 20 KiB.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(8..=8_192))]
     pub connections: u32,
-    /// Decides who pays whom.
+    /// Seed of the choice of payers and payees.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Threads of simulators and load; by default one per core, at most four.
+    /// Number of threads of simulators and load; by default one per core, at most four.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// An argument for the hub, such as --hub-argument=--set=admission.refusal_hold_ms=0. May be repeated.
+    /// Argument for the hub, such as --hub-argument=--set=admission.refusal_hold_ms=0. May be repeated.
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub hub_argument: Vec<String>,
-    /// Directory for overload.json and, of each run, result.json, the hub's log and its data.
+    /// Directory for overload.json and, for each run, result.json, the hub's log and its data.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// Directory of the evidence to which the runs are added, such as docs/evidence.

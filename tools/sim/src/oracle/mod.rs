@@ -176,34 +176,34 @@ impl OracleSimulator {
     }
 }
 
-/// The behaviour of an oracle, changeable while it runs. The default is a well-behaved one. Rates are in per mille of
-/// requests; a request suffers the first fault that hits it, in the order below.
+/// Behaviour of an oracle, which can be changed while it runs. By default it behaves correctly. Rates are per mille of
+/// requests. A request has at most one fault, the first in the order below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[command(next_help_heading = "Behaviour of the simulated oracle")]
 #[serde(default, deny_unknown_fields)]
 pub struct OracleSettings {
-    /// Time between a request and its answer, in milliseconds.
+    /// Delay between a request and its answer, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub delay_ms: u32,
-    /// Requests that are never answered, which is to say not within two minutes.
+    /// Requests that are not answered within two minutes, per mille.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub hang_per_mille: u16,
-    /// Requests answered with 404 and no body.
+    /// Requests answered with 404 and no body, per mille.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub not_found_per_mille: u16,
-    /// Requests answered with 500 and no body.
+    /// Requests answered with 500 and no body, per mille.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub server_error_per_mille: u16,
-    /// Requests answered with 503 and an error object with code 2003.
+    /// Requests answered with 503 and an error object with code 2003, per mille.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub unavailable_per_mille: u16,
-    /// Requests answered with 200 and a body that is not JSON.
+    /// Requests answered with 200 and a body that is not JSON, per mille.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub garbage_per_mille: u16,
-    /// Lookups whose answer names another DFSP beside the owner; none where only one DFSP is known.
+    /// Lookups whose answer names another DFSP in addition to the owner, per mille; none if only one DFSP is known.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub several_owners_per_mille: u16,
-    /// Lookups whose answer names a DFSP that does not exist.
+    /// Lookups whose answer names a DFSP that does not exist, per mille.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub unknown_dfsp_per_mille: u16,
 }

@@ -149,7 +149,7 @@ fn a_list_that_lacks_removed_transfers_is_reported() {
         let (_, outcome) = exported(&journal, kind, 1, None);
         let failure = outcome.unwrap_err();
         assert_eq!(failure.exit, Exit::Failure, "{failure}");
-        assert!(failure.message.contains("which are not all: of window 1, "), "{failure}");
-        assert!(failure.message.contains(" of 4 obligations are there in KES POSITION"), "{failure}");
+        assert!(failure.message.contains("but some are missing: window 1 has "), "{failure}");
+        assert!(failure.message.contains(" of 4 obligations in KES POSITION"), "{failure}");
     }
 }
