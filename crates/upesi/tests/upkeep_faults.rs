@@ -214,7 +214,7 @@ fn transfers_stay_until_their_export_is_durable() {
     // They are old enough, and stay until their window is settled.
     let mut hub = Hub::spawn(keeping(&world, &export), world.log.clone());
     hub.serves();
-    assert!(says(&mut hub, "old transfers stay"));
+    assert!(says(&mut hub, "old transfers are retained"));
     settle(&world, "day-1");
     assert_eq!(hub.stop().0.code(), Some(0));
     for (fault, is_named) in EXPORT_FAULTS {
@@ -226,7 +226,7 @@ fn transfers_stay_until_their_export_is_durable() {
         scene.shim.arm();
         let mut hub = Hub::spawn(command, world.log.clone());
         hub.serves();
-        assert!(says(&mut hub, "old transfers could not be removed"), "{what}");
+        assert!(says(&mut hub, "cannot remove old transfers"), "{what}");
         scene.shim.disarm();
         assert!(scene.shim.met() > before, "{what}: no call met it");
         assert_eq!(!exported(&export).is_empty(), *is_named, "{what}");

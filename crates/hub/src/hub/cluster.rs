@@ -60,7 +60,7 @@ pub enum ClusterError {
     },
     /// The log would be repaired from a copy that is not the longest.
     #[error(
-        "node {node} told that it has record {seq}, and {store_seq} of the store: repair the log there, or `upesi \
+        "node {node} reported record {seq}, and {store_seq} of the store: repair the log there, or run `upesi \
              cluster remove {node}` if its disk is lost"
     )]
     LongerCopy {
@@ -111,7 +111,7 @@ pub(super) fn expect_alone(settings: &Settings) -> Result<(), ClusterError> {
         return Ok(());
     }
     Err(ClusterError::Settings(format!(
-        "{} is the copy of a node of a cluster: serve it with the settings of `cluster`, or restore a backup elsewhere",
+        "{} is the copy of a node of a cluster: serve it with the node's settings of `cluster`, or restore a backup to another directory",
         settings.data.dir.display()
     )))
 }
@@ -256,7 +256,10 @@ pub(super) fn stand_by(
         }
         if !progress.ahead.is_zero() {
             let ahead_ms = progress.ahead.as_millis();
-            tracing::error!(ahead_ms, "this node does not lead: its clock is ahead of the brokers', set it");
+            tracing::error!(
+                ahead_ms,
+                "this node cannot become leader: its clock is ahead of the brokers' clocks; correct it"
+            );
         }
         let node = progress.position.leader.map(|(node, _)| node.0);
         read.lead(Lead { epoch: progress.position.epoch, node }, progress.leader.as_deref());
@@ -271,7 +274,7 @@ pub(super) fn stand_by(
             Err(error) => {
                 tracing::error!(
                     %error,
-                    "state, archive, snapshots and store no longer follow: this node does not lead before a restart"
+                    "state, archive, snapshots and store no longer follow the log: this node cannot become leader before a restart"
                 );
                 read.is_unfit.store(true, Ordering::Release);
                 failed = Some(error);
@@ -287,7 +290,7 @@ pub(super) fn stand_by(
         Stood::Elected(log) => {
             let (store, store_record) = led(store, &log)?;
             metrics.elected(log.was_called(), store_record);
-            tracing::info!("this node leads");
+            tracing::info!("this node is now the leader");
             let node = Node { number: node.node.0, metrics, stops: Arc::clone(stops) };
             Some(Elected { log: Arc::new(log), standby: standby.end(), store, node, retention })
         }
@@ -324,9 +327,9 @@ fn tell_leader(progress: &Progress) {
     match position.leader {
         Some((node, _)) => {
             let address = progress.leader.as_deref().unwrap_or_default();
-            tracing::info!(epoch, seq, leader = node.0, address, "follows the cluster's log");
+            tracing::info!(epoch, seq, leader = node.0, address, "following the cluster's log");
         }
-        None => tracing::info!(epoch, seq, "follows the cluster's log; no node leads"),
+        None => tracing::info!(epoch, seq, "following the cluster's log; there is no leader"),
     }
 }
 
@@ -449,7 +452,7 @@ impl TopicKeeper {
         let work = move || keep_short(&mut members, keep, interval, (&ended, &metrics));
         // Without it the topic grows, and nothing else.
         if let Err(error) = thread::Builder::new().name("upesi-topic".to_owned()).spawn(work) {
-            tracing::warn!(%error, "nothing is deleted from the topic");
+            tracing::warn!(%error, "cannot start the thread that deletes old entries from the topic");
         }
         Ok(Self { _lives: lives })
     }
@@ -471,17 +474,17 @@ fn note_deletion(found: Result<Deletion, TopicError>, metrics: &NodeMetrics) {
     match found {
         Ok(Deletion { begin, held_by }) => {
             if let Some(begin) = begin {
-                tracing::info!(begin, "entries that every node has were deleted from the topic");
+                tracing::info!(begin, "deleted entries from the topic that every node has copied");
             }
             metrics.topic_held_by(held_by);
             if let Some(node) = held_by {
                 tracing::warn!(
                     node,
-                    "the topic keeps old entries for a node that is away: start it, or `upesi cluster remove` it"
+                    "the topic retains old entries for a node that is not running: start it, or run `upesi cluster remove`"
                 );
             }
         }
-        Err(error) => tracing::warn!(%error, "nothing was deleted from the topic; it is tried again"),
+        Err(error) => tracing::warn!(%error, "cannot delete old entries from the topic; retrying later"),
     }
 }
 

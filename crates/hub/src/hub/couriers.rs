@@ -66,7 +66,7 @@ pub(super) async fn keep_nodes(
                 let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
                 tracing::info!(nodes = nodes.join(", "), "these nodes deliver callbacks");
             }
-            Err(error) => tracing::debug!(%error, "it is not recorded which nodes deliver callbacks"),
+            Err(error) => tracing::debug!(%error, "cannot record which nodes deliver callbacks"),
         }
     }
 }
@@ -139,14 +139,14 @@ impl FollowerCallbacks {
         let callbacks = Arc::clone(self);
         let run = move || {
             if let Err(error) = to_lanes.run(records) {
-                tracing::error!(%error, "this node delivers no callbacks any more");
+                tracing::error!(%error, "this node no longer delivers callbacks");
                 callbacks.has_failed.store(true, Ordering::Release);
             }
         };
         match thread::Builder::new().name("upesi-callbacks".to_owned()).spawn(run) {
             Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
             Err(error) => {
-                tracing::error!(%error, "this node delivers no callbacks: there is no thread for them");
+                tracing::error!(%error, "this node does not deliver callbacks: cannot start a thread for them");
                 self.has_failed.store(true, Ordering::Release);
             }
         }

@@ -68,7 +68,7 @@ impl fmt::Display for TooFewDescriptors {
         let Self { limit, needed } = self;
         write!(
             f,
-            "the system lets this process open {limit} files and connections, and it needs {needed} at least; raise the \
+            "this process can open {limit} files and connections, and needs {needed} at least; raise the \
              limit (ulimit -n, LimitNOFILE= in a systemd unit)"
         )
     }
@@ -151,7 +151,7 @@ impl Descriptors {
         let Self { limit, reserved, inbound, outbound } = self;
         if *inbound < settings.fspiop.connections_max {
             tracing::warn!(
-                "fspiop.connections_max is lowered from {} to {inbound}: this process may open {limit} files and \
+                "fspiop.connections_max is lowered from {} to {inbound}: this process can open {limit} files and \
                  connections, of which {reserved} are reserved for journal, archive, store and the admin port, and \
                  {outbound} are for connections to DFSPs and oracles; raise the limit (ulimit -n, LimitNOFILE=)",
                 settings.fspiop.connections_max

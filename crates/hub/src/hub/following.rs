@@ -163,7 +163,7 @@ impl Following {
             }
         });
         if ended.is_err() {
-            tracing::error!("requests that waited were cut off: there is no thread for them");
+            tracing::error!("waiting requests were aborted: cannot start a thread for them");
         }
     }
 
@@ -172,7 +172,7 @@ impl Following {
         self.leave_metrics().await;
         let following = self.finish(patience).await;
         if tokio::task::spawn_blocking(move || following.stop()).await.is_err() {
-            tracing::error!("the ports of the node did not stop in order");
+            tracing::error!("the ports of the node did not shut down cleanly");
         }
     }
 
@@ -186,7 +186,7 @@ impl Following {
         if let Some(edge) = &self.edge {
             let cut_off = edge.server.shutdown(Instant::now() + patience).await;
             if cut_off > 0 {
-                tracing::warn!(connections = cut_off, "these were cut off at the drain deadline");
+                tracing::warn!(connections = cut_off, "connections closed at the drain deadline");
             }
         }
         if let Some(admin) = &self.admin {
@@ -195,7 +195,7 @@ impl Following {
         if let Some(callbacks) = self.read.callbacks.get() {
             let cut_off = callbacks.finish(Instant::now() + patience).await;
             if cut_off > 0 {
-                tracing::warn!(callbacks = cut_off, "these were cut off at the drain deadline");
+                tracing::warn!(callbacks = cut_off, "callbacks aborted at the drain deadline");
             }
         }
         self
@@ -258,7 +258,7 @@ impl Edge {
         worker.spawn(Arc::clone(&signatures).keep());
         let limits = options::limits(settings, &descriptors);
         let (server, _) = serve_fspiop(settings, (bound, limits), &workers, gateway, tls);
-        tracing::info!(fspiop = %server.local_addr(), "takes requests and hands them on to the node that leads");
+        tracing::info!(fspiop = %server.local_addr(), "accepting requests and forwarding them to the leader");
         Ok(Self { server, workers, signatures, providers })
     }
 }
@@ -286,8 +286,7 @@ fn text(
         }
         if let Some(callbacks) = callbacks.get() {
             lane_metrics::write(&mut text, &callbacks.courier, &participants.get());
-            let help =
-                "Ends of callbacks that the node that leads has not recorded, as far as this one has read";
+            let help = "Completed callbacks that the leader has not recorded yet, as far as this node has read the log";
             gauge(&mut text, "upesi_cluster_unrecorded_ends", help, callbacks.reports.len() as u64);
         }
         write_couriers(&mut text, &participants);
@@ -349,7 +348,7 @@ impl StandbyAdmin {
             let (is_promoted, is_unfit) = (Arc::clone(&followed.is_promoted), Arc::clone(&followed.is_unfit));
             context.promote = Some(Arc::new(move || {
                 if is_unfit.load(Ordering::Acquire) {
-                    tracing::error!("this node does not lead: its state has failed; restart it");
+                    tracing::error!("this node cannot become leader: its state has failed; restart it");
                 }
                 is_promoted.store(true, Ordering::Release);
             }));

@@ -62,7 +62,7 @@ impl Providers {
             text,
             name,
             "gauge",
-            "1 while the keys of an identity provider cannot be fetched and older ones go on",
+            "1 while the keys of an identity provider cannot be fetched and cached keys stay in use",
         );
         for (label, provider) in self.named() {
             let failing = u64::from(provider.fault().is_some());

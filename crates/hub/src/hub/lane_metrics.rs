@@ -21,43 +21,49 @@ type LaneFamily = (&'static str, &'static str, &'static str, fn(&LaneStatus) -> 
 
 const LANE_FAMILIES: [LaneFamily; 15] = [
     ("upesi_lane_queued", "gauge", "Callbacks waiting for their first attempt", |lane| lane.queued as u64),
-    ("upesi_lane_retrying", "gauge", "Callbacks waiting to be repeated", |lane| lane.retrying as u64),
+    ("upesi_lane_retrying", "gauge", "Callbacks waiting for a retry", |lane| lane.retrying as u64),
     (
         "upesi_lane_retrying_on_disk",
         "gauge",
-        "Callbacks waiting to be repeated that are on disk only",
+        "Callbacks waiting for a retry that are stored on disk only",
         |lane| lane.retrying_on_disk as u64,
     ),
     (
         "upesi_lane_refused",
         "gauge",
-        "Callbacks that the DFSP has refused for ten seconds or longer",
+        "Callbacks that the DFSP has rejected for at least ten seconds",
         |lane| lane.refused as u64,
     ),
-    ("upesi_lane_in_flight", "gauge", "Callbacks under way", |lane| lane.in_flight as u64),
-    ("upesi_lane_bytes", "gauge", "Memory held by callbacks", |lane| lane.bytes as u64),
+    ("upesi_lane_in_flight", "gauge", "Callbacks in flight", |lane| lane.in_flight as u64),
+    ("upesi_lane_bytes", "gauge", "Memory used by callbacks", |lane| lane.bytes as u64),
     ("upesi_lane_paused", "gauge", "1 while the DFSP cannot be reached", |lane| {
         u64::from(lane.breaker != BreakerState::Closed)
     }),
     ("upesi_lane_delivered", "counter", "Callbacks delivered", |lane| lane.delivered),
-    ("upesi_lane_failed", "counter", "Attempts that failed", |lane| lane.failed),
-    ("upesi_lane_parked", "counter", "Callbacks given up", |lane| lane.parked),
-    ("upesi_lane_paused_times", "counter", "Times that so much failed that the lane paused", |lane| {
+    ("upesi_lane_failed", "counter", "Failed attempts", |lane| lane.failed),
+    ("upesi_lane_parked", "counter", "Parked callbacks", |lane| lane.parked),
+    ("upesi_lane_paused_times", "counter", "Pauses of the lane after too many failures", |lane| {
         lane.breaker_opened
     }),
     (
         "upesi_lane_catch_ups",
         "counter",
-        "Times that the outbox was read for what memory had no room for",
+        "Reads of the outbox for callbacks that did not fit into memory",
         |lane| lane.catch_ups,
     ),
-    ("upesi_lane_backlog_failures", "counter", "Times that the outbox could not be read", |lane| {
-        lane.backlog_failures
-    }),
-    ("upesi_lane_relayed", "counter", "Lookups, quotes and the like answered", |lane| lane.relayed),
-    ("upesi_lane_relay_failures", "counter", "Lookups, quotes and the like not answered", |lane| {
-        lane.relay_failures
-    }),
+    ("upesi_lane_backlog_failures", "counter", "Failed reads of the outbox", |lane| lane.backlog_failures),
+    (
+        "upesi_lane_relayed",
+        "counter",
+        "Forwarded lookups, quotes and other relayed messages that the DFSP answered",
+        |lane| lane.relayed,
+    ),
+    (
+        "upesi_lane_relay_failures",
+        "counter",
+        "Forwarded lookups, quotes and other relayed messages that the DFSP did not answer",
+        |lane| lane.relay_failures,
+    ),
 ];
 
 /// The lanes of a courier.
@@ -74,14 +80,14 @@ pub(super) fn write(text: &mut String, courier: &Courier, participants: &Partici
     write_delivery_histogram(
         (text, courier, participants),
         "upesi_callback_attempt_seconds",
-        "Sending a callback until its answer",
+        "Time from sending a callback to its response",
         &[("", &|m| &m.attempt_duration)],
     );
     for name in ["moja_ml_notification_event", "moja_ml_notification_event_delivery"] {
         write_delivery_histogram(
             (text, courier, participants),
             name,
-            "From a callback's arrival in its lane to its delivery, or to the end of an attempt that failed",
+            "Time from a callback's arrival in its lane to its delivery, or to the end of a failed attempt",
             &[(DELIVERED_LABELS, &|m| &m.delivery_duration), (FAILED_LABELS, &|m| &m.failure_duration)],
         );
     }
@@ -94,17 +100,17 @@ fn write_transfers(text: &mut String, courier: &Courier) {
     for (name, help, of) in [
         (
             "moja_ml_tx_transfer_prepare",
-            "From the decision of a prepare to its delivery to the payee",
+            "Time from the decision on a prepare to its delivery to the payee",
             (|m| &m.prepare_duration) as fn(&LaneMetrics) -> &Histogram,
         ),
         (
             "moja_ml_tx_transfer_fulfil",
-            "From the decision of a fulfil or decline to its delivery to the payer",
+            "Time from the decision on a fulfil or abort to its delivery to the payer",
             |m| &m.fulfil_duration,
         ),
         (
             "moja_ml_tx_transfer",
-            "From the decision of a prepare to the delivery of its fulfil or decline to the payer",
+            "Time from the decision on a prepare to the delivery of its fulfil or abort to the payer",
             |m| &m.transfer_duration,
         ),
     ] {

@@ -147,7 +147,7 @@ impl MetricsText {
         self.write_store(&mut text);
         self.write_archive(&mut text);
         let pending = self.approvals_pending.load(Ordering::Relaxed);
-        gauge(&mut text, "upesi_approvals_pending", "Changes that wait for a second person", pending);
+        gauge(&mut text, "upesi_approvals_pending", "Pending approvals", pending);
         self.write_token_ends(&mut text);
         if let Some(access) = self.access.get() {
             write_rejected_credentials(access, &mut text);
@@ -159,7 +159,7 @@ impl MetricsText {
             options::write_proxy_counts(ports.balancers.as_deref(), &mut text);
             write_break_glass(ports.break_glass_file.as_deref(), &mut text);
             if let Some(held_s) = &ports.transfers_held_s {
-                let help = "How long the oldest transfers stay beyond archive.keep_days, because their settlement window is not settled";
+                let help = "Time for which the oldest transfers are retained beyond archive.keep_days, because their settlement window is not settled";
                 gauge(&mut text, "upesi_archive_held_seconds", help, held_s.load(Ordering::Relaxed));
             }
             if let Some(node) = &ports.node {
@@ -185,13 +185,17 @@ impl MetricsText {
         vec![
             holder("reserved transfers", counted(&self.counted.transfers_reserved), None),
             holder(
-                "finished transfers that wait for the archive",
+                "finished transfers that wait to be archived",
                 counted(&self.counted.transfers_finished_in_memory),
                 None,
             ),
             holder("callbacks owed", counted(&self.counted.callbacks_undelivered), None),
             holder("callbacks in lanes, with their content", Some(in_lanes as u64), Some(lane_bytes as u64)),
-            holder("changes that the store has yet to sort", None, Some(self.store.stats().pending_bytes)),
+            holder(
+                "changes of the store that are not in sorted tables yet",
+                None,
+                Some(self.store.stats().pending_bytes),
+            ),
             holder(
                 "connections of DFSPs",
                 self.ports.get().map(|ports| ports.fspiop.connections() as u64),
@@ -217,17 +221,17 @@ impl MetricsText {
             admin.connections() as u64,
         );
         for (name, help, count) in [
-            ("upesi_http_connections_refused", "Connections over the cap", fspiop.connections_refused()),
+            (
+                "upesi_http_connections_refused",
+                "Connections rejected at the limit",
+                fspiop.connections_refused(),
+            ),
             (
                 "upesi_http_connections_made_way",
-                "Connections that were closed for the sake of new ones",
+                "Connections closed to make room for new ones",
                 fspiop.connections_made_way(),
             ),
-            (
-                "upesi_http_accept_failures",
-                "Times that no connection could be accepted",
-                fspiop.accepts_failed(),
-            ),
+            ("upesi_http_accept_failures", "Failures to accept a connection", fspiop.accepts_failed()),
         ] {
             counter(text, name, help, count as u64);
         }
@@ -236,22 +240,30 @@ impl MetricsText {
     fn write_store(&self, text: &mut String) {
         let stats = self.store.stats();
         for (name, help, value) in [
-            ("upesi_store_batches", "Batches of the store that were synced", stats.batches),
-            ("upesi_store_updates", "Changes of the store that were acknowledged", stats.updates),
-            ("upesi_store_updates_shed", "Changes of the store that were refused", stats.updates_shed),
+            ("upesi_store_batches", "Synced batches of the store", stats.batches),
+            ("upesi_store_updates", "Acknowledged changes of the store", stats.updates),
+            ("upesi_store_updates_shed", "Rejected changes of the store", stats.updates_shed),
         ] {
             counter(text, name, help, value);
         }
         for (name, help, value) in [
-            ("upesi_store_disk_bytes", "Bytes of the store's sorted tables", stats.disk_bytes),
-            ("upesi_store_pending_bytes", "Changes in memory that wait to be sorted", stats.pending_bytes),
-            ("upesi_store_resident_tables", "Tables that are in memory as a whole", stats.resident_tables),
+            ("upesi_store_disk_bytes", "Size of the store's sorted tables", stats.disk_bytes),
+            (
+                "upesi_store_pending_bytes",
+                "Size of changes in memory that are not in sorted tables yet",
+                stats.pending_bytes,
+            ),
+            ("upesi_store_resident_tables", "Tables that are completely in memory", stats.resident_tables),
             (
                 "upesi_store_resident_bytes",
-                "Memory of the tables that are kept there as a whole",
+                "Memory used by tables that are completely in memory",
                 stats.resident_bytes,
             ),
-            ("upesi_store_stopped", "1 once the disk failed the store", u64::from(stats.poisoned)),
+            (
+                "upesi_store_stopped",
+                "1 once the store has stopped because of a disk error",
+                u64::from(stats.poisoned),
+            ),
         ] {
             gauge(text, name, help, value);
         }
@@ -260,13 +272,17 @@ impl MetricsText {
     fn write_archive(&self, text: &mut String) {
         let Some(stats) = self.engine.archive_stats() else { return };
         for (name, help, value) in [
-            ("upesi_archive_transfers", "Finished transfers in the archive, about", stats.transfers_estimate),
-            ("upesi_archive_disk_bytes", "Bytes of the archive's tables", stats.disk_bytes),
+            (
+                "upesi_archive_transfers",
+                "Approximate number of finished transfers in the archive",
+                stats.transfers_estimate,
+            ),
+            ("upesi_archive_disk_bytes", "Size of the archive's tables", stats.disk_bytes),
             ("upesi_archive_unmerged_tables", "Tables that wait to be merged", stats.unmerged_tables),
-            ("upesi_archive_filter_bytes", "Memory of the filter of archived ids", stats.filter_bytes),
+            ("upesi_archive_filter_bytes", "Memory used by the filter of archived ids", stats.filter_bytes),
             (
                 "upesi_archive_filter_ready",
-                "0 while the filter of archived ids is built after a start",
+                "0 while the filter of archived ids is being built after a start",
                 u64::from(stats.filter_ready),
             ),
         ] {
@@ -289,18 +305,18 @@ impl MetricsText {
         for (name, help, value) in [
             (
                 "upesi_position",
-                "Position, positive when the participant owes",
+                "Position, positive if the participant owes money",
                 (|s| &s.position) as fn(&PositionSample) -> &String,
             ),
-            ("upesi_position_cover", "Money that covers the position", |s| &s.cover),
-            ("upesi_net_debit_cap", "Highest position that a prepare may lead to", |s| &s.cap),
+            ("upesi_position_cover", "Liquidity cover of the position", |s| &s.cover),
+            ("upesi_net_debit_cap", "Net debit cap: highest position that a prepare may lead to", |s| &s.cap),
         ] {
             head(text, name, "gauge", help);
             for sample in &samples {
                 let _ = writeln!(text, "{name}{{{}}} {}", sample.labels, value(sample));
             }
         }
-        head(text, "upesi_position_alarm", "gauge", "1 while a position is beyond its alarm percentage");
+        head(text, "upesi_position_alarm", "gauge", "1 while a position is above its alarm percentage");
         for sample in &samples {
             let _ = writeln!(text, "upesi_position_alarm{{{}}} {}", sample.labels, u8::from(sample.alarms));
         }
@@ -382,7 +398,7 @@ fn tell_alarms(before: &[PositionSample], now: &[PositionSample]) {
                     position,
                     cover,
                     cap,
-                    "a position passed its alarm percentage"
+                    "a position is above its alarm percentage"
                 );
             }
             (true, false) => {
@@ -416,7 +432,7 @@ pub(super) fn watched_break_glass(settings: &Settings) -> Option<PathBuf> {
 pub(super) fn write_break_glass(file: Option<&Path>, text: &mut String) {
     let Some(file) = file else { return };
     let name = "upesi_break_glass_open";
-    head(text, name, "gauge", "1 while a token of break-glass is good");
+    head(text, name, "gauge", "1 while a break-glass token is valid");
     // Writing into a String does not fail.
     let _ = writeln!(text, "{name} {}", u64::from(is_break_glass_open(file)));
 }

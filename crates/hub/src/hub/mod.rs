@@ -105,7 +105,7 @@ pub enum HubError {
     NotAccepted(String),
     /// There is no ledger, and one must exist.
     #[error(
-        "there is no ledger in {dir} (data.must_exist): mount its volume, or name the right directory; upesi init {dir} makes a new, empty one", dir = .0.display()
+        "there is no ledger in {dir} (data.must_exist): mount its volume, or name the right directory; upesi init {dir} creates a new, empty ledger", dir = .0.display()
     )]
     NoLedger(PathBuf),
     /// Settings contradict themselves.
@@ -264,7 +264,12 @@ impl Hub {
         }
         if cut_off + relays + in_flight > 0 {
             let (connections, callbacks) = (cut_off, in_flight);
-            tracing::warn!(connections, relays, callbacks, "these were cut off at the drain deadline");
+            tracing::warn!(
+                connections,
+                relays,
+                callbacks,
+                "requests and callbacks aborted at the drain deadline"
+            );
         }
         // The engine's threads and the workers are joined, which blocks.
         let stop = move || {
@@ -277,7 +282,7 @@ impl Hub {
             self.signatures.shutdown();
         };
         if tokio::task::spawn_blocking(stop).await.is_err() {
-            tracing::error!("the threads of the hub did not stop in order");
+            tracing::error!("the threads of the hub did not shut down cleanly");
         }
     }
 }

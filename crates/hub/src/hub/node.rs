@@ -109,25 +109,25 @@ impl NodeMetrics {
     pub(super) fn write(&self, text: &mut String, now: Timestamp, written: Option<(u64, u64)>) {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let leads = self.leads.load(Ordering::Relaxed);
-        gauge(text, "upesi_cluster_leads", "1 while this node leads", u64::from(leads));
+        gauge(text, "upesi_cluster_leads", "1 while this node is the leader", u64::from(leads));
         gauge(text, "upesi_cluster_epoch", "Changes of leadership that this node has read", of(&self.epoch));
         let (record, of_store) = written.unwrap_or_else(|| (of(&self.record), 0));
-        gauge(text, "upesi_cluster_record", "The last record of this node's copy", record);
-        let (help, of_store) = ("The last record of the store's copy", of(&self.store_record) + of_store);
+        gauge(text, "upesi_cluster_record", "Last record of this node's copy", record);
+        let (help, of_store) = ("Last record of the store's copy", of(&self.store_record) + of_store);
         gauge(text, "upesi_cluster_store_record", help, of_store);
         self.write_behind(text, now, leads);
         let name = "upesi_cluster_take_overs";
-        head(text, name, "counter", "Times that this node took over");
+        head(text, name, "counter", "Times that this node became leader");
         for (after, count) in [("silence", &self.after_silence), ("hand-over", &self.after_hand_over)] {
             let _ = writeln!(text, "{name}_total{{after=\"{after}\"}} {}", of(count));
         }
-        let help = "Times that this node found that another one leads";
+        let help = "Times that this node found that another node had become leader";
         counter(text, "upesi_cluster_superseded", help, of(&self.superseded));
-        let help = "When this node handed over last, in seconds since 1970";
+        let help = "Time of this node's last handover, in seconds since 1970";
         gauge(text, "upesi_cluster_last_hand_over_timestamp_seconds", help, of(&self.handed_over_at_s));
-        let help = "Entries that no node of this cluster should have written";
+        let help = "Entries rejected as foreign or corrupt";
         counter(text, "upesi_cluster_alarming_entries", help, of(&self.alarming));
-        let help = "Failures of brokers that the client reported";
+        let help = "Broker failures that the Kafka client reported";
         counter(text, "upesi_cluster_broker_errors", help, of(&self.broker_errors));
         self.write_handed_on(text);
         self.write_topic_held(text, leads);
@@ -136,7 +136,7 @@ impl NodeMetrics {
     /// Nothing of a node that does not lead: it does not know.
     fn write_topic_held(&self, text: &mut String, leads: bool) {
         let name = "upesi_cluster_topic_held";
-        let help = "1 while the topic keeps old entries for this node, as the one that leads finds";
+        let help = "1 while the leader retains old entries because this node has not copied them";
         head(text, name, "gauge", help);
         let held_by = *self.topic_held_by.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = held_by.filter(|_| leads) {
@@ -162,7 +162,7 @@ impl NodeMetrics {
     fn write_handed_on(&self, text: &mut String) {
         let counts = &self.handed_on;
         let name = "upesi_cluster_handed_on";
-        head(text, name, "counter", "Requests handed on to the node that leads, by what became of them");
+        head(text, name, "counter", "Requests forwarded to the leader, by outcome");
         for (outcome, count) in [
             ("answered", &counts.answered),
             ("unreachable", &counts.unreachable),
@@ -171,7 +171,7 @@ impl NodeMetrics {
             let count = count.load(Ordering::Relaxed);
             let _ = writeln!(text, "{name}_total{{outcome=\"{outcome}\"}} {count}");
         }
-        let help = "Attempts to hand a request on that were repeated";
+        let help = "Repeated attempts to forward a request";
         counter(text, "upesi_cluster_hand_on_repeats", help, counts.repeated.load(Ordering::Relaxed));
     }
 

@@ -417,7 +417,12 @@ pub(super) fn proxy_protocol(settings: &Settings) -> Option<ProxyProtocol> {
 pub(super) fn write_proxy_counts(counts: Option<&ProxyCounts>, text: &mut String) {
     let Some(counts) = counts else { return };
     let name = "upesi_proxy_protocol_refused";
-    head(text, name, "counter", "Connections closed for want of a listed balancer's header, by reason");
+    head(
+        text,
+        name,
+        "counter",
+        "Connections closed because they had no PROXY header of a listed load balancer, by reason",
+    );
     for refusal in ProxyRefusal::ALL {
         let (count, reason) = (counts.of(refusal), refusal.name());
         // Writing into a String does not fail.

@@ -51,7 +51,7 @@ impl ProcessMetrics {
     }
 
     fn write_bounds(&self, text: &mut String) {
-        head(text, "upesi_limit", "gauge", "Settings that bound what other metrics count");
+        head(text, "upesi_limit", "gauge", "Limits in effect, by setting");
         for (name, bound) in &self.bounds {
             let _ = writeln!(text, "upesi_limit{{setting=\"{name}\"}} {bound}");
         }
@@ -78,10 +78,15 @@ impl ProcessMetrics {
 fn write_disk(data: &Path, text: &mut String) {
     let Ok(disk) = rustix::fs::statvfs(data) else { return };
     let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
-    gauge(text, "upesi_disk_free_bytes", "Room for the hub on the disk of its data", bytes(disk.f_bavail));
-    gauge(text, "upesi_disk_size_bytes", "Size of the disk of the hub's data", bytes(disk.f_blocks));
+    gauge(
+        text,
+        "upesi_disk_free_bytes",
+        "Free space for the hub on the disk of its data directory",
+        bytes(disk.f_bavail),
+    );
+    gauge(text, "upesi_disk_size_bytes", "Size of the disk of the data directory", bytes(disk.f_blocks));
     let reserve_bytes = reserve::bytes(data);
-    gauge(text, "upesi_disk_reserve_bytes", "Room kept by the reserve of the data directory", reserve_bytes);
+    gauge(text, "upesi_disk_reserve_bytes", "Space held by the reserve of the data directory", reserve_bytes);
 }
 
 /// What is said of the process of a node that follows.
@@ -104,7 +109,7 @@ fn write_clock(clock: ClockState, text: &mut String) {
 }
 
 fn write_build(text: &mut String) {
-    head(text, "upesi_build", "info", "What runs here");
+    head(text, "upesi_build", "info", "Version and commit of the hub");
     let (version, commit) = (env!("CARGO_PKG_VERSION"), process::commit().unwrap_or_default());
     let _ = writeln!(text, "upesi_build_info{{version=\"{version}\",commit=\"{commit}\"}} 1");
 }
@@ -115,14 +120,9 @@ fn write_state(text: &mut String, status: &EngineStatus) {
         Serving::ReadOnly => (1, 0),
         Serving::Stopped(_) => (0, 1),
     };
-    gauge(text, "upesi_read_only", "1 while the disk has no room and only reads are served", read_only);
-    gauge(text, "upesi_stopped", "1 once the hub takes no more commands", stopped);
-    gauge(
-        text,
-        "upesi_durable",
-        "1 where answers wait until the disk has what they say",
-        u64::from(status.is_durable),
-    );
+    gauge(text, "upesi_read_only", "1 while the disk is full and only reads are served", read_only);
+    gauge(text, "upesi_stopped", "1 once the hub no longer accepts commands", stopped);
+    gauge(text, "upesi_durable", "1 if responses wait for fsync", u64::from(status.is_durable));
 }
 
 /// Nanoseconds on a CPU by the names of threads, without the numbers at their ends.
@@ -160,12 +160,12 @@ fn write_usage(text: &mut String) {
     gauge(text, "process_open_fds", "Open files and connections", files as u64);
     let bound = descriptors::limit();
     if bound < u64::MAX {
-        gauge(text, "process_max_fds", "Open files and connections at most", bound);
+        gauge(text, "process_max_fds", "Limit of open files and connections", bound);
     }
     let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
     let booted = machine.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<u64>().ok());
     if let Some(booted) = booted {
-        let help = "When the process started, in seconds since 1970";
+        let help = "Start time of the process, in seconds since 1970";
         gauge(text, "process_start_time_seconds", help, booted + usage.started_ms / 1000);
     }
 }

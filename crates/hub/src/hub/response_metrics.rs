@@ -21,7 +21,7 @@ pub(super) fn write(text: &mut String, summaries: &[DfspSummary], participants: 
     let name_of =
         |id: ParticipantId| participants.name(id).map(|name| escape(name.as_str())).unwrap_or_default();
     let name = "upesi_dfsp_response_seconds";
-    head(text, name, "gauge", "Time from a request to a DFSP to its callback, of the last five minutes");
+    head(text, name, "gauge", "Time from a request to a DFSP to its callback, in the last five minutes");
     for of_dfsp in summaries {
         let fsp = name_of(of_dfsp.asked);
         for kind in &of_dfsp.kinds {
@@ -38,7 +38,7 @@ pub(super) fn write(text: &mut String, summaries: &[DfspSummary], participants: 
         }
     }
     let name = "upesi_dfsp_requests";
-    head(text, name, "counter", "Requests to a DFSP that ended, by outcome");
+    head(text, name, "counter", "Completed requests to a DFSP, by outcome");
     for of_dfsp in summaries {
         let fsp = name_of(of_dfsp.asked);
         for kind in &of_dfsp.kinds {
@@ -61,10 +61,14 @@ fn write_pairs(text: &mut String, summaries: &[DfspSummary], name_of: impl Fn(Pa
     let families: [PairFamily; 2] = [
         (
             "upesi_pair_requests",
-            "Requests of the last five minutes between DFSPs, of the pairs with the most failures",
+            "Requests between two DFSPs in the last five minutes, for the pairs with the most failures",
             |pair| pair.requests,
         ),
-        ("upesi_pair_failed_requests", "Failed requests among them", |pair| pair.failed),
+        (
+            "upesi_pair_failed_requests",
+            "Failed requests between two DFSPs in the last five minutes, for the pairs with the most failures",
+            |pair| pair.failed,
+        ),
     ];
     for (name, help, value) in families {
         head(text, name, "gauge", help);

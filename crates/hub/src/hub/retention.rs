@@ -97,13 +97,13 @@ impl Retention {
                             let days = pass.held_s / 86_400;
                             tracing::warn!(
                                 days,
-                                "old transfers stay: their settlement window is not settled"
+                                "old transfers are retained: their settlement window is not settled"
                             );
                         }
                     }
                     Err(error) => tracing::warn!(
                         %error,
-                        "old transfers could not be removed; the next attempt is within the hour"
+                        "cannot remove old transfers; the next attempt is within an hour"
                     ),
                 }
                 // Looked at again: a library may have parked in the attempt, and used up the waking that came with

@@ -142,7 +142,7 @@ async fn start_until(
         started = &mut starting => return result_of(started).map(Some),
         name = stop => name,
     };
-    tracing::info!(signal = name, "stopping in order");
+    tracing::info!(signal = name, "shutting down");
     let mut started = within(BROKERS_PATIENCE, &mut starting).await;
     if started.is_none() {
         node.stops.store(true, Ordering::Release);
@@ -154,7 +154,7 @@ async fn start_until(
             hub.shutdown(Duration::from_millis(settings.shutdown.drain_deadline_ms)).await;
         }
         Some(Err(error)) => tracing::warn!(%error, "stopped before it served"),
-        None => tracing::warn!("stopped before it served: the start waits for brokers"),
+        None => tracing::warn!("stopped before it served: the start was waiting for brokers"),
     }
     Ok(None)
 }
@@ -177,13 +177,13 @@ async fn stand_by_until(
         stood = &mut standing => result_of(stood),
         never = at_hang_up(reload) => match never {},
         name = stop => {
-            tracing::info!(signal = name, "stopping in order");
+            tracing::info!(signal = name, "shutting down");
             stops.store(true, Ordering::Release);
             // Should it lead by now, it is not to begin.
             match within(BROKERS_PATIENCE, &mut standing).await {
                 Some(stood) => stood.map(|_| None),
                 None => {
-                    tracing::warn!("the node waits for brokers: it stops without them");
+                    tracing::warn!("the brokers do not respond; the node stops without them");
                     Ok(None)
                 }
             }
@@ -212,8 +212,8 @@ fn tell_that_it_serves(hub: &Hub, settings: &Settings) {
         let data = settings.data.dir.display();
         tracing::warn!(
             %data,
-            "the ledger is empty: it has no DFSP; if this hub has had some, stop it and look whether the volume of \
-             its data is mounted there"
+            "the ledger is empty: it has no DFSP; if this hub has had DFSPs, stop it and check that the volume of \
+             its data is mounted"
         );
     }
     warn_of_open_data(&settings.data.dir);
@@ -223,7 +223,7 @@ fn tell_that_it_serves(hub: &Hub, settings: &Settings) {
 fn warn_of_open_data(data: &Path) {
     if is_open_to_others(data) {
         let data = data.display();
-        tracing::warn!(%data, "every user of this machine may enter the data directory: chmod 700");
+        tracing::warn!(%data, "every user of this machine can enter the data directory; run chmod 700");
     }
 }
 
@@ -236,7 +236,7 @@ fn tell_what_is_missing(settings: &Settings) {
     let missing = missing_for_production(settings);
     if !missing.is_empty() {
         let (profile, missing) = (settings.security.profile, missing.join(", "));
-        tracing::warn!(profile, missing, "this hub lacks what payments over a network need");
+        tracing::warn!(profile, missing, "security requirements for production are not met");
     }
 }
 
@@ -247,7 +247,7 @@ async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetri
         tell_that_it_serves(&hub, settings);
         tokio::select! {
             name = stop => {
-                tracing::info!(signal = name, "stopping in order");
+                tracing::info!(signal = name, "shutting down");
                 if hub.node.is_some() {
                     hand_over(&hub, settings, metrics).await;
                 }
@@ -257,13 +257,13 @@ async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetri
             reason = hub.failed() => match reason {
                 StopReason::Superseded(by) => {
                     metrics.superseded();
-                    tracing::warn!(by, "this node serves no more: another one leads");
+                    tracing::warn!(by, "this node no longer serves: another node is the leader");
                     hub.leave_ports();
                     None
                 }
                 StopReason::HandedOver => {
                     metrics.handed_over();
-                    tracing::info!("handed over: this node serves no more");
+                    tracing::info!("leadership handed over: this node no longer serves");
                     hub.leave_ports();
                     None
                 }
@@ -284,10 +284,10 @@ async fn hand_over(hub: &Hub, settings: &Settings, metrics: &NodeMetrics) {
     metrics.handed_over();
     let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms).min(BROKERS_PATIENCE);
     match timeout(patience, hub.hand_over()).await {
-        Ok(StopReason::HandedOver) => tracing::info!("handed over: this node serves no more"),
-        Ok(reason) => tracing::warn!(%reason, "nothing was handed over"),
+        Ok(StopReason::HandedOver) => tracing::info!("leadership handed over: this node no longer serves"),
+        Ok(reason) => tracing::warn!(%reason, "leadership was not handed over"),
         Err(_) => {
-            tracing::warn!("nothing was handed over: the brokers do not answer");
+            tracing::warn!("leadership was not handed over: the brokers do not respond");
             hub.leave_brokers();
         }
     }

@@ -81,12 +81,17 @@ impl SettlementSample {
         for (state, count) in SettlementState::ALL.iter().zip(&self.settlements) {
             let _ = writeln!(text, "upesi_settlements{{state=\"{}\"}} {count}", state.as_str());
         }
-        let kept = "Windows, settlements, and accounts of all settlements, that the ledger keeps";
+        let kept = "Settlement windows, settlements and settlement accounts in the ledger";
         head(text, "upesi_settlement_kept", "gauge", kept);
         for Kept { what, count, .. } in self.kept {
             let _ = writeln!(text, "upesi_settlement_kept{{what=\"{what}\"}} {count}");
         }
-        head(text, "upesi_settlement_kept_max", "gauge", "How many of each it can keep");
+        head(
+            text,
+            "upesi_settlement_kept_max",
+            "gauge",
+            "Limits on settlement windows, settlements and settlement accounts in the ledger",
+        );
         for Kept { what, max, .. } in self.kept {
             let _ = writeln!(text, "upesi_settlement_kept_max{{what=\"{what}\"}} {max}");
         }
@@ -98,17 +103,17 @@ impl SettlementSample {
             ),
             (
                 "upesi_settlement_open_seconds",
-                "Age of the open window, 0 as long as it is empty",
+                "Age of the open window, 0 while it is empty",
                 self.open_seconds,
             ),
             (
                 "upesi_settlement_waiting_seconds",
-                "Time since the close or abort of the oldest window that waits for a settlement",
+                "Time since the oldest unsettled window was closed or aborted",
                 self.waiting_seconds,
             ),
             (
                 "upesi_settlement_unchanged_seconds",
-                "Longest time that an unfinished settlement is in its state",
+                "Longest time that an unfinished settlement has been in its current state",
                 self.unchanged_seconds,
             ),
         ] {

@@ -147,7 +147,7 @@ impl Signatures {
         loop {
             tokio::select! {
                 _ = due.tick() => {}
-                () = self.reload_now.notified() => tracing::info!("reading the keys of signatures again"),
+                () = self.reload_now.notified() => tracing::info!("reloading the signing keys"),
             }
             let signatures = Arc::clone(&self);
             // Files are read, which must not delay operators' requests.
@@ -160,10 +160,10 @@ impl Signatures {
         let ring = self.verifier.as_ref().map_or(Ok(false), |verifier| verifier.reload());
         let own = self.signing.as_ref().map_or(Ok(()), |signing| signing.reload());
         if let Err(error) = &ring {
-            tracing::error!(%error, "the keys of participants cannot be used; those in force stay");
+            tracing::error!(%error, "cannot use the keys of participants; the current keys stay in use");
         }
         if let Err(error) = &own {
-            tracing::error!(%error, "the hub's key of signatures cannot be used; the one in force stays");
+            tracing::error!(%error, "cannot use the hub's signing key; the current key stays in use");
         }
         self.is_failing.store(ring.unwrap_or(true) || own.is_err(), Ordering::Relaxed);
     }
@@ -177,7 +177,7 @@ impl Signatures {
             self.write_ends(text);
             let failing = u64::from(self.is_failing.load(Ordering::Relaxed));
             let help =
-                "1 while a file of keys of signatures cannot be used and older keys or none are in force";
+                "1 while a file of signing keys cannot be used, so that older keys or no keys are in use";
             gauge(text, "upesi_jws_reload_failing", help, failing);
         }
     }
@@ -260,7 +260,7 @@ impl Verifier {
         let participants = self.participants.get();
         let (all, unusable) = keys.in_files.with(&records(&participants), &keys.all);
         for sha256 in unusable {
-            tracing::warn!(%sha256, "a key of a participant in the ledger cannot be used by these settings");
+            tracing::warn!(%sha256, "a participant's key in the ledger is not allowed by these settings");
         }
         *keys = Keyrings { in_files: std::mem::take(&mut keys.in_files), generation, all: Arc::new(all) };
     }
@@ -312,7 +312,7 @@ impl Verifier {
             participants.named(&name).map(|participant| participant.name.to_string())
         });
         let fsp = known.unwrap_or_else(|| UNKNOWN.to_owned());
-        tracing::debug!(%fsp, %fault, mode = mode.name(), "a signature is not its sender's");
+        tracing::debug!(%fsp, %fault, mode = mode.name(), "a message has no valid signature of its sender");
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         *faults.entry((fsp, fault.label(), mode)).or_default() += 1;
         drop(faults);
@@ -324,18 +324,18 @@ impl Verifier {
 
     fn write(&self, text: &mut String) {
         let verified = self.verified.load(Ordering::Relaxed);
-        counter(text, "upesi_jws_verified", "Messages whose signature is their sender's", verified);
+        counter(text, "upesi_jws_verified", "Messages with a valid signature of their sender", verified);
         let keys = self.keys().len();
         gauge(text, "upesi_jws_participants", "Participants whose public keys are known", keys as u64);
         let name = "upesi_jws_key_file_unusable";
-        head(text, name, "gauge", "1 for a participant whose file of keys cannot be used");
+        head(text, name, "gauge", "1 for a participant whose key file cannot be used");
         let in_files = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         for fsp in in_files.in_files.unusable().keys() {
             let _ = writeln!(text, "{name}{{fsp=\"{}\"}} 1", escape(fsp));
         }
         drop(in_files);
         let name = "upesi_jws_faults";
-        head(text, name, "counter", "Messages whose signature is missing or not their sender's");
+        head(text, name, "counter", "Messages whose signature is missing or invalid");
         for ((fsp, reason, mode), count) in self.faults.lock().unwrap_or_else(PoisonError::into_inner).iter()
         {
             let (fsp, mode) = (escape(fsp), mode.name());
@@ -365,11 +365,11 @@ fn load(directory: &Path, allows_es256: bool) -> Result<KeyRing, KeyFileError> {
     }
     let ring = KeyRing::load(directory, allows_es256)?;
     for (fsp, error) in ring.unusable().iter().take(UNUSABLE_LOGGED_MAX) {
-        tracing::error!(%fsp, %error, "the key file of a participant cannot be used: it has its earlier keys, or none");
+        tracing::error!(%fsp, %error, "cannot use the key file of a participant; its earlier keys stay in use, if there are any");
     }
     let more = ring.unusable().len().saturating_sub(UNUSABLE_LOGGED_MAX);
     if more > 0 {
-        tracing::error!(more, "further key files of participants cannot be used");
+        tracing::error!(more, "cannot use more key files of participants");
     }
     Ok(ring)
 }

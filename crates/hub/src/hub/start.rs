@@ -360,7 +360,7 @@ fn warn_of_short_memory(settings: &Settings) {
         tracing::warn!(
             keep_days = settings.archive.keep_days,
             transfer_validity_max_s = settings.transfer_validity_max_s().unwrap_or_default(),
-            "transfers may leave before their prepare expires, and would be paid again if it came again (archive.keep_days)"
+            "transfers may be removed before their prepare expires; a repeated prepare would then be paid again (archive.keep_days)"
         );
     }
 }
@@ -373,9 +373,9 @@ fn keep_reserve(settings: &Settings) {
         Ok(Kept::NoRoom { free_bytes, needed_bytes }) => tracing::warn!(
             free_bytes,
             needed_bytes,
-            "the volume has no room for the reserve of the data directory (data.reserve_bytes): the next start tries again"
+            "the volume has not enough space for the reserve of the data directory (data.reserve_bytes); the next start tries again"
         ),
-        Err(error) => tracing::warn!(%error, "there is no reserve in the data directory"),
+        Err(error) => tracing::warn!(%error, "cannot allocate the reserve of the data directory"),
     }
 }
 
@@ -423,7 +423,7 @@ fn warn_of_open_admin_port(address: SocketAddr, tls: &Tls, is_asked: bool) {
     if !address.ip().is_loopback() && !tls.asks_operators() && !is_asked {
         tracing::warn!(
             %address,
-            "the admin port is open to other machines and has no authentication: every machine that reaches it can \
+            "the admin port is open to other machines and has no authentication: any machine that can reach it can \
              move money; keep it on a private network, or set admin.authentication = required"
         );
     }
@@ -536,7 +536,9 @@ fn expect_outside(settings: &Settings, setting: &str, file: &Path) -> Result<(),
     match (real, data) {
         (Ok(real), Ok(data)) if real.starts_with(&data) => {
             let file = file.display();
-            Err(HubError::Settings(format!("{setting}: {file} is in the data directory: keep it elsewhere")))
+            Err(HubError::Settings(format!(
+                "{setting}: {file} is in the data directory: store it in another directory"
+            )))
         }
         _ => Ok(()),
     }

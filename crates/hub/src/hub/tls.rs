@@ -78,7 +78,7 @@ impl Tls {
         let outbound = outbound(settings, keys)?;
         let unusable = outbound.as_ref().map(ClientTls::unusable_at_start);
         for (peer, problem) in unusable.into_iter().flatten() {
-            tracing::error!(%peer, %problem, "the TLS files of a DFSP or oracle cannot be used: it is not called");
+            tracing::error!(%peer, %problem, "cannot use the TLS files of a DFSP or oracle; the hub does not call it");
         }
         // A thread for each port: handshakes of one port must not delay another port.
         let handshakes = match [&fspiop, &admin, &metrics, &nodes].into_iter().flatten().count() {
@@ -170,7 +170,7 @@ impl Tls {
             let reads_files = tokio::select! {
                 _ = due.tick() => true,
                 () = self.reload_now.notified() => {
-                    tracing::info!("reading the TLS files again");
+                    tracing::info!("reloading the TLS files");
                     true
                 }
                 () = participants.changed() => false,
@@ -199,7 +199,7 @@ impl Tls {
             let Some(secured) = secured else { continue };
             match secured.tls.block(digests.iter().copied()) {
                 Ok(is_other) => has_changed |= is_other,
-                Err(error) => tracing::error!(section, %error, "what operators blocked is not in force"),
+                Err(error) => tracing::error!(section, %error, "the block list could not be applied"),
             }
         }
         has_changed
@@ -222,12 +222,12 @@ impl Tls {
             match outcome {
                 Some(Ok(true)) => {
                     has_changed = true;
-                    tracing::info!(section, "certificates, keys or lists were replaced");
+                    tracing::info!(section, "certificates, keys or revocation lists have changed");
                 }
                 Some(Err(error)) => {
                     has_failed = true;
                     self.reload_failures.fetch_add(1, Ordering::Relaxed);
-                    tracing::error!(section, %error, "the TLS files cannot be used; what was in force stays");
+                    tracing::error!(section, %error, "cannot use the TLS files; the current files stay in use");
                 }
                 Some(Ok(false)) | None => {}
             }
@@ -256,7 +256,7 @@ impl Tls {
                 self.closed_untrusted.fetch_add(closed as u64, Ordering::Relaxed);
                 tracing::warn!(
                     connections = closed,
-                    "closing connections whose certificate is not trusted any more"
+                    "closing connections whose certificate is no longer trusted"
                 );
             }
         }
@@ -294,15 +294,15 @@ impl Tls {
         gauge(
             text,
             "upesi_tls_reload_failing",
-            "1 while the TLS files cannot be used and older ones are in force",
+            "1 while the TLS files cannot be used and older ones stay in use",
             failing,
         );
         for (name, help, count) in [
-            ("upesi_tls_reloads", "Times that changed TLS files were put in force", &self.reloads),
-            ("upesi_tls_reload_failures", "Times that TLS files could not be used", &self.reload_failures),
+            ("upesi_tls_reloads", "Reloads of changed TLS files", &self.reloads),
+            ("upesi_tls_reload_failures", "Failed reloads of TLS files", &self.reload_failures),
             (
                 "upesi_tls_connections_untrusted",
-                "Connections closed because their certificate was not trusted any more",
+                "Connections closed because their certificate was no longer trusted",
                 &self.closed_untrusted,
             ),
         ] {
@@ -312,7 +312,7 @@ impl Tls {
 
     fn write_handshakes(&self, text: &mut String) {
         let name = "upesi_tls_handshakes";
-        head(text, name, "counter", "Handshakes by what became of them");
+        head(text, name, "counter", "TLS handshakes, by outcome");
         for (_, port, secured) in self.ports() {
             let Some(secured) = secured else { continue };
             for outcome in Outcome::ALL {
@@ -375,8 +375,8 @@ fn expect_apart(one: &[Facts], others: &[Facts]) -> Result<(), TlsError> {
     match one.iter().find(is_in_others) {
         None => Ok(()),
         Some(shared) => Err(TlsError::Unusable(format!(
-            "cluster_tls.anchors_file has {}, which is an authority of callers of fspiop_tls or admin_tls, too: each of \
-             them could speak for every DFSP; give nodes an authority of their own",
+            "cluster_tls.anchors_file contains {}, which is also an authority of clients in fspiop_tls or admin_tls: each \
+             of these clients could act for every DFSP; use a separate authority for nodes",
             shared.subject
         ))),
     }

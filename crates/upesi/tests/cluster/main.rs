@@ -42,10 +42,10 @@ use tempfile::TempDir;
 use self::support_crash::scene::World;
 
 const TAKE_OVERS: u64 = 4;
-const FOLLOWS: &str = "follows the cluster's log";
+const FOLLOWS: &str = "following the cluster's log";
 /// The setting of a port that a node has also while it follows.
 const METRICS: &str = "metrics.listen=";
-const HANDED_OVER: &str = "handed over: this node serves no more";
+const HANDED_OVER: &str = "leadership handed over: this node no longer serves";
 /// Of each log, when a test fails.
 const LINES_TOLD: usize = 100;
 /// Transfers between two ends of a leader.
@@ -277,7 +277,7 @@ fn a_frozen_leader_answers_nothing_once_another_one_leads() {
     goes_on(frozen.pid());
     let text = answer(question);
     assert!(!text.starts_with("HTTP/1.1 200"), "it answered from its memory: {text}");
-    assert!(frozen.logs("this node serves no more"), "{}", frozen.log.join("\n"));
+    assert!(frozen.logs("this node no longer serves"), "{}", frozen.log.join("\n"));
     assert!(frozen.logs(FOLLOWS), "{}", frozen.log.join("\n"));
     // What happened meanwhile is in its copy, and it leads again when it must.
     drop(load);

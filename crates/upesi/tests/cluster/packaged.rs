@@ -156,7 +156,7 @@ fn brokers_and_nodes_know_each_other_by_what_is_packaged() {
     let mut leader = worlds[0].start();
     leader.serves();
     let mut other = worlds[1].start();
-    assert!(other.logs("takes requests and hands them on"), "{}", other.log.join("\n"));
+    assert!(other.logs("accepting requests and forwarding them"), "{}", other.log.join("\n"));
     worlds.iter().for_each(is_healthy);
     let text = answer(asked(worlds[1].ports[1], "/health"));
     assert!(text.starts_with("HTTP/1.1 502") && text.contains("this node follows"), "{text}");

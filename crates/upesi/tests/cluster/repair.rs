@@ -85,7 +85,7 @@ fn all_brokers_lose_the_end_of_the_topic_and_it_is_repaired() {
     tells(0, &worlds);
     let found = tells(1, &worlds);
     let (code, text) = repair(&worlds[1], &["--write"]);
-    assert_eq!((code, text.contains("node 0 told that it has record")), (Some(1), true), "{text}");
+    assert_eq!((code, text.contains("node 0 reported record")), (Some(1), true), "{text}");
     assert_eq!((&found["lacking"], &found["repaired"]), (&true.into(), &false.into()), "{found}");
     assert!(number(&found["others"], "1") < number(&found, "here"), "{found}");
     // Nothing has changed by it.

@@ -26,7 +26,7 @@ use crate::{
 
 /// One of each kind of end.
 const TAKE_OVERS: u64 = 4;
-const TAKES_REQUESTS: &str = "takes requests and hands them on to the node that leads";
+const TAKES_REQUESTS: &str = "accepting requests and forwarding them to the leader";
 /// How old an answer of a node that follows is at most.
 pub const AGE: &str = "upesi-age-ms: ";
 const LISTEN: &str = "cluster.listen=";
@@ -277,7 +277,7 @@ fn refuses_authorities_of_dfsps(world: &World, pki: &Pki) {
     other.settings.extend(given.map(|setting| -> &'static str { setting.leak() }));
     let mut hub = other.start();
     assert_eq!(hub.exit().code(), Some(64), "{}", hub.log.join("\n"));
-    let told = |line: &String| line.contains("give nodes an authority of their own");
+    let told = |line: &String| line.contains("use a separate authority for nodes");
     assert!(hub.log.iter().any(told), "{}", hub.log.join("\n"));
 }
 

@@ -584,7 +584,7 @@ fn is_refused(data: &Path, setting: &str) {
         process.kill().unwrap();
     }
     assert_eq!(process.wait().unwrap().code(), Some(64), "{told}");
-    assert!(told.contains("is in the data directory: keep it elsewhere"), "{told}");
+    assert!(told.contains("is in the data directory: store it in another directory"), "{told}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn the_authority_of_nodes_is_no_other_one_however_it_is_issued() {
         for pem in [place.ca(name), place.reissued(name, as_name), nodes.clone() + &place.ca(name)] {
             place.write_ca("nodes", &pem);
             let refused = place.load().err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(refused.contains("give nodes an authority of their own"), "{name}: {refused:?}");
+            assert!(refused.contains("use a separate authority for nodes"), "{name}: {refused:?}");
         }
     }
     place.write_ca("nodes", &nodes);
