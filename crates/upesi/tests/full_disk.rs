@@ -316,7 +316,7 @@ fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
     let before = load.accepted().len() as u64;
     let mut hub = start();
     hub.serves();
-    assert!(hub.log.iter().any(|line| line.contains("no room for the reserve")), "{}", hub.log.join("\n"));
+    assert!(hub.log.iter().any(|line| line.contains("not enough space for the reserve")), "{}", hub.log.join("\n"));
     block_on(health_becomes(&admin, true));
     load.wait_for_accepted(before + FILLING / 2);
     assert_eq!(block_on(reserve_metric(&admin)), 0);

@@ -492,7 +492,7 @@ fn mistakes_are_named_with_their_line_and_nothing_is_started() {
     let right = write(directory.path(), "right.toml", SMALL);
     let target = ["--target", "http://127.0.0.1:1", "--admin", "http://127.0.0.1:1"];
     let (_, stderr) = ended(64, &[&["lab", "run", &right][..], &target].concat());
-    assert!(stderr.contains("sets up the hub that it starts"), "{stderr}");
+    assert!(stderr.contains("configures the hub that it starts"), "{stderr}");
     ended(64, &["lab", "run", "no-such-scenario"]);
     ended(64, &["lab", "suite", "no-such-suite"]);
     ended(64, &["lab", "run", "ledger-alone", "--vus", "3"]);

@@ -253,7 +253,7 @@ fn contexts_are_saved_and_chosen(scheme: &Scheme) {
     // Another one is there, and not used.
     let other = ["context", "add", "other", "--admin", "http://127.0.0.1:1"];
     assert!(stderr(&scheme.run(&other)).contains("the current context is still trial"));
-    assert!(scheme.refused(&other, 64).contains("--replace replaces it"));
+    assert!(scheme.refused(&other, 64).contains("use --replace to replace it"));
     assert!(scheme.shown(&["dfsp", "list"]).contains("greenbank"));
     assert!(
         scheme.refused(&["dfsp", "list", "--context", "other"], 69).contains("cannot connect to 127.0.0.1:1")
@@ -289,11 +289,11 @@ fn contexts_are_saved_and_chosen(scheme: &Scheme) {
             .starts_with("name         other\nadmin        http://127.0.0.1:1\n")
     );
     assert_eq!(scheme.shown(&["context", "remove", "other"]), "");
-    assert!(scheme.refused(&["context", "show"], 66).contains("no context is chosen"));
+    assert!(scheme.refused(&["context", "show"], 66).contains("no context is selected"));
     assert_eq!(scheme.shown(&["context", "use", "trial"]), "");
     assert_eq!(scheme.shown_json(&["context", "show", "trial"])["context"]["admin"], url);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
-    assert!(scheme.refused(&["dfsp", "list"], 64).contains("others may write it"));
+    assert!(scheme.refused(&["dfsp", "list"], 64).contains("other users can write it"));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
