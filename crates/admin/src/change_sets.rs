@@ -202,7 +202,7 @@ pub(crate) async fn apply(engine: &EngineHandle, id: u64) {
             Ok(_) => return,
             Err(SubmitError::Busy | SubmitError::Full | SubmitError::HeldUp) => sleep(RETRY).await,
             Err(error) => {
-                tracing::warn!(approval = id, %error, "a change set waits: approve it again to continue");
+                tracing::warn!(approval = id, %error, "a change set has stopped; approve it again to continue");
                 return;
             }
         }

@@ -186,7 +186,7 @@ pub(crate) async fn promote(Call(context): Call, body: JsonBody) -> Result<Respo
     let Some(promote) = &context.promote else {
         return Err(ApiError::new(ErrorCode::VALIDATION, "This node leads"));
     };
-    tracing::info!(node, "an operator wants this node to lead");
+    tracing::info!(node, "an operator has requested that this node become leader");
     promote();
     ok(&Promoted { node })
 }
@@ -225,7 +225,7 @@ pub(crate) async fn profile(Call(context): Call, parameters: Parameters) -> Resu
         Some("folded") => Form::Folded,
         Some(_) => return Err(ApiError::malformed("\"format\" must be one of [svg, folded]")),
     };
-    tracing::info!(seconds, "a CPU profile is being taken");
+    tracing::info!(seconds, "taking a CPU profile");
     let version = context.version;
     // Gone with this future, when the client goes away or the hub stops, which then need not wait for the profile's
     // end.

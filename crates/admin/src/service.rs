@@ -207,7 +207,7 @@ impl AdminService {
                 if let Some(times) = rejected.note(Instant::now()) {
                     tracing::warn!(
                         %method, path, status, times,
-                        "requests without an operator's credential were rejected; this is the last of them"
+                        "requests without an operator's credential were rejected; only the last one is shown"
                     );
                 }
             }

@@ -39,7 +39,7 @@ impl Signer {
                     request.headers.insert(SIGNATURE, value);
                 }
                 Err(error) => {
-                    tracing::error!(%error, uri = %request.target.path, "a message goes out unsigned")
+                    tracing::error!(%error, uri = %request.target.path, "cannot sign a message; it is sent unsigned")
                 }
             }
             request

@@ -327,7 +327,7 @@ impl Shared {
             // There is no error callback in this family, so the asker can only ask again.
             if let Err(failure) = self.relay.send(&answer).await {
                 let (receiver, path) = (source.as_str(), &*answer.path);
-                tracing::warn!(receiver, path, %failure, "an answer could not be delivered");
+                tracing::warn!(receiver, path, %failure, "cannot deliver an answer");
             }
             drop(permit);
         });

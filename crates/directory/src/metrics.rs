@@ -103,14 +103,10 @@ impl DirectoryMetrics {
             cache: Family::default(),
             breakers: Family::default(),
         };
-        registry.register(
-            "upesi_lookups",
-            "Lookups of parties, by what became of them",
-            metrics.lookups.clone(),
-        );
+        registry.register("upesi_lookups", "Lookups of parties, by outcome", metrics.lookups.clone());
         registry.register(
             "upesi_lookups_pending",
-            "Lookups that wait for the answer of a DFSP",
+            "Lookups waiting for the answer of a DFSP",
             metrics.pending.clone(),
         );
         registry.register(

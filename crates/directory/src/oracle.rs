@@ -236,7 +236,7 @@ fn told(error: &RegisterError) -> ErrorInformation {
             ErrorInformation::new(error.code(), "Another node of the hub takes over")
         }
         RegisterError::Store(failed) => {
-            tracing::error!(error = %failed, "the built-in directory could not be changed");
+            tracing::error!(error = %failed, "cannot change the built-in directory");
             ErrorInformation::new(error.code(), "The directory cannot be changed now")
         }
         error => ErrorInformation::new(error.code(), &error.to_string()),
@@ -256,7 +256,7 @@ impl Oracle for BuiltInOracle {
         let found = self.0.find_oldest_first(inquiry.party.kind, &inquiry.party.id_text());
         let found = found.map(|owners| in_currency(owners, inquiry.currency));
         Box::pin(std::future::ready(found.map_err(|error| {
-            tracing::error!(%error, "the built-in directory could not be read");
+            tracing::error!(%error, "cannot read the built-in directory");
             let error = ErrorInformation::new(error.code(), "The directory cannot be read now");
             OracleFailure::Told { error, is_not_found: false }
         })))

@@ -93,14 +93,14 @@ impl Archivist {
         match self.advance(progress, goal, is_last) {
             Err(error) if error.is_lack_of_room() => {
                 if !self.is_held_up {
-                    tracing::warn!(%error, "archive and snapshots wait for room on the disk");
+                    tracing::warn!(%error, "archive and snapshots wait for free space on the disk");
                 }
                 self.is_held_up = true;
             }
             other => {
                 other?;
                 if self.is_held_up {
-                    tracing::info!("archive and snapshots have room again");
+                    tracing::info!("archive and snapshots have enough space again");
                 }
                 self.is_held_up = false;
             }

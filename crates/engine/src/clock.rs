@@ -76,7 +76,7 @@ impl ClockState {
         if changed(|state| state.jump_ms) || changed(|state| state.ahead_ms) {
             match self.fault() {
                 Some(fault) => tracing::error!("{fault}"),
-                None => tracing::warn!("the clocks agree again"),
+                None => tracing::warn!("the wall clock and the hub's time agree again"),
             }
         }
     }
@@ -91,11 +91,11 @@ impl ClockState {
         let seconds = |ms: i64| format!("{}.{:03} s", ms.unsigned_abs() / 1_000, ms.unsigned_abs() % 1_000);
         let direction = if self.jump_ms < 0 { "back" } else { "ahead" };
         let jump = format!(
-            "the wall clock jumped {} {direction}: the hub goes on without it until it comes back or the jump is accepted",
+            "the wall clock jumped {} {direction}: the hub continues without it until it returns or an operator accepts the jump",
             seconds(self.jump_ms)
         );
         let ahead = format!(
-            "the journal's time is {} ahead of the clock: deadlines go by the clock, records keep their order",
+            "the journal's time is {} ahead of the clock: deadlines follow the clock, and records keep their order",
             seconds(self.ahead_ms)
         );
         let faults: Vec<_> = [(self.jump_ms, jump), (self.ahead_ms, ahead)]

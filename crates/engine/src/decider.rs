@@ -355,7 +355,7 @@ impl<H: CommitThread> Decider<H> {
                 Ok(()) => StopReason::HandedOver,
                 Err(error @ JournalError::Superseded { .. }) => StopReason::of_journal(error),
                 Err(error) => {
-                    tracing::warn!(%error, "the hand-over is not in the log: another node takes over after some silence");
+                    tracing::warn!(%error, "the handover is not in the log; another node takes over after the election timeout");
                     StopReason::HandedOver
                 }
             },

@@ -226,7 +226,7 @@ impl Drop for PanicGuard<'_> {
 fn yield_to_the_others() {
     let lowered = rustix::process::setpriority_process(Some(rustix::thread::gettid()), ARCHIVIST_NICENESS);
     if let Err(error) = lowered {
-        tracing::debug!(%error, "the archivist keeps its priority");
+        tracing::debug!(%error, "cannot lower the priority of the archivist");
     }
 }
 

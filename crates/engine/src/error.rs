@@ -23,7 +23,7 @@ pub enum StartError {
     #[error("the archive of finished transfers: {0}")]
     Archive(#[from] TablesError),
     /// A sound record cannot be understood.
-    #[error("record {seq} of the journal: {source}; was the data written by another version of upesi?")]
+    #[error("record {seq} of the journal: {source}; was it written by another version of upesi?")]
     Record {
         /// Sequence of the record.
         seq: u64,
@@ -31,7 +31,7 @@ pub enum StartError {
         source: SnapshotError,
     },
     /// A sound snapshot cannot be understood.
-    #[error("snapshot {seq}: {source}; was the data written by another version of upesi?")]
+    #[error("snapshot {seq}: {source}; was it written by another version of upesi?")]
     Snapshot {
         /// Last record of the snapshot.
         seq: u64,
@@ -44,11 +44,11 @@ pub enum StartError {
     )]
     ArchiveLost(PathBuf),
     /// The settings give the hub the name of a DFSP.
-    #[error("hub.name is the name of the DFSP {0} of this scheme: give the hub a name of its own")]
+    #[error("hub.name is the name of the DFSP {0} of this scheme: choose another name for the hub")]
     HubName(FspId),
     /// The journal's time is used up.
     #[error(
-        "the last record of the journal is of {0}, the end of the time that it can tell, and no later record can follow: \
+        "the last record of the journal has the time {0}, the latest possible time, so no further record can follow: \
          set the machine's clock, then restore a backup"
     )]
     EndOfTime(Timestamp),
@@ -113,10 +113,10 @@ pub enum StopReason {
     #[error("the journal failed: {0}")]
     Journal(String),
     /// Another node leads the cluster. What this one had decided and not answered is forgotten.
-    #[error("the hub {0} leads now")]
+    #[error("another node is now the leader: {0}")]
     Superseded(String),
     /// It was asked to let another node of the cluster lead.
-    #[error("handed over to another hub")]
+    #[error("leadership handed over to another node")]
     HandedOver,
     /// The archivist failed.
     #[error("the archive failed: {0}")]
@@ -129,10 +129,10 @@ pub enum StopReason {
 impl StopReason {
     pub(crate) fn of_journal(error: JournalError) -> Self {
         if let JournalError::Superseded { by } = error {
-            tracing::warn!(by, "another hub leads now; nothing is acknowledged any more");
+            tracing::warn!(by, "another node is now the leader; this node no longer acknowledges requests");
             return Self::Superseded(by);
         }
-        tracing::error!(%error, "the journal failed; nothing is acknowledged any more");
+        tracing::error!(%error, "the journal failed; the hub no longer acknowledges requests");
         Self::Journal(error.to_string())
     }
 }

@@ -131,9 +131,9 @@ pub struct EngineMetrics {
 
 impl EngineMetrics {
     /// What `upesi_clock_jump_seconds` is.
-    pub const CLOCK_JUMP: &'static str = "Jump of the wall clock that the hub does not follow";
+    pub const CLOCK_JUMP: &'static str = "Jump of the wall clock that the hub does not follow, in seconds";
     /// What `upesi_clock_ahead_seconds` is.
-    pub const CLOCK_AHEAD: &'static str = "How far the journal's time is ahead of the clock";
+    pub const CLOCK_AHEAD: &'static str = "Time by which the journal is ahead of the clock, in seconds";
 
     /// Creates the metrics and registers them.
     pub fn new(registry: &mut Registry) -> Self {
@@ -198,20 +198,28 @@ impl EngineMetrics {
     fn register_composed(&self, r: &mut Registry) {
         let m = self;
         for (name, help, gauge) in [
-            ("upesi_conversions_live", "Conversions live now", &m.conversions_live),
-            ("upesi_conversions_committed", "Conversions committed", &m.conversions_committed),
-            ("upesi_conversions_aborted", "Conversions aborted or expired", &m.conversions_aborted),
-            ("upesi_conversions_expired", "Conversions expired", &m.conversions_expired),
-            ("upesi_conversions_refused", "Conversions refused", &m.conversions_refused),
-            ("upesi_bulks_live", "Bulks live now", &m.bulks_live),
-            ("upesi_bulks_completed", "Bulks completed", &m.bulks_completed),
-            ("upesi_bulks_rejected", "Bulks rejected", &m.bulks_rejected),
-            ("upesi_bulks_refused", "Bulks refused as a whole", &m.bulks_refused),
-            ("upesi_bulk_items", "Items of bulks", &m.bulk_items),
-            ("upesi_bulk_items_committed", "Items of bulks committed", &m.bulk_items_committed),
-            ("upesi_bulk_results_ignored", "Results of no open item of their bulk", &m.bulk_results_ignored),
-            ("upesi_bulk_bytes", "Memory of bulks whose payees are not asked yet", &m.bulk_bytes),
-            ("upesi_fees_charged", "Interchange fees charged", &m.fees_charged),
+            ("upesi_conversions_live", "FX transfers in progress", &m.conversions_live),
+            ("upesi_conversions_committed", "Committed FX transfers", &m.conversions_committed),
+            ("upesi_conversions_aborted", "Aborted or expired FX transfers", &m.conversions_aborted),
+            ("upesi_conversions_expired", "Expired FX transfers", &m.conversions_expired),
+            ("upesi_conversions_refused", "Rejected FX transfers", &m.conversions_refused),
+            ("upesi_bulks_live", "Bulk transfers in progress", &m.bulks_live),
+            ("upesi_bulks_completed", "Completed bulk transfers", &m.bulks_completed),
+            ("upesi_bulks_rejected", "Bulk transfers rejected by their payee", &m.bulks_rejected),
+            ("upesi_bulks_refused", "Bulk transfers rejected by the hub as a whole", &m.bulks_refused),
+            ("upesi_bulk_items", "Items of bulk transfers", &m.bulk_items),
+            ("upesi_bulk_items_committed", "Committed items of bulk transfers", &m.bulk_items_committed),
+            (
+                "upesi_bulk_results_ignored",
+                "Results that name no open item of their bulk transfer",
+                &m.bulk_results_ignored,
+            ),
+            (
+                "upesi_bulk_bytes",
+                "Memory used by bulk transfers that have not been sent to their payees yet",
+                &m.bulk_bytes,
+            ),
+            ("upesi_fees_charged", "Charged interchange fees", &m.fees_charged),
             ("upesi_fees_not_charged", "Interchange fees that could not be charged", &m.fees_not_charged),
         ] {
             r.register(name, help, gauge.clone());
@@ -221,58 +229,78 @@ impl EngineMetrics {
     fn register(&self, registry: &mut Registry) {
         let m = self;
         let r = registry;
-        r.register("upesi_engine_commands", "Commands decided", m.commands.clone());
-        r.register("upesi_engine_refused_busy", "Commands refused, queue full", m.refused_busy.clone());
-        r.register("upesi_engine_refused_full", "Commands refused, disk full", m.refused_full.clone());
-        r.register("upesi_engine_wait_seconds", "Wait of a turn's first command", m.wait_seconds.clone());
+        r.register("upesi_engine_commands", "Processed commands", m.commands.clone());
+        r.register(
+            "upesi_engine_refused_busy",
+            "Commands rejected because the queue was full",
+            m.refused_busy.clone(),
+        );
+        r.register(
+            "upesi_engine_refused_full",
+            "Commands rejected because the disk was full",
+            m.refused_full.clone(),
+        );
+        r.register(
+            "upesi_engine_wait_seconds",
+            "Time that the first command of a batch waited in the queue",
+            m.wait_seconds.clone(),
+        );
         r.register("upesi_engine_batch_commands", "Commands per batch", m.batch_commands.clone());
-        r.register("upesi_engine_decide_seconds", "Deciding a batch", m.decide_seconds.clone());
+        r.register("upesi_engine_decide_seconds", "Time to decide a batch", m.decide_seconds.clone());
         r.register("upesi_journal_bytes", "Bytes appended to the journal", m.journal_bytes.clone());
-        let of_cluster = "Until the log of a cluster accepted a batch; of a node that leads";
+        let of_cluster = "Time until the cluster's log accepted a batch, on the leader";
         r.register("upesi_log_accept_seconds", of_cluster, m.log_accept_seconds.clone());
-        r.register("upesi_journal_write_seconds", "Write of a batch", m.journal_write_seconds.clone());
-        r.register("upesi_journal_sync_seconds", "Sync of a batch", m.journal_sync_seconds.clone());
-        r.register("upesi_engine_queue_depth", "Commands waiting", m.queue_depth.clone());
-        r.register("upesi_transfers_reserved", "Transfers reserved now", m.transfers_reserved.clone());
-        let finished = "Finished transfers waiting in memory for the archive";
+        r.register(
+            "upesi_journal_write_seconds",
+            "Time to write a batch to the journal",
+            m.journal_write_seconds.clone(),
+        );
+        r.register(
+            "upesi_journal_sync_seconds",
+            "Time to sync a batch to disk",
+            m.journal_sync_seconds.clone(),
+        );
+        r.register("upesi_engine_queue_depth", "Commands in the queue", m.queue_depth.clone());
+        r.register("upesi_transfers_reserved", "Reserved transfers", m.transfers_reserved.clone());
+        let finished = "Finished transfers in memory that wait to be archived";
         r.register("upesi_transfers_finished_in_memory", finished, m.transfers_finished_in_memory.clone());
-        r.register("upesi_transfers_committed", "Transfers committed", m.transfers_committed.clone());
-        r.register("upesi_transfers_aborted", "Transfers aborted or expired", m.transfers_aborted.clone());
-        r.register("upesi_transfers_expired", "Transfers expired", m.transfers_expired.clone());
-        r.register("upesi_prepares_refused", "Prepares refused", m.prepares_refused.clone());
+        r.register("upesi_transfers_committed", "Committed transfers", m.transfers_committed.clone());
+        r.register("upesi_transfers_aborted", "Aborted or expired transfers", m.transfers_aborted.clone());
+        r.register("upesi_transfers_expired", "Expired transfers", m.transfers_expired.clone());
+        r.register("upesi_prepares_refused", "Rejected prepares", m.prepares_refused.clone());
         self.register_composed(r);
         r.register(
             "upesi_callbacks_undelivered",
-            "Callbacks not yet delivered",
+            "Undelivered callbacks, including parked ones",
             m.callbacks_undelivered.clone(),
         );
         r.register(
             "upesi_callbacks_parked",
-            "Callbacks given up until redelivered",
+            "Parked callbacks, which an operator must redeliver",
             m.callbacks_parked.clone(),
         );
         r.register("upesi_clock_jump_seconds", Self::CLOCK_JUMP, m.clock_jump_seconds.clone());
         r.register("upesi_clock_ahead_seconds", Self::CLOCK_AHEAD, m.clock_ahead_seconds.clone());
-        r.register("upesi_journal_seq", "Last journal sequence", m.journal_seq.clone());
-        r.register("upesi_archived_seq", "Last journal sequence archived", m.archived_seq.clone());
+        r.register("upesi_journal_seq", "Last record of the journal", m.journal_seq.clone());
+        r.register("upesi_archived_seq", "Last archived record of the journal", m.archived_seq.clone());
         r.register(
             "upesi_archive_apply_seconds",
-            "Handing finished transfers to the archive",
+            "Time to write a batch of finished transfers to the archive",
             m.archive_apply_seconds.clone(),
         );
-        let read = "Reading a transfer from the archive's tables";
+        let read = "Time to read a transfer from the archive";
         r.register("upesi_archive_read_seconds", read, m.archive_read_seconds.clone());
-        r.register("upesi_snapshot_seconds", "Writing a snapshot", m.snapshot_seconds.clone());
+        r.register("upesi_snapshot_seconds", "Time to write a snapshot", m.snapshot_seconds.clone());
         r.register("upesi_snapshot_bytes", "Size of the newest snapshot", m.snapshot_bytes.clone());
-        r.register("upesi_snapshot_seq", "Journal sequence of the newest snapshot", m.snapshot_seq.clone());
+        r.register("upesi_snapshot_seq", "Last record in the newest snapshot", m.snapshot_seq.clone());
         for (name, handler, help, histogram) in [
-            ("moja_cl_transfer_prepare", "prepare", "Prepare until durable", &m.mojaloop_prepare),
-            ("moja_cl_transfer_fulfil", "fulfil", "Fulfil until durable", &m.mojaloop_fulfil),
-            ("moja_cl_transfer_get", "get", "Question until answered", &m.mojaloop_get),
+            ("moja_cl_transfer_prepare", "prepare", "Time until a prepare is durable", &m.mojaloop_prepare),
+            ("moja_cl_transfer_fulfil", "fulfil", "Time until a fulfil is durable", &m.mojaloop_fulfil),
+            ("moja_cl_transfer_get", "get", "Time until a query is answered", &m.mojaloop_get),
         ] {
             of_handler(r, handler).register(name, help, histogram.clone());
         }
-        let position = "Deciding a change of positions: its share of its batch";
+        let position = "Time to decide a change of positions, as a share of its batch";
         of_handler(r, "position").register(
             "moja_cl_transfer_position",
             position,

@@ -49,7 +49,7 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
             file = torn.file,
             offset = torn.offset,
             bytes = torn.bytes,
-            "removed what was left of a batch that was never acknowledged"
+            "removed the remains of a batch that was never acknowledged"
         );
     }
     let ledger = Fold::new(&log, snapshot.clone(), archive.watermark()).finish_at(last_seq)?;
@@ -58,7 +58,7 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     if remove_recorded(&*archive, removed_to, options.defers_removals)? > 0 {
         tracing::info!(
             last = removed_to,
-            "old transfers were removed from the archive, as it was recorded before"
+            "old transfers were removed from the archive, as recorded before the restart"
         );
     }
     if archive.watermark() < snapshot.last_seq() {
@@ -147,7 +147,7 @@ impl StandbyEngine {
     fn follow_archive_to(&mut self, seq: u64) -> Result<(), StartError> {
         match self.archivist.follow_to(seq) {
             Err(error) if error.is_lack_of_room() => {
-                tracing::warn!(%error, "archive and snapshots wait for room on the disk");
+                tracing::warn!(%error, "archive and snapshots wait for free space on the disk");
                 Ok(())
             }
             other => other,
@@ -265,7 +265,7 @@ fn open_archive(options: &EngineOptions) -> Result<Arc<dyn Archive>, StartError>
 fn latest_snapshot(snapshots: &SnapshotStore, config: &LedgerConfig) -> Result<Ledger, StartError> {
     let latest = snapshots.latest()?;
     for error in &latest.damaged {
-        tracing::warn!(%error, "passed over a damaged snapshot");
+        tracing::warn!(%error, "skipped a damaged snapshot");
     }
     match latest.snapshot {
         None => Ok(Ledger::new(config.clone())),
@@ -289,7 +289,7 @@ fn rebuild_archive(
     tracing::warn!(
         from = archive.watermark(),
         to = goal,
-        "the archive is behind the snapshot: rebuilding it"
+        "the archive is older than the snapshot; rebuilding it"
     );
     let ledger = Ledger::new(config.clone());
     let mut archivist = Archivist::new(Arc::clone(log), snapshots.clone(), Arc::clone(archive), ledger);

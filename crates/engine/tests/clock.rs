@@ -355,7 +355,7 @@ fn a_journal_at_the_end_of_time_is_refused() {
     let options = EngineOptions::new(directory.path());
     let started = SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects));
     let Err(refused) = started else { panic!("it starts") };
-    assert!(refused.to_string().contains("no later record can follow"), "{refused}");
+    assert!(refused.to_string().contains("no further record can follow"), "{refused}");
 }
 
 /// A clock that was a day ahead is set right, and the operator accepts it, while a window is open: it closes at an

@@ -80,6 +80,6 @@ fn a_jump_of_the_clock_is_logged_once_and_so_is_its_end() {
         let [jumped] = &ticks()[..] else { panic!("once") };
         assert!(jumped.starts_with("ERROR the wall clock jumped 86400.000 s ahead"), "{jumped}");
         clock.jump(-DAY_MS);
-        assert_eq!(ticks(), ["WARN the clocks agree again"]);
+        assert_eq!(ticks(), ["WARN the wall clock and the hub's time agree again"]);
     });
 }

@@ -206,7 +206,7 @@ impl Callers {
         let refused = Family::<Refused, Counter>::default();
         registry.register(
             "upesi_auth_refused",
-            "Requests that did not come from whom they said, by reason and by the participant that they were proven to be of",
+            "Requests that failed authentication, by reason and authenticated participant",
             refused.clone(),
         );
         Self {
@@ -410,7 +410,7 @@ impl Callers {
             let why = denial.flaw().map(|flaw| flaw.to_string()).unwrap_or_default();
             tracing::warn!(
                 reason, %fsp, %why, %subject, %issuer, %spki_sha256, times,
-                "requests did not come from whom they said; this is the last of them"
+                "requests failed authentication; only the last one is shown"
             );
         }
     }

@@ -378,7 +378,7 @@ impl<H: Handler> Gateway<H> {
             Ok(Accepted) => answer::empty(success(operation)),
             Err(error) => {
                 let Labels { method, resource } = operation.into();
-                tracing::debug!(method, resource, %error, "refused a request");
+                tracing::debug!(method, resource, %error, "rejected a request");
                 self.refusal_of(&error)
             }
         }

@@ -124,15 +124,15 @@ impl GatewayMetrics {
         let durations =
             Durations::<Asked>::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
         let refusals = Family::<Refused, Counter>::default();
-        registry.register("upesi_http_requests", "Answers to HTTP requests", requests.clone());
+        registry.register("upesi_http_requests", "Answered HTTP requests", requests.clone());
         registry.register(
             "upesi_http_request_duration_seconds",
-            "Time from the end of a request's head to its answer",
+            "Time from the end of a request's head to its response",
             durations.clone(),
         );
         registry.register(
             "upesi_fspiop_refusals",
-            "Requests answered at once with an FSPIOP error, by code",
+            "Requests answered with an FSPIOP error in the HTTP response, by code",
             refusals.clone(),
         );
         let mojaloop = MOJALOOP_CALLS.map(|(method, path, name)| {

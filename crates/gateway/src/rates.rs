@@ -103,12 +103,12 @@ impl Rates {
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
             "upesi_dfsp_blocks",
-            "Times that a DFSP was blocked for a while, for too many signatures that are not its own",
+            "Temporary blocks of a DFSP after too many wrong signatures",
             self.blocks.clone(),
         );
         registry.register(
             "upesi_dfsps_blocked",
-            "DFSPs blocked for a while, until the last of them is not any more",
+            "DFSPs that are temporarily blocked after wrong signatures; reset once none is blocked",
             self.blocked.clone(),
         );
     }
@@ -174,7 +174,7 @@ impl Rates {
             self.blocks.get_or_create(&Blocked { fsp: identity.name.to_string() }).inc();
             tracing::error!(
                 fsp = %identity.name, signature_faults_per_s = per_s, block_s = self.settings.block.as_secs(),
-                "a DFSP sends signatures that are not its own, and is refused for a while"
+                "a DFSP sent too many wrong signatures and is temporarily blocked"
             );
         }
     }

@@ -212,7 +212,7 @@ impl Cores {
     /// Lets the calling thread run on all of these. A worker that is refused them works all the same.
     fn spread(&self) {
         if let Err(error) = sched_setaffinity(None, &self.0) {
-            tracing::debug!(%error, "a worker runs on any core");
+            tracing::debug!(%error, "cannot pin a worker to a core; it runs on any core");
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::plain::{Deletion, Replicas, Security, Standing, Told};
 pub enum ConnectError {
     /// The build left it out.
     #[error(
-        "this upesi was built without the client of Kafka, and serves no cluster: `make build` builds one that does"
+        "this upesi was built without the Kafka client and cannot serve a cluster: `make build` builds one that can"
     )]
     NotBuiltIn,
 }

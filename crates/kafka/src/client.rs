@@ -58,8 +58,11 @@ impl LastFailure {
     fn note(&self, message: &str) {
         // A broker that does not understand the first question closes the connection.
         let is_unasked = message.contains("Disconnected") && message.contains("APIVERSION_QUERY");
-        let hint =
-            if is_unasked { "; does this listener take another security.protocol, such as TLS?" } else { "" };
+        let hint = if is_unasked {
+            "; does this listener expect another security.protocol, such as TLS?"
+        } else {
+            ""
+        };
         let message = &format!("{message}{hint}");
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if is_refusal(message) || !last.as_deref().is_some_and(is_refusal) {
@@ -82,7 +85,7 @@ fn is_refusal(message: &str) -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// A setting that librdkafka refuses.
-    #[error("the client of Kafka cannot be made: {0}; check the brokers' addresses")]
+    #[error("cannot create the Kafka client: {0}; check the brokers' addresses")]
     Client(#[from] KafkaError),
     /// A file, of keys, certificates or the password.
     #[error(transparent)]
@@ -118,7 +121,7 @@ impl ProducerContext for Deliveries {
         {
             self.told.errors.fetch_add(1, Ordering::Relaxed);
             if self.warnings.is_due(Warning::NoWrite, Instant::now()) {
-                tracing::warn!(%error, "the brokers do not let this node write to the topic");
+                tracing::warn!(%error, "the brokers do not permit this node to write to the topic");
             }
         }
         let offset = result.as_ref().ok().and_then(|message| u64::try_from(message.offset()).ok());
@@ -305,7 +308,7 @@ impl KafkaPartition {
         }
         self.renew(Renewal { consumer: true, producer: true })?;
         self.stamp = stamp;
-        tracing::info!("the files of TLS and SASL towards the brokers changed, and are in force");
+        tracing::info!("reloaded the changed TLS and SASL files for the brokers");
         Ok(())
     }
 
@@ -339,7 +342,7 @@ impl KafkaPartition {
                 let next_offset = self.reads.then_some(self.next_offset);
                 let found = self.watch.looked(end.ok().flatten(), next_offset, now);
                 if let Err(error) = self.renew_stuck(found) {
-                    tracing::warn!(%error, "a client of the brokers that is stuck cannot be made anew");
+                    tracing::warn!(%error, "cannot recreate the stalled Kafka client");
                 }
             }
             None if self.watch.is_look_due(self.reads, now) => self.look = self.begin_look(),
@@ -364,7 +367,7 @@ impl KafkaPartition {
                 tracing::warn!(
                     reads_nothing = found.consumer,
                     writes_nothing = found.producer,
-                    "the brokers answer, and the client does not go on: another takes its place"
+                    "the Kafka client is stalled although the brokers respond; replacing it"
                 );
             }
         }
@@ -373,7 +376,7 @@ impl KafkaPartition {
 
     fn send(&mut self, append: &Append) -> Result<(), ConnectError> {
         if let Some((code, reason)) = self.producer.client().fatal_error() {
-            tracing::warn!(%code, reason, topic = self.settings.topic, "the producer ended: making another");
+            tracing::warn!(%code, reason, topic = self.settings.topic, "the producer failed; creating a new one");
             self.renew(Renewal { producer: true, ..Renewal::default() })?;
         }
         let record =
@@ -397,12 +400,12 @@ impl KafkaPartition {
                 Ok(Some(Event::Entry { offset, bytes, appended_ns }))
             }
             Some(Err(error)) if is_final(&error) => Err(format!(
-                "{error}: the topic ends before the entry that this node needs next, or begins behind it: a start says \
+                "{error}: the topic ends before the entry that this node needs next, or begins after it: a start reports \
                  what to do"
             )),
             Some(Err(error)) if is_denied(&error) => {
                 if self.warnings.is_due(Warning::NoRead, Instant::now()) {
-                    tracing::warn!(%error, "the brokers do not let this node read the topic");
+                    tracing::warn!(%error, "the brokers do not permit this node to read the topic");
                 }
                 Ok(None)
             }
@@ -440,7 +443,7 @@ fn is_final(error: &KafkaError) -> bool {
 impl Partition for KafkaPartition {
     fn append(&mut self, append: Append) {
         if let Err(error) = self.send(&append) {
-            tracing::debug!(%error, "an entry did not reach the producer");
+            tracing::debug!(%error, "the producer did not accept an entry");
             let _ = self.refused.send(Event::Unknown { tag: append.tag });
         }
     }
@@ -452,7 +455,7 @@ impl Partition for KafkaPartition {
             .add_partition_offset(&self.settings.topic, PARTITION, at)
             .and_then(|()| self.consumer.assign(&list));
         if let Err(error) = assigned {
-            tracing::warn!(%error, offset, "the consumer cannot be set to an offset");
+            tracing::warn!(%error, offset, "cannot set the offset of the consumer");
         }
         (self.reads, self.next_offset) = (true, offset);
         self.watch.read(Instant::now());
@@ -460,7 +463,7 @@ impl Partition for KafkaPartition {
 
     fn stop_reading(&mut self) {
         if let Err(error) = self.consumer.unassign() {
-            tracing::warn!(%error, "the consumer cannot be stopped");
+            tracing::warn!(%error, "cannot stop the consumer");
         }
         self.reads = false;
     }
@@ -507,7 +510,7 @@ impl Partition for KafkaPartition {
             Ok(furthest) => Some(furthest),
             Err(error) => {
                 if self.warnings.is_due(Warning::Members, Instant::now()) {
-                    tracing::warn!(%error, "the brokers do not tell what other nodes have");
+                    tracing::warn!(%error, "cannot read the positions of other nodes from the brokers");
                 }
                 None
             }
@@ -516,7 +519,7 @@ impl Partition for KafkaPartition {
 
     fn needs(&mut self, offset: u64, has: Copied) {
         if let Err(error) = self.renew_if_changed() {
-            tracing::warn!(%error, "changed files cannot be used: connections are made by those of before");
+            tracing::warn!(%error, "cannot use the changed files; new connections use the previous ones");
         }
         let mut list = TopicPartitionList::new();
         let at = Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
@@ -531,7 +534,7 @@ impl Partition for KafkaPartition {
             let _ = self.consumer.poll(Duration::ZERO);
         }
         if let Err(error) = told {
-            tracing::debug!(%error, offset, "the brokers were not told what this node needs");
+            tracing::debug!(%error, offset, "cannot commit the offset that this node needs");
         }
     }
 

@@ -41,9 +41,11 @@ impl Drop for Reader {
         match closing {
             Ok(_) if is_closed.recv_timeout(CLOSE_TIMEOUT).is_ok() => {}
             Ok(_) => {
-                tracing::warn!("the brokers were not told how far this node is: its next start tells them")
+                tracing::warn!(
+                    "the consumer offset was not committed; it will be committed after the next start"
+                )
             }
-            Err(error) => tracing::warn!(%error, "the consumer is closed here"),
+            Err(error) => tracing::warn!(%error, "closing the consumer on the calling thread"),
         }
     }
 }

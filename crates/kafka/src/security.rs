@@ -13,10 +13,10 @@ use crate::plain::Security;
 #[derive(Debug, thiserror::Error)]
 pub enum SecurityError {
     /// Certificate, key or authorities.
-    #[error("TLS towards the brokers: {0}")]
+    #[error("TLS to the brokers: {0}")]
     Tls(#[from] TlsError),
     /// This node's certificate is of no use any more.
-    #[error("TLS towards the brokers: the certificate of {} has expired: renew it", .0.display())]
+    #[error("TLS to the brokers: the certificate in {} has expired: renew it", .0.display())]
     Expired(PathBuf),
     /// The file cannot be read, or every user may read it.
     #[error("the password for the brokers: {0}")]

@@ -27,7 +27,7 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum TopicError {
     /// The brokers do not answer, or refuse.
-    #[error("the brokers do not tell of the topic {topic}: {source}{last}")]
+    #[error("cannot read the topic {topic} from the brokers: {source}{last}")]
     Kafka {
         /// The topic.
         topic: String,
@@ -44,12 +44,12 @@ pub enum TopicError {
     Missing(String),
     /// librdkafka's binding drops the broker's reason.
     #[error(
-        "the brokers do not tell how the topic {0} is set: permit the operation DescribeConfigs on it, or start again \
-         when they know it"
+        "the brokers do not return the settings of the topic {0}: permit the operation DescribeConfigs on it, or start \
+         again when they have it"
     )]
     Untold(String),
     /// It would lose or reorder entries.
-    #[error("the topic {topic} is no log for a hub: {}; change it, then start again", .wrong.join("; "))]
+    #[error("the topic {topic} cannot be used as a cluster's log: {}; change it, then start again", .wrong.join("; "))]
     Unfit {
         /// The topic.
         topic: String,

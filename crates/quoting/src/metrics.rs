@@ -70,10 +70,10 @@ impl QuotingMetrics {
             "Quotes that the duplicate check remembers in memory",
             metrics.remembered.clone(),
         );
-        registry.register("upesi_quoting_kept", "Quotes kept in the store", metrics.kept.clone());
+        registry.register("upesi_quoting_kept", "Quotes in the store", metrics.kept.clone());
         registry.register(
             "upesi_quoting_dropped",
-            "Kept quotes that were deleted because of their age or number",
+            "Stored quotes that were deleted because of their age or number",
             metrics.dropped.clone(),
         );
         metrics

@@ -119,7 +119,7 @@ impl Quoting {
         loop {
             ticks.tick().await;
             if let Err(error) = self.drop_old().await {
-                tracing::warn!(%error, "old quotes could not be deleted; trying again later");
+                tracing::warn!(%error, "cannot delete old quotes; retrying later");
             }
         }
     }
@@ -215,7 +215,7 @@ impl Shared {
             }
             Ok(None) => false,
             Err(error) => {
-                tracing::warn!(%error, quote = %reading.path_id, "a kept quote could not be read");
+                tracing::warn!(%error, quote = %reading.path_id, "cannot read a stored quote");
                 false
             }
         }
@@ -261,7 +261,7 @@ impl Shared {
             return Ok(());
         }
         let facts = Facts::of(request, &outgoing.receiver, participants).map_err(|error| {
-            tracing::error!(%error, "a body that passed its schema could not be read for the rules");
+            tracing::error!(%error, "cannot parse a body for the rules although it matches its schema");
             ErrorInformation::new(ErrorCode::INTERNAL, "")
         })?;
         match self.rules.judge(&facts) {
@@ -451,7 +451,7 @@ impl Shared {
             ..self.note(request, Part::Error, [0; 16], payee)
         };
         if let Err(error) = kept.keep(quote, note).await {
-            tracing::warn!(%error, quote = %reading.path_id, "the failure of a kept quote could not be kept");
+            tracing::warn!(%error, quote = %reading.path_id, "cannot store the failure of a stored quote");
         }
     }
 }
@@ -478,7 +478,7 @@ fn modified(stage: Stage, id: &PathId) -> ErrorInformation {
 }
 
 fn refuse_of_store(error: &TablesError) -> SyncError {
-    tracing::warn!(%error, "a quote could not be kept and was refused");
+    tracing::warn!(%error, "cannot store a quote; it was rejected");
     SyncError::new(error.code(), "")
 }
 

@@ -11,8 +11,8 @@ pub enum ReplicationError {
     Copy(#[from] JournalError),
     /// The copy's last entry is not in the log.
     #[error(
-        "{log} ends at offset {end}, and this node accepted the entry at {accepted}, and knows no older entry that the \
-         log has: the log lost its end, and its beginning was deleted; make a topic anew, and repair that one \
+        "{log} ends at offset {end}, but this node accepted the entry at {accepted} and has no older entry in common \
+         with the log: the log lost its end, and its beginning was deleted; create a new topic and repair it \
          (`upesi cluster repair`)"
     )]
     TailLost {
@@ -25,8 +25,8 @@ pub enum ReplicationError {
     },
     /// The log lacks records of the copy.
     #[error(
-        "{log} ends with record {log_seq} of the {part}, and this node has {copy_seq}: the log lost its end; let no \
-         node lead, and see what `upesi cluster repair` says on each"
+        "{log} ends with record {log_seq} of the {part}, but this node has {copy_seq}: the log lost its end; do not let \
+         any node become leader, and run `upesi cluster repair` on each node"
     )]
     RecordsLost {
         /// Journal or store.
@@ -39,7 +39,7 @@ pub enum ReplicationError {
         copy_seq: u64,
     },
     /// The log ends below entries that this node has read.
-    #[error("{log}: {lost}; let no node lead, and see what `upesi cluster repair` says on each")]
+    #[error("{log}: {lost}; do not let any node become leader, and run `upesi cluster repair` on each node")]
     EndLost {
         /// The log.
         log: String,
@@ -48,9 +48,8 @@ pub enum ReplicationError {
     },
     /// Another node's copy goes further than the log.
     #[error(
-        "another node told that it has record {seq}, and {store_seq} of the store, and {log} ends before: the log \
-         lost its end; see what `upesi cluster repair` says on each node, or `upesi cluster remove` the node if its \
-         disk is lost"
+        "another node reported record {seq}, and {store_seq} of the store, but {log} ends before them: the log lost \
+         its end; run `upesi cluster repair` on each node, or `upesi cluster remove` for a node whose disk is lost"
     )]
     BehindOthers {
         /// The log.
@@ -62,7 +61,7 @@ pub enum ReplicationError {
     },
     /// The log begins behind records that the copy has not.
     #[error(
-        "{log} begins behind record {seq}, and {store_seq} of the store, which this node's copy does not have: restore \
+        "{log} begins after record {seq}, and {store_seq} of the store, which this node's copy does not have: restore \
          it from a backup of another node (`upesi cluster add`)"
     )]
     BeginsLater {
@@ -75,8 +74,8 @@ pub enum ReplicationError {
     },
     /// Records that the log lacks are not in the copy's files any more.
     #[error(
-        "the log lacks records of the {part} from {missing} on, and this node's files begin with {oldest}: it cannot \
-         be repaired from here; make a topic anew, and repair that one"
+        "the log lacks records of the {part} from {missing} on, but this node's files begin with {oldest}: the log \
+         cannot be repaired from here; create a new topic and repair it"
     )]
     NotKept {
         /// Journal or store.
@@ -87,15 +86,15 @@ pub enum ReplicationError {
         oldest: u64,
     },
     /// A node leads while the log is to be repaired.
-    #[error("another node appends to {log}: stop all nodes, then repair it")]
+    #[error("another node is appending to {log}: stop all nodes, then repair it")]
     Contended {
         /// The log.
         log: String,
     },
     /// The log has deleted what this node needs.
     #[error(
-        "{log} begins at offset {begin}, and this node needs offset {needed}: what lies between was deleted while it was \
-         away; restore a backup of another node (`upesi backup` there, `upesi restore` here), then start again"
+        "{log} begins at offset {begin}, but this node needs offset {needed}: the entries between were deleted while it \
+         was stopped; restore a backup of another node (`upesi backup` there, `upesi restore` here), then start again"
     )]
     Deleted {
         /// The log.
@@ -107,8 +106,8 @@ pub enum ReplicationError {
     },
     /// The log has something else where this node's last entry was.
     #[error(
-        "{log} has another entry at offset {accepted} than this node accepted there: it was made anew, or restored \
-         from an older copy; give this node the log that it belongs to, or an empty data directory"
+        "{log} has a different entry at offset {accepted} than the one that this node accepted: the log was created again, \
+         or restored from an older copy; use the log that this node belongs to, or an empty data directory"
     )]
     OtherLog {
         /// The log.
@@ -118,7 +117,7 @@ pub enum ReplicationError {
     },
     /// The log of a node that has nothing yet has entries of another cluster.
     #[error(
-        "{log} has entries of another cluster: check `cluster.id`, or give this cluster a topic of its own          (`cluster.topic`)"
+        "{log} has entries of another cluster: check `cluster.id`, or use a separate topic for this cluster          (`cluster.topic`)"
     )]
     ForeignLog {
         /// The log.
@@ -126,8 +125,8 @@ pub enum ReplicationError {
     },
     /// The log's records are not those of the copy.
     #[error(
-        "record {seq} of this node's {part} is not the one that {log} has: restore the data directory from a backup, \
-         or begin with an empty one"
+        "record {seq} of this node's {part} differs from that of {log}: restore the data directory from a backup, or \
+         start with an empty one"
     )]
     CopyDiffers {
         /// Journal or store.
@@ -139,7 +138,7 @@ pub enum ReplicationError {
     },
     /// The copy ends before what its position says.
     #[error(
-        "this node's {part} ends with record {copy}, and its file `place` says {place}: restore it from a backup"
+        "this node's {part} ends with record {copy}, but its file `place` contains {place}: restore it from a backup"
     )]
     CopyTooShort {
         /// Journal or store.
@@ -151,13 +150,13 @@ pub enum ReplicationError {
     },
     /// The file with the node's position cannot be read.
     #[error(
-        "the file `place` of this data directory is damaged, or of another version: restore it from a backup, or begin \
+        "the file `place` of this data directory is damaged or has another version: restore it from a backup, or start \
          with an empty directory"
     )]
     Place,
     /// The data directory belongs to a node of another cluster.
     #[error(
-        "this data directory is of a node of the cluster {found:032x}, and the settings name {expected:032x}"
+        "this data directory belongs to a node of the cluster {found:032x}, but the settings name {expected:032x}"
     )]
     OtherCluster {
         /// That of the directory.
@@ -168,11 +167,11 @@ pub enum ReplicationError {
     /// The data directory has a journal, or a store, that no log has.
     #[error(
         "this data directory has records or parties that were written without a cluster: `upesi cluster repair --write` \
-         begins an empty topic with them; otherwise begin with an empty directory, or serve it without `cluster` settings"
+         fills an empty topic with them; otherwise start with an empty directory, or serve it without `cluster` settings"
     )]
     NotReplicated,
     /// An entry's records cannot be read, though the entry is intact.
-    #[error("{log} has an entry at offset {offset} whose records cannot be read: update this node")]
+    #[error("{log} has an entry at offset {offset} whose records cannot be read: upgrade this node")]
     Records {
         /// The log.
         log: String,
@@ -180,7 +179,7 @@ pub enum ReplicationError {
         offset: u64,
     },
     /// A newer hub wrote an entry.
-    #[error("a newer hub wrote the entry at offset {offset} of {log}: update this node")]
+    #[error("a newer hub wrote the entry at offset {offset} of {log}: upgrade this node")]
     Newer {
         /// The log.
         log: String,
@@ -188,7 +187,9 @@ pub enum ReplicationError {
         offset: u64,
     },
     /// The brokers do not deliver what they have.
-    #[error("{log} ends at offset {end}, and nothing came from offset {offset} on: are the brokers away?")]
+    #[error(
+        "{log} ends at offset {end}, but no entries arrived from offset {offset} on: are the brokers reachable?"
+    )]
     Silent {
         /// The log.
         log: String,

@@ -23,11 +23,11 @@ impl Part {
     pub(crate) const fn remedy(self) -> &'static str {
         match self {
             Self::Archive => {
-                "it is derived data: stop the hub, delete that directory and start again, and the archive is rebuilt from \
+                "it is derived data: stop the hub, delete that directory and start again; the archive is then rebuilt from \
                  the journal"
             }
             Self::Store => {
-                "keep that directory as it is, restore it from a backup, or start with an empty one and import again"
+                "do not change that directory; restore it from a backup, or start with an empty one and import again"
             }
         }
     }
@@ -36,7 +36,7 @@ impl Part {
     const fn remedy_of_format(self) -> &'static str {
         match self {
             Self::Archive => {
-                "use the version that wrote it, or delete that directory and the archive is rebuilt from the journal"
+                "use the version that wrote it, or delete that directory; the archive is then rebuilt from the journal"
             }
             Self::Store => "use the version that wrote it",
         }
@@ -64,8 +64,8 @@ pub enum TablesError {
     },
     /// The disk is nearly full; nothing was stored, and updates are taken again once there is room.
     #[error(
-        "the disk of {path} has {free_bytes} bytes left, less than the {free_bytes_min} that the store keeps free: make \
-         room; reads go on, and updates are taken again by themselves"
+        "the disk of {path} has {free_bytes} bytes left, less than the {free_bytes_min} that the store keeps free: free \
+         some space; reads continue, and updates will be accepted again automatically"
     )]
     DiskFull {
         /// The store's directory.
@@ -76,7 +76,7 @@ pub enum TablesError {
         free_bytes_min: u64,
     },
     /// Another node of the cluster leads; nothing was stored.
-    #[error("this node leads its cluster no more{}: nothing was stored; send it again", said(.by))]
+    #[error("this node is no longer the leader{}; nothing was stored, retry", said(.by))]
     NotLeading {
         /// Where that node is reached; empty if it is not known.
         by: String,
@@ -216,7 +216,7 @@ impl TablesError {
 
 /// Who leads, if it is known.
 fn said(by: &str) -> String {
-    if by.is_empty() { String::new() } else { format!(", {by} does") }
+    if by.is_empty() { String::new() } else { format!(" ({by} is)") }
 }
 
 #[cfg(test)]
@@ -243,7 +243,11 @@ mod tests {
             (
                 Part::Store,
                 damaged(),
-                ["the store in /data is damaged (a list)", "keep that directory", "restore it from a backup"],
+                [
+                    "the store in /data is damaged (a list)",
+                    "do not change that directory",
+                    "restore it from a backup",
+                ],
             ),
             (
                 Part::Archive,

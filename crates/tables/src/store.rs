@@ -283,7 +283,7 @@ impl Inner {
             let _ = self.superseded.set(error.clone());
             return 0;
         }
-        tracing::error!(%error, "the store stops taking updates; reads go on");
+        tracing::error!(%error, "the store no longer accepts updates; reads continue");
         self.poisoned.store(true, Ordering::Release);
         0
     }

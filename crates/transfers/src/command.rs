@@ -200,7 +200,7 @@ pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<Accepted, SyncError>
             Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail))
         }
         Ok(Reply::NeedsArchive | Reply::Admin(_)) => {
-            tracing::error!("the engine gave a reply that no FSPIOP request can have");
+            tracing::error!("the engine returned a reply that is impossible for an FSPIOP request");
             Err(SyncError::new(ErrorCode::INTERNAL, ""))
         }
         Err(SubmitError::Busy) => Err(SyncError::new(ErrorCode::SERVER_BUSY, "try again later")),
@@ -208,7 +208,7 @@ pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<Accepted, SyncError>
             Err(SyncError::new(ErrorCode::UNAVAILABLE, ""))
         }
         Err(SubmitError::Archive(reason) | SubmitError::Journal(reason)) => {
-            tracing::error!(%reason, "the disk could not be asked for a transfer");
+            tracing::error!(%reason, "cannot read the transfer from disk");
             Err(SyncError::new(ErrorCode::INTERNAL, ""))
         }
     }

@@ -21,7 +21,7 @@ const LIMIT: u64 = 1_024;
 /// More than that.
 const ARMY: usize = 1_200;
 const CALM_LOOKS: u32 = 300;
-const ACCEPT_FAILED: &str = "no connection could be accepted";
+const ACCEPT_FAILED: &str = "cannot accept connections";
 
 /// The binary where it may open so many files.
 fn limited(limit: u64) -> Command {

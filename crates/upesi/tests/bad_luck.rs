@@ -178,12 +178,12 @@ const DAMAGES: &[Damage] = &[
     (
         "a bit in the archive's list of tables",
         |scene| flip_list(&scene.division().join("keyspaces/1")),
-        &["archive is damaged", "is not what current says", "delete that directory and start again"],
+        &["archive is damaged", "differs from the content that current names", "delete that directory and start again"],
     ),
     (
         "a bit in the store's list of tables",
         |scene| flip_list(&scene.world.data.join("store/tables/keyspaces/1")),
-        &["store is damaged", "is not what current says", "restore it from a backup"],
+        &["store is damaged", "differs from the content that current names", "restore it from a backup"],
     ),
     (
         "a store of another version",
@@ -280,7 +280,7 @@ fn a_damaged_snapshot_is_passed_over() {
     flip(scene.files("snapshots").last().unwrap(), 500);
     let mut hub = scene.serve();
     let log = hub.log.join("\n");
-    assert!(log.contains("passed over a damaged snapshot") && log.contains(".snap is damaged"), "{log}");
+    assert!(log.contains("skipped a damaged snapshot") && log.contains(".snap is damaged"), "{log}");
     block_on(verdict::answers_agree(&scene.world.admin(), scene.accepted));
     hub.log.clear();
     assert_eq!(hub.stop().0.code(), Some(0));
@@ -298,5 +298,5 @@ fn without_any_sound_snapshot_the_whole_journal_is_replayed() {
 fn a_lost_archive_is_rebuilt() {
     let scene = Scene::new();
     fs::remove_dir_all(scene.world.data.join("archive")).unwrap();
-    assert_recovers(&scene, &["the archive is behind the snapshot: rebuilding it"]);
+    assert_recovers(&scene, &["the archive is older than the snapshot; rebuilding it"]);
 }

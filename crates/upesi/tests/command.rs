@@ -379,13 +379,13 @@ fn the_log_follows_its_level_while_the_hub_runs() {
     refuse("POST /transfers", "400 Bad Request");
     set_level("info,upesi_gateway=debug");
     refuse("PATCH /transfers/x", "501 Not Implemented");
-    let lines = hub.log_until("refused a request");
+    let lines = hub.log_until("rejected a request");
     assert!(lines.last().unwrap().contains("PATCH"), "{lines:?}");
     set_level("off");
     refuse("POST /transfers", "400 Bad Request");
     set_level("debug");
     refuse("GET /transfers/x", "400 Bad Request");
-    let lines = hub.log_until("refused a request");
+    let lines = hub.log_until("rejected a request");
     assert!(lines.last().unwrap().contains("GET"), "{lines:?}");
     assert_eq!(
         ask(&hub.admin, "PUT /log-level", r#"{"level":"upesi_couriers=debug"}"#),

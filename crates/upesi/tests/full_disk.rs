@@ -128,7 +128,7 @@ fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
 
     // A restart is possible on the full disk, and changes nothing.
     let log = stopped(hub);
-    assert!(log.contains("archive and snapshots wait for room on the disk"), "{log}");
+    assert!(log.contains("archive and snapshots wait for free space on the disk"), "{log}");
     let mut hub = start();
     hub.serves();
     // The start gave back what the store had prepared.
@@ -316,7 +316,11 @@ fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
     let before = load.accepted().len() as u64;
     let mut hub = start();
     hub.serves();
-    assert!(hub.log.iter().any(|line| line.contains("not enough space for the reserve")), "{}", hub.log.join("\n"));
+    assert!(
+        hub.log.iter().any(|line| line.contains("not enough space for the reserve")),
+        "{}",
+        hub.log.join("\n")
+    );
     block_on(health_becomes(&admin, true));
     load.wait_for_accepted(before + FILLING / 2);
     assert_eq!(block_on(reserve_metric(&admin)), 0);

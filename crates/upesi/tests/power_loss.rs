@@ -213,7 +213,7 @@ fn judge(world: &World, load: &mut Load, keeping: Option<&Keeping>, is_archive_a
 /// The archive and the newest snapshot were durable before anybody relied on them.
 fn nothing_was_missed(log: &Path) {
     let log = std::fs::read_to_string(log).unwrap();
-    for told in ["rebuilding it", "passed over a damaged snapshot"] {
+    for told in ["rebuilding it", "skipped a damaged snapshot"] {
         let line = log.lines().find(|line| line.contains(told));
         assert_eq!(line, None);
     }

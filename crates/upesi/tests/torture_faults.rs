@@ -228,10 +228,10 @@ fn without_room_for_snapshots_the_hub_goes_on() {
     let fault = Fault { path: "/data/snapshots/", ..journal("pwrite64", 1, NO_SPACE) };
     let mut hub = scene.start(fault);
     scene.shim.arm();
-    assert!(hub.logs("archive and snapshots wait for room on the disk"));
+    assert!(hub.logs("archive and snapshots wait for free space on the disk"));
     scene.load.wait_for_accepted(BETWEEN);
     scene.shim.disarm();
-    assert!(hub.logs("archive and snapshots have room again"));
+    assert!(hub.logs("archive and snapshots have enough space again"));
     scene.load.wait_for_accepted(BETWEEN);
     scene.judge_running(hub);
 }

@@ -239,7 +239,7 @@ impl Access {
         engine.submit(Command::Act(Box::new(act)), Payload::default()).await?;
         tracing::error!(
             address = caller.address.as_deref(),
-            "break-glass is in use: who opened it, and why?"
+            "break-glass token used; confirm who opened it and why"
         );
         *self.0.break_glass.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
         Ok(())
@@ -281,10 +281,10 @@ impl Access {
         let file = &options.bootstrap_file;
         match std::fs::remove_file(file) {
             Ok(()) => {
-                tracing::warn!("the token of `upesi admin bootstrap` was used, and is good for nothing now")
+                tracing::warn!("the token of `upesi admin bootstrap` was used and is no longer valid")
             }
             Err(error) => {
-                tracing::error!(%error, file = %file.display(), "remove this file: its token is used")
+                tracing::error!(%error, file = %file.display(), "cannot remove the file of a used bootstrap token; remove it")
             }
         }
     }
@@ -362,14 +362,14 @@ impl Access {
         let act = Act { by, deed, is_alone: true };
         let entered = engine.submit(Command::Act(Box::new(act)), Payload::default()).await;
         if let Err(error) = &entered {
-            tracing::error!(%error, "a refused request is not in the audit trail");
+            tracing::error!(%error, "cannot record a rejected request in the audit trail");
         }
         entered.is_ok()
     }
 }
 
 fn log_refusal(by: &Attribution, object: &str, why: &str) {
-    tracing::warn!(operator = %by.operator, object, why, "an operator's request was refused");
+    tracing::warn!(operator = %by.operator, object, why, "an operator's request was rejected");
 }
 
 /// Whom the token of a provider vouches for, or why for nobody.

@@ -66,7 +66,7 @@ pub enum BreakGlassError {
         source: io::Error,
     },
     /// No code is sealed, or another one, or it was used.
-    #[error("this code opens nothing: another one is sealed, or it was used")]
+    #[error("this code is not valid: it was used, or another code has been sealed")]
     Code,
 }
 

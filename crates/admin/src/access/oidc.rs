@@ -74,13 +74,13 @@ const NAME_BYTES_MAX: usize = 120;
 pub(crate) enum Fault {
     #[error(transparent)]
     Token(#[from] upesi_oidc::Fault),
-    #[error("the token has no name of an operator")]
+    #[error("the token does not name an operator")]
     Name,
-    #[error("its groups give the roles {0} and {1}, which no operator has together")]
+    #[error("its groups map to the roles {0} and {1}, which cannot be combined")]
     Roles(&'static str, &'static str),
-    #[error("its groups give roles of DFSPs to others, or other roles to a DFSP's people")]
+    #[error("its groups map to roles of DFSPs for the scheme's users, or to other roles for a DFSP's users")]
     Scope,
-    #[error("the token has no name of a DFSP")]
+    #[error("the token does not name a DFSP")]
     Participant,
 }
 

@@ -194,11 +194,11 @@ pub async fn log_checkpoints(context: AdminContext, key: Arc<AuditKey>) {
         match super::sign_end(&context, &key).await {
             Ok(made) if logged != Some(made.number) => {
                 logged = Some(made.number);
-                tracing::info!(checkpoint = %made, "the end of the audit trail, signed");
+                tracing::info!(checkpoint = %made, "signed checkpoint of the audit trail");
             }
             Ok(_) => {}
             Err(error) => {
-                tracing::error!(error = error.description, "no checkpoint of the audit trail could be made");
+                tracing::error!(error = error.description, "cannot create a checkpoint of the audit trail");
             }
         }
     }

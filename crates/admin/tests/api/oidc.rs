@@ -172,7 +172,7 @@ async fn every_fault_of_a_token_is_refused() {
         (
             "roles that exclude each other",
             claim("realm_access", json!({"roles": ["hub-treasury", "hub-leads"]})),
-            "no operator has together",
+            "cannot be combined",
         ),
         ("a role of DFSPs", claim("realm_access", json!({"roles": ["bank-people"]})), "roles of DFSPs"),
     ];

@@ -62,7 +62,7 @@ impl RelayMetrics {
         );
         registry.register(
             "moja_als_egress_sendRequestToParticipant",
-            "Sending a message of a lookup to a DFSP, until its answer",
+            "Time from sending a lookup message to a DFSP to its response",
             egress.clone(),
         );
         let metrics = Self {
@@ -76,22 +76,22 @@ impl RelayMetrics {
         };
         registry.register(
             "upesi_relay_messages",
-            "Messages relayed to DFSPs, by what became of them",
+            "Messages relayed to DFSPs, by outcome",
             metrics.messages.clone(),
         );
         registry.register(
             "upesi_relay_delivery_seconds",
-            "Time from accepting a request to the answer of the DFSP it was passed on to",
+            "Time from accepting a request to the response of the DFSP to which it was forwarded",
             metrics.seconds.clone(),
         );
         registry.register(
             "upesi_relay_in_flight",
-            "Accepted lookups, quotes and requests that are still being passed on",
+            "Accepted lookups, quotes and requests that are still being forwarded",
             metrics.in_flight.clone(),
         );
         registry.register(
             "upesi_relay_bytes",
-            "Bytes of accepted lookups, quotes and requests that are still being passed on",
+            "Size of accepted lookups, quotes and requests that are still being forwarded",
             metrics.bytes.clone(),
         );
         metrics

@@ -282,7 +282,7 @@ impl Relay {
                 path = &*message.path,
                 %error,
                 %failure,
-                "an error callback could not be delivered"
+                "cannot deliver an error callback"
             );
         }
     }

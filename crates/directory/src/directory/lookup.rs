@@ -340,7 +340,7 @@ impl Shared {
         let inquiry =
             Inquiry { party, currency, requester: request.parties.source, headers: &request.headers };
         if let Err(failure) = oracle.remove(&inquiry).await {
-            tracing::warn!(%failure, kind = %party.kind, "a party without owner could not be removed");
+            tracing::warn!(%failure, kind = %party.kind, "cannot remove a party without owner from the oracle");
         }
     }
 

@@ -149,7 +149,7 @@ impl ExternalOracle {
             metrics.count_oracle(&self.name, operation, outcome, started.elapsed());
         }
         if let Err(failure @ OracleFailure::Unusable { .. }) = &result {
-            tracing::debug!(oracle = &*self.base, operation = operation.as_str(), %failure, "an oracle gave no answer");
+            tracing::debug!(oracle = &*self.base, operation = operation.as_str(), %failure, "an oracle did not answer");
         }
         result
     }

@@ -96,7 +96,7 @@ impl<H: CommitThread> Decider<H> {
         if let Some(count) = self.ignored_results.due(total, self.ledger.last_time()) {
             tracing::warn!(
                 count,
-                "payees answered bulks with results of transfers that were not theirs to answer (3100); they changed nothing"
+                "payees answered bulk transfers with results of transfers that are not open items of the bulk (3100); these results were ignored"
             );
         }
     }

@@ -39,8 +39,8 @@ impl<H: CommitThread> Decider<H> {
         // A stopped engine does not serve again.
         if *present != serving && !matches!(*present, Serving::Stopped(_)) {
             match serving {
-                Serving::Yes => tracing::warn!("the disk has room again: commands are taken"),
-                _ => tracing::warn!("the disk has no room: questions are answered, commands are refused"),
+                Serving::Yes => tracing::warn!("the disk has free space again; the hub accepts commands"),
+                _ => tracing::warn!("the disk is full: the hub answers queries and rejects commands"),
             }
             *present = serving;
         }

@@ -79,27 +79,31 @@ impl AdmissionMetrics {
         let by_source = Family::<Sender, Counter>::default();
         let (held, limit, engine_waiting) = (Counter::default(), Gauge::default(), Gauge::default());
         let delay_seconds = Gauge::<f64, AtomicU64>::default();
-        registry.register("upesi_admission_taken", "Requests let in", taken.clone());
-        registry.register("upesi_admission_refused", "Requests refused by their head alone", refused.clone());
+        registry.register("upesi_admission_taken", "Admitted requests", taken.clone());
+        registry.register(
+            "upesi_admission_refused",
+            "Requests rejected before their body was read",
+            refused.clone(),
+        );
         registry.register(
             "upesi_admission_refused_by_dfsp",
-            "New requests refused over a share or a rate",
+            "New requests rejected because of a share or a rate limit",
             by_source.clone(),
         );
-        registry.register("upesi_admission_held", "Refusals that waited before they left", held.clone());
+        registry.register("upesi_admission_held", "Rejections that were delayed", held.clone());
         registry.register(
             "upesi_admission_limit",
-            "New requests per second taken at most, 0 without a limit",
+            "Current limit on new requests per second, 0 without a limit",
             limit.clone(),
         );
         registry.register(
             "upesi_admission_delay_seconds",
-            "How long what is ready waits for a worker at least",
+            "Shortest time that ready work waits for a worker",
             delay_seconds.clone(),
         );
         registry.register(
             "upesi_admission_engine_waiting",
-            "Requests that wait for the engine",
+            "Requests waiting for the engine",
             engine_waiting.clone(),
         );
         let taken = Class::ALL.map(|class| taken.get_or_create_owned(&Taken { class: class_name(class) }));

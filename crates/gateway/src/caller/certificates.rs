@@ -52,7 +52,7 @@ impl Certificates {
         );
         registry.register(
             CERTIFICATES_SEEN,
-            "Client certificates with which a participant began connections within the last day",
+            "Number of client certificates with which a participant opened connections within the last day",
             certificates.counts.clone(),
         );
         certificates

@@ -83,7 +83,7 @@ impl ReportWay {
         match pool.send(request, Instant::now() + REPORT_TAKES_MAX).await {
             Ok(answer) => answer.status == StatusCode::NO_CONTENT,
             Err(error) => {
-                tracing::debug!(%error, "the node that leads took no report");
+                tracing::debug!(%error, "the leader did not accept a delivery report");
                 false
             }
         }

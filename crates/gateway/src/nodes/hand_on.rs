@@ -211,7 +211,7 @@ impl Shared {
                 None if response.status.is_client_error() => {
                     tracing::warn!(
                         status = response.status.as_u16(),
-                        "the node that leads does not read a request"
+                        "the leader does not read a forwarded request"
                     );
                     Ok(Err(SyncError::new(ErrorCode::UNAVAILABLE, "")))
                 }
@@ -221,7 +221,7 @@ impl Shared {
                 Err(NoAnswer::Again)
             }
             Err(error) => {
-                tracing::debug!(%error, "the node that leads did not answer");
+                tracing::debug!(%error, "the leader did not answer");
                 Err(NoAnswer::Unknown)
             }
         }

@@ -149,7 +149,7 @@ impl<S: Service> Accept<S> {
                 Err(error) => {
                     self.shared.failed.fetch_add(1, Ordering::Relaxed);
                     if let Some(times) = self.failures.note(Instant::now()) {
-                        tracing::warn!(%error, times, "no connection could be accepted; it is tried again");
+                        tracing::warn!(%error, times, "cannot accept connections; retrying");
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }

@@ -81,7 +81,7 @@ impl ProxyCounts {
             let refusal = refusal.name();
             tracing::warn!(
                 refusal, %reason, %peer, times,
-                "connections without the header of a listed balancer were closed; this is the last of them"
+                "closed connections without a PROXY header of a listed load balancer; only the last one is shown"
             );
         }
     }
@@ -109,10 +109,18 @@ impl Reading {
     pub(super) fn begin(&self, stream: TcpStream, peer: IpAddr) {
         let peer = peer.to_canonical();
         if !self.protocol.from.iter().any(|network| network.contains(peer)) {
-            return self.protocol.counts.count(ProxyRefusal::Unlisted, &"it is not listed", peer);
+            return self.protocol.counts.count(
+                ProxyRefusal::Unlisted,
+                &"the address is not in fspiop.proxy_protocol_from",
+                peer,
+            );
         }
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            return self.protocol.counts.count(ProxyRefusal::Crowded, &"many others wait", peer);
+            return self.protocol.counts.count(
+                ProxyRefusal::Crowded,
+                &"too many connections wait for their header",
+                peer,
+            );
         };
         tokio::spawn(finish(stream, peer, Arc::clone(&self.protocol), self.arrived.clone(), place));
     }
@@ -138,7 +146,7 @@ async fn finish(
         }
         Ok(Err(Unread::Malformed(error))) => (ProxyRefusal::Malformed, Box::new(error)),
         Ok(Err(Unread::Closed(error))) => (ProxyRefusal::Closed, Box::new(error)),
-        Err(_) => (ProxyRefusal::Late, Box::new("its header did not come in time")),
+        Err(_) => (ProxyRefusal::Late, Box::new("its header did not arrive in time")),
     };
     protocol.counts.count(refusal, &reason, peer);
 }
@@ -204,9 +212,9 @@ impl ProxyHeader {
         if bytes.starts_with(V2_SIGNATURE) {
             return version_2(bytes);
         }
-        let line = bytes.strip_prefix(b"PROXY ").ok_or(NotAProxyHeader("it begins otherwise"))?;
+        let line = bytes.strip_prefix(b"PROXY ").ok_or(NotAProxyHeader("it begins differently"))?;
         match line.iter().position(|byte| *byte == b'\n') {
-            Some(end) if end + 1 < line.len() => Err(NotAProxyHeader("there is more behind it")),
+            Some(end) if end + 1 < line.len() => Err(NotAProxyHeader("there is more data after it")),
             Some(end) if bytes.len() <= V1_BYTES_MAX => {
                 let text =
                     line[..end].strip_suffix(b"\r").ok_or(NotAProxyHeader("its line ends in LF alone"))?;
@@ -261,7 +269,7 @@ fn version_2(bytes: &[u8]) -> Result<ProxyHeader, NotAProxyHeader> {
     let is_passed_on = match version_and_command {
         0x20 => false,
         0x21 => true,
-        _ => return Err(NotAProxyHeader("its version or command is none")),
+        _ => return Err(NotAProxyHeader("its version or command is unknown")),
     };
     // Bytes of both addresses and ports, and of the source within them.
     let (addresses, source) = match family {
@@ -270,14 +278,14 @@ fn version_2(bytes: &[u8]) -> Result<ProxyHeader, NotAProxyHeader> {
         0x31 => (216, 0),
         0x11 => (12, 4),
         0x21 => (36, 16),
-        _ => return Err(NotAProxyHeader("its connection is of no such family")),
+        _ => return Err(NotAProxyHeader("its address family is not supported")),
     };
     if is_passed_on && length < addresses {
-        return Err(NotAProxyHeader("its addresses are cut off"));
+        return Err(NotAProxyHeader("its addresses are truncated"));
     }
     match rest.len().cmp(&length) {
         std::cmp::Ordering::Less => Ok(ProxyHeader::Needs(length - rest.len())),
-        std::cmp::Ordering::Greater => Err(NotAProxyHeader("there is more behind it")),
+        std::cmp::Ordering::Greater => Err(NotAProxyHeader("there is more data after it")),
         std::cmp::Ordering::Equal if !is_passed_on => Ok(ProxyHeader::Whole(None)),
         std::cmp::Ordering::Equal => Ok(ProxyHeader::Whole(address_of(&rest[..source]))),
     }

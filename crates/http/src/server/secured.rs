@@ -159,7 +159,7 @@ impl HandshakeCounts {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(times) = failures.note(Instant::now()) {
             let outcome = outcome.name();
-            tracing::warn!(outcome, %reason, %address, times, "TLS handshakes failed; this is the last of them");
+            tracing::warn!(outcome, %reason, %address, times, "TLS handshakes failed; only the last one is shown");
         }
     }
 }
@@ -197,7 +197,7 @@ impl Secured {
 
     /// Notes that a handshake was given up for the sake of another.
     pub(super) fn made_way(&self, address: std::net::IpAddr) {
-        self.counts.count(Outcome::Late, &"it made room for another", address);
+        self.counts.count(Outcome::Late, &"it was closed to make room for another one", address);
     }
 
     async fn handshake(
@@ -208,10 +208,10 @@ impl Secured {
         let closed = |error: io::Error| (Outcome::Closed, error.to_string());
         let mut first = [0];
         match stream.peek(&mut first).await.map_err(closed)? {
-            0 => return Err((Outcome::Closed, "the caller closed the connection".to_owned())),
+            0 => return Err((Outcome::Closed, "the client closed the connection".to_owned())),
             _ if first[0] != HANDSHAKE_RECORD => {
                 refuse_plaintext(stream).await;
-                return Err((Outcome::Plaintext, "the caller does not speak TLS".to_owned()));
+                return Err((Outcome::Plaintext, "the client does not speak TLS".to_owned()));
             }
             _ => {}
         }

@@ -53,7 +53,7 @@ impl Drop for Files {
         }
         // The next start removes what stays: the archive's beginning is recorded beside it.
         if let Err(error) = remove_files(&self.path) {
-            tracing::warn!(%error, path = %self.path.display(), "a division's files are still there");
+            tracing::warn!(%error, path = %self.path.display(), "cannot remove the files of an archive division");
         }
     }
 }
@@ -214,7 +214,7 @@ impl Division {
         let is_closed = self.is_closed();
         let identity = if is_closed { self.closed_identity() } else { self.growing_identity() };
         if let Err(error) = filter_file::save(&self.filter_path(), identity, filter) {
-            tracing::debug!(%error, path = %self.path.display(), "the archive's filter was not kept");
+            tracing::debug!(%error, path = %self.path.display(), "cannot store the archive's filter");
         }
     }
 

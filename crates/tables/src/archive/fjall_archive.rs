@@ -102,7 +102,7 @@ impl FjallArchive {
         let work = move || {
             if let Err(error) = inner.keep_up() {
                 // Lookups go to the stores, which report the error to them; the next start tries again.
-                tracing::warn!(%error, "a division of the archive stays as it is");
+                tracing::warn!(%error, "archive maintenance failed; it is retried at the next start");
             }
         };
         let thread = std::thread::Builder::new().name("archive-upkeep".to_owned()).spawn(work);

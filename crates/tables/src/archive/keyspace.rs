@@ -16,7 +16,7 @@ use crate::{Part, TablesError};
 pub(crate) const WATERMARK_KEY: [u8; 1] = [0xff];
 const KEYSPACE: &str = "transfers";
 /// What an operator does if a division cannot be opened.
-const REMEDY: &str = "it is derived data: stop the hub, delete the whole archive directory and start again, and it is rebuilt from the journal";
+const REMEDY: &str = "it is derived data: stop the hub, delete the whole archive directory and start again; it is then rebuilt from the journal";
 /// Tables that a division keeps open; lookups mostly find index and filter in memory and need the file for one block.
 pub const OPEN_FILES_MAX: usize = 16;
 /// With this many more unmerged tables than start a merge, a writer waits for merging to catch up.

@@ -120,7 +120,7 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
     for path in growing.values() {
         // They are not opened, so it does no harm if their files stay.
         if let Err(error) = remove_files(path) {
-            tracing::warn!(%error, path = %path.display(), "the files of a division that left are still there");
+            tracing::warn!(%error, path = %path.display(), "cannot remove the files of a removed archive division");
         }
     }
     // A crash while a division was removed may have left its filter.

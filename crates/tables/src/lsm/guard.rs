@@ -48,7 +48,7 @@ pub(crate) fn guarded<T>(
     // Everything that `work` borrows is dropped with it.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(outcome) => outcome.map_err(Fault::from),
-        Err(panic) => Err(Fault::Damaged(format!("the embedded store gave up: {}", said(&*panic)))),
+        Err(panic) => Err(Fault::Damaged(format!("the embedded store failed: {}", said(&*panic)))),
     }
 }
 

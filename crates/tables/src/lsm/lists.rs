@@ -121,9 +121,9 @@ fn check_list(keyspace: &Path, current: &[u8]) -> Result<(), Flaw> {
     let name = format!("v{version}");
     let list = read(&keyspace.join(&name), LIST_BYTES_MAX).map_err(|error| Flaw::of_file(error, &name))?;
     if xxh3_128(&list) != checksum {
-        return Err(Flaw::Damaged(format!("{name} is not what {CURRENT} says that was written")));
+        return Err(Flaw::Damaged(format!("{name} differs from the content that {CURRENT} names")));
     }
-    let tables = tables(&list).ok_or_else(|| Flaw::Damaged(format!("{name} makes no sense")))?;
+    let tables = tables(&list).ok_or_else(|| Flaw::Damaged(format!("{name} cannot be decoded")))?;
     check_places(&keyspace.join(TABLES))?;
     for table in tables {
         let name = format!("{TABLES}/{table}");

@@ -60,7 +60,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Note>, Fault> {
         }
         bytes => bytes.map_err(Fault::Io)?,
     };
-    decode(&bytes).ok_or_else(|| Fault::Damaged(format!("{NOTED} is not what was written")))
+    decode(&bytes).ok_or_else(|| Fault::Damaged(format!("{NOTED} cannot be decoded")))
 }
 
 /// Whether every list has come as far as was noted. Read the notes before the lists: another process may be writing.
@@ -69,7 +69,7 @@ pub(crate) fn check(path: &Path, notes: &[Note]) -> Result<(), Fault> {
         let keyspace = format!("{KEYSPACES}/{id}");
         let found = version(&path.join(&keyspace)).map_err(Fault::Io)?;
         if found.is_none_or(|found| found < *noted) {
-            let detail = format!("{keyspace}: {CURRENT} is an old copy of itself, or missing");
+            let detail = format!("{keyspace}: {CURRENT} is an older version or missing");
             return Err(Fault::Damaged(detail));
         }
     }

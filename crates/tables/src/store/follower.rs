@@ -72,7 +72,7 @@ impl StoreFollower {
     pub fn follow_to(&mut self, seq: u64) -> Result<(), TablesError> {
         self.show_to(seq)?;
         if self.shown < seq {
-            let detail = format!("the log ends at record {}, and {seq} was written", self.shown);
+            let detail = format!("the log ends at record {}, but record {seq} was written", self.shown);
             return Err(self.tables.damaged(&detail));
         }
         Ok(())

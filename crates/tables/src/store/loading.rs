@@ -39,20 +39,20 @@ impl Loading {
                     tracing::info!(
                         table = table.name(),
                         bytes = resident.bytes(),
-                        "all of a table is in memory"
+                        "loaded a complete table into memory"
                     );
                 }
                 is_last
             }
             (Some(resident), Some(Err(error))) => {
-                tracing::warn!(%error, table = table.name(), "a table cannot be taken into memory; it is read from disk");
+                tracing::warn!(%error, table = table.name(), "cannot load a table into memory; it is read from disk");
                 resident.give_up();
                 true
             }
             _ => {
                 tracing::warn!(
                     table = table.name(),
-                    "a table outgrew its bound in memory; it is read from disk"
+                    "a table exceeds its memory limit; it is read from disk"
                 );
                 true
             }

@@ -44,7 +44,7 @@ pub(crate) fn show(tables: &Tables, seq: u64, bytes: &[u8]) -> Result<(), Tables
         tables.table(name)?.show_one(key.into(), change);
         Ok::<_, TablesError>(())
     });
-    shown.ok_or_else(|| tables.damaged(&format!("record {seq} of the log makes no sense")))?
+    shown.ok_or_else(|| tables.damaged(&format!("record {seq} of the log cannot be decoded")))?
 }
 
 /// Reads a record, handing over table name, key and change one by one; `None` when it is no such record.

@@ -48,7 +48,7 @@ pub(crate) fn recover(
             file = torn.file,
             offset = torn.offset,
             bytes = torn.bytes,
-            "removed what was left of updates that were never answered"
+            "removed the remains of updates that were never acknowledged"
         );
     }
     if opened.recovered.first_seq > watermark + 1 {

@@ -60,7 +60,7 @@ enum Loss {
 /// Transfers between two losses, and while something is lost.
 pub const TRANSFERS: u64 = 60;
 /// What a node logs when it makes a client of the brokers anew.
-const STUCK: &str = "the client does not go on: another takes its place";
+const STUCK: &str = "the Kafka client is stalled although the brokers respond; replacing it";
 /// Takes requests of DFSPs, and never leads.
 pub const EDGE: usize = 2;
 

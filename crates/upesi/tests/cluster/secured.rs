@@ -166,7 +166,7 @@ fn failures(world: &World) -> u64 {
 fn is_denied_for_a_while(broker: &Broker, world: &World, hub: &mut Hub) {
     let before = failures(world);
     let_write(broker, false);
-    assert!(hub.logs("do not let this node write to the topic"), "{}", hub.log.join("\n"));
+    assert!(hub.logs("do not permit this node to write to the topic"), "{}", hub.log.join("\n"));
     let_write(broker, true);
     assert!(failures(world) > before, "denials are not counted");
 }
@@ -257,7 +257,7 @@ fn nodes_prove_who_they_are_to_brokers_and_each_mistake_is_named() {
     load.wait_for_accepted(TRANSFERS);
     // A renewed certificate is taken without a new start.
     scheme.issue(Order::new("hub", Usage::Client, present_s()));
-    assert!(leader.logs("changed, and are in force"), "{}", leader.log.join("\n"));
+    assert!(leader.logs("reloaded the changed TLS and SASL files"), "{}", leader.log.join("\n"));
     let since = Instant::now();
     while shown(&worlds[0], "certificate") == serial {
         assert!(since.elapsed() < PATIENCE, "the metrics show the certificate of before: {serial}");

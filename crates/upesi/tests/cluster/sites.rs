@@ -66,7 +66,7 @@ fn a_hub_alone_becomes_a_cluster_and_its_second_site_goes_on_when_the_first_is_l
     stops(hub);
 
     makes_topic(&worlds[0]);
-    refuses(&worlds[0], 64, "`upesi cluster repair --write` begins an empty topic with them");
+    refuses(&worlds[0], 64, "`upesi cluster repair --write` fills an empty topic with them");
     fills(&worlds[0]);
     refuses(&alone, 64, "is the copy of a node of a cluster");
     let mut leader = worlds[0].start();
@@ -74,7 +74,7 @@ fn a_hub_alone_becomes_a_cluster_and_its_second_site_goes_on_when_the_first_is_l
 
     // The second site.
     worlds[1].settings.push("cluster.may_lead=false");
-    refuses(&worlds[1], 65, "begins behind record ");
+    refuses(&worlds[1], 65, "begins after record ");
     let other = add(&worlds, directory.path().join("backup").to_str().unwrap());
     load.wait_for_accepted(TRANSFERS);
     // The journal names a node that will be lost among those that deliver.

@@ -103,7 +103,7 @@ impl Lane {
 
     fn backlog_failed(&self, error: &BacklogError) -> Instant {
         add(&self.metrics.backlog_failures, 1);
-        tracing::warn!(participant = %self.renderer.name(self.target), %error, "the lane cannot catch up yet");
+        tracing::warn!(participant = %self.renderer.name(self.target), %error, "the lane cannot read its backlog yet");
         Instant::now() + self.config.backlog_retry_wait
     }
 }

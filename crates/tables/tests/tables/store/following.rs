@@ -191,7 +191,7 @@ fn a_store_of_a_former_leader_stores_and_confirms_nothing() {
     let read = store.update_blocking(|_| Ok(())).unwrap_err();
     for error in [read, write_one(&store).unwrap_err(), write_one(&store).unwrap_err()] {
         assert_eq!(error.code(), ErrorCode::UNAVAILABLE, "{error}");
-        assert!(error.to_string().contains("leads its cluster no more, node-2 does"), "{error}");
+        assert!(error.to_string().contains("is no longer the leader (node-2 is)"), "{error}");
     }
     assert_eq!(contents(&store), before);
     assert!(!store.stats().poisoned, "its disk is sound");
