@@ -178,12 +178,16 @@ const DAMAGES: &[Damage] = &[
     (
         "a bit in the archive's list of tables",
         |scene| flip_list(&scene.division().join("keyspaces/1")),
-        &["archive is damaged", "differs from the content that current names", "delete that directory and start again"],
+        &[
+            "archive is damaged",
+            "does not match its checksum in current",
+            "delete that directory and start again",
+        ],
     ),
     (
         "a bit in the store's list of tables",
         |scene| flip_list(&scene.world.data.join("store/tables/keyspaces/1")),
-        &["store is damaged", "differs from the content that current names", "restore it from a backup"],
+        &["store is damaged", "does not match its checksum in current", "restore it from a backup"],
     ),
     (
         "a store of another version",

@@ -121,7 +121,7 @@ fn check_list(keyspace: &Path, current: &[u8]) -> Result<(), Flaw> {
     let name = format!("v{version}");
     let list = read(&keyspace.join(&name), LIST_BYTES_MAX).map_err(|error| Flaw::of_file(error, &name))?;
     if xxh3_128(&list) != checksum {
-        return Err(Flaw::Damaged(format!("{name} differs from the content that {CURRENT} names")));
+        return Err(Flaw::Damaged(format!("{name} does not match its checksum in {CURRENT}")));
     }
     let tables = tables(&list).ok_or_else(|| Flaw::Damaged(format!("{name} cannot be decoded")))?;
     check_places(&keyspace.join(TABLES))?;
