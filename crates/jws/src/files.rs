@@ -84,7 +84,7 @@ const PUBLIC: &str = "PUBLIC KEY-----";
 pub(crate) fn sections(path: &Path, bytes: &[u8]) -> Result<Vec<Section>, KeyFileError> {
     let text = pem_text(bytes).replace(RSA_PUBLIC, PUBLIC);
     let found = Section::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>();
-    found.map_err(|error| KeyFileError::content(path, format!("is no sound PEM: {error:?}")))
+    found.map_err(|error| KeyFileError::content(path, format!("is not valid PEM: {error:?}")))
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ impl KeyRing {
                     PublicKey::from_certificate(&der).map(|(key, valid_s)| (key, Some(valid_s)))
                 }
                 Section::Private(_) | Section::RsaPrivate(_) => {
-                    Err("holds a private key: this directory is for public ones".to_owned())
+                    Err("contains a private key; this directory is for public keys".to_owned())
                 }
             }
             .map_err(refused)?;

@@ -443,7 +443,7 @@ fn a_directory_with_a_key_that_cannot_be_used_is_refused() {
     for (content, expected) in [
         ("", "has no public key in PEM (BEGIN PUBLIC KEY or BEGIN CERTIFICATE)"),
         (elliptic.as_str(), "has a P-256 key, and jws.es256 is off"),
-        (private.as_str(), "holds a private key: this directory is for public ones"),
+        (private.as_str(), "contains a private key; this directory is for public keys"),
         (broken.as_str(), "has a key that cannot be read"),
         (SHORT_KEY, "has an RSA key of 1024 bits; 2048 to 8192 are needed"),
     ] {

@@ -59,7 +59,7 @@ impl FileKey {
         let text = pem_text(&read_private(path)?);
         let sections = Section::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>();
         let sections =
-            sections.map_err(|error| KeyError::content(path, format!("is no sound PEM: {error:?}")))?;
+            sections.map_err(|error| KeyError::content(path, format!("is not valid PEM: {error:?}")))?;
         let pair = match &*sections {
             [Section::Pkcs1(der)] => RsaKeyPair::from_der(der).map(Box::new).map(Pair::Rsa),
             [Section::Pkcs8(der)] => match RsaKeyPair::from_pkcs8(der) {

@@ -102,7 +102,7 @@ pub enum KeyError {
     },
     /// A private key, or a PIN, that others may read.
     #[error(
-        "{} holds a secret that every user of this machine may read; run: chmod 600 {} (of a mounted secret: \
+        "{} contains a secret that every user of this machine can read; run: chmod 600 {} (for a mounted secret: \
          defaultMode: 0400)", path.display(), path.display()
     )]
     IsPublic {
@@ -129,7 +129,7 @@ pub enum KeyError {
         problem: String,
     },
     /// A key whose signatures differ each time.
-    #[error("{0} is no RSA key: only these give a secret that stays the same")]
+    #[error("{0} is not an RSA key; a deterministic secret requires RSA")]
     GivesNoSecret(Place),
     /// A key whose signature its own public key does not verify.
     #[error("{0} did not sign a trial message, or signed it as another key; see the token's log")]

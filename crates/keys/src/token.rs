@@ -46,7 +46,7 @@ impl Tokens {
     pub fn open(settings: TokenSettings) -> Result<Self, KeyError> {
         let refused = |error: &Error| KeyError::Token {
             what: settings.module.display().to_string(),
-            problem: format!("is no PKCS #11 module that can be loaded: {error}"),
+            problem: format!("cannot be loaded as a PKCS #11 module: {error}"),
         };
         let module = Pkcs11::new(&settings.module).map_err(|error| refused(&error))?;
         match module.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)) {
@@ -127,7 +127,7 @@ impl Found {
         let handle = match (keys.next(), keys.next()) {
             (Some(handle), None) => handle,
             (None, _) => return Ok(Err("is not in the token")),
-            (Some(_), Some(_)) => return Ok(Err("are several keys; name one by id=…")),
+            (Some(_), Some(_)) => return Ok(Err("matches several keys; select one with id=…")),
         };
         let public = session.find_objects(&of_class(ObjectClass::PUBLIC_KEY))?.first().copied();
         let attributes = |wanted: &[AttributeType]| -> Result<Vec<Attribute>, Error> {
@@ -144,13 +144,13 @@ impl Found {
         if is_rsa {
             let found = attributes(&[AttributeType::Modulus, AttributeType::PublicExponent])?;
             let [Attribute::Modulus(modulus), Attribute::PublicExponent(exponent)] = &*found else {
-                return Ok(Err("has no public half in the token"));
+                return Ok(Err("has no public key in the token"));
             };
             return Ok(Ok(Self { handle, kind: Kind::Rsa, public: rsa_spki(modulus, exponent) }));
         }
         let found = attributes(&[AttributeType::EcParams, AttributeType::EcPoint])?;
         let [Attribute::EcParams(parameters), Attribute::EcPoint(point)] = &*found else {
-            return Ok(Err("is no RSA key, and has no public half of the same name in the token"));
+            return Ok(Err("is not an RSA key, and has no public key of the same name in the token"));
         };
         Ok(match p256_spki(parameters, point) {
             Some(public) => Ok(Self { handle, kind: Kind::P256, public }),

@@ -31,7 +31,7 @@ fn keys_in_files_are_opened_and_unusable_ones_named() {
         (String::new(), "file does not have one private key in PEM"),
         (format!("{pem}{pem}"), "file does not have one private key in PEM"),
         (fs::read_to_string(&p256.public_file).unwrap(), "file does not have one private key in PEM"),
-        (pem[..pem.len() / 2].to_owned(), "file is no sound PEM"),
+        (pem[..pem.len() / 2].to_owned(), "file is not valid PEM"),
         ("-----BEGIN PRIVATE KEY-----\nAQID\n-----END PRIVATE KEY-----\n".to_owned(), "neither RSA"),
         ("x".repeat(300_000), "is larger than"),
     ] {

@@ -99,27 +99,27 @@ fn what_cannot_be_used_is_named() {
     let keys = keys(&hsm, 1);
     let refused = |uri: &str| open(&keys, uri).unwrap_err();
     let uri = "pkcs11:token=hub;object=one";
-    assert!(refused(uri).starts_with("the token hub: refused the PIN of"), "{}", refused(uri));
+    assert!(refused(uri).starts_with("the token hub: rejected the PIN in"), "{}", refused(uri));
     // A token locks itself after some wrong PINs, and the hub asks again all the time.
     for _ in 0..20 {
         assert!(refused(uri).contains("is not tried again until the file changes"));
     }
     fs::set_permissions(&pin_file, fs::Permissions::from_mode(0o644)).unwrap();
-    assert!(refused(uri).contains("every user of this machine may read"));
+    assert!(refused(uri).contains("every user of this machine can read"));
     hsm.pin_file(PIN);
     check_schemes(&*open(&keys, uri).unwrap());
     for (uri, expected) in [
-        ("pkcs11:token=nub;object=one", "the token nub: is no token that the PKCS #11 module sees"),
+        ("pkcs11:token=nub;object=one", "the token nub: is not a token of the PKCS #11 module"),
         ("pkcs11:token=hub;object=two", "pkcs11:token=hub;object=two: is not in the token"),
         ("pkcs11:token=hub;object=one;id=%07", "object=one;id=%07: is not in the token"),
     ] {
         assert!(refused(uri).contains(expected), "{}", refused(uri));
     }
     hsm.import("hub", "one", "03", &hsm.path("one.key"));
-    assert!(refused(uri).contains("are several keys; name one by id"), "{}", refused(uri));
+    assert!(refused(uri).contains("matches several keys; select one with id"), "{}", refused(uri));
     let without = Keys::in_files().open(&Place::parse(uri).unwrap()).unwrap_err().to_string();
     assert!(without.contains("set pkcs11.module"), "{without}");
     let settings = TokenSettings { module: hsm.path("one.key"), pin_file: hsm.path("pin"), sessions_max: 1 };
     let error = Tokens::open(settings).unwrap_err().to_string();
-    assert!(error.contains("one.key: is no PKCS #11 module"), "{error}");
+    assert!(error.contains("one.key: cannot be loaded as a PKCS #11 module"), "{error}");
 }

@@ -19,36 +19,36 @@ pub enum Fault {
     #[error("the token is malformed")]
     Malformed,
     /// Another algorithm than that of its key, or one that no key here has.
-    #[error("the token's algorithm is not one of its key, or of none that is taken")]
+    #[error("the token's algorithm does not fit its key, or is not accepted")]
     Algorithm,
     /// The provider has no key of that name, as far as is known.
-    #[error("the token names no key of the provider")]
+    #[error("the token does not name a key of the provider")]
     Key,
     /// Another key has signed it, or something else was signed.
     #[error("the token's signature does not match")]
     Signature,
     /// `iss` is another provider.
-    #[error("the token is of another issuer")]
+    #[error("the token has another issuer")]
     Issuer,
     /// `aud` is somebody else.
-    #[error("the token is for another audience")]
+    #[error("the token has another audience")]
     Audience,
     /// `azp` or `client_id` is not in the list.
-    #[error("the token was given to an application that is not in the list")]
+    #[error("the token was issued to a client that is not in the list")]
     Client,
     /// No `exp`.
-    #[error("the token has no end")]
+    #[error("the token has no `exp` claim")]
     NoEnd,
     /// `cnf` is something else than the caller's certificate.
-    #[error("the token is bound to another certificate, or to something else")]
+    #[error("the token's `cnf` claim does not match the client certificate")]
     Confirmation,
     /// `exp` is past.
     #[error("the token has expired")]
     Expired,
     /// `nbf` or `iat` is to come.
-    #[error("the token is not good yet, or was made in the future")]
+    #[error("the token is not valid yet, or was issued in the future")]
     Early,
     /// `exp` is more than a day away.
-    #[error("the token is good for more than a day")]
+    #[error("the token is valid for more than a day")]
     Long,
 }

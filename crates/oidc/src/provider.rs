@@ -142,14 +142,14 @@ impl Provider {
         match fetched {
             Ok(keys) => {
                 if state.fault.take().is_some() || state.keys.is_empty() {
-                    tracing::info!(issuer, keys = keys.len(), "the provider's keys were fetched");
+                    tracing::info!(issuer, keys = keys.len(), "fetched the provider's keys");
                 }
                 state.keys = Arc::new(keys);
                 state.generation += 1;
             }
             Err(error) => {
                 let keys = state.keys.len();
-                tracing::error!(issuer, %error, keys, "the provider's keys cannot be fetched: known ones go on");
+                tracing::error!(issuer, %error, keys, "cannot fetch the provider's keys; cached keys stay in use");
                 state.fault = Some(error.to_string());
             }
         }
@@ -168,17 +168,17 @@ const ANSWER_BYTES_MAX: usize = 256 * 1024;
 pub(crate) enum FetchError {
     #[error("{url}: {source}")]
     Url { url: String, source: UrlError },
-    #[error("{url}: it must be https://, or on this machine")]
+    #[error("{url}: must be https://, or http:// on this machine")]
     Insecure { url: String },
     #[error("{url}: {source}")]
     Send { url: String, source: SendError },
-    #[error("{url}: it answers {status}")]
+    #[error("{url}: answered {status}")]
     Status { url: String, status: StatusCode },
-    #[error("{url}: that is no configuration of an OpenID Connect provider")]
+    #[error("{url}: not a configuration of an OpenID Connect provider")]
     Configuration { url: String },
-    #[error("{url}: it names another issuer, {named}")]
+    #[error("{url}: names another issuer, {named}")]
     Issuer { url: String, named: String },
-    #[error("{url}: there are no keys for signatures")]
+    #[error("{url}: contains no signing keys")]
     Keys { url: String },
 }
 

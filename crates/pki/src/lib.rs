@@ -28,10 +28,10 @@ pub enum PkiError {
         source: std::io::Error,
     },
     /// A directory that has an authority already.
-    #[error("{0} has an authority already; choose another directory")]
+    #[error("{0} already has an authority; choose another directory")]
     Exists(PathBuf),
     /// A directory without an authority.
-    #[error("{0} has no authority; make one with: upesi pki init")]
+    #[error("{0} has no authority; create one with: upesi pki init")]
     None(PathBuf),
     /// The index cannot be understood.
     #[error("{file} is damaged: {problem}")]
@@ -42,10 +42,12 @@ pub enum PkiError {
         problem: String,
     },
     /// A name that cannot be a file's.
-    #[error("{0:?} is no name; use 1 to 64 letters, digits, dashes, dots and underscores, and no dot first")]
+    #[error(
+        "{0:?} is not a valid name; use 1 to 64 letters, digits, dashes, dots and underscores, without a leading dot"
+    )]
     Name(String),
     /// A name that a valid certificate has.
-    #[error("{name} has a certificate already (serial {serial}); revoke it, or give --replace")]
+    #[error("{name} already has a certificate (serial {serial}); revoke it, or use --replace")]
     Taken {
         /// The name.
         name: String,
@@ -53,7 +55,9 @@ pub enum PkiError {
         serial: String,
     },
     /// A key that was certified before.
-    #[error("the key of this request was certified before, for {name} (serial {serial}); make a new key")]
+    #[error(
+        "the key of this request already has a certificate, for {name} (serial {serial}); create a new key"
+    )]
     KeySeen {
         /// The name.
         name: String,
@@ -61,19 +65,19 @@ pub enum PkiError {
         serial: String,
     },
     /// A signing request by the authority's own key.
-    #[error("this request is for the authority's own key; make a new key")]
+    #[error("this request is for the authority's own key; create a new key")]
     OwnKey,
     /// A host that is not a name or an address.
     #[error("{0:?} is not a host name or address; a wildcard is the whole first label, as in *.pay.example")]
     Host(String),
     /// A key that would be replaced.
-    #[error("{0} is there already; choose another name or directory, or move it away")]
+    #[error("{0} already exists; choose another name or directory, or move it away")]
     KeyExists(PathBuf),
     /// Nothing issued has this serial number or name.
-    #[error("no certificate in force has the serial number or name {0:?}; see: upesi pki list")]
+    #[error("no valid certificate has the serial number or name {0:?}; see: upesi pki list")]
     Unknown(String),
     /// A name that several certificates have.
-    #[error("{name} has {count} certificates in force; give a serial number: {serials}")]
+    #[error("{name} has {count} valid certificates; use a serial number: {serials}")]
     Ambiguous {
         /// The name.
         name: String,
@@ -83,9 +87,9 @@ pub enum PkiError {
         serials: String,
     },
     /// A signing request that is not sound.
-    #[error("the signing request is refused: {0}")]
+    #[error("the signing request is rejected: {0}")]
     Request(String),
     /// The library refused.
-    #[error("the certificate could not be made: {0}")]
+    #[error("cannot create the certificate: {0}")]
     Library(#[from] rcgen::Error),
 }

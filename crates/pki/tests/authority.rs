@@ -82,7 +82,7 @@ fn requests_prove_their_key_and_decide_nothing_else() {
     assert_eq!((found.common_name.as_deref(), found.dns.len()), (Some("greenbank"), 0));
     // The same key again, for whomever.
     let seen = authority.issue(&order("bluewallet", &request)).unwrap_err().to_string();
-    assert!(seen.contains("certified before, for greenbank"), "{seen}");
+    assert!(seen.contains("already has a certificate, for greenbank"), "{seen}");
     // One bit of the signature.
     let mut body: Vec<String> = request.lines().map(str::to_owned).collect();
     let last = body.len() - 2;
@@ -155,7 +155,7 @@ fn odd_names_second_certificates_and_second_authorities_are_refused() {
     assert!(matches!(authority.issue(&again), Err(PkiError::Taken { .. })));
     authority.issue(&Order { replaces: true, ..again }).unwrap();
     let ambiguous = authority.revoke("greenbank", NOW_S, 30).unwrap_err().to_string();
-    assert!(ambiguous.contains("2 certificates in force"), "{ambiguous}");
+    assert!(ambiguous.contains("2 valid certificates"), "{ambiguous}");
     let second = Authority::init(directory.path(), "Other", NOW_S, 10, KeyKind::P256);
     assert!(matches!(second, Err(PkiError::Exists(_))));
     let nowhere = Authority::open(&directory.path().join("none"));

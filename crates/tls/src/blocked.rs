@@ -40,7 +40,7 @@ impl Blocked {
     pub(crate) fn load(file: &Path, contents: &mut Contents) -> Result<Self, TlsError> {
         let refused = |problem: String| TlsError::Content { file: file.to_owned(), problem };
         let text = String::from_utf8(contents.read(file)?);
-        let text = text.map_err(|_| refused("is no text".to_owned()))?;
+        let text = text.map_err(|_| refused("is not a text file".to_owned()))?;
         let mut entries = BTreeSet::new();
         for (number, line) in text.lines().enumerate() {
             let entry = line.split('#').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -49,7 +49,7 @@ impl Blocked {
             }
             let digest = BlockedDigest::parse(&entry).ok_or_else(|| {
                 let line = number + 1;
-                refused(format!("has a line {line} that is no spki-sha256: or cert-sha256: with 64 digits"))
+                refused(format!("has a line {line} that is not spki-sha256: or cert-sha256: with 64 digits"))
             })?;
             entries.insert(digest);
         }

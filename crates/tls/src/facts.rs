@@ -18,7 +18,7 @@ const SUBJECT_PARTS: [(&str, &str); 3] =
 
 /// Bytes that are no X.509 certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is no X.509 certificate")]
+#[error("is not an X.509 certificate")]
 pub struct NotACertificate;
 
 /// SHA-256 of something. Shown in lower-case hexadecimal.

@@ -50,7 +50,7 @@ pub enum TlsError {
         file: PathBuf,
     },
     /// A private key that others may read.
-    #[error("{file} holds a private key that every user of this machine may read; run: chmod 600 {file}")]
+    #[error("{file} contains a private key that every user of this machine can read; run: chmod 600 {file}")]
     KeyIsPublic {
         /// The file.
         file: PathBuf,
@@ -205,7 +205,7 @@ fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(content(file, "has no certificate in PEM (BEGIN CERTIFICATE)")),
-        Err(error) => Err(content(file, format!("is no sound PEM: {error:?}"))),
+        Err(error) => Err(content(file, format!("is not valid PEM: {error:?}"))),
     }
 }
 
@@ -246,7 +246,7 @@ impl Identity {
         let (certificate, key) = (self.certificate_file.display(), self.key_file.display());
         match error {
             rustls::Error::InconsistentKeys(_) => TlsError::Unusable(format!(
-                "the key of {key} is not that of the certificate of {certificate}"
+                "the key in {key} does not belong to the certificate in {certificate}"
             )),
             error => TlsError::Unusable(format!("{certificate} with {key} cannot be used: {error}")),
         }
@@ -290,7 +290,7 @@ impl Trust {
             if let Some(new) = newer.find(|new| is_lower(&new.serial, &old.serial)) {
                 let file = self.crl_file.clone().unwrap_or_default();
                 let problem = format!(
-                    "has the list number 0x{} of {}, and 0x{} is in force; a list's number only grows",
+                    "has the list number 0x{} of {}, but 0x{} is in use; the number of a list must not decrease",
                     new.serial, new.name, old.serial
                 );
                 return Err(TlsError::Content { file, problem });
@@ -315,7 +315,7 @@ fn load_crls(
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     let found: Result<Vec<CertificateRevocationListDer<'static>>, _> =
         CertificateRevocationListDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|error| content(file, format!("is no sound PEM: {error:?}")))?;
+    let found = found.map_err(|error| content(file, format!("is not valid PEM: {error:?}")))?;
     if found.is_empty() {
         return Err(content(file, "has no revocation list in PEM (BEGIN X509 CRL)"));
     }
@@ -441,7 +441,7 @@ impl Own {
             let Some(peer) = endings.iter().find_map(|ending| file.strip_suffix(*ending)) else { continue };
             let has = |ending: &str| names.contains(&format!("{peer}{ending}"));
             if !has(ANCHORS) {
-                let problem = format!("is of no use without {peer}{ANCHORS}");
+                let problem = format!("has no effect without {peer}{ANCHORS}");
                 let error = TlsError::Content { file: self.0.join(file), problem };
                 peers.insert(peer.to_owned(), Err(error));
                 continue;

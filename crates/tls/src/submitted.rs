@@ -18,7 +18,7 @@ const NO_CERTIFICATE: &str = "has no certificate in PEM (BEGIN CERTIFICATE)";
 pub fn read_certificates(pem: &[u8]) -> Result<Vec<Facts>, String> {
     let pem = without_byte_order_mark(pem);
     let facts = |found: Result<CertificateDer<'_>, _>| {
-        let der = found.map_err(|error| format!("is not sound PEM: {error:?}"))?;
+        let der = found.map_err(|error| format!("is not valid PEM: {error:?}"))?;
         Facts::read(&der).map_err(|error| error.to_string())
     };
     let all = CertificateDer::pem_slice_iter(&pem).map(facts).collect::<Result<Vec<_>, _>>()?;
@@ -32,17 +32,17 @@ pub fn read_certificates(pem: &[u8]) -> Result<Vec<Facts>, String> {
 pub fn read_client_certificate(pem: &[u8]) -> Result<Facts, String> {
     let pem = without_byte_order_mark(pem);
     if String::from_utf8_lossy(&pem).contains("PRIVATE KEY") {
-        return Err("has a private key, which must stay with its owner: make a new one".to_owned());
+        return Err("contains a private key, which must stay with its owner: create a new key".to_owned());
     }
     let first = CertificateDer::pem_slice_iter(&pem).next();
     let der = match first {
         Some(Ok(der)) => der,
-        Some(Err(error)) => return Err(format!("is no sound PEM: {error:?}")),
+        Some(Err(error)) => return Err(format!("is not valid PEM: {error:?}")),
         None => return Err(NO_CERTIFICATE.to_owned()),
     };
     let facts = Facts::read(&der).map_err(|error| error.to_string())?;
     check_client(&der).map_err(|_| {
-        "is no client certificate: it needs the key usage digitalSignature and the purpose clientAuth"
+        "is not a client certificate: it needs the key usage digitalSignature and the purpose clientAuth"
             .to_owned()
     })?;
     Ok(facts)

@@ -103,7 +103,7 @@ fn files_that_cannot_be_used_are_named_and_change_nothing() {
         ("hub.pem", Some(read(place.file("hub.key"))), "hub.pem has no certificate in PEM"),
         ("hub.pem", None, "hub.pem: No such file"),
         ("hub.key", Some(b"-----BEGIN".to_vec()), "hub.key has no private key in PEM"),
-        ("hub.key", Some(read(place.file("other.key"))), "hub.key is not that of the certificate of"),
+        ("hub.key", Some(read(place.file("other.key"))), "hub.key does not belong to the certificate in"),
         ("ca.pem", Some(b"x".to_vec()), "ca.pem has no certificate in PEM"),
         ("crl.pem", Some(read(place.file("ca.pem"))), "crl.pem has no revocation list in PEM"),
         ("crl.pem", Some(read(other.path().join("crl.pem"))), "has a list that CN=Green Scheme did not sign"),
@@ -165,7 +165,7 @@ fn a_mounted_secret_is_taken_up_when_it_changes() {
         "..third",
         &[("hub.pem", of("hub")[0].1.clone()), ("hub.key", of("next")[1].1.clone())],
     );
-    assert!(tls.reload().unwrap_err().to_string().contains("is not that of the certificate"));
+    assert!(tls.reload().unwrap_err().to_string().contains("does not belong to the certificate"));
     assert_eq!(subject(), "CN=next");
 }
 
@@ -333,7 +333,7 @@ fn unusable_files_of_one_peer_do_not_keep_the_hub_from_starting() {
     let problems: Vec<_> = tls.unusable_at_start().iter().collect();
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(problems[0].1.ends_with("redcoop.anchors.pem has no certificate in PEM (BEGIN CERTIFICATE)"));
-    assert!(problems[1].1.ends_with("yellow.key is of no use without yellow.anchors.pem"));
+    assert!(problems[1].1.ends_with("yellow.key has no effect without yellow.anchors.pem"));
     // No other authority takes their place, and the others are connected to.
     for (peer, authority, expected) in
         [("redcoop", "scheme", None), ("yellow", "scheme", None), ("bluewallet", "blue", shown("scheme"))]
@@ -385,9 +385,9 @@ fn files_of_a_peer_that_cannot_be_used_leave_in_force_what_was_and_let_nobody_in
     place.give("greenbank.crl.pem", "green/crl.pem");
     assert!(tls.reload().unwrap());
     fs::write(place.file("own/greenbank.crl.pem"), older).unwrap();
-    assert!(tls.reload().unwrap_err().to_string().contains("a list's number only grows"));
+    assert!(tls.reload().unwrap_err().to_string().contains("the number of a list must not decrease"));
     place.take("greenbank.anchors.pem");
-    assert!(tls.reload().unwrap_err().to_string().contains("is of no use without greenbank.anchors.pem"));
+    assert!(tls.reload().unwrap_err().to_string().contains("has no effect without greenbank.anchors.pem"));
     assert_eq!(place.connects(&tls.of("greenbank"), "scheme"), None);
     place.give("greenbank.anchors.pem", "green/ca.pem");
     place.give("greenbank.crl.pem", "green/crl.pem");

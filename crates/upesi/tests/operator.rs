@@ -550,7 +550,7 @@ fn certificates_and_keys_are_looked_at_and_made(scheme: &Scheme) {
     assert_eq!(made, "private key yellow/yellowbank.key\nrequest     yellow/yellowbank.csr\n");
     let mode = fs::metadata(scheme.file("yellow/yellowbank.key")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert!(scheme.refused(&request, 73).contains("is there already"));
+    assert!(scheme.refused(&request, 73).contains("already exists"));
     let issue = ["pki", "issue", "--dir", "trial", "yellowbank", "--for", "client"];
     let issued = scheme.shown(&[&issue[..], &["--csr", "yellow/yellowbank.csr"]].concat());
     assert!(issued.contains("key         of the request\n"), "{issued}");

@@ -39,7 +39,7 @@ pub enum AuditKeyError {
         source: std::io::Error,
     },
     /// Others may read the private key.
-    #[error("{0} holds a private key that every user of this machine may read; run: chmod 600 {0}")]
+    #[error("{0} contains a private key that every user of this machine can read; run: chmod 600 {0}")]
     IsPublic(PathBuf),
     /// There is no such key in it.
     #[error("{0} has no private key of Ed25519; make one with: upesi pki audit-key NAME")]

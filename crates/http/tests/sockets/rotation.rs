@@ -296,7 +296,7 @@ async fn a_list_that_cannot_be_read_leaves_in_force_what_was() {
     let running = scheme.serve(Limits::default(), tls.clone());
     let origin = Origin::secure("127.0.0.1", running.server.local_addr().port());
     for (lines, expected) in [
-        (Some("spki-sha256:12"), "has a line 1 that is no spki-sha256:"),
+        (Some("spki-sha256:12"), "has a line 1 that is not spki-sha256:"),
         (Some("# a\nsha256:0\n"), "has a line 2 that"),
         (Some("greenbank"), "has a line 1 that"),
         (None, "No such file"),

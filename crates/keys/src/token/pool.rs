@@ -133,12 +133,12 @@ impl Pool {
         let problem = match failure {
             Failure::Pin(error) => error.to_string(),
             Failure::RefusedPin => {
-                format!("refused the PIN of {pin_file}, which is not tried again until the file changes")
+                format!("rejected the PIN in {pin_file}, which is not tried again until the file changes")
             }
-            Failure::NoToken => "is no token that the PKCS #11 module sees (pkcs11.module)".to_owned(),
+            Failure::NoToken => "is not a token of the PKCS #11 module (pkcs11.module)".to_owned(),
             Failure::SeveralTokens => "is the label of several tokens".to_owned(),
             Failure::Module(Error::Pkcs11(RvError::PinIncorrect | RvError::PinInvalid, _)) => {
-                format!("refused the PIN of {pin_file}")
+                format!("rejected the PIN in {pin_file}")
             }
             Failure::Module(error) => error.to_string(),
         };

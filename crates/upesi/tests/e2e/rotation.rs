@@ -64,8 +64,8 @@ fn a_certificate_is_replaced_with_an_overlap() {
     pay(&world, &new, &blue, "1");
     assert_eq!(status(&world, &old), 403);
     for (file, problem) in [
-        (&key, "has a private key, which must stay with its owner"),
-        (&pki.file("hub.pem"), "is no client certificate"),
+        (&key, "contains a private key, which must stay with its owner"),
+        (&pki.file("hub.pem"), "is not a client certificate"),
         (&pki.file("crl.pem"), "has no certificate in PEM"),
     ] {
         let (exit, _, error) = run(&world, "rotate-certificate", file, &[]);

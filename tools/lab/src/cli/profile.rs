@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn what_cannot_be_looked_at_is_refused_before_anything_starts() {
         for (line, reason) in [
-            ("journal-alone", "a stage alone"),
+            ("journal-alone", "an isolated stage"),
             ("forwarder-only", "without a hub"),
             ("breakpoint", "--rate N"),
             ("transfers --duration 4s", "the load lasts"),

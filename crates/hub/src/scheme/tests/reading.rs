@@ -418,7 +418,7 @@ fn certificates_and_signing_keys_may_be_files() {
     let pasted = read(&format!("signature_key = \"\"\"\n{text}\"\"\"\n")).unwrap();
     assert_eq!(pasted.dfsps[0].signature_key.as_ref().unwrap().sha256, key.sha256);
     for (text, problem) in [
-        ("certificate_files = [\"aa.key\"]", "certificate_files: \"aa.key\" has a private key"),
+        ("certificate_files = [\"aa.key\"]", "certificate_files: \"aa.key\" contains a private key"),
         ("certificate_files = [\"crl.pem\"]", "certificate_files: \"crl.pem\" has no certificate in PEM"),
         (
             "certificate_files = [\"../aa.pem\"]",
