@@ -274,7 +274,7 @@ fn contexts_are_saved_and_chosen(scheme: &Scheme) {
         ["trial/operators/operator.pem", "trial/operators/operator.key"].map(|name| scheme.file(name));
     let flags = ["--anchors", text(&anchors), "--certificate", text(&certificate), "--key", text(&key)];
     let bare = scheme.refused(&[&["dfsp", "list", "--admin", &url][..], &flags].concat(), 1);
-    assert!(bare.contains("the hub asks who you are"), "{bare}");
+    assert!(bare.contains("the hub requires authentication"), "{bare}");
     // Variables do what flags do.
     let mut command = scheme.command(&["dfsp", "list", "--admin", &url]);
     command.env("UPESI_ADMIN_ANCHORS", &anchors).env("UPESI_ADMIN_CERTIFICATE", &certificate);
@@ -318,7 +318,7 @@ fn faults_are_named_at_once(scheme: &Scheme) {
         assert!(said.contains("--admin names the FSPIOP port"), "{said}");
         let identity = ["--anchors", text(&anchors), "--certificate", text(&dfsp), "--key", text(&dfsp_key)];
         let said = at(&[&["--admin", &fspiop][..], &identity].concat(), 64);
-        assert!(said.contains("is the port for DFSPs, not the admin port"), "{said}");
+        assert!(said.contains("is the FSPIOP port, not the admin port"), "{said}");
         let said = at(&["--admin", &admin, "--anchors", text(&anchors), "--key", text(&dfsp_key)], 64);
         assert!(said.contains("the key needs its certificate: --certificate"), "{said}");
     }
@@ -610,7 +610,7 @@ fn operators_are_changed(scheme: &Scheme) {
     scheme.shown(&list);
     let suspended = with(&["admin", "suspend", "helper"]);
     assert_eq!(suspended, "helper is inactive: its credentials are rejected\n");
-    assert!(scheme.refused(&list, 1).contains("the hub asks who you are"));
+    assert!(scheme.refused(&list, 1).contains("the hub requires authentication"));
     assert_eq!(with(&["admin", "resume", "helper"]), "helper is active\n");
     scheme.shown(&list);
     let roles = with(&["admin", "roles", "helper", "--role", "support", "--role", "monitor"]);

@@ -83,7 +83,7 @@ impl Below<'_> {
         let above = Path::new(self.path).parent().unwrap_or(Path::new(""));
         for component in above.components() {
             let Component::Normal(name) = component else {
-                return Err(io::Error::other(format!("{:?} leaves its directory", self.path)));
+                return Err(io::Error::other(format!("{:?} is outside its directory", self.path)));
             };
             directory.push(name);
             visit(&directory)?;
@@ -298,7 +298,7 @@ impl Manifest {
             serde_json::from_slice(&bytes).map_err(|error| format!("{MANIFEST}: {error}"))?;
         if manifest.format != FORMAT {
             return Err(format!(
-                "{MANIFEST}: its format is {:?}, this version reads {FORMAT:?}",
+                "{MANIFEST}: the format is {:?}, but this version reads {FORMAT:?}",
                 manifest.format
             ));
         }

@@ -150,7 +150,7 @@ impl Staging {
             let cut = || {
                 let file = File::options().write(true).open(&path)?;
                 if file.metadata()?.nlink() > 1 {
-                    return Err(io::Error::other("the hub has this file, too"));
+                    return Err(io::Error::other("the hub uses this file, too"));
                 }
                 file.write_all_at(&header, 0)?;
                 file.set_len(extent.bytes)
@@ -179,7 +179,7 @@ impl Staging {
         }
         if archived < snapshot || self.last_record < archived {
             return Err(damaged(format!(
-                "the journal ends at record {}, the archive at {archived}, the newest snapshot is of {snapshot}",
+                "the journal ends at record {}, the archive at {archived}, the newest snapshot at {snapshot}",
                 self.last_record
             )));
         }
@@ -199,7 +199,7 @@ fn lock(data: &Path) -> Result<File, Failure> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            let text = format!("another backup or export of {} is being made", data.display());
+            let text = format!("another backup or export of {} is running", data.display());
             Err(Failure::new(Exit::Temporary, text))
         }
         Err(TryLockError::Error(error)) => Err(failed(error)),

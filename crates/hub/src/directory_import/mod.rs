@@ -93,12 +93,12 @@ pub async fn import(
         format!("{json}\n")
     } else {
         let Summary { import, taken, refused, .. } = &summary;
-        format!("import {import}: {taken} lines taken, {refused} refused\n")
+        format!("import {import}: {taken} lines accepted, {refused} rejected\n")
     };
     write(output, &text)?;
     match summary.refused {
         0 => Ok(()),
-        refused => Err(Failure::new(Exit::Failure, format!("lines refused: {refused}"))),
+        refused => Err(Failure::new(Exit::Failure, format!("rejected lines: {refused}"))),
     }
 }
 
@@ -131,7 +131,7 @@ pub async fn get(
     }
     match party.entries.is_empty() {
         false => Ok(()),
-        true => Err(Failure::new(Exit::Failure, format!("nobody is registered for {kind} {id}"))),
+        true => Err(Failure::new(Exit::Failure, format!("no DFSP is registered for {kind} {id}"))),
     }
 }
 
@@ -173,7 +173,7 @@ async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
         progress = import.take(chunk.from, chunk.lines.into()).await?;
         let room = REFUSALS_SHOWN_MAX - refusals.len();
         refusals.extend(progress.chunk.take().into_iter().flat_map(|chunk| chunk.refusals).take(room));
-        bar.set_message(format!("{} taken, {} refused", progress.taken, progress.refused));
+        bar.set_message(format!("{} accepted, {} rejected", progress.taken, progress.refused));
     }
     bar.finish_and_clear();
     let (taken, refused) = (progress.taken, progress.refused);
@@ -232,7 +232,7 @@ fn check_header(file: &Path, header: Vec<u8>) -> Result<String, Failure> {
     let header = String::from_utf8(header).map_err(|_| "it is not UTF-8".to_owned());
     let header = header.and_then(|header| Columns::parse(&header).map(|_| header));
     header.map_err(|mistake| {
-        let text = format!("{}: the first line is no header: {mistake}", file.display());
+        let text = format!("{}: the first line is not a header: {mistake}", file.display());
         Failure::new(Exit::Data, text)
     })
 }
@@ -380,7 +380,7 @@ impl HubImport {
         }
         self.api.post(&path, "text/csv", lines).await.map_err(|error| {
             let failure = failure_of(&error);
-            let again = "what was taken is kept: the same command goes on from there";
+            let again = "accepted lines stay registered; the same command continues from there";
             Failure::new(failure.exit, format!("{failure}\n{again}"))
         })
     }

@@ -156,7 +156,7 @@ async fn refused_lines_are_told_and_the_others_taken() {
     std::fs::write(&file, text).unwrap();
     let hub = Operated::start(&place.path().join("data")).await;
     let (output, notes, exit) = run(&hub.options(&file)).await;
-    assert!(output.ends_with(": 2 lines taken, 3 refused\n"), "{output}");
+    assert!(output.ends_with(": 2 lines accepted, 3 rejected\n"), "{output}");
     assert_eq!(
         notes,
         "line 4: fspId \"nobody\" is no participant\nline 5: the line has more than 4096 bytes\nline 6: the party is \

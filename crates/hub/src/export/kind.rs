@@ -197,7 +197,7 @@ impl Kind {
         match self {
             Self::Transfers => "transfers",
             Self::FxTransfers => "FX transfers",
-            Self::BulkItems => "items of bulks",
+            Self::BulkItems => "items of bulk transfers",
             Self::Obligations => "obligations",
             Self::Settlements => "accounts in settlements",
         }

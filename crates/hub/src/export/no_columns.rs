@@ -10,7 +10,7 @@ pub(super) enum ParquetTable {}
 
 impl ParquetTable {
     pub(super) fn new(_: File, _: Kind) -> io::Result<Self> {
-        let text = "this upesi was built without Parquet: `make build` builds one with it";
+        let text = "this upesi was built without Parquet: `make build` builds one that has it";
         Err(io::Error::new(io::ErrorKind::Unsupported, text))
     }
 

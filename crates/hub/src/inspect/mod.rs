@@ -28,7 +28,7 @@ pub fn open(path: &Path) -> Result<DataDirectory, Failure> {
 /// 73 if there is one already or it cannot be made, 65 if the directory has other files, 75 if it is in use.
 pub fn make(path: &Path) -> Result<(), Failure> {
     if DataDirectory::open_for_reading(path).is_ok() {
-        let text = format!("{} is a data directory already", path.display());
+        let text = format!("{} is already a data directory", path.display());
         return Err(Failure::new(Exit::CannotCreate, text));
     }
     let made = DataDirectory::open(path);

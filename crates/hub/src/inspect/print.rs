@@ -51,7 +51,7 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
     if directory.in_use_by().is_some() {
         let _ = writeln!(
             warn,
-            "a hub is using this directory: records at the end may still be on their way to the disk"
+            "a hub is using this directory: the last records may not have been synced to disk yet"
         );
     }
     let disk = directory.disk();

@@ -204,7 +204,7 @@ impl Verifier {
         let expected = self.trail.count + 1;
         if number != expected {
             self.breaks_at(format!(
-                "{place}: entry {number} stands where entry {expected} should be: entries were left out, added or \
+                "{place}: found entry {number} instead of entry {expected}: entries were removed, added or \
                  moved"
             ));
         } else if self.is_linked && entry.chain != entry.chain_beside(&self.trail.head, effects) {
@@ -226,7 +226,7 @@ impl Verifier {
             if anchor.chain != trail.head {
                 let (count, name) = (trail.count, anchor.name);
                 self.breaks_at(format!(
-                    "entry {count} is not the one of {name}: the trail was written anew up to here"
+                    "entry {count} differs from that of {name}: the trail up to this entry was rewritten"
                 ));
             }
         }
@@ -242,14 +242,14 @@ impl Verifier {
             {
                 let name = anchor.name;
                 self.breaks_at(format!(
-                    "the trail ends with entry {last}, but {name} knows entry {number}: its end was cut off"
+                    "the trail ends with entry {last}, but {name} contains entry {number}: the end of the trail was cut off"
                 ));
             }
         }
     }
 
     pub(super) fn summary(&self, printed: Option<u64>, checkpoints: u64) -> String {
-        let chain = if self.breaks_total == 0 { "the chain is whole" } else { "the chain is BROKEN" };
+        let chain = if self.breaks_total == 0 { "the chain is intact" } else { "the chain is BROKEN" };
         let mut text = match self.first {
             None => "the audit trail has no entries here".to_owned(),
             Some(first) => format!("entries {first} to {} of the audit trail: {chain}", self.trail.count),
@@ -258,12 +258,12 @@ impl Verifier {
             text += &format!("; {printed} printed");
         }
         if checkpoints > 0 {
-            text += &format!("; {checkpoints} checkpoints are signed by the key");
+            text += &format!("; {checkpoints} checkpoints have a valid signature");
         }
         let older: usize = self.anchors.values().map(Vec::len).sum();
         text += &format!("; {} snapshots and checkpoints compared", self.compared);
         if older > 0 {
-            text += &format!(", {older} are of entries that are not here any more");
+            text += &format!(", {older} belong to entries that have been removed");
         }
         text
     }
@@ -327,7 +327,7 @@ pub(super) fn read_checkpoints(file: &Path, key: &Path, verifier: &mut Verifier)
         }
     }
     if count == 0 && verifier.breaks_total == 0 {
-        let text = format!("{}: there is no checkpoint in it", file.display());
+        let text = format!("{}: contains no checkpoint", file.display());
         return Err(Failure::new(Exit::Data, text));
     }
     Ok(count)
@@ -370,11 +370,11 @@ pub fn verify_export(options: &ExportOptions, tell: &mut dyn Write) -> Result<()
         }
         let place = format!("line {number}");
         let Some(text) = line.strip_suffix('\n') else {
-            verifier.breaks_at(format!("{place} does not end: the export was cut off"));
+            verifier.breaks_at(format!("{place} is incomplete: the export was cut off"));
             break;
         };
         match ExportedEntry::parse(text) {
-            Err(error) => verifier.breaks_at(format!("{place} is no entry of an export: {error}")),
+            Err(error) => verifier.breaks_at(format!("{place} is not an entry of an export: {error}")),
             Ok(row) => {
                 if row.record <= record {
                     verifier.breaks_at(format!("{place}: record {} follows record {record}", row.record));

@@ -140,7 +140,7 @@ impl CertificateRotation {
         let text = read_named(&self.file, SUBMITTED_BYTES_MAX)?;
         let facts = read_client_certificate(text.as_bytes()).map_err(refuse)?;
         if facts.not_after_s < present_s() {
-            return Err(refuse(format!("is a certificate that ended {}", self.time(facts.not_after_s))));
+            return Err(refuse(format!("is a certificate that expired {}", self.time(facts.not_after_s))));
         }
         Ok(facts)
     }
@@ -171,8 +171,8 @@ impl CertificateRotation {
         let name = &self.name;
         if metrics.lines().any(|line| line.starts_with(IS_NODE)) {
             return Some(format!(
-                "a node of a cluster knows its own connections only; once {CERTIFICATES_SEEN} of {name} is 1 or absent \
-                 at every node, give --force"
+                "a node of a cluster sees only its own connections; once {CERTIFICATES_SEEN} of {name} is 1 or absent \
+                 at every node, use --force"
             ));
         }
         let value = |metric| value_of(metrics, metric, name.as_str());
@@ -180,12 +180,12 @@ impl CertificateRotation {
             (Some(end_s), Some(1)) if end_s == new_end_s => return None,
             (Some(end_s), Some(1)) => {
                 let end = self.time(end_s);
-                format!("{name} called with a certificate that ends {end}, and no other, within the last day")
+                format!("within the last day, {name} used only a certificate that expires {end}")
             }
-            (Some(_), Some(count)) => format!("{name} called with {count} certificates within the last day"),
-            _ => format!("{name} called with no certificate within the last day"),
+            (Some(_), Some(count)) => format!("within the last day, {name} used {count} certificates"),
+            _ => format!("within the last day, {name} used no certificate"),
         };
-        Some(format!("{problem}; wait until it has called with the new one alone for a day, or give --force"))
+        Some(format!("{problem}; wait until it has used only the new one for a day, or use --force"))
     }
 }
 
@@ -253,19 +253,19 @@ mod tests {
         };
         assert_eq!(of(1_795_000_000, 1, ""), "");
         for (end_s, count, more, problem) in [
-            (1_790_000_000, 1, "", "with a certificate that ends 2026-09-21 14:13:20Z, and no other, within"),
-            (1_795_000_000, 2, "", "greenbank called with 2 certificates within the last day; wait"),
+            (1_790_000_000, 1, "", "used only a certificate that expires 2026-09-21 14:13:20Z; wait"),
+            (1_795_000_000, 2, "", "within the last day, greenbank used 2 certificates; wait"),
             (
                 1_795_000_000,
                 1,
                 "upesi_cluster_leads 1\n",
-                "a node of a cluster knows its own connections only",
+                "a node of a cluster sees only its own connections",
             ),
         ] {
             assert!(of(end_s, count, more).contains(problem), "{}", of(end_s, count, more));
         }
         let unseen = rotation.problem("", 1_795_000_000).unwrap();
-        assert!(unseen.starts_with("greenbank called with no certificate"), "{unseen}");
+        assert!(unseen.starts_with("within the last day, greenbank used no certificate"), "{unseen}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub enum AdminError {
     #[error("the admin API's address: {0}")]
     Url(#[from] UrlError),
     /// There is no answer.
-    #[error("the hub's admin API does not answer: {source}")]
+    #[error("the hub's admin API does not respond: {source}")]
     Send {
         /// The method.
         method: Method,
@@ -48,7 +48,7 @@ pub enum AdminError {
     },
     /// The address is the port for DFSPs.
     #[error(
-        "{origin} is the port for DFSPs, not the admin port (it answered {status}): --admin needs the admin port, \
+        "{origin} is the FSPIOP port, not the admin port (it answered {status}): --admin needs the admin port, \
          4001 by default"
     )]
     WrongPort {
@@ -70,7 +70,7 @@ pub enum AdminError {
         text: String,
     },
     /// The hub keeps the change until a second person has approved it.
-    #[error("a second person has to approve this: upesi admin approve {approval}")]
+    #[error("a second person must approve this: upesi admin approve {approval}")]
     Waiting {
         /// The method.
         method: Method,
@@ -80,7 +80,7 @@ pub enum AdminError {
         approval: u64,
     },
     /// The answer is not what this API answers.
-    #[error("{path}: the answer is not understood ({reason}); is this the admin API of a hub?")]
+    #[error("{path}: cannot parse the response ({reason}); is this the admin API of a hub?")]
     Malformed {
         /// The path.
         path: String,
@@ -376,7 +376,7 @@ impl AdminApi {
         if let Some(age_ms) = answer.headers.get(AGE_HEADER).and_then(|value| value.to_str().ok())
             && !self.has_told.swap(true, Ordering::Relaxed)
         {
-            note(format_args!("this node follows: its answers may be {age_ms} ms old"));
+            note(format_args!("this node is a follower: its data may be {age_ms} ms old"));
         }
         Ok(answer)
     }
@@ -393,7 +393,7 @@ fn may_be_of_dfsps(status: u16, text: &str) -> bool {
 fn in_words(method: &Method, path: &str, status: u16, text: &str) -> String {
     let is_code = |code: &str| code.len() == 4 && code.bytes().all(|byte| byte.is_ascii_digit());
     let Some((code, description)) = text.split_once(' ').filter(|(code, _)| is_code(code)) else {
-        return format!("{method} {path}: the answer {status} is not that of a hub's admin API: {text}");
+        return format!("{method} {path}: the response {status} is not from a hub's admin API: {text}");
     };
     let detail = detail_of(description);
     if let Some((what, id)) =
@@ -408,10 +408,10 @@ fn in_words(method: &Method, path: &str, status: u16, text: &str) -> String {
     }
     match status {
         401 if detail.starts_with(ASKS_WHO) => {
-            "the hub asks who you are: log in (upesi admin login), or name a token that it knows (--token-file)"
+            "the hub requires authentication: log in (upesi admin login), or use a valid token (--token-file)"
                 .to_owned()
         }
-        403 => format!("you may not do this: {detail}"),
+        403 => format!("you are not permitted to do this: {detail}"),
         _ => format!("{detail} ({code})"),
     }
 }
@@ -468,7 +468,7 @@ mod tests {
             (
                 401,
                 "3000 Generic client error - Say who you are: Authorization: Bearer TOKEN",
-                "the hub asks who you are: log in (upesi admin login), or name a token that it knows (--token-file)",
+                "the hub requires authentication: log in (upesi admin login), or use a valid token (--token-file)",
             ),
             (
                 401,
@@ -478,13 +478,13 @@ mod tests {
             (
                 403,
                 "3000 Generic client error - needs the permission funds.in",
-                "you may not do this: needs the permission funds.in",
+                "you are not permitted to do this: needs the permission funds.in",
             ),
             (400, "3100 Generic validation error - Settlement not found", "there is no settlement 7"),
             (
                 404,
                 "<html>no",
-                "GET /v2/settlements/7/x: the answer 404 is not that of a hub's admin API: <html>no",
+                "GET /v2/settlements/7/x: the response 404 is not from a hub's admin API: <html>no",
             ),
         ] {
             let (method, path, text) = (Method::GET, "/v2/settlements/7/x".to_owned(), text.to_owned());

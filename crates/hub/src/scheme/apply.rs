@@ -28,7 +28,7 @@ pub enum ApplyError {
     Admin(#[from] AdminError),
     /// There is no account to pay into.
     #[error(
-        "{name} has no SETTLEMENT account in {currency} that takes deposits; its settlement model may be another kind"
+        "{name} has no SETTLEMENT account in {currency} that accepts deposits; its settlement model may be of another kind"
     )]
     NoSettlementAccount {
         /// The participant.
@@ -38,7 +38,7 @@ pub enum ApplyError {
     },
     /// A deposit was taken but is not there.
     #[error(
-        "the hub took the deposit {id} of {name}, but its cover in {currency} is still {cover}; look at the hub's log"
+        "the hub accepted the deposit {id} of {name}, but its cover in {currency} is still {cover}; see the hub's log"
     )]
     NotBooked {
         /// The participant.

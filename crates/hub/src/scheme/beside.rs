@@ -26,11 +26,11 @@ pub(super) fn read(directory: &Path, name: &str) -> Result<String, String> {
     let (root, file) = (fs::canonicalize(directory), fs::canonicalize(directory.join(path)));
     let (root, file) = (root.map_err(cannot)?, file.map_err(cannot)?);
     if !file.starts_with(&root) {
-        return Err("leads out of the scheme file's directory".to_owned());
+        return Err("is outside the scheme file's directory".to_owned());
     }
     // A pipe would be waited for.
     if !fs::metadata(&file).map_err(cannot)?.is_file() {
-        return Err("is no file".to_owned());
+        return Err("is not a file".to_owned());
     }
     read_limited_text(&file, FILE_BYTES_MAX).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => format!("is larger than {FILE_BYTES_MAX} bytes"),
@@ -67,9 +67,9 @@ mod tests {
             ("keys/../../outside.pem", Err("must be the name of a file")),
             (&*outside, Err("must be the name of a file")),
             ("", Err("must be the name of a file")),
-            ("out.pem", Err("leads out of the scheme file's directory")),
-            ("endless.pem", Err("leads out of the scheme file's directory")),
-            ("keys", Err("is no file")),
+            ("out.pem", Err("is outside the scheme file's directory")),
+            ("endless.pem", Err("is outside the scheme file's directory")),
+            ("keys", Err("is not a file")),
             ("large.pem", Err("is larger than 65536 bytes")),
             ("missing.pem", Err("cannot be read: No such file")),
         ] {

@@ -62,7 +62,7 @@ impl Reading<'_> {
             let Some(rule) = self.fee_rule(section, currencies) else { continue };
             let name = &rule.terms.name;
             if rules.iter().any(|other| other.terms.name == *name) {
-                self.mistake(start, format!("fee rule {name:?} stands twice"));
+                self.mistake(start, format!("fee rule {name:?} is listed twice"));
             }
             rules.push(rule);
         }
@@ -118,14 +118,14 @@ impl Reading<'_> {
         if !(2..=30).contains(&name.len()) || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             self.mistake(
                 start,
-                format!("{name:?} is not a name of a fee rule: give 2 to 30 letters and digits"),
+                format!("{name:?} is not a valid name of a fee rule: give 2 to 30 letters and digits"),
             );
         }
         if terms.rate > RATE_WHOLE {
             self.mistake(start, "rate_percent must be 0 to 100");
         }
         if terms.rate == 0 && terms.fixed == Amount::ZERO {
-            self.mistake(start, "it charges nothing: give rate_percent, fixed, or both");
+            self.mistake(start, "the rule charges nothing: give rate_percent, fixed, or both");
         }
         if terms.decimals > FEE_DECIMALS_MAX {
             self.mistake(start, format!("decimals must be 0 to {FEE_DECIMALS_MAX}"));
@@ -155,7 +155,7 @@ impl Reading<'_> {
         let text = section.optional::<String>(key, self)?;
         let instant = Timestamp::parse_iso(text.get_ref());
         if instant.is_none() {
-            let rule = "give an instant by UTC, such as \"2031-04-01T12:00:00.000Z\"";
+            let rule = "give a time in UTC, such as \"2031-04-01T12:00:00.000Z\"";
             self.mistake(text.span().start, format!("{key} {:?}: {rule}", text.get_ref()));
         }
         instant
@@ -229,7 +229,7 @@ impl Plan {
         for rule in &scheme.fee_rules {
             let (name, place) = (&rule.terms.name, &rule.place);
             let Some(present) = &state.fee_rules else {
-                self.conflicts.push(format!("{place}: this hub knows no fee rules, and {name} is one"));
+                self.conflicts.push(format!("{place}: this hub does not support fee rules such as {name}"));
                 continue;
             };
             let known = |dfsp: &String| {
@@ -238,8 +238,9 @@ impl Plan {
             };
             let parties = rule.terms.payers.iter().chain(&rule.terms.payees);
             if let Some(unknown) = parties.clone().find(|dfsp| !known(dfsp)) {
-                let text =
-                    format!("{place}: fee rule {name}: {unknown:?} is no DFSP, neither here nor at the hub");
+                let text = format!(
+                    "{place}: fee rule {name}: {unknown:?} is not a DFSP, neither here nor at the hub"
+                );
                 self.conflicts.push(text);
                 continue;
             }
@@ -265,13 +266,14 @@ impl Plan {
         if !differences.is_empty() {
             let differences = differences.join(", ");
             self.conflicts.push(format!(
-                "{place}: fee rule {name} exists and {differences}; a rule cannot be changed: end it, and give the new one \
+                "{place}: fee rule {name} exists and {differences}; a rule cannot be changed: end it, and give the new rule \
                  another name"
             ));
             return;
         }
         if let (None, Some(until)) = (rule.until, present.until) {
-            self.notes.push(format!("fee rule {name} ends at {until} at the hub; the file says no end"));
+            self.notes
+                .push(format!("fee rule {name} ends at {until} at the hub, but has no end in the file"));
         }
         let ends_so = rule.until.is_none() || rule.until == present.until;
         match rule.until {

@@ -131,7 +131,7 @@ pub fn parse_in(directory: &Path, path: &str, text: &str) -> Result<Scheme, Vec<
 
 fn check_length(path: &str, text: &str) -> Result<(), Vec<String>> {
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(vec![format!("{path}: it is longer than {FILE_BYTES_MAX} bytes")]);
+        return Err(vec![format!("{path}: the file is longer than {FILE_BYTES_MAX} bytes")]);
     }
     Ok(())
 }
@@ -239,7 +239,7 @@ impl<'t> Section<'t> {
                 DeValue::String(text) => {
                     texts.push((name.into_inner().into_owned(), Spanned::new(span, text.into_owned())));
                 }
-                _ => reading.mistake(span.start, format!("{}: it must be a string", name.get_ref())),
+                _ => reading.mistake(span.start, format!("{}: must be a string", name.get_ref())),
             }
         }
         texts
@@ -279,7 +279,7 @@ impl<'t> Section<'t> {
             let name = key.get_ref().as_ref();
             let hint = match nearest(name, self.known.iter().copied()) {
                 Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("there are {}", self.known.join(", ")),
+                None => format!("the keys are {}", self.known.join(", ")),
             };
             reading.mistake(key.span().start, format!("{name:?} is not a key here; {hint}"));
         }

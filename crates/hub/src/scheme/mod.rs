@@ -107,7 +107,7 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
         ApplyError::Admin(AdminError::Waiting { approval, .. }) => Failure::new(
             Exit::Temporary,
             format!(
-                "{made} changes were made, {left} were not; this one waits for a second person: {line}\nhave it approved \
+                "{made} changes were made, {left} were not; this one needs a second person: {line}\nhave it approved \
                  (upesi admin approve {approval}), then apply the file again"
             ),
         ),
@@ -137,10 +137,10 @@ fn waits_as(
     let later = plan.changes.len() - changes;
     let more = match later {
         0 => String::new(),
-        _ => format!("; {later} more are proposed when the file is applied again after that"),
+        _ => format!("; apply the file again after that to propose {later} more"),
     };
     let text = format!(
-        "{changes} changes wait for a second person as one approval: upesi admin approve {approval} makes them{more}"
+        "{changes} changes need a second person as one approval: upesi admin approve {approval} makes them{more}"
     );
     Err(Failure::new(Exit::Temporary, text))
 }

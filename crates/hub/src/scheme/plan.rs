@@ -213,15 +213,15 @@ impl Plan {
     fn preconditions(&mut self, scheme: &Scheme, state: &HubState) {
         if !state.participants.contains_key(&scheme.hub) {
             self.conflicts.push(format!(
-                "{}: this hub has no participant {:?}; `hub` is the name under which the hub itself is among its participants",
+                "{}: this hub has no participant {:?}; `hub` must be the name of the hub's own participant",
                 scheme.hub_place, scheme.hub
             ));
         }
         for (currency, place) in &scheme.currencies {
             if scheme.needs_model(*currency, state) && !is_governed(*currency, scheme, state) {
                 self.conflicts.push(format!(
-                    "{place}: {currency} has no settlement model, neither here nor at the hub: write [[model]] with currency = \
-                     \"{currency}\", or one without a currency for all that have none"
+                    "{place}: {currency} has no settlement model, neither here nor at the hub: write a [[model]] with currency = \
+                     \"{currency}\", or one without a currency for all currencies that have none"
                 ));
             }
         }
@@ -250,7 +250,7 @@ impl Plan {
         for model in scheme.models.iter().filter(|model| stops_positions(model, scheme, state)) {
             let (place, name, currency) = (&model.place, &model.name, text(model.currency.as_ref()));
             self.conflicts.push(format!(
-                "{place}: model {name} would leave {currency} without payments: a currency with a model of its own is not governed by the \
+                "{place}: model {name} would leave {currency} without payments: a currency with its own model is not governed by the \
                  default one; write a [[model]] of POSITION with currency = \"{currency}\", too"
             ));
         }
@@ -258,7 +258,7 @@ impl Plan {
             let names = &mut state.participants.keys();
             if let Some(other) = names.find(|other| other.eq_ignore_ascii_case(&dfsp.name)) {
                 self.conflicts.push(format!(
-                    "{}: {:?} differs in case only from {other:?}, whom the hub has; write it as the hub does",
+                    "{}: {:?} differs only in case from {other:?} at the hub; write it in the same way",
                     dfsp.place, dfsp.name
                 ));
             }
@@ -278,7 +278,7 @@ impl Plan {
         let covering = present.settlement_account_type_id.clone();
         if covering.is_none() {
             self.notes.push(format!(
-                "model {}: this hub does not tell the settlement_account_type, so it was not compared",
+                "model {}: this hub does not return the settlement_account_type, so it was not compared",
                 model.name
             ));
         }
@@ -316,7 +316,7 @@ impl Plan {
             self.need(!present.is_active.0, || Change::ModelActivated(model.name.clone()));
         } else {
             self.conflicts.push(format!(
-                "{}: model {} exists and {}; a model cannot be changed: switch it off and give the new one \
+                "{}: model {} exists and {}; a model cannot be changed: switch it off and give the new model \
                  another name",
                 model.place,
                 model.name,
@@ -376,18 +376,18 @@ impl Plan {
         let is_due = funds > Amount::ZERO && booked.is_none() && cover == Amount::ZERO;
         if is_due && !is_active {
             self.conflicts.push(format!(
-                "{place}: participant {name} is inactive, and an inactive one takes no deposits: its funds of {funds} {currency} cannot \
+                "{place}: participant {name} is inactive and cannot receive deposits: its funds of {funds} {currency} cannot \
                  be deposited; give it is_active = true, or funds = 0"
             ));
             return;
         }
         match booked {
             Some(booked) if *booked != funds => self.notes.push(format!(
-                "funds {name} {currency}: {booked} were deposited for this scheme, which happens once; record further deposits as the \
+                "funds {name} {currency}: {booked} were already deposited for this scheme; record further deposits as the \
                  bank books them"
             )),
             None if !is_due && cover < funds => self.notes.push(format!(
-                "funds {name} {currency}: there is a cover of {cover}, so {funds} are not deposited; record further deposits as the \
+                "funds {name} {currency}: the account already has a cover of {cover}, so {funds} are not deposited; record further deposits as the \
                  bank books them"
             )),
             _ => {}
@@ -415,8 +415,10 @@ impl Plan {
         let Some(wanted) = &dfsp.bindings else { return };
         let name = &dfsp.name;
         if exists && present.bindings.is_none() {
-            self.conflicts
-                .push(format!("{}: this hub knows no bindings, which {name} has in the file", dfsp.place));
+            self.conflicts.push(format!(
+                "{}: this hub does not support bindings, which {name} has in the file",
+                dfsp.place
+            ));
             return;
         }
         let wanted: BTreeSet<String> = wanted.iter().map(ToString::to_string).collect();
@@ -439,7 +441,7 @@ impl Plan {
         let Some(key) = &dfsp.signature_key else { return };
         let name = &dfsp.name;
         if exists && present.signature_keys.is_none() {
-            let problem = "this hub knows no keys of signatures, which";
+            let problem = "this hub does not support signing keys, which";
             self.conflicts.push(format!("{}: {problem} {name} has in the file", dfsp.place));
             return;
         }
@@ -456,7 +458,7 @@ impl Plan {
                 dfsp.place
             )),
             (Some(_), None) => self.notes.push(format!(
-                "participant {name}: this hub does not tell is_proxy, so it was not compared"
+                "participant {name}: this hub does not return is_proxy, so it was not compared"
             )),
             _ => {}
         }
@@ -632,7 +634,7 @@ impl Plan {
         if exists && present.proxied.is_none() {
             let place = &dfsp.place;
             self.conflicts.push(format!(
-                "{place}: this hub knows no DFSPs behind proxies, which {proxy} has in the file"
+                "{place}: this hub does not support DFSPs behind proxies, which {proxy} has in the file"
             ));
             return;
         }

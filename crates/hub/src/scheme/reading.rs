@@ -118,7 +118,7 @@ impl<'a> Reading<'a> {
                     None => self.mistake(start, format!("{text:?} is not a currency code (ISO 4217)")),
                 },
                 Some(currency) if currencies.iter().any(|(known, _)| *known == currency) => {
-                    self.mistake(start, format!("{currency} stands twice"));
+                    self.mistake(start, format!("{currency} is listed twice"));
                 }
                 Some(currency) => currencies.push((currency, self.place(start))),
             }
@@ -176,11 +176,14 @@ impl<'a> Reading<'a> {
     fn check_model(&mut self, start: usize, model: &Model, others: &[Model], currencies: &[Currency]) {
         let name = &model.name;
         if !NAME_CHARS.contains(&name.len()) || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            let text = format!("{name:?} is not a name of a model: give 2 to 30 letters and digits");
+            let text = format!("{name:?} is not a valid name of a model: give 2 to 30 letters and digits");
             self.mistake(start, text);
         }
         if others.iter().any(|other| other.name.eq_ignore_ascii_case(name)) {
-            self.mistake(start, format!("model {name:?} stands twice; names differ by more than case"));
+            self.mistake(
+                start,
+                format!("model {name:?} is listed twice; names must differ in more than case"),
+            );
         }
         let governs_same = |other: &&Model| {
             other.currency == model.currency && other.ledger_account_type == model.ledger_account_type
@@ -194,7 +197,7 @@ impl<'a> Reading<'a> {
                     .as_ref()
                     .map_or_else(|| "without a currency".to_owned(), |code| format!("in {code}"))
             );
-            self.mistake(start, format!("model {name}: model {} governs {what} already", other.name));
+            self.mistake(start, format!("model {name}: model {} already governs {what}", other.name));
         }
         if let Some(code) = &model.currency
             && !currencies.iter().any(|currency| currency.as_str() == code)
@@ -214,7 +217,7 @@ impl<'a> Reading<'a> {
             self.mistake(
                 start,
                 format!(
-                    "model {name}: {combination} is not a kind of settlement; there are GROSS BILATERAL IMMEDIATE, \
+                    "model {name}: {combination} is not a kind of settlement; the kinds are GROSS BILATERAL IMMEDIATE, \
                      GROSS BILATERAL DEFERRED, NET BILATERAL DEFERRED and NET MULTILATERAL DEFERRED"
                 ),
             );
@@ -243,9 +246,9 @@ impl<'a> Reading<'a> {
             let others = dfsps.iter().map(|other| &other.name).chain([hub.get_ref()]);
             if let Some(other) = others.into_iter().find(|other| other.eq_ignore_ascii_case(&dfsp.name)) {
                 let text = if *other == dfsp.name {
-                    format!("{:?} stands twice", dfsp.name)
+                    format!("{:?} is listed twice", dfsp.name)
                 } else {
-                    format!("{:?} differs from {other:?} in case only", dfsp.name)
+                    format!("{:?} differs from {other:?} only in case", dfsp.name)
                 };
                 self.mistake(name, text);
             }
@@ -318,7 +321,7 @@ impl<'a> Reading<'a> {
         }
         for (index, name) in names.iter().enumerate() {
             if names[..index].iter().any(|before| before.get_ref() == name.get_ref()) {
-                self.mistake(name.span().start, format!("{:?} stands twice", name.get_ref()));
+                self.mistake(name.span().start, format!("{:?} is listed twice", name.get_ref()));
             }
         }
         names.into_iter().map(Spanned::into_inner).collect()
@@ -359,7 +362,7 @@ impl<'a> Reading<'a> {
         for (text, binding) in written.into_iter().chain(named) {
             let Some(binding) = binding else { continue };
             if bindings.contains(&binding) {
-                self.mistake(text.span().start, format!("binding {:?} stands twice", text.get_ref()));
+                self.mistake(text.span().start, format!("binding {:?} is listed twice", text.get_ref()));
             } else {
                 bindings.push(binding);
             }
@@ -375,7 +378,7 @@ impl<'a> Reading<'a> {
             let demand = kind.map_or_else(kinds_of_bindings, |kind| {
                 format!("what follows {}: {}", kind.name(), kind.demand())
             });
-            self.mistake(start, format!("{text:?} is no binding: {demand}"));
+            self.mistake(start, format!("{text:?} is not a binding: {demand}"));
         }
         binding
     }
@@ -528,12 +531,12 @@ fn stray_brace(url: &str, are_filled_in: bool) -> Option<String> {
     let name: String = rest[from..].trim_start_matches('{').chars().take_while(|c| *c != '}').collect();
     Some(if are_filled_in {
         format!(
-            "{url:?} has a stray {{{name}}}: the file knows {{name}}, the DFSP's name, and the hub fills in names between \
+            "{url:?} has an unknown {{{name}}}: the file replaces {{name}} with the DFSP's name, and the hub fills in names between \
              two braces, such as {{{{transferId}}}}"
         )
     } else {
         format!(
-            "{url:?} has a stray {{{name}}}: base_url knows the one placeholder {{name}}, the DFSP's name"
+            "{url:?} has an unknown {{{name}}}: the only placeholder of base_url is {{name}}, the DFSP's name"
         )
     })
 }

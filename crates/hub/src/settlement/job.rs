@@ -103,7 +103,7 @@ impl Job {
         Some(format!(
             "{what} not finished: the bank has to act\n  \
              its file: upesi settlement report {number} --kind bank --out FILE\n  \
-             to finish by the filled file: upesi settlement reconcile {number} FILE --apply\n  \
+             to finish with the filled file: upesi settlement reconcile {number} FILE --apply\n  \
              to finish without it: upesi settlement run {} --to settled",
             self.name
         ))
@@ -189,7 +189,7 @@ fn expect_none_unsettled(open: u32, unsettled: &[Window], zone: &Zone) -> Done<(
     };
     let lines: Vec<String> = unsettled.iter().map(line).collect();
     Err(SettlementError::Stopped(format!(
-        "nothing was done: the open window {open} is empty, and others are not settled\n{}\nsettle one that is CLOSED or \
+        "nothing was done: the open window {open} is empty, but other windows are not settled\n{}\nsettle one that is CLOSED or \
          ABORTED with --window NUMBER; see upesi settlement show for one that is PENDING_SETTLEMENT",
         lines.join("\n")
     )))
@@ -259,7 +259,7 @@ impl Advance<'_> {
             if settlement.stage()? == stage {
                 return Err(stopped(
                     &settlement,
-                    &format!("it stays {}: is it advanced elsewhere?", stage.as_str()),
+                    &format!("it stays {}: is someone else advancing it?", stage.as_str()),
                 ));
             }
         }

@@ -185,7 +185,7 @@ impl SettlementError {
     fn into_failure_to_continue(self) -> Failure {
         match self {
             Self::Waiting(approvals) => {
-                let again = "then give the same command again, which continues";
+                let again = "then repeat this command to continue";
                 Failure::new(Exit::Temporary, format!("{}, {again}", waiting_text(&approvals)))
             }
             other => other.into_failure(),
@@ -197,11 +197,11 @@ impl SettlementError {
 fn waiting_text(approvals: &[u64]) -> String {
     let ids: Vec<_> = approvals.iter().map(u64::to_string).collect();
     let (changes, them) = match ids.len() {
-        1 => ("1 change waits".to_owned(), "it"),
-        count => (format!("{count} changes wait"), "them"),
+        1 => ("1 change needs".to_owned(), "it"),
+        count => (format!("{count} changes need"), "them"),
     };
     let ids = ids.join(" ");
-    format!("{changes} for a second person: have {them} approved (upesi admin approve {ids})")
+    format!("{changes} a second person: have {them} approved (upesi admin approve {ids})")
 }
 
 /// Approvals that steps wait for, gathered while other steps go on.

@@ -41,7 +41,7 @@ impl Job {
             return Ok(());
         }
         let text = format!(
-            "{} names another day than window {}, which opened at {}",
+            "{} contains another day than that of window {}, which opened at {}",
             self.name,
             window.id,
             hub.zone.show_text(&window.created_date)
@@ -52,7 +52,7 @@ impl Job {
             Some(true) => Ok(()),
             Some(false) => Err(SettlementError::Stopped("nothing was changed".to_owned())),
             None => Err(SettlementError::Stopped(format!(
-                "{text}; nothing was changed: give --yes to settle it under this name"
+                "{text}; nothing was changed: use --yes to settle it under this name"
             ))),
         }
     }

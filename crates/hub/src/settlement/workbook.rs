@@ -18,10 +18,9 @@ const COLUMNS: u32 = 5;
 /// The cells of the first sheet, as texts.
 pub(super) fn read(bytes: Vec<u8>) -> Result<Vec<Vec<String>>, String> {
     check_unpacked(&bytes, UNPACKED_BYTES_MAX)?;
-    let mut workbook = Xlsx::new(Cursor::new(bytes)).map_err(|error| {
-        format!("it is a ZIP archive, but not a workbook (XLSX) that can be read: {error}")
-    })?;
-    let first = workbook.sheet_names().into_iter().next().ok_or("it has no sheet")?;
+    let mut workbook = Xlsx::new(Cursor::new(bytes))
+        .map_err(|error| format!("the file is a ZIP archive, but not a readable workbook (XLSX): {error}"))?;
+    let first = workbook.sheet_names().into_iter().next().ok_or("the workbook has no sheet")?;
     // Cell by cell: a sheet as a whole takes the room of the rectangle that its cells span.
     let mut cells = workbook.worksheet_cells_reader(&first).map_err(|error| error.to_string())?;
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -32,7 +31,7 @@ pub(super) fn read(bytes: Vec<u8>) -> Result<Vec<Vec<String>>, String> {
             continue;
         }
         if row as usize >= ROWS_MAX {
-            return Err(format!("it has more than {ROWS_MAX} rows"));
+            return Err(format!("the sheet has more than {ROWS_MAX} rows"));
         }
         if rows.len() <= row as usize {
             rows.resize_with(row as usize + 1, Vec::new);
@@ -56,7 +55,7 @@ pub(super) fn check_unpacked(bytes: &[u8], bytes_max: u64) -> Result<(), String>
             io::copy(&mut file.take(left + 1), &mut io::sink()).map_err(|error| error.to_string())?;
         left = left
             .checked_sub(length)
-            .ok_or_else(|| format!("it is longer than {bytes_max} bytes when it is unpacked"))?;
+            .ok_or_else(|| format!("the workbook is longer than {bytes_max} bytes when unpacked"))?;
     }
     Ok(())
 }

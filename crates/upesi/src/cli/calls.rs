@@ -229,9 +229,7 @@ fn waiting(error: &AdminError) -> Failure {
     match error {
         AdminError::Waiting { approval, .. } => Failure::new(
             Exit::Temporary,
-            format!(
-                "the change waits for a second person: have it approved (upesi admin approve {approval})"
-            ),
+            format!("the change needs a second person: have it approved (upesi admin approve {approval})"),
         ),
         other => failure(other),
     }

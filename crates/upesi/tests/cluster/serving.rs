@@ -266,7 +266,7 @@ fn operators_read_and_change_nothing(world: &World) {
     assert!(!output.status.success() && text.contains(leads), "{text}");
     let output = upesi().args(["admin", "approvals", "--admin", &url]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && text.contains("this node follows: its answers may be"), "{text}");
+    assert!(output.status.success() && text.contains("this node is a follower: its data may be"), "{text}");
 }
 
 /// Each DFSP could speak for every other one.

@@ -145,8 +145,7 @@ fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
     // Funds that were raised in the file are not topped up.
     let deposited = |name: &str| {
         format!(
-            "? funds {name} KES: 2000.5 were deposited for this scheme, which happens once; record further deposits as \
-             the bank books them"
+            "? funds {name} KES: 2000.5 were already deposited for this scheme; record further deposits as the bank books them"
         )
     };
     assert_eq!(
@@ -419,7 +418,7 @@ impl Desk {
             }
             let (_, ids) = told.split_once("(upesi admin approve ").unwrap_or_else(|| panic!("{told}"));
             let ids: Vec<&str> = ids.split_once(')').unwrap().0.split(' ').collect();
-            assert!(told.trim_end().ends_with("which continues") && rounds.len() < 20, "{told}");
+            assert!(told.trim_end().ends_with("to continue") && rounds.len() < 20, "{told}");
             // Again, it waits for the same. Only the first call of a run shows the window that it closes.
             let again = self.by("treasurer", arguments);
             let (what_waits, told_again) = (told.lines().last().unwrap(), text(&again.stderr));
@@ -477,7 +476,8 @@ fn a_treasury_of_two_closes_settles_and_reconciles() {
     assert!(rounds.is_empty());
     let create = ["settlement", "create", "DEFERREDNETKES", "--window", "2", "--reason", "end of day"];
     let proposed = desk.by("treasurer", &create);
-    let told = "upesi: 1 change waits for a second person: have it approved (upesi admin approve 3), which makes it\n";
+    let told =
+        "upesi: 1 change needs a second person: have it approved (upesi admin approve 3), which makes it\n";
     assert_eq!((code(&proposed), &*text(&proposed.stderr)), (75, told));
     let approved = desk.by("approver", &["admin", "approve", "3"]);
     assert_eq!(code(&approved), 0, "{}", text(&approved.stderr));

@@ -124,7 +124,12 @@ fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
     assert!(others.lines().count() == 2 && others.contains("  yes     change set \"scheme "), "{others}");
     let refused = by(maker, &["approve", &id]);
     assert_eq!(code(&refused), 1);
-    assert_eq!(text(&refused.stderr).matches("you may not do this").count(), 1, "{}", text(&refused.stderr));
+    assert_eq!(
+        text(&refused.stderr).matches("you are not permitted to do this").count(),
+        1,
+        "{}",
+        text(&refused.stderr)
+    );
 
     let diff = text(&by(checker, &["approvals", &id]).stdout);
     assert!(diff.contains("\n    1  ") && diff.contains(" → "), "{diff}");
@@ -300,7 +305,7 @@ fn three_commands_log_a_first_person_in() {
     // The session is that of this address only.
     let elsewhere = command(&["admin", "operators", "--admin", &format!("{}/", hub.admin)]).output().unwrap();
     let refused = text(&elsewhere.stderr);
-    assert!(code(&elsewhere) == 1 && refused.contains("the hub asks who you are"), "{refused}");
+    assert!(code(&elsewhere) == 1 && refused.contains("the hub requires authentication"), "{refused}");
     assert_eq!(code(&command(&["admin", "logout"]).output().unwrap()), 0);
     assert!(!session.exists());
 }
@@ -331,7 +336,11 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     // Used once.
     let again = run(&create("other", "iam-admin", &first, &other));
     assert_eq!(code(&again), 1);
-    assert!(text(&again.stderr).contains("the hub asks who you are: log in"), "{}", text(&again.stderr));
+    assert!(
+        text(&again.stderr).contains("the hub requires authentication: log in"),
+        "{}",
+        text(&again.stderr)
+    );
     let (canaries, said) = person(directory.path(), admin, &iam);
     let both = [&create("deploy", "operations", &iam, &deploy)[..], &["--role", "treasury"]].concat();
     assert_eq!(code(&run(&both)), 0);
@@ -339,13 +348,13 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     let apply = ["scheme", "apply", scheme.to_str().unwrap(), "--admin", admin];
     let refused = run(&apply);
     assert!(
-        code(&refused) != 0 && text(&refused.stderr).contains("the hub asks who you are"),
+        code(&refused) != 0 && text(&refused.stderr).contains("the hub requires authentication"),
         "{}",
         text(&refused.stderr)
     );
     let iam_cannot = run(&[&apply[..], &["--token-file", &iam]].concat());
     assert!(
-        text(&iam_cannot.stderr).contains("you may not do this: needs the permission"),
+        text(&iam_cannot.stderr).contains("you are not permitted to do this: needs the permission"),
         "{}",
         text(&iam_cannot.stderr)
     );
@@ -557,7 +566,7 @@ fn the_trail_is_signed_and_verified() {
     let told = text(&printed.stderr);
     assert_eq!(code(&printed), 0, "{told}");
     assert_eq!(text(&printed.stdout).lines().count(), 2, "{told}");
-    assert!(told.contains("the chain is whole; 2 printed; 1 checkpoints are signed by the key"), "{told}");
+    assert!(told.contains("the chain is intact; 2 printed; 1 checkpoints have a valid signature"), "{told}");
     let verified = run(&["--verify"]);
     assert_eq!((code(&verified), &*text(&verified.stdout)), (0, ""));
 

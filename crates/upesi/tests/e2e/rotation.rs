@@ -57,7 +57,7 @@ fn a_certificate_is_replaced_with_an_overlap() {
     assert_eq!((exit, &shown["state"], &shown["valid"][0]), (0, &"already bound".into(), &former.into()));
 
     let (exit, _, error) = rotate(&["--finish"]);
-    assert!(exit == 75 && error.contains("called with 2 certificates within the last day"), "{exit} {error}");
+    assert!(exit == 75 && error.contains("used 2 certificates"), "{exit} {error}");
     pay(&world, &old, &blue, "1");
     let (exit, output, error) = rotate(&["--finish", "--force"]);
     assert!(exit == 0 && output.contains("removed       spki-sha256:"), "{error}{output}");
@@ -86,7 +86,7 @@ fn earlier_bindings_are_removed_once_the_new_certificate_alone_was_seen() {
     let rotate = |more: &[&str]| run(&world, "rotate-certificate", &file, more);
     assert_eq!(rotate(&[]).0, 0);
     let (exit, _, error) = rotate(&["--finish"]);
-    assert!(exit == 75 && error.contains("called with no certificate"), "{exit} {error}");
+    assert!(exit == 75 && error.contains("used no certificate"), "{exit} {error}");
     let new = pki.caller(Some("greenbank"), world.fspiop());
     let blue = pki.caller(Some("bluewallet"), world.fspiop());
     pay(&world, &new, &blue, "1");

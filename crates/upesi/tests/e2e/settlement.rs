@@ -236,7 +236,7 @@ fn a_job_shows_its_window_and_stops_where_the_bank_has_to_act() {
     };
     let next = "upesi: settlement 1 is not finished: the bank has to act\n  \
                 its file: upesi settlement report 1 --kind bank --out FILE\n  \
-                to finish by the filled file: upesi settlement reconcile 1 FILE --apply\n  \
+                to finish with the filled file: upesi settlement reconcile 1 FILE --apply\n  \
                 to finish without it: upesi settlement run day-1 --to settled\n";
     let preview = "upesi: day-1 closes window 1, opened at TIME, and takes it to PS_TRANSFERS_RECORDED:\n  \
                    KES POSITION  68.75 in 3 transfers, by DEFERREDNETKES\n";
@@ -261,8 +261,7 @@ fn a_name_of_another_day_must_be_confirmed() {
     world.trade();
     let (code, told) = failure(&world, &["run", "2026-01-23"]);
     let told = without_instants(&told);
-    let expected = "upesi: 2026-01-23 names another day than window 1, which opened at TIME; nothing was changed: give \
-                    --yes to settle it under this name\n";
+    let expected = "upesi: 2026-01-23 contains another day than that of window 1, which opened at TIME; nothing was changed: use --yes to settle it under this name\n";
     assert!(code == 1 && told.ends_with(expected), "{code} {told}");
     assert!(told.contains("2026-01-23 closes window 1"), "{told}");
     // At a terminal it is a question.
@@ -309,7 +308,7 @@ fn an_empty_window_hides_no_other_that_is_not_settled() {
         (code, &*without_instants(&told)),
         (
             1,
-            "upesi: nothing was done: the open window 2 is empty, and others are not settled\n\
+            "upesi: nothing was done: the open window 2 is empty, but other windows are not settled\n\
              window 1 is CLOSED since TIME\n\
              settle one that is CLOSED or ABORTED with --window NUMBER; see upesi settlement show for one that is \
              PENDING_SETTLEMENT\n"
@@ -619,9 +618,9 @@ fn a_report_of_wrong_sums_is_refused() {
     let file = world.data().join("report.csv");
     let output = settlement_at(&relay, &["report", "1", "--out", file.to_str().unwrap()]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(65), String::new()));
-    let expected = "upesi: settlement 1: its figures contradict each other\n\
-        account 3: net of its pairs 32, of the settlement 32.25\n\
-        account 5: net of its pairs -20.25, of the settlement -20.5\n";
+    let expected = "upesi: settlement 1: the figures are inconsistent\n\
+        account 3: net of its pairs is 32, net of the settlement is 32.25\n\
+        account 5: net of its pairs is -20.25, net of the settlement is -20.5\n";
     assert_eq!(text(&output.stderr), expected);
     assert!(!file.exists());
 }

@@ -328,7 +328,7 @@ fn operators_commands_go_by_tls() {
             && output.contains("+ binding greenbank san-dns:green.example\n")
     );
     let (exit, output, error) = with(&["directory", "import", &parties, "--wait", "5"], &all);
-    assert!(exit == Some(0) && output.ends_with("1 lines taken, 0 refused\n"), "{output} {error}");
+    assert!(exit == Some(0) && output.ends_with("1 lines accepted, 0 rejected\n"), "{output} {error}");
     let (exit, output, _) = with(&["directory", "get", "MSISDN", "254711000001"], &all);
     assert_eq!((exit, &*output), (Some(0), "greenbank\t-\t-\n"));
     let (exit, output, error) = with(&["settlement", "show"], &all);

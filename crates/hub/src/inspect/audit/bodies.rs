@@ -51,7 +51,11 @@ impl PrepareBody {
         let mut compare = |field: &str, said: Option<String>, recorded: Option<String>| {
             if said != recorded {
                 let show = |value: Option<String>| value.unwrap_or_else(|| "nothing".to_owned());
-                different.push(format!("{field} {} where its request says {}", show(recorded), show(said)));
+                different.push(format!(
+                    "{field} {}, but its request contains {}",
+                    show(recorded),
+                    show(said)
+                ));
             }
         };
         // Of a refused prepare the record has what could be made of it.
@@ -92,7 +96,7 @@ pub(super) fn compare_fulfilment(body: &[u8], fulfilment: &[u8; 32]) -> Compared
         Some(said) if said == *fulfilment => Ok(()),
         Some(said) => {
             let (recorded, said) = (hex(fulfilment), hex(&said));
-            Err(format!("is committed with the fulfilment {recorded} where its request says {said}"))
+            Err(format!("is committed with the fulfilment {recorded}, but its request contains {said}"))
         }
         None => Err("is committed by a request without fulfilment".to_owned()),
     })
@@ -109,7 +113,7 @@ pub(super) fn compare_error(body: &[u8], kind: AbortKind, code: u16) -> Compared
     Some(if said == format!("{code:04}") {
         Ok(())
     } else {
-        Err(format!("is aborted with the code {code:04} where its request says {said}"))
+        Err(format!("is aborted with the code {code:04}, but its request contains {said}"))
     })
 }
 

@@ -155,7 +155,7 @@ impl Books {
         if !due.contains(&charged) {
             let [due, _] = due;
             findings.push(format!(
-                "record {seq}: it records the fees {charged:?}, by the rules they are {due:?}"
+                "record {seq}: it records the fees {charged:?}, but the rules require {due:?}"
             ));
         }
         self.check_none_left_behind(seq, &ended, findings);
@@ -267,7 +267,7 @@ impl Books {
         let before = self.removed_to;
         if to_seq <= before || to_seq >= seq {
             return Err(format!(
-                "it removes what finished up to record {to_seq}, after the same to {before}"
+                "it removes finished transfers up to record {to_seq}, after an earlier removal up to {before}"
             ));
         }
         self.removed_to = to_seq;
@@ -510,8 +510,9 @@ impl Books {
         let undelivered: BTreeSet<CallbackKey> = ledger.outbox().iter().map(|(key, _)| key).collect();
         if undelivered != self.outbox {
             let (booked, found) = (self.outbox.len(), undelivered.len());
-            findings
-                .push(format!("{booked} callbacks are undelivered, the ledger has {found} or other ones"));
+            findings.push(format!(
+                "{booked} callbacks are undelivered, but the ledger has {found} or different ones"
+            ));
         }
     }
 }

@@ -152,7 +152,7 @@ impl BulkBooks {
         };
         Some(match (fulfilment, &result) {
             (Some(mine), Some(ItemResult::Fulfil { fulfilment, .. })) if mine == fulfilment => Ok(()),
-            (Some(_), _) => Err("is committed without a result of its payee that says so"),
+            (Some(_), _) => Err("is committed without a committing result of its payee"),
             (None, Some(_)) if is_expiry => Err("expires although its payee has answered for it"),
             (None, None) if !is_expiry => Err("is aborted without a result of its payee"),
             _ => Ok(()),
@@ -208,7 +208,7 @@ impl Books {
         }
         if !bulk.is_live() {
             if about(place, bulk.id, |content| matches!(content, CallbackContent::Error(_))).count() != 1 {
-                faults.push("is refused and its sender is not told once");
+                faults.push("is rejected, but its sender is not notified exactly once");
             }
             return Ok(());
         }
@@ -217,11 +217,11 @@ impl Books {
             faults.push("is from a DFSP to itself");
         }
         if bulk.expires_at < place.time {
-            faults.push("is taken although it expired");
+            faults.push("is accepted although it expired");
         }
         // A proxy that is not active is the business of the items.
         if ![live.payer, live.payee].iter().all(|party| self.scheme.is_active_itself(*party)) {
-            faults.push("is taken although a party is not active");
+            faults.push("is accepted although a party is not active");
         }
         self.bulks.insert(bulk.id, live);
         Ok(())
@@ -253,9 +253,9 @@ impl Books {
         };
         let is_reserved = prepared.is_some_and(|transfer| transfer.state == TransferState::Reserved);
         if is_reserved == is_refused {
-            faults.push("has an item whose transfer says otherwise");
+            faults.push("has an item that contradicts its transfer");
         } else if is_reserved && !prepared.is_some_and(is_as_asked) {
-            faults.push("has an item that is reserved otherwise than asked");
+            faults.push("has an item whose reservation differs from the request");
         }
         asked.state = if is_refused { State::Refused } else { State::Accepted };
         let transfer = asked.transfer;
@@ -287,7 +287,7 @@ fn bulk_accepted(place: Place<'_>, id: BulkId, live: &mut Live, faults: &mut Vec
     let told: Vec<_> = told.collect();
     match &told[..] {
         [(target, CallbackContent::BulkRequest(request))] if *target == live.payee && is_right(request) => {}
-        _ => faults.push("is accepted, and its payee is not asked once for just what is reserved"),
+        _ => faults.push("is accepted, but its payee does not receive the reserved items exactly once"),
     }
     Ok(())
 }
@@ -300,7 +300,7 @@ fn bulk_answered(
     faults: &mut Vec<&'static str>,
 ) -> Finding {
     if !live.was_asked || live.results.is_some() {
-        return Err(format!("bulk {id} is answered, but not there to be answered"));
+        return Err(format!("bulk {id} is answered, but does not wait for an answer"));
     }
     if live.expires_at <= place.time {
         faults.push("is answered although it expired");
@@ -315,7 +315,7 @@ fn bulk_answered(
     };
     let told = about(place, id, is_refusal).filter(|(target, _)| *target == live.payer).count();
     if told != usize::from(live.is_refused) {
-        faults.push("is answered, and its payer is not told of an error just once");
+        faults.push("is answered, but its payer is not notified of an error exactly once");
     }
     live.results = Some(results.clone());
     Ok(())
@@ -341,7 +341,7 @@ fn bulk_ended(place: Place<'_>, id: BulkId, live: &Live, faults: &mut Vec<&'stat
             _ => false,
         };
         if !is_told {
-            faults.push("ends, and a party is not told once what came of its items");
+            faults.push("ends, but a party is not notified of the results exactly once");
         }
     }
     Ok(())

@@ -182,13 +182,14 @@ impl Books {
                     return Err(format!("conversion {id} is fulfilled twice"));
                 }
                 if Sha256::digest(fulfilment).as_slice() != live.condition {
-                    findings.push(find("is fulfilled with something else than its condition's preimage"));
+                    findings
+                        .push(find("is fulfilled with a value that is not the preimage of its condition"));
                 }
                 if live.expires_at <= place.time {
                     findings.push(find("is fulfilled although it expired"));
                 }
                 if told(place, *id, live.initiator, |said| *said == CallbackContent::ForwardFulfil) != 1 {
-                    findings.push(find("is fulfilled and its initiator is not told once"));
+                    findings.push(find("is fulfilled, but its initiator is not notified exactly once"));
                 }
                 Ok(())
             }
@@ -220,7 +221,7 @@ impl Books {
                     && callback.subject.id.id() == Some(id.id())
             });
             if told.count() != 1 {
-                find("is refused and its sender is not told once");
+                find("is rejected, but its sender is not notified exactly once");
             }
             if let (ConversionSide::Payer, Some(transfer), Some(initiator)) =
                 (conversion.side, conversion.determining_transfer, conversion.initiator)
@@ -238,7 +239,7 @@ impl Books {
             find(&text);
         }
         if told(place, id, live.fxp, |said| *said == CallbackContent::ForwardPrepare) != 1 {
-            find("is reserved and not forwarded once");
+            find("is reserved, but not forwarded exactly once");
         }
         if live.pending().any(|(_, units)| units < 0) {
             return Err(format!("conversion {id} reserves an amount below zero"));
@@ -295,7 +296,7 @@ impl Books {
             faults.push("takes its debtor's position over its cap".to_owned());
         }
         if conversion.side == ConversionSide::Payee && !self.is_payee_with(live, conversion.source) {
-            faults.push("sells something else than its transfer brings".to_owned());
+            faults.push("its target amount differs from the amount of its transfer".to_owned());
         }
         faults
     }
@@ -328,7 +329,7 @@ impl Books {
             find("is committed without its transfer");
         }
         if told(place, id, live.fxp, |said| matches!(said, CallbackContent::State(..))) != 1 {
-            find("is committed and its FXP is not told once");
+            find("is committed, but its FXP is not notified exactly once");
         }
         if live.further.is_some() != further.is_some() {
             return Err(format!("conversion {id} is committed with another number of movements"));
@@ -396,10 +397,10 @@ impl Books {
         let parties = [live.initiator, live.fxp];
         let is_told = |party| told(place, id, party, |said| *said != CallbackContent::ForwardPrepare) > 0;
         if (with.is_none() || kind == AbortKind::Expired) && !is_told(live.initiator) {
-            find("is aborted and its initiator is not told");
+            find("is aborted, but its initiator is not notified");
         }
         if kind == AbortKind::Expired && !parties.into_iter().all(is_told) {
-            find("expires and not both parties are told");
+            find("expires, but not both parties are notified");
         }
         self.scheme.post(live.reserved.0, -live.reserved.2)
     }
@@ -415,7 +416,7 @@ impl Books {
             for (side, party) in [(ConversionSide::Payer, payer), (ConversionSide::Payee, payee)] {
                 if let Some(id) = self.conversions.links.get(&(*transfer, side.number(), *party)) {
                     findings.push(format!(
-                        "record {seq}: conversion {id} is left behind by its transfer {transfer}"
+                        "record {seq}: conversion {id} is still in flight although its transfer {transfer} has ended"
                     ));
                 }
             }

@@ -97,7 +97,7 @@ pub(super) fn judge_commit(
     });
     let due = usize::from(!is_item);
     if told != due {
-        find(format!("is committed and the payer is told {told} times, {}", not_due(due)));
+        find(format!("is committed, but the payer is notified {told} times, {}", not_due(due)));
     }
     findings
 }
@@ -123,7 +123,7 @@ impl Books {
         };
         let accounts = cover(debtor, units).zip(cover(creditor, -units));
         let expected = accounts.map_or(Settled::InWindow, |(payer, payee)| Settled::AtOnce { payer, payee });
-        (settled != expected).then(|| format!("is settled {settled:?}, by its model it is {expected:?}"))
+        (settled != expected).then(|| format!("is settled {settled:?}, but its model requires {expected:?}"))
     }
 }
 
@@ -147,14 +147,14 @@ pub(super) fn judge_abort(
     }
     if is_item {
         if place.callbacks.iter().any(|callback| callback.subject.transfer_id() == Some(id)) {
-            find("is an item of a bulk, and a party is told of it alone".to_owned());
+            find("is an item of a bulk, but a party is notified of it separately".to_owned());
         }
         return findings;
     }
     if kind == AbortKind::Expired && transfer.payee != transfer.payer {
         let told = place.about(id, transfer.payee, |content| matches!(content, CallbackContent::Error(..)));
         if told != 1 {
-            find(format!("expires and the payee is told {told} times, not once"));
+            find(format!("expires, but the payee is notified {told} times, not once"));
         }
     }
     let told = place.about(id, transfer.payer, |content| {
@@ -163,7 +163,7 @@ pub(super) fn judge_abort(
     // A DFSP that pays itself is told as payer and as payee.
     let is_right = if transfer.payer == transfer.payee { told >= 1 } else { told == 1 };
     if !is_right {
-        find(format!("is aborted and the payer is told {told} times, not once"));
+        find(format!("is aborted, but the payer is notified {told} times, not once"));
     }
     findings
 }
@@ -225,13 +225,13 @@ impl Books {
             _ => false,
         };
         if !is_right {
-            find(format!("is refused as {} with {code}, which nothing explains", kind.as_str()));
+            find(format!("is rejected as {} with {code} without a reason", kind.as_str()));
         }
         if let Some(sender) = request.source.and_then(|name| self.scheme.participant_named(name)) {
             let told =
                 place.about(transfer.id, sender, |content| matches!(content, CallbackContent::Error(..)));
             if told != 1 {
-                find(format!("is refused and its sender is told {told} times, not once"));
+                find(format!("is rejected, but its sender is notified {told} times, not once"));
             }
         }
         findings
@@ -338,7 +338,7 @@ impl Books {
             }
         }
         if self.conversions.forbids(transfer, place.time) {
-            find("is reserved although its payer's conversion does not admit it".to_owned());
+            find("is reserved although its payer's conversion does not permit it".to_owned());
         }
         if transfer.expires_at < place.time {
             find(format!("is reserved although it expired at {}", transfer.expires_at));

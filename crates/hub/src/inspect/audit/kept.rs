@@ -92,17 +92,17 @@ pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<Stri
     let finished: Vec<Transfer> = replayed.drain_finished(u64::MAX).collect();
     let same_tail = finished.len() >= held.len() && finished[finished.len() - held.len()..] == held;
     if !same_tail {
-        return Some("its finished transfers are not those of the journal".to_owned());
+        return Some("its finished transfers differ from the journal".to_owned());
     }
     let held: Vec<_> = snapshot.take_finished_conversions(u64::MAX).collect();
     let finished: Vec<_> = replayed.take_finished_conversions(u64::MAX).collect();
     if !finished.ends_with(&held) {
-        return Some("its ended conversions are not those of the journal".to_owned());
+        return Some("its ended conversions differ from the journal".to_owned());
     }
     let held: Vec<_> = snapshot.take_finished_bulks(u64::MAX).collect();
     let finished: Vec<_> = replayed.take_finished_bulks(u64::MAX).collect();
     if !finished.ends_with(&held) {
-        return Some("its ended bulks are not those of the journal".to_owned());
+        return Some("its ended bulks differ from the journal".to_owned());
     }
     if !ends_with_links(&replayed, &snapshot) {
         return Some("its ended links differ from the journal".to_owned());
@@ -277,10 +277,10 @@ impl ArchiveComparison {
                 self.result.compared += 1;
             }
             Ok(Some(_)) => {
-                findings.add(format!("{name}: the archive holds something else than the journal"));
+                findings.add(format!("{name}: the archive differs from the journal"));
             }
             Ok(None) => {
-                findings.add(format!("{name}: finished with record {finished_at} and not in the archive"))
+                findings.add(format!("{name}: finished with record {finished_at}, but is not in the archive"))
             }
             Err(error) => findings.add(format!("{name}: {error}")),
         }
@@ -329,7 +329,7 @@ impl ArchiveComparison {
         if from_the_beginning && stored < self.expected {
             let expected = self.expected;
             findings.add(format!(
-                "the archive holds {stored} transfers of the {expected} that finished by its watermark"
+                "the archive has {stored} of the {expected} transfers that finished by its watermark"
             ));
         }
         self.result.stored = stored;

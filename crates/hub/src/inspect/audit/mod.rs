@@ -228,7 +228,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     let mut snapshots = Snapshots::read(&disk, &mut findings)?;
     let (ledger, started_from) = starting_state(first_seq, &mut snapshots).unwrap_or_else(|| {
         findings.add(format!(
-            "the journal begins with record {first_seq}, and there is no sound snapshot that leads up to it"
+            "the journal begins with record {first_seq}, but there is no valid snapshot that leads up to it"
         ));
         (Ledger::new(LedgerConfig::default()), None)
     });
@@ -286,7 +286,7 @@ fn in_use(directory: &Path, pid: u32) -> Failure {
     Failure::new(
         Exit::Temporary,
         format!(
-            "{path} is in use by {user}: stop that hub first, audit a copy, or give --allow-live to audit what is written so far"
+            "{path} is in use by {user}: stop that hub first, audit a copy, or use --allow-live to audit the records written so far"
         ),
     )
 }
@@ -374,7 +374,7 @@ fn run(
             Err(error) => return note_unreadable(error, findings),
         };
         if let Err(contradiction) = replay.step(seq, time, record, findings) {
-            findings.add(format!("record {seq}: {contradiction}; what follows was not replayed"));
+            findings.add(format!("record {seq}: {contradiction}; the records after it were not replayed"));
             return Ok(());
         }
         if found_is_due(replay.ledger.last_seq()) {

@@ -84,7 +84,7 @@ impl OperatorBooks {
                     let next = self.operators.get_mut(name).ok_or_else(|| unknown(name))?;
                     if credential.id != *next {
                         return Err(format!(
-                            "operator {name} has credential {} where {next} is next",
+                            "operator {name} has credential {} instead of {next}",
                             credential.id
                         ));
                     }
@@ -105,7 +105,7 @@ impl OperatorBooks {
                 Event::ProposalEnded { id, state, by, .. } => {
                     self.sets.remove(id);
                     let maker = self.proposals.remove(id);
-                    let maker = maker.ok_or_else(|| format!("approval {id} ends, but did not wait"))?;
+                    let maker = maker.ok_or_else(|| format!("approval {id} ends, but was not pending"))?;
                     let is_right = match (state, by) {
                         (ProposalState::Pending | ProposalState::Applying | ProposalState::Stopped, _) => {
                             false
@@ -135,7 +135,7 @@ impl OperatorBooks {
         let (id, number) = match event {
             Event::ChangeSetApproved { id, operator, .. } => {
                 let maker = self.proposals.get(id);
-                let maker = maker.ok_or_else(|| format!("approval {id} is applied, but did not wait"))?;
+                let maker = maker.ok_or_else(|| format!("approval {id} is applied, but was not pending"))?;
                 self.sets.entry(*id).or_default().approver = operator.clone();
                 let is_own = maker == operator;
                 return Ok(is_own.then(|| format!("record {seq}: approval {id} was approved by its maker")));
@@ -158,7 +158,9 @@ impl OperatorBooks {
                 && entry.by.operator == set.approver
                 && entry.by.on_behalf_of.as_ref() == self.proposals.get(id));
         let text = || {
-            format!("record {seq}: change {number} of approval {id} has no entry with the set and its people")
+            format!(
+                "record {seq}: change {number} of approval {id} has no audit entry with the set, its proposer and its approver"
+            )
         };
         Ok((!is_named).then(text))
     }
@@ -170,7 +172,7 @@ impl OperatorBooks {
                 let next = self.operators.get_mut(name);
                 let next = next.ok_or_else(|| format!("operator {name} does not exist"))?;
                 if person.id != *next {
-                    return Err(format!("operator {name} has password {} where {next} is next", person.id));
+                    return Err(format!("operator {name} has password {} instead of {next}", person.id));
                 }
                 *next += 1;
                 self.codes.insert(name.clone(), person.code_step);

@@ -174,7 +174,7 @@ pub(super) fn rehearse_start(
             let expected = without_links(replayed);
             for (who, ledger) in [("the engine", &ledger), ("the archivist", &archived)] {
                 if without_links(ledger) != expected || !kept::ends_with_links(replayed, ledger) {
-                    findings.add(format!("a start would bring {who} to another state than the replay"));
+                    findings.add(format!("at a start, the state of {who} would differ from the replay"));
                 }
             }
         }

@@ -45,7 +45,10 @@ pub fn to_text(report: &AuditReport) -> String {
     );
     row(
         "requests",
-        format!("{} compared with their records, {} not understood", counts.requests, counts.requests_unread),
+        format!(
+            "{} compared with their records, {} could not be parsed",
+            counts.requests, counts.requests_unread
+        ),
     );
     row("snapshots", snapshots(report));
     row("archive", archive(report));
@@ -70,7 +73,7 @@ fn records(report: &AuditReport) -> String {
         None => "replayed from the beginning".to_owned(),
         Some(seq) => {
             format!(
-                "replayed from the snapshot of record {seq}, {} before it only read",
+                "replayed from the snapshot of record {seq}, {} before it were only read",
                 report.early_records
             )
         }
@@ -82,10 +85,10 @@ fn records(report: &AuditReport) -> String {
 fn journal(state: JournalState) -> String {
     match state {
         JournalState::Verified(records) => {
-            format!("{records} records verified: checksums, chain, times, and zeros behind them")
+            format!("{records} records verified: checksums, chain, times, and zeros after them")
         }
         JournalState::Damaged => "DAMAGED, see below".to_owned(),
-        JournalState::InUse => "verified as far as it was replayed: a hub is using it".to_owned(),
+        JournalState::InUse => "verified up to the last replayed record: a hub is using it".to_owned(),
     }
 }
 
@@ -164,9 +167,9 @@ fn cap(participant: &Participant, account: &Account) -> Option<String> {
 fn verdict(report: &AuditReport) -> String {
     if report.is_sound() {
         return match report.started_from {
-            None => "sound: every record, sum, cap and callback is in order".to_owned(),
+            None => "sound: every record, sum, cap and callback is correct".to_owned(),
             Some(seq) => format!(
-                "sound: every record that is there, and every sum, cap and callback since record {seq}, is in order"
+                "sound: every existing record, and every sum, cap and callback since record {seq}, is correct"
             ),
         };
     }
@@ -175,7 +178,11 @@ fn verdict(report: &AuditReport) -> String {
     let faults_total = report.findings_total.saturating_sub(report.rule_findings_total);
     for (name, found, total) in [
         ("damage or wrong sums", faults, faults_total),
-        ("decisions against the auditor's rules; data and sums are whole", rules, report.rule_findings_total),
+        (
+            "decisions that violate the auditor's rules; data and sums are correct",
+            rules,
+            report.rule_findings_total,
+        ),
     ] {
         // Of the usual kind alone, no heading.
         if report.rule_findings_total > 0 && total > 0 {

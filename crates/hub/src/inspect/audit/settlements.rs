@@ -208,7 +208,7 @@ impl SettlementBooks {
             NewContent { id, currency, kind }
         });
         if !mine.eq(new.iter().copied()) {
-            return Err(format!("window {id} is closed with other contents than its transfers have"));
+            return Err(format!("window {id} is closed with contents that differ from its transfers"));
         }
         for (number, (_, nets)) in numbered {
             self.contents_len = number;
@@ -262,14 +262,16 @@ impl SettlementBooks {
             carried.filter(|(_, units)| *units != 0).collect::<Nets>()
         };
         if carried_in != of(|item| item.carried_in.units()) {
-            return Err(format!("settlement {id} takes over other remainders than earlier settlements left"));
+            return Err(format!(
+                "settlement {id} carries in remainders that differ from those of earlier settlements"
+            ));
         }
         let carried_over = of(|item| item.carried_over.units());
         let nets: Nets = accounts.iter().map(|item| (item.account, i128::from(item.net.units()))).collect();
         let mut sum = nets.clone();
         carried_over.iter().for_each(|(account, units)| *sum.entry(*account).or_default() += units);
         if contents.is_empty() || nets.len() != accounts.len() || sum != exact {
-            return Err(format!("settlement {id} has other nets than its windows"));
+            return Err(format!("the nets of settlement {id} differ from its windows"));
         }
         check_whole(id, (&nets, &carried_over), remainders, scheme)?;
         let states = nets.keys().map(|account| (*account, SettlementState::Pending)).collect();
@@ -340,7 +342,7 @@ impl SettlementBooks {
             |(account, net): (&AccountId, &i128)| *net > 0 && !settlement.funds.contains_key(account);
         if units < 0 && settlement.nets.iter().any(is_unpaid) {
             return Err(format!(
-                "settlement {id}: account {number} is credited before all that owe have paid"
+                "settlement {id}: account {number} is credited before all debtors have paid"
             ));
         }
         settlement.funds.insert(account, funds);
@@ -483,17 +485,19 @@ impl SettlementBooks {
         }
         let carried = ledger.carried().map(|(account, amount)| (account, i128::from(amount.units())));
         if !carried.eq(self.carried.iter().map(|(account, units)| (*account, *units))) {
-            findings.push("the remainders of settlements are others than their events leave".to_owned());
+            findings.push("the remainders of settlements differ from their events".to_owned());
         }
         for (mine, theirs) in self.settlements.iter().zip(ledger.settlements()) {
             let funds = theirs.accounts.iter().filter_map(|item| Some((item.account, item.funds?)));
             if !funds.eq(mine.funds.iter().map(|(account, funds)| (*account, *funds))) {
-                findings
-                    .push(format!("settlement {} has other movements of cover than its events", theirs.id));
+                findings.push(format!(
+                    "the movements of cover of settlement {} differ from its events",
+                    theirs.id
+                ));
             }
             let states = theirs.accounts.iter().map(|item| (item.account, item.state));
             if !states.eq(mine.states.iter().map(|(account, state)| (*account, *state))) {
-                findings.push(format!("settlement {} has other states than its events", theirs.id));
+                findings.push(format!("the states of settlement {} differ from its events", theirs.id));
             }
         }
     }
@@ -568,7 +572,7 @@ fn check_whole(
         let over = carried_over.get(account).copied().unwrap_or(0);
         if !remainders.is_empty() && (units % unit != 0 || over.abs() >= unit) {
             return Err(format!(
-                "settlement {id}: the net of account {} is not rounded rightly",
+                "settlement {id}: the net of account {} is not rounded correctly",
                 account.number()
             ));
         }

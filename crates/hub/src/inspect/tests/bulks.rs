@@ -134,8 +134,8 @@ fn a_bulk_behind_an_inactive_proxy_is_taken_and_its_items_are_refused() {
 /// How many steps came before, what is wrong with the next one, and what is said of it.
 type Case = (usize, fn(&mut Decision), &'static str);
 
-const NOT_ASKED: &str = "is accepted, and its payee is not asked once for just what is reserved";
-const NOT_TOLD: &str = "ends, and a party is not told once what came of its items";
+const NOT_ASKED: &str = "is accepted, but its payee does not receive the reserved items exactly once";
+const NOT_TOLD: &str = "ends, but a party is not notified of the results exactly once";
 
 fn alone(decision: &mut Decision, actor: Actor, event: Event) {
     (decision.actor, decision.events) = (actor, vec![event]);
@@ -157,7 +157,7 @@ const RECEIVED_CASES: &[Case] = &[
             let Event::BulkReceived(bulk) = &mut decision.events[0] else { unreachable!() };
             bulk.expires_at = bulk.received_at.plus_ms(-1);
         },
-        "is taken although it expired",
+        "is accepted although it expired",
     ),
     (
         1,
@@ -165,7 +165,7 @@ const RECEIVED_CASES: &[Case] = &[
             let Event::TransferPrepared(transfer) = &mut decision.events[0] else { unreachable!() };
             transfer.amount = Amount::parse_decimal("1.25").unwrap();
         },
-        "has an item that is reserved otherwise than asked",
+        "has an item whose reservation differs from the request",
     ),
     (
         1,
@@ -173,7 +173,7 @@ const RECEIVED_CASES: &[Case] = &[
             let Event::BulkItemDecided { refused, .. } = &mut decision.events[1] else { unreachable!() };
             *refused = Some(Refusal::CoverShort.into());
         },
-        "has an item whose transfer says otherwise",
+        "has an item that contradicts its transfer",
     ),
     (1, |decision| decision.events.truncate(1), "is forwarded 0 times"),
     (
@@ -217,7 +217,7 @@ const ASKED_CASES: &[Case] = &[
             let Event::TransferCommitted { fulfilment, .. } = &mut decision.events[0] else { unreachable!() };
             *fulfilment = [8; 32];
         },
-        "is committed without a result of its payee that says so",
+        "is committed without a committing result of its payee",
     ),
     (
         6,

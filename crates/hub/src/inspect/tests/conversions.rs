@@ -145,7 +145,7 @@ const CASES: &[Case] = &[
         },
         "is reserved on an account that is not its party's position",
     ),
-    (0, |decision| decision.callbacks.clear(), "is reserved and not forwarded once"),
+    (0, |decision| decision.callbacks.clear(), "is reserved, but not forwarded exactly once"),
     (
         1,
         |decision| {
@@ -154,12 +154,12 @@ const CASES: &[Case] = &[
             };
             fulfilment[7] ^= 1;
         },
-        "is fulfilled with something else than its condition's preimage",
+        "is fulfilled with a value that is not the preimage of its condition",
     ),
     (
         3,
         |decision| decision.events.retain(|event| !matches!(event, Event::ConversionCommitted { .. })),
-        "is left behind by its transfer",
+        "is still in flight although its transfer",
     ),
     (
         3,
@@ -335,7 +335,7 @@ fn a_conversion_that_the_archive_changed_or_lost_is_found() {
     assert_eq!(report.findings, Vec::<String>::new());
     assert_eq!((report.archive.compared, report.archive.stored), (2, 2));
     let lost = with(|_| None).findings;
-    assert!(lost[0].starts_with("conversion ") && lost[0].ends_with("and not in the archive"), "{lost:?}");
+    assert!(lost[0].starts_with("conversion ") && lost[0].ends_with("but is not in the archive"), "{lost:?}");
     for at in [3, 40, 60] {
         let changed = match at {
             3 => with(|mut bytes| {

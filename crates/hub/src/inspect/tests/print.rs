@@ -74,7 +74,7 @@ fn a_part_has_the_names_of_the_whole() {
         options.from_seq = Some(11);
         options.limit = Some(2);
     };
-    let warning = "a hub is using this directory: records at the end may still be on their way to the disk\n";
+    let warning = "a hub is using this directory: the last records may not have been synced to disk yet\n";
     assert_eq!(printed(&journal, part), (expected.clone(), warning.to_owned()));
     journal.close();
     assert_eq!(printed(&journal, part), (expected.clone(), String::new()));

@@ -53,7 +53,10 @@ fn findings_about_rules_keep_the_directory_and_wait_to_be_accepted() {
     assert_eq!((report.audit.findings_total, report.audit.rule_findings_total), (1, 1));
     assert!(report.audit.findings[0].contains("is forwarded 0 times"), "{:?}", report.audit.findings);
     let text = crate::inspect::audit::to_text(&report.audit);
-    assert!(text.contains("NOT SOUND: 1 findings\n1 of decisions against the auditor's rules"), "{text}");
+    assert!(
+        text.contains("NOT SOUND: 1 findings\n1 of decisions that violate the auditor's rules"),
+        "{text}"
+    );
     assert!(arguments.data.join("FORMAT").exists(), "the directory has its name");
     assert!(!directory.path().join("restored.restoring").exists());
     let refused = check_accepted(&arguments.data).unwrap_err();

@@ -380,7 +380,7 @@ fn a_wrong_fee_is_found() {
         let findings = audited(&mut journal).findings;
         let found = findings.iter().any(|finding| {
             finding.contains("it records the fees")
-                && finding.ends_with(&format!("by the rules they are {FEE_DUE}"))
+                && finding.ends_with(&format!("but the rules require {FEE_DUE}"))
         });
         assert!(found, "case {at}: {findings:?}");
     }
@@ -401,7 +401,7 @@ const CASES: &[Case] = &[
                 *settled = Settled::InWindow;
             })
         },
-        "transfer 00000000-0000-4000-8000-000000000002 is settled InWindow, by its model it is AtOnce { payer: \
+        "transfer 00000000-0000-4000-8000-000000000002 is settled InWindow, but its model requires AtOnce { payer: \
          AccountId(4), payee: AccountId(6) }",
     ),
     (
@@ -456,7 +456,7 @@ const CASES: &[Case] = &[
                 accounts[1].cap_raised_to = Some(amount("1"));
             })
         },
-        "settlement 1: account 5 has its cap raised to another amount than its position needs; what follows was not replayed",
+        "settlement 1: account 5 has its cap raised to another amount than its position needs; the records after it were not replayed",
     ),
     (
         recorded,
@@ -466,7 +466,7 @@ const CASES: &[Case] = &[
                 accounts[1].cap_raised_to = Some(amount("112.5"));
             })
         },
-        "settlement 1: account 5 has its cap raised to another amount than its position needs; what follows was not replayed",
+        "settlement 1: account 5 has its cap raised to another amount than its position needs; the records after it were not replayed",
     ),
     (
         raised,
@@ -485,7 +485,7 @@ const CASES: &[Case] = &[
                 contents.clear();
             })
         },
-        "window 2 is closed with other contents than its transfers have; what follows was not replayed",
+        "window 2 is closed with contents that differ from its transfers; the records after it were not replayed",
     ),
     (
         closed,
@@ -495,7 +495,7 @@ const CASES: &[Case] = &[
                 *id = WindowId(1);
             })
         },
-        "window 1 is closed and 3 opened, while 2 is open; what follows was not replayed",
+        "window 1 is closed and 3 opened, while 2 is open; the records after it were not replayed",
     ),
     (
         recorded,
@@ -510,7 +510,7 @@ const CASES: &[Case] = &[
             other.close();
             decision
         },
-        "settlement 2 settles content 1 of window 1, which cannot be settled; what follows was not replayed",
+        "settlement 2 settles content 1 of window 1, which cannot be settled; the records after it were not replayed",
     ),
     (
         closed,
@@ -522,7 +522,7 @@ const CASES: &[Case] = &[
                 accounts[0].net = amount("12.4999");
             })
         },
-        "settlement 1 has other nets than its windows; what follows was not replayed",
+        "the nets of settlement 1 differ from its windows; the records after it were not replayed",
     ),
     (
         finer,
@@ -533,7 +533,7 @@ const CASES: &[Case] = &[
                 funds.amount = amount("12.49");
             })
         },
-        "settlement 1: funds 00000000-0000-4000-8000-00000000005b are not the movement of account 3; what follows was not replayed",
+        "settlement 1: funds 00000000-0000-4000-8000-00000000005b are not the movement of account 3; the records after it were not replayed",
     ),
     (
         finer,
@@ -544,7 +544,7 @@ const CASES: &[Case] = &[
                 );
             })
         },
-        "settlement 1: account 5 is credited before all that owe have paid; what follows was not replayed",
+        "settlement 1: account 5 is credited before all debtors have paid; the records after it were not replayed",
     ),
     (
         || {
@@ -560,7 +560,7 @@ const CASES: &[Case] = &[
                 accounts[0].carried_over = amount("0.0048");
             })
         },
-        "settlement 2 has other nets than its windows; what follows was not replayed",
+        "the nets of settlement 2 differ from its windows; the records after it were not replayed",
     ),
     (
         recorded,
@@ -589,7 +589,7 @@ const CASES: &[Case] = &[
                 accounts[0].state = SettlementState::Committed;
             })
         },
-        "settlement 1: account 3 goes from PS_TRANSFERS_RECORDED to PS_TRANSFERS_COMMITTED; what follows was not replayed",
+        "settlement 1: account 3 goes from PS_TRANSFERS_RECORDED to PS_TRANSFERS_COMMITTED; the records after it were not replayed",
     ),
     (
         recorded,
@@ -599,7 +599,7 @@ const CASES: &[Case] = &[
                 accounts[1].account = accounts[0].account;
             })
         },
-        "settlement 1 has no account 3, or moves it twice; what follows was not replayed",
+        "settlement 1 has no account 3, or moves it twice; the records after it were not replayed",
     ),
     (
         reserved,
@@ -621,7 +621,7 @@ const CASES: &[Case] = &[
             let event = Event::SettlementAborted { id, reason, external_reference: None };
             Decision { actor: Actor::Operator, events: vec![event], ..Decision::default() }
         },
-        "settlement 1 is aborted with accounts PS_TRANSFERS_COMMITTED; what follows was not replayed",
+        "settlement 1 is aborted with accounts PS_TRANSFERS_COMMITTED; the records after it were not replayed",
     ),
     (
         reserved,
@@ -630,7 +630,7 @@ const CASES: &[Case] = &[
             let event = Event::SettlementAborted { id, reason, external_reference: None };
             Decision { actor: Actor::Operator, events: vec![event], ..Decision::default() }
         },
-        "settlement 9 does not exist; what follows was not replayed",
+        "settlement 9 does not exist; the records after it were not replayed",
     ),
 ];
 

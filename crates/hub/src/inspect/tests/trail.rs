@@ -135,7 +135,7 @@ fn a_step_of_a_change_set_in_another_place_or_by_others_is_found() {
         audited(&mut journal).findings.join("; ")
     };
     assert_eq!(audited_with(|_| {}), "");
-    let wrong = "change 2 of approval 1 has no entry with the set and its people";
+    let wrong = "change 2 of approval 1 has no audit entry with the set, its proposer and its approver";
     for (change, expected) in [
         ((|events| entry(events).object = "participant greenbank".into()) as fn(&mut Vec<Event>), wrong),
         (|events| entry(events).by.operator = "chris".into(), wrong),
@@ -282,7 +282,7 @@ fn the_trail_is_printed_and_filtered_and_its_chain_verified() {
     assert!(lines[0].contains("1  2031-04-01 15:00:"), "{text}");
     assert!(lines[0].ends_with("amina (token 1)  iam.user  operator first: none → viewer, active"), "{text}");
     assert!(lines[3].ends_with("iam.user  REFUSED GET /x\\u001b[2J: needs more"), "{text}");
-    assert!(told.contains("entries 1 to 4 of the audit trail: the chain is whole; 4 printed"), "{told}");
+    assert!(told.contains("entries 1 to 4 of the audit trail: the chain is intact; 4 printed"), "{told}");
 
     let refused = EntryFilter { outcome: Some(Outcome::Refused), ..EntryFilter::default() };
     let (text, told, failure) = printed(&TrailOptions { filter: refused, json: true, ..all.clone() });
@@ -311,7 +311,7 @@ fn a_break_of_the_chain_is_named_and_ends_with_65() {
             },
             "entry 2 does not follow from the entry before it and from its own record",
         ),
-        (|events| entry(events).number = 3, "entry 3 stands where entry 2 should be"),
+        (|events| entry(events).number = 3, "found entry 3 instead of entry 2"),
     ] {
         let mut journal = TestJournal::onboarded();
         journal.command(&operator("first", Role::Viewer), Payload::default());
@@ -355,7 +355,7 @@ fn an_end_that_was_cut_off_is_found_by_a_snapshot() {
     ahead.close();
     let (_, message) = printed(&options(&journal)).2.unwrap();
     let expected = "the trail ends with entry 1, but the snapshot of record";
-    assert!(message.contains(expected) && message.contains("its end was cut off"), "{message}");
+    assert!(message.contains(expected) && message.contains("the end of the trail was cut off"), "{message}");
 }
 
 pub(super) struct Keys {
@@ -400,7 +400,7 @@ fn checkpoints_find_a_trail_that_was_written_anew_or_cut_off() {
     let made = keys.key.sign(trail.count, journal.now(), trail.head).to_string();
     let (told, failure) = keys.check(&journal, &format!("started\nINFO checkpoint={made} x=1\n"));
     assert_eq!(failure, None);
-    assert!(told.contains("1 checkpoints are signed by the key"), "{told}");
+    assert!(told.contains("1 checkpoints have a valid signature"), "{told}");
 
     let mut anew = TestJournal::onboarded();
     for name in ["first", "other", "third", "fourth"] {
@@ -420,7 +420,7 @@ fn checkpoints_find_a_trail_that_was_written_anew_or_cut_off() {
     assert!(message.contains("the checkpoint in line 2 of"), "{message}");
     assert!(message.contains("is not signed by this key, or was changed"), "{message}");
     let message = keys.check(&journal, "nothing of the kind\n").1.unwrap();
-    assert!(message.contains("there is no checkpoint in it"), "{message}");
+    assert!(message.contains("contains no checkpoint"), "{message}");
 }
 
 #[test]
@@ -487,9 +487,9 @@ impl Export {
 fn an_export_is_verified_by_itself_and_the_checkpoints() {
     let export = Export::new();
     let told = export.verify(&export.lines).unwrap();
-    assert!(told.contains("entries 1 to 4 of the audit trail: the chain is whole"), "{told}");
+    assert!(told.contains("entries 1 to 4 of the audit trail: the chain is intact"), "{told}");
     assert!(
-        told.contains("1 checkpoints are signed by the key; 1 snapshots and checkpoints compared"),
+        told.contains("1 checkpoints have a valid signature; 1 snapshots and checkpoints compared"),
         "{told}"
     );
 }
@@ -527,20 +527,20 @@ fn an_edited_row_is_named() {
 fn rows_that_are_missing_moved_added_or_cut_off_are_named() {
     let export = Export::new();
     let without = |at: usize| [&export.lines[..at], &export.lines[at + 1..]].concat();
-    export.fails(&without(0), "line 1: entry 2 stands where entry 1 should be");
-    export.fails(&without(1), "line 2: entry 3 stands where entry 2 should be");
+    export.fails(&without(0), "line 1: found entry 2 instead of entry 1");
+    export.fails(&without(1), "line 2: found entry 3 instead of entry 2");
     export.fails(&without(3), "the trail ends with entry 3, but the checkpoint of");
     export.fails(&[], "the trail ends with entry 0, but the checkpoint of");
     let mut moved = export.lines.clone();
     moved.swap(1, 2);
-    export.fails(&moved, "line 2: entry 3 stands where entry 2 should be");
+    export.fails(&moved, "line 2: found entry 3 instead of entry 2");
     let twice = [&export.lines[..2], &export.lines[1..]].concat();
-    export.fails(&twice, "line 3: entry 2 stands where entry 3 should be");
+    export.fails(&twice, "line 3: found entry 2 instead of entry 3");
     let whole: String = export.lines.iter().map(|line| format!("{line}\n")).collect();
     let cut = export.verify_text(whole.trim_end(), 1, true).unwrap_err();
-    assert!(cut.contains("line 4 does not end: the export was cut off"), "{cut}");
+    assert!(cut.contains("line 4 is incomplete: the export was cut off"), "{cut}");
     let odd = export.verify_text(&format!("{whole}x\n"), 1, true).unwrap_err();
-    assert!(odd.contains("line 5 is no entry of an export"), "{odd}");
+    assert!(odd.contains("line 5 is not an entry of an export"), "{odd}");
     // Without checkpoints an end that was cut off cleanly cannot be seen: that is what they are for.
     let short: String = export.lines[..3].iter().map(|line| format!("{line}\n")).collect();
     assert!(export.verify_text(&short, 1, false).is_ok());
@@ -553,5 +553,5 @@ fn an_export_of_a_later_part_begins_where_it_is_said_to() {
     let later: String = export.lines[2..].iter().map(|line| format!("{line}\n")).collect();
     assert!(export.verify_text(&later, 3, true).unwrap().contains("entries 3 to 4"));
     let failed = export.verify_text(&later, 2, true).unwrap_err();
-    assert!(failed.contains("line 1: entry 3 stands where entry 2 should be"), "{failed}");
+    assert!(failed.contains("line 1: found entry 3 instead of entry 2"), "{failed}");
 }

@@ -145,7 +145,7 @@ fn a_scheme_that_waits_for_a_second_person_is_one_change_set() {
     assert_eq!(failure.exit, Exit::Temporary);
     assert_eq!(
         failure.message,
-        "7 changes wait for a second person as one approval: upesi admin approve 17 makes them"
+        "7 changes need a second person as one approval: upesi admin approve 17 makes them"
     );
     assert_eq!(applied.output, EVERYTHING.replace("+ ", "… + "));
     let sent = hub.changes();
@@ -207,7 +207,7 @@ fn nothing_is_tried_behind_a_change_that_waits() {
         (failure.exit, failure.message.as_str()),
         (
             Exit::Temporary,
-            "3 changes were made, 4 were not; this one waits for a second person: + participant greenbank KES\nhave it \
+            "3 changes were made, 4 were not; this one needs a second person: + participant greenbank KES\nhave it \
              approved (upesi admin approve 5), then apply the file again"
         )
     );
@@ -238,7 +238,7 @@ fn a_large_scheme_is_proposed_from_its_beginning() {
         serde_json::from_str(sent.strip_prefix("POST /changeSets ").unwrap()).unwrap();
     let count = body["changes"].as_array().unwrap().len();
     assert!((1_500..=upesi_ledger::CHANGE_SET_CHANGES_MAX).contains(&count), "{count}");
-    assert!(message.contains(" more are proposed when the file is applied again after that"), "{message}");
+    assert!(message.contains("; apply the file again after that to propose "), "{message}");
 }
 
 #[test]
@@ -291,8 +291,7 @@ fn funds_are_deposited_once() {
         (
             "-2300.5",
             "5000",
-            "? funds greenbank KES: 3000.5 were deposited for this scheme, which happens once; record further deposits as \
-             the bank books them\n",
+            "? funds greenbank KES: 3000.5 were already deposited for this scheme; record further deposits as the bank books them\n",
         ),
     ] {
         let hub = finished_hub("6000", cover, "http://green.example/transfers");
@@ -303,8 +302,7 @@ fn funds_are_deposited_once() {
     }
     // A hub that does not report the deposit: an account with cover gets none.
     let hub = finished_hub("6000", "-1000", "http://green.example/transfers");
-    let note = "? funds greenbank KES: there is a cover of 1000, so 3000.5 are not deposited; record further deposits as \
-                the bank books them\n";
+    let note = "? funds greenbank KES: the account already has a cover of 1000, so 3000.5 are not deposited; record further deposits as the bank books them\n";
     assert_eq!(apply(&hub, SCHEME, |_| {}).output, format!("{note}= unchanged 7\n"));
     assert_eq!(hub.changes(), Vec::<String>::new());
 }
@@ -397,8 +395,7 @@ fn an_inactive_participant_that_lacks_funds_is_told_before_anything_is_changed()
         let failure = apply(&hub, scheme, |_| {}).outcome.unwrap_err();
         assert_eq!(
             failure.message,
-            "nothing was changed\ns.toml:9: participant greenbank is inactive, and an inactive one takes no deposits: its funds of \
-             3000.5 KES cannot be deposited; give it is_active = true, or funds = 0"
+            "nothing was changed\ns.toml:9: participant greenbank is inactive and cannot receive deposits: its funds of 3000.5 KES cannot be deposited; give it is_active = true, or funds = 0"
         );
         assert_eq!(hub.changes(), Vec::<String>::new());
     }
@@ -462,7 +459,7 @@ fn what_cannot_be_changed_is_told() {
     assert_eq!(
         failure.message,
         "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and settlement_account_type is SETTLEMENT, not \
-         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: switch it off and give the new one another name\ns.toml:10: participant greenbank exists \
+         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: switch it off and give the new model another name\ns.toml:10: participant greenbank exists \
          and is_proxy is false, not true; that cannot be changed: give the new participant another name"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
@@ -471,8 +468,8 @@ fn what_cannot_be_changed_is_told() {
     hub.replace("GET /settlementModels", &MODEL.replace(r#""settlementAccountTypeId":"SETTLEMENT","#, ""));
     assert_eq!(
         apply(&hub, &scheme, |_| {}).output,
-        "? model DEFERREDNETKES: this hub does not tell the settlement_account_type, so it was not compared\n\
-         ? participant greenbank: this hub does not tell is_proxy, so it was not compared\n\
+        "? model DEFERREDNETKES: this hub does not return the settlement_account_type, so it was not compared\n\
+         ? participant greenbank: this hub does not return is_proxy, so it was not compared\n\
          = unchanged 7\n"
     );
 }
@@ -539,7 +536,7 @@ fn those_behind_proxies_are_those_of_the_file_and_no_others() {
     let failure = apply(&unknown, &scheme, |_| {}).outcome.unwrap_err();
     assert_eq!(
         failure.message,
-        "nothing was changed\ns.toml:9: this hub knows no DFSPs behind proxies, which bridge has in the file"
+        "nothing was changed\ns.toml:9: this hub does not support DFSPs behind proxies, which bridge has in the file"
     );
 }
 
@@ -557,8 +554,7 @@ fn a_model_that_cannot_be_changed_stops_everything() {
     assert_eq!(failure.exit, Exit::Failure);
     assert_eq!(
         failure.message,
-        "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and delay is IMMEDIATE, not DEFERRED, currency is none, not KES; a \
-         model cannot be changed: switch it off and give the new one another name"
+        "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and delay is IMMEDIATE, not DEFERRED, currency is none, not KES; a model cannot be changed: switch it off and give the new model another name"
     );
     assert_eq!(hub_with_model.changes(), Vec::<String>::new());
 }
@@ -576,8 +572,7 @@ fn models_that_would_stop_payments_are_told_before_anything_is_changed() {
     let failure = apply(&hub, &without_own.replace("[[dfsp]]", fees), |_| {}).outcome.unwrap_err();
     assert_eq!(
         failure.message,
-        "nothing was changed\ns.toml:7: model FEESKES would leave KES without payments: a currency with a model of its own \
-         is not governed by the default one; write a [[model]] of POSITION with currency = \"KES\", too"
+        "nothing was changed\ns.toml:7: model FEESKES would leave KES without payments: a currency with its own model is not governed by the default one; write a [[model]] of POSITION with currency = \"KES\", too"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
     let covered = SCHEME.replace(
@@ -653,13 +648,11 @@ fn what_the_hub_would_refuse_half_way_is_told_before_anything_is_changed() {
     assert_eq!(
         failure.message,
         "nothing was changed\n\
-         s.toml:2: this hub has no participant \"Switch\"; `hub` is the name under which the hub itself is among its \
-         participants\n\
-         s.toml:4: ZMW has no settlement model, neither here nor at the hub: write [[model]] with currency = \"ZMW\", or one \
-         without a currency for all that have none\n\
+         s.toml:2: this hub has no participant \"Switch\"; `hub` must be the name of the hub's own participant\n\
+         s.toml:4: ZMW has no settlement model, neither here nor at the hub: write a [[model]] with currency = \"ZMW\", or one without a currency for all currencies that have none\n\
          s.toml:7: model DEFERREDNETKES cannot be created: at the hub, model NETKES governs the same accounts; name that one \
          here, or switch it off first\n\
-         s.toml:12: \"greenbank\" differs in case only from \"GreenBank\", whom the hub has; write it as the hub does"
+         s.toml:12: \"greenbank\" differs only in case from \"GreenBank\" at the hub; write it in the same way"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
     // A default model of the hub's serves every currency without one of its own.
@@ -805,7 +798,7 @@ fn a_hub_without_bindings_is_told_apart() {
     let failure = apply(&hub, &scheme, |_| {}).outcome.unwrap_err();
     assert_eq!(
         failure.message,
-        "nothing was changed\ns.toml:9: this hub knows no bindings, which greenbank has in the file"
+        "nothing was changed\ns.toml:9: this hub does not support bindings, which greenbank has in the file"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
 }

@@ -57,10 +57,10 @@ fn every_mistake_is_named_with_its_line() {
                  {{ net_debit_cap = 1 }}\nbindings = [\"san-dns:a.example\"]\n"
             ),
             vec![
-                "s.toml:7: binding \"san-dns:A.example\" stands twice",
-                "s.toml:7: \"key:1\" is no binding: write KIND:VALUE, where KIND is one of spki-sha256, cert-sha256, san-uri, \
+                "s.toml:7: binding \"san-dns:A.example\" is listed twice",
+                "s.toml:7: \"key:1\" is not a binding: write KIND:VALUE, where KIND is one of spki-sha256, cert-sha256, san-uri, \
                  san-dns, subject, oauth-client, gateway",
-                "s.toml:8: \"san-dns:*.example\" is no binding: what follows san-dns: must be a host name without wildcards, \
+                "s.toml:8: \"san-dns:*.example\" is not a binding: what follows san-dns: must be a host name without wildcards, \
                  and may end with ;issuer-key=SHA-256",
                 "s.toml:10: \"aa\" has the binding san-dns:a.example, too",
             ],
@@ -70,7 +70,7 @@ fn every_mistake_is_named_with_its_line() {
             vec![
                 "s.toml:1: name: invalid type: integer `1`, expected a string",
                 "s.toml:3: \"currency\" is not a key here; did you mean \"currencies\"?",
-                "s.toml:5: \"port\" is not a key here; there are name, hub, currencies, model, hub_endpoints, defaults, dfsp, fee_rule",
+                "s.toml:5: \"port\" is not a key here; the keys are name, hub, currencies, model, hub_endpoints, defaults, dfsp, fee_rule",
             ],
         ),
         (
@@ -84,17 +84,16 @@ fn every_mistake_is_named_with_its_line() {
             "name = \"t\"\ncurrencies = [\"KES\", \"kes\",\n\"KES\"]\n",
             vec![
                 "s.toml:2: \"kes\" is not a currency code; write it as KES",
-                "s.toml:3: KES stands twice",
+                "s.toml:3: KES is listed twice",
                 "s.toml:1: \"t\" is not a name: give 2 to 30 printable ASCII characters",
             ],
         ),
         (
             &format!("{HEAD}[[model]]\nname = \"NET KES\"\ncurrency = \"USD\"\ndelay = \"IMMEDIATE\"\n"),
             vec![
-                "s.toml:3: \"NET KES\" is not a name of a model: give 2 to 30 letters and digits",
+                "s.toml:3: \"NET KES\" is not a valid name of a model: give 2 to 30 letters and digits",
                 "s.toml:3: model NET KES: \"USD\" is not among the scheme's currencies",
-                "s.toml:3: model NET KES: NET MULTILATERAL IMMEDIATE is not a kind of settlement; there are GROSS BILATERAL \
-                 IMMEDIATE, GROSS BILATERAL DEFERRED, NET BILATERAL DEFERRED and NET MULTILATERAL DEFERRED",
+                "s.toml:3: model NET KES: NET MULTILATERAL IMMEDIATE is not a kind of settlement; the kinds are GROSS BILATERAL IMMEDIATE, GROSS BILATERAL DEFERRED, NET BILATERAL DEFERRED and NET MULTILATERAL DEFERRED",
             ],
         ),
         (
@@ -122,9 +121,9 @@ fn every_mistake_is_named_with_its_line() {
                  [[dfsp]]\nname = \"GREEN\"\n[[dfsp]]\nname = \"green\"\n"
             ),
             vec![
-                "s.toml:6: \"hub\" differs from \"Hub\" in case only",
-                "s.toml:10: \"GREEN\" differs from \"green\" in case only",
-                "s.toml:12: \"green\" stands twice",
+                "s.toml:6: \"hub\" differs from \"Hub\" only in case",
+                "s.toml:10: \"GREEN\" differs from \"green\" only in case",
+                "s.toml:12: \"green\" is listed twice",
             ],
         ),
         (
@@ -144,7 +143,7 @@ fn every_mistake_is_named_with_its_line() {
                 "s.toml:9: \"far\" is behind \"green\", too",
                 "s.toml:9: \"green\" is behind \"bridge\" and a DFSP of this scheme",
                 "s.toml:11: \"x\" is not a name: give 2 to 30 printable ASCII characters",
-                "s.toml:11: \"ok\" stands twice",
+                "s.toml:11: \"ok\" is listed twice",
                 "s.toml:13: \"ok\" is behind \"bridge\" and a DFSP of this scheme",
             ],
         ),
@@ -193,13 +192,13 @@ fn every_mistake_is_named_with_its_line() {
             vec![
                 "s.toml:3: model NET: settlement_account_type must be SETTLEMENT or INTERCHANGE_FEE_SETTLEMENT, not \"POSITION\"",
                 "s.toml:5: delay: invalid type: integer `1`, expected a string",
-                "s.toml:7: \"local\" is not a key here; there are name, currency, granularity, interchange, delay, \
+                "s.toml:7: \"local\" is not a key here; the keys are name, currency, granularity, interchange, delay, \
                  ledger_account_type, settlement_account_type, require_liquidity_check, auto_position_reset",
-                "s.toml:8: model \"net\" stands twice; names differ by more than case",
-                "s.toml:8: model net: model NET governs POSITION accounts without a currency already",
-                "s.toml:11: \"http://x/{nmae}\" has a stray {nmae}: base_url knows the one placeholder {name}, the DFSP's name",
+                "s.toml:8: model \"net\" is listed twice; names must differ in more than case",
+                "s.toml:8: model net: model NET already governs POSITION accounts without a currency",
+                "s.toml:11: \"http://x/{nmae}\" has an unknown {nmae}: the only placeholder of base_url is {name}, the DFSP's name",
                 "s.toml:12: \"net_debit_cap\" is missing",
-                "s.toml:13: \"cap\" is not a key here; there are net_debit_cap, alarm_percentage, funds",
+                "s.toml:13: \"cap\" is not a key here; the keys are net_debit_cap, alarm_percentage, funds",
                 "s.toml:16: is_active: invalid type: integer `1`, expected a boolean",
                 "s.toml:17: \"is_proxi\" is not a key here; did you mean \"is_proxy\"?",
                 "s.toml:18: \"name\" is missing",
@@ -215,9 +214,9 @@ fn every_mistake_is_named_with_its_line() {
                  FSPIOP_CALLBACK_URL_QUOTES = \"http://x/{{{{transferId}}}}\"\n"
             ),
             vec![
-                "s.toml:4: \"http://x/{{transferId}}\" has a stray {transferId}: base_url knows the one placeholder {name}, the \
+                "s.toml:4: \"http://x/{{transferId}}\" has an unknown {transferId}: the only placeholder of base_url is {name}, the \
                  DFSP's name",
-                "s.toml:10: \"http://x/{id}\" has a stray {id}: the file knows {name}, the DFSP's name, and the hub fills in \
+                "s.toml:10: \"http://x/{id}\" has an unknown {id}: the file replaces {name} with the DFSP's name, and the hub fills in \
                  names between two braces, such as {{transferId}}",
                 "s.toml:11: \"http://x/{{party}}\" may have the placeholders transferId, id, ID; not party",
                 "s.toml:12: \"http://x/{{transferId}}\" must have neither query nor placeholders: paths are appended to it",
@@ -274,19 +273,19 @@ fn every_mistake_of_a_fee_rule_is_named_with_its_line() {
         (
             "WALLET",
             "NO-DASH",
-            "s.toml:8: \"NO-DASH\" is not a name of a fee rule: give 2 to 30 letters and digits",
+            "s.toml:8: \"NO-DASH\" is not a valid name of a fee rule: give 2 to 30 letters and digits",
         ),
         ("\"KES\"", "\"TZS\"", "s.toml:10: \"TZS\" is not among the scheme's currencies"),
         ("\"PAYER\"", "\"HUB\"", "s.toml:13: paid_by must be \"PAYER\" or \"PAYEE\""),
         ("\"0.6\"", "\"100.0001\"", "s.toml:8: rate_percent must be 0 to 100"),
         ("\"0.6\"", "\"-1\"\nfixed = 1", "s.toml:12: rate_percent -1 must not be negative"),
-        ("\"0.6\"", "0", "s.toml:8: it charges nothing: give rate_percent, fixed, or both"),
+        ("\"0.6\"", "0", "s.toml:8: the rule charges nothing: give rate_percent, fixed, or both"),
         ("\"0.6\"", "1\ndecimals = 5", "s.toml:8: decimals must be 0 to 4"),
         ("\"0.6\"", "1\namount_min = 2\namount_max = 1", "s.toml:8: amount_max must not be below amount_min"),
         (
             "2031-05-01T00:00:00.000Z",
             "May",
-            "s.toml:14: from \"May\": give an instant by UTC, such as \"2031-04-01T12:00:00.000Z\"",
+            "s.toml:14: from \"May\": give a time in UTC, such as \"2031-04-01T12:00:00.000Z\"",
         ),
         (
             "paid_by",
@@ -298,7 +297,7 @@ fn every_mistake_of_a_fee_rule_is_named_with_its_line() {
         assert!(RULE.contains(from), "{from}");
         assert_eq!(mistakes(&RULE.replace(from, to)), [expected]);
     }
-    assert_eq!(mistakes(&format!("{RULE}{RULE}")), ["s.toml:16: fee rule \"WALLET\" stands twice"]);
+    assert_eq!(mistakes(&format!("{RULE}{RULE}")), ["s.toml:16: fee rule \"WALLET\" is listed twice"]);
 }
 
 #[test]
@@ -329,7 +328,7 @@ fn a_rule_that_is_missing_is_added_and_an_end_is_set() {
     let hub = finished_hub("6000", "0", "");
     hub.answer("GET /feeRules", 200, &listed(("null}]", "\"2031-06-01T00:00:00.000Z\"}]")));
     let applied = apply(&hub, &format!("{DFSP}{RULE}"), |_| {});
-    let note = "? fee rule WALLET ends at 2031-06-01T00:00:00.000Z at the hub; the file says no end\n";
+    let note = "? fee rule WALLET ends at 2031-06-01T00:00:00.000Z at the hub, but has no end in the file\n";
     assert!(applied.output.contains(note), "{}", applied.output);
     assert_eq!(hub.changes(), Vec::<String>::new());
 }
@@ -346,7 +345,7 @@ fn what_cannot_be_brought_about_is_a_conflict() {
         assert_eq!(hub.changes(), Vec::<String>::new());
     };
     let file = format!("{DFSP}{RULE}");
-    refused(None, &file, "s.toml:8: this hub knows no fee rules, and WALLET is one");
+    refused(None, &file, "s.toml:8: this hub does not support fee rules such as WALLET");
     for (change, expected) in [
         (("0.6", "0.7"), "rate_percent is 0.7, not 0.6"),
         (("[\"greenbank\"]", "[]"), "payers is all DFSPs, not greenbank"),
@@ -359,7 +358,7 @@ fn what_cannot_be_brought_about_is_a_conflict() {
         refused(Some(listed(change)), &file, expected);
     }
     let unknown = file.replace("payers = [\"greenbank\"]", "payees = [\"nobank\"]");
-    let text = "s.toml:8: fee rule WALLET: \"nobank\" is no DFSP, neither here nor at the hub";
+    let text = "s.toml:8: fee rule WALLET: \"nobank\" is not a DFSP, neither here nor at the hub";
     refused(Some("[]".to_owned()), &unknown, text);
 }
 
@@ -424,7 +423,7 @@ fn certificates_and_signing_keys_may_be_files() {
             "certificate_files = [\"../aa.pem\"]",
             "certificate_files: \"../aa.pem\" must be the name of a file",
         ),
-        ("certificate_files = [\"aa.pem\", \"aa.pem\"]", "binding \"aa.pem\" stands twice"),
+        ("certificate_files = [\"aa.pem\", \"aa.pem\"]", "binding \"aa.pem\" is listed twice"),
         ("signature_key_file = \"jws/aa.key\"", "signature_key_file: \"jws/aa.key\" is a private key"),
         ("signature_key_file = \"no.pem\"", "signature_key_file: \"no.pem\" cannot be read"),
         (

@@ -112,7 +112,7 @@ impl Hub {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(SettlementError::Stopped(format!("{MOVEMENTS_REFUSED_MAX} movements of it were refused")))
+        Err(SettlementError::Stopped(format!("{MOVEMENTS_REFUSED_MAX} of its movements were rejected")))
     }
 
     /// Finishes the settlement. Payers come first: while a payer is not finished, no receiver is credited. What

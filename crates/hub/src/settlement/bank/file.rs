@@ -95,9 +95,10 @@ pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
     if let Some(form) = OtherForm::of(bytes) {
         return Err(form.instead_of_csv());
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is neither XLSX nor CSV in UTF-8".to_owned())?;
+    let text =
+        std::str::from_utf8(bytes).map_err(|_| "the file is neither XLSX nor CSV in UTF-8".to_owned())?;
     if text.lines().next().is_some_and(|line| line.contains(';') && !line.contains(',')) {
-        return Err("its columns are separated by semicolons: save it with commas".to_owned());
+        return Err("the columns are separated by semicolons: save the file with commas".to_owned());
     }
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut is_quoted = false;
@@ -160,7 +161,7 @@ impl BankFile {
                     &mut mistakes,
                 ));
             } else if !cell(row - 1, 0).is_empty() {
-                let text = "it is empty, and accounts follow".to_owned();
+                let text = "empty, but accounts follow".to_owned();
                 mistakes.push(Mistake { row: Some(row), text });
             }
         }
@@ -199,7 +200,7 @@ impl Row {
         let owner =
             identified(account).map(|(participant, account, name)| (participant, account, name.to_owned()));
         if owner.is_none() {
-            note(format!("{account:?} is not an account as the hub wrote it"));
+            note(format!("{account:?} is not an account in the hub's form"));
         }
         let mut read = |name: &str, text: &str| match amount(text) {
             Ok(amount) => Some(amount),

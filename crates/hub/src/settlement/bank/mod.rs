@@ -119,9 +119,9 @@ pub async fn reconcile(
     let shown = Shown::new(reconcile, state, reference, &entries, warnings);
     write(output, &if options.json { shown.to_json()? } else { shown.to_text() })?;
     if !reconcile.applies {
-        note("nothing was changed: the file was only checked");
+        note("the file was only checked; nothing was changed");
         if !is_settled {
-            note("--apply finishes the settlement; --move-cover also records what the bank moved");
+            note("--apply finishes the settlement; --move-cover also records the bank's movements");
         }
     }
     ended(applied)
@@ -130,7 +130,7 @@ pub async fn reconcile(
 /// What failed, and what waits for a second person.
 fn ended(Applied { failures, waiting }: Applied) -> Outcome {
     let failures = (!failures.is_empty()).then(|| {
-        format!("these accounts are not finished; the same call continues\n{}", failures.join("\n"))
+        format!("these accounts are not finished; repeat this command to continue\n{}", failures.join("\n"))
     });
     match (waiting.check(), failures) {
         (Ok(()), None) => Ok(()),
@@ -183,8 +183,8 @@ fn repeated(settlement: &Settlement, reference: &str) -> Vec<String> {
     let by_this = settlement.accounts().any(|(_, account)| of_file(&account.external_reference));
     match (&*settlement.state, by_this) {
         ("SETTLED", true) => vec!["this file was applied before: the settlement is SETTLED".to_owned()],
-        ("SETTLED", false) => vec!["the settlement is SETTLED, by other means than this file".to_owned()],
-        (_, true) => vec!["this file was applied before, in part".to_owned()],
+        ("SETTLED", false) => vec!["the settlement is SETTLED, but not with this file".to_owned()],
+        (_, true) => vec!["this file was partly applied before".to_owned()],
         (_, false) => Vec::new(),
     }
 }
@@ -271,7 +271,7 @@ impl Shown {
 fn contradictions(settlement: Option<u32>, rows: &[Row], figures: &Figures) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     if let Some(other) = settlement.filter(|settlement| *settlement != figures.id) {
-        let text = format!("it is the file of settlement {other}, not {}", figures.id);
+        let text = format!("this is the file of settlement {other}, not {}", figures.id);
         mistakes.push(Mistake { row: Some(1), text });
     }
     let mut of_all = Vec::new();
@@ -282,14 +282,14 @@ fn contradictions(settlement: Option<u32>, rows: &[Row], figures: &Figures) -> V
     for row in rows {
         let account = row.owner.as_ref().map(|(_, account, _)| *account);
         let found = match account.filter(|account| !seen.insert(*account)) {
-            Some(account) => vec![format!("account {account} is named twice")],
+            Some(account) => vec![format!("account {account} is listed twice")],
             None => contradictions_of(row, figures),
         };
         mistakes.extend(found.into_iter().map(|text| Mistake { row: Some(row.number), text }));
     }
     let missing = figures.parties.iter().filter(|(account, _)| !seen.contains(account));
     of_all.extend(missing.map(|(account, party)| {
-        format!("account {account} of {} is missing, which the settlement has", party.name)
+        format!("account {account} of {} is missing; the settlement has it", party.name)
     }));
     let wrong = sums(rows, figures).into_iter().filter_map(|(currency, sum)| Some((currency, sum?)));
     of_all.extend(wrong.filter(|(_, sum)| *sum != 0).map(|(currency, sum)| {
@@ -343,7 +343,7 @@ fn contradictions_of(row: &Row, figures: &Figures) -> Vec<String> {
     };
     if (party.participant, &party.name) != (*participant, name) {
         let (participant, name) = (party.participant, &party.name);
-        found.push(format!("account {account} is that of {participant} {name}"));
+        found.push(format!("account {account} belongs to {participant} {name}"));
     }
     if let Some(other) = row.currency.as_ref().filter(|currency| **currency != party.currency) {
         found.push(format!("account {account} is in {}, not {other:?}", party.currency));
@@ -373,13 +373,12 @@ fn warnings_of(line: &Line, cover: Cover) -> Vec<String> {
     if expected != Some(*balance) {
         let expected = expected.map_or_else(|| "more than an amount".to_owned(), |amount| amount.to_string());
         warnings.push(format!(
-            "row {row}: {name} has {balance} {currency} at the bank, {expected} by the hub: find the reason, and record \
+            "row {row}: {name} has {balance} {currency} at the bank, but {expected} at the hub: find the reason, and record \
              it as a deposit or withdrawal"
         ));
     }
     if *balance <= Amount::ZERO {
-        warnings
-            .push(format!("row {row}: {name} has nothing left in {currency}: consider its net debit cap"));
+        warnings.push(format!("row {row}: {name} has no funds left in {currency}: check its net debit cap"));
     }
     warnings
 }

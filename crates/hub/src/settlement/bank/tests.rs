@@ -76,7 +76,7 @@ fn a_workbook_takes_no_more_room_than_its_rows_need() {
     let bytes = archive.finish().unwrap().into_inner();
     assert!(bytes.len() < 10_000);
     assert_eq!(check_unpacked(&bytes, 1_400_000), Ok(()));
-    assert!(check_unpacked(&bytes, 1_399_999).unwrap_err().contains("when it is unpacked"));
+    assert!(check_unpacked(&bytes, 1_399_999).unwrap_err().contains("when unpacked"));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn files_in_the_layout_of_portals_are_read() {
             "3 6 blue",
             vec![
                 "row 8: the settlement has no account 6",
-                "account 5 of blue is missing, which the settlement has",
+                "account 5 of blue is missing; the settlement has it",
                 "the settlement transfers in KES sum to 50, not 0",
             ],
         ),
@@ -169,13 +169,13 @@ fn all_mistakes_are_listed_though_balances_are_empty() {
     assert_eq!(
         mistakes(&text),
         [
-            "row 1: it is the file of settlement 8, not 7",
+            "row 1: this is the file of settlement 8, not 7",
             "row 7: the balance is empty",
             "row 8: the balance is empty",
             "row 8: the settlement transfer of blue is -50 KES, not -51",
             "row 10: the balance \"none\" is not an amount",
             "row 10: the settlement has no account 12",
-            "account 11 of =red is missing, which the settlement has",
+            "account 11 of =red is missing; the settlement has it",
             "the settlement transfers in KES sum to -1, not 0",
         ]
     );
@@ -232,7 +232,7 @@ fn xlsx_of(csv: &str, change: impl FnOnce(&mut rust_xlsxwriter::Worksheet)) -> V
 #[test]
 fn altered_files_are_refused() {
     for (from, to, expected) in [
-        ("Settlement ID,7", "Settlement ID,8", vec!["row 1: it is the file of settlement 8, not 7"]),
+        ("Settlement ID,7", "Settlement ID,8", vec!["row 1: this is the file of settlement 8, not 7"]),
         ("Settlement ID,7", "Settlement,7", vec!["row 1: there must be \"Settlement ID\" and its number"]),
         ("Settlement ID,7", "Settlement ID,x", vec!["row 1: there must be \"Settlement ID\" and its number"]),
         (",Balance,", ",Net,", vec!["row 6: the heading \"Balance\" is not in its place"]),
@@ -257,37 +257,37 @@ fn altered_files_are_refused() {
             "4 7 =red,,500,-20,KES\r\n",
             "",
             vec![
-                "account 7 of =red is missing, which the settlement has",
+                "account 7 of =red is missing; the settlement has it",
                 "the settlement transfers in KES sum to 20, not 0",
             ],
         ),
-        ("3 5 blue", "3 5 bluewallet", vec!["row 8: account 5 is that of 3 blue"]),
-        ("3 5 blue", "2 5 blue", vec!["row 8: account 5 is that of 3 blue"]),
+        ("3 5 blue", "3 5 bluewallet", vec!["row 8: account 5 belongs to 3 blue"]),
+        ("3 5 blue", "2 5 blue", vec!["row 8: account 5 belongs to 3 blue"]),
         (
             "3 5 blue",
             "3 6 blue",
             vec![
                 "row 8: the settlement has no account 6",
-                "account 5 of blue is missing, which the settlement has",
+                "account 5 of blue is missing; the settlement has it",
             ],
         ),
         (
             "3 5 blue",
             "4 7 =red",
-            vec!["row 8: account 7 is named twice", "account 5 of blue is missing, which the settlement has"],
+            vec!["row 8: account 7 is listed twice", "account 5 of blue is missing; the settlement has it"],
         ),
         (
             "3 5 blue",
             "blue",
             vec![
-                "row 8: \"blue\" is not an account as the hub wrote it",
-                "account 5 of blue is missing, which the settlement has",
+                "row 8: \"blue\" is not an account in the hub's form",
+                "account 5 of blue is missing; the settlement has it",
             ],
         ),
         (",500,", ",,", vec!["row 7: the balance is empty"]),
         (",500,", ",5.00001,", vec!["row 7: the balance \"5.00001\" exceeds allowed scale of 4"]),
         (",500,", ",much,", vec!["row 7: the balance \"much\" is not an amount"]),
-        ("3 5 blue,", ",\r\n3 5 blue,", vec!["row 8: it is empty, and accounts follow"]),
+        ("3 5 blue,", ",\r\n3 5 blue,", vec!["row 8: empty, but accounts follow"]),
     ] {
         assert!(filled().contains(from), "{from}");
         let found = mistakes(&filled().replacen(from, to, 1));
@@ -368,10 +368,10 @@ fn balances_that_the_hub_does_not_expect_are_warnings() {
     // red receives 20, green pays 70.
     assert_eq!(warnings_of(red, cover("480", false)), Vec::<String>::new());
     assert_eq!(warnings_of(red, cover("500", true)), Vec::<String>::new());
-    let differs = "row 7: =red has 500 KES at the bank, 520 by the hub: find the reason, and record it as a deposit or \
+    let differs = "row 7: =red has 500 KES at the bank, but 520 at the hub: find the reason, and record it as a deposit or \
                    withdrawal";
     assert_eq!(warnings_of(red, cover("500", false)), [differs]);
-    let nothing = "row 9: green has nothing left in KES: consider its net debit cap";
+    let nothing = "row 9: green has no funds left in KES: check its net debit cap";
     assert_eq!(warnings_of(green, cover("40", false)), [nothing]);
     assert_eq!(warnings_of(zero, cover("0", false)).len(), 2);
 }
@@ -380,23 +380,23 @@ fn balances_that_the_hub_does_not_expect_are_warnings() {
 fn a_file_that_was_applied_is_known_by_its_reference() {
     let mut finished = settlement();
     let read = |value: &serde_json::Value| serde_json::from_value(value.clone()).unwrap();
-    let other = "the settlement is SETTLED, by other means than this file";
+    let other = "the settlement is SETTLED, but not with this file";
     assert_eq!(repeated(&read(&finished), "bank-7-0123"), [other]);
     finished["participants"][0]["accounts"][0]["externalReference"] = "bank-7-0123".into();
     let before = "this file was applied before: the settlement is SETTLED";
     assert_eq!(repeated(&read(&finished), "bank-7-0123"), [before]);
     finished["state"] = "PS_TRANSFERS_COMMITTED".into();
-    assert_eq!(repeated(&read(&finished), "bank-7-0123"), ["this file was applied before, in part"]);
+    assert_eq!(repeated(&read(&finished), "bank-7-0123"), ["this file was partly applied before"]);
     assert_eq!(repeated(&read(&finished), "bank-7-4567"), Vec::<String>::new());
 }
 
 #[test]
 fn another_form_of_file_is_named_as_such() {
     for (bytes, expected) in [
-        (&b"Settlement ID;7;\n"[..], "its columns are separated by semicolons: save it with commas"),
+        (&b"Settlement ID;7;\n"[..], "the columns are separated by semicolons: save the file with commas"),
         (b"\xff\xfeS\0e\0", "it is text in UTF-16: save it as UTF-8"),
         (b"\xd0\xcf\x11\xe0", "it is a workbook of an old form (XLS), not a text: save its sheet as CSV"),
-        (b"\xe4", "it is neither XLSX nor CSV in UTF-8"),
+        (b"\xe4", "the file is neither XLSX nor CSV in UTF-8"),
     ] {
         assert_eq!(cells_of_csv(bytes), Err(expected.to_owned()));
     }

@@ -113,7 +113,7 @@ impl Figures {
                 let shown = |units: Option<i128>| units.map_or_else(|| "none".to_owned(), decimal);
                 let (by_pairs, settled) = (shown(by_pairs), shown(settled));
                 mistakes.push(format!(
-                    "account {account}: net of its pairs {by_pairs}, of the settlement {settled}"
+                    "account {account}: net of its pairs is {by_pairs}, net of the settlement is {settled}"
                 ));
             }
         }
@@ -127,11 +127,9 @@ impl Figures {
         }
         match mistakes.is_empty() {
             true => Ok(()),
-            false => Err(format!(
-                "settlement {}: its figures contradict each other\n{}",
-                self.id,
-                mistakes.join("\n")
-            )),
+            false => {
+                Err(format!("settlement {}: the figures are inconsistent\n{}", self.id, mistakes.join("\n")))
+            }
         }
     }
 

@@ -184,7 +184,10 @@ fn remainders_are_shown_and_add_up() {
     );
     finer["participants"][1]["accounts"][0]["carriedOver"] = json!(-0.0049);
     let text = super::tests::figures(finer, &more).check().unwrap_err();
-    assert!(text.contains("account 5: net of its pairs -50.0049, of the settlement -50.0048"), "{text}");
+    assert!(
+        text.contains("account 5: net of its pairs is -50.0049, net of the settlement is -50.0048"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -221,21 +224,21 @@ fn figures_that_contradict_each_other_are_refused() {
         let text = figures(settlement, pairs).check().unwrap_err();
         assert!(text.contains(expected), "{text}");
     };
-    refused(settlement(), &PAIRS[1..], "account 3: net of its pairs -30.5, of the settlement 70");
+    refused(settlement(), &PAIRS[1..], "account 3: net of its pairs is -30.5, net of the settlement is 70");
     let more = [&PAIRS[..], &[(1, 17, 3, "KES", "POSITION", "0.0001")]].concat();
-    refused(settlement(), &more, "account 17: net of its pairs 0.0001, of the settlement none");
+    refused(settlement(), &more, "account 17: net of its pairs is 0.0001, net of the settlement is none");
     let mut changed = settlement();
     changed["participants"][1]["accounts"][0]["netSettlementAmount"]["amount"] = json!(-49);
-    refused(changed.clone(), &PAIRS, "account 5: net of its pairs -50, of the settlement -49");
+    refused(changed.clone(), &PAIRS, "account 5: net of its pairs is -50, net of the settlement is -49");
     refused(changed, &PAIRS, "the nets in KES sum to 1, not 0");
     let mut changed = settlement();
     changed["participants"][1]["accounts"] = json!([]);
-    refused(changed, &PAIRS, "account 5: net of its pairs -50, of the settlement none");
+    refused(changed, &PAIRS, "account 5: net of its pairs is -50, net of the settlement is none");
     let mut changed = settlement();
     changed["participants"][0]["accounts"].as_array_mut().unwrap().push(json!(
         {"id": 19, "state": "SETTLED", "reason": "", "netSettlementAmount": {"amount": 0, "currency": "KES"}}
     ));
-    refused(changed, &PAIRS, "account 19: net of its pairs none, of the settlement 0");
+    refused(changed, &PAIRS, "account 19: net of its pairs is none, net of the settlement is 0");
 }
 
 /// Sums have more digits than amounts.

@@ -59,8 +59,8 @@ fn a_bank_file_finishes_its_settlement_once() {
     let good = filled(&world, "1", &balances);
     for (from, to, expected) in [
         ("32.25", "32.26", "the settlement transfer of greenbank is 32.25 KES, not 32.26"),
-        ("Settlement ID,1", "Settlement ID,2", "it is the file of settlement 2, not 1"),
-        (" greenbank", " ghostbank", "account 3 is that of 2 greenbank"),
+        ("Settlement ID,1", "Settlement ID,2", "this is the file of settlement 2, not 1"),
+        (" greenbank", " ghostbank", "account 3 belongs to 2 greenbank"),
     ] {
         std::fs::write(&path, good.replace(from, to)).unwrap();
         let (code, error) = failure(&world, &["reconcile", "1", file, "--apply", "--move-cover"]);
@@ -76,8 +76,8 @@ fn a_bank_file_finishes_its_settlement_once() {
         (code(&output), &*text(&output.stderr)),
         (
             0,
-            "upesi: nothing was changed: the file was only checked\n\
-             upesi: --apply finishes the settlement; --move-cover also records what the bank moved\n"
+            "upesi: the file was only checked; nothing was changed\n\
+             upesi: --apply finishes the settlement; --move-cover also records the bank's movements\n"
         )
     );
     assert_eq!(settlement_json(&world, &["reconcile", "1", file])["applied"], false);
@@ -147,7 +147,7 @@ fn a_bank_file_continues_where_it_was_cut_and_other_balances_are_told() {
     assert_eq!(shown["state"], "SETTLED");
     let warnings = shown["warnings"].to_string();
     for part in
-        ["greenbank has 1 KES at the bank", "bluewallet has nothing left in KES", "was applied before"]
+        ["greenbank has 1 KES at the bank", "bluewallet has no funds left in KES", "was applied before"]
     {
         assert!(warnings.contains(part), "{part}: {warnings}");
     }
