@@ -414,7 +414,7 @@ const CASES: &[Case] = &[
             })
         },
         "transfer 00000000-0000-4000-8000-000000000002 is settled AtOnce { payer: AccountId(6), payee: AccountId(4) \
-         }, by its model it is AtOnce { payer: AccountId(4), payee: AccountId(6) }",
+         }, but its model requires AtOnce { payer: AccountId(4), payee: AccountId(6) }",
     ),
     (
         || {
@@ -430,7 +430,7 @@ const CASES: &[Case] = &[
             })
         },
         "transfer 00000000-0000-4000-8000-000000000002 is settled AtOnce { payer: AccountId(4), payee: AccountId(6) \
-         }, by its model it is InWindow",
+         }, but its model requires InWindow",
     ),
     (
         capped,

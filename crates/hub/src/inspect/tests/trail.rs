@@ -408,7 +408,7 @@ fn checkpoints_find_a_trail_that_was_written_anew_or_cut_off() {
     }
     assert_eq!(printed(&options(&anew)).2, None);
     let message = keys.check(&anew, &made).1.unwrap();
-    assert!(message.contains("entry 4 is not the one of the checkpoint of 2031-04-01"), "{message}");
+    assert!(message.contains("entry 4 differs from that of the checkpoint of 2031-04-01"), "{message}");
 
     let mut short = TestJournal::onboarded();
     short.command(&operator("first", Role::Viewer), Payload::default());

@@ -110,7 +110,7 @@ pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
             _ if is_quoted => cell.push(char),
             ',' => row.push(std::mem::take(&mut cell)),
             '\r' if chars.peek() == Some(&'\n') => {}
-            '\n' if rows.len() >= ROWS_MAX => return Err(format!("it has more than {ROWS_MAX} rows")),
+            '\n' if rows.len() >= ROWS_MAX => return Err(format!("the file has more than {ROWS_MAX} rows")),
             '\n' => {
                 row.push(std::mem::take(&mut cell));
                 rows.push(std::mem::take(&mut row));
