@@ -230,7 +230,7 @@ fn as_text(status: &Status) -> String {
 /// The brokers: leader of the topic's partition and replicas in sync.
 fn brokers_of(Standing { leader, in_sync, behind }: &Standing) -> String {
     let list = |brokers: &[u32]| brokers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    let leads = leader.map_or_else(|| "none leads".to_owned(), |broker| format!("{broker} leads"));
+    let leads = leader.map_or_else(|| "no leader".to_owned(), |broker| format!("leader {broker}"));
     let behind = if behind.is_empty() { String::new() } else { format!("; behind: {}", list(behind)) };
     format!("{leads}; in sync: {}{behind}", list(in_sync))
 }
@@ -270,20 +270,20 @@ fn found_as_text(found: &Found) -> String {
     );
     for (node, has) in &found.others {
         let has =
-            has.as_ref().map_or_else(|| "has not told".to_owned(), |has| format!("had {}", text_of(has)));
+            has.as_ref().map_or_else(|| "has not reported".to_owned(), |has| format!("had {}", text_of(has)));
         let _ = writeln!(text, "node {node:<4} {has}");
     }
     let verdict = match (found.is_lacking(), found.is_repaired, found.longer()) {
-        (false, ..) => "the log lacks nothing that this node has".to_owned(),
-        (true, true, _) => "the log has all that this node has: start the nodes".to_owned(),
+        (false, ..) => "the log has all records of this node".to_owned(),
+        (true, true, _) => "the log now has all records of this node: start the nodes".to_owned(),
         (true, false, Some((node, _))) => {
-            format!("the log lost its end; node {node} has more of it: repair it there")
+            format!("the log lost its end; node {node} has more records: repair the log there")
         }
         (true, false, None) if found.log == Copied::default() => {
-            "the log has nothing yet: fill it from here by --write".to_owned()
+            "the log is empty: fill it from this node with --write".to_owned()
         }
         (true, false, None) => {
-            "the log lost its end: repair it from here by --write if no other node has more".to_owned()
+            "the log lost its end: repair it from this node with --write if no other node has more".to_owned()
         }
     };
     text + &verdict + "\n"
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(
             as_text(&known),
             "leader    node 2 at https://hub-2:4000, epoch 3\naccepted  record 90, store 7\nhere      record 88, store 6\n\
-             log       offsets 30 to 120\nbrokers   3 leads; in sync: 2, 3; behind: 1\n\
+             log       offsets 30 to 120\nbrokers   leader 3; in sync: 2, 3; behind: 1\n\
              needed    from offset 119 by node 1\n\
              needed    from offset 31 by node 2, which had record 60, store 5\n"
         );
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(object["told"], json!({ "2": { "record": 60, "store": 5 } }));
         assert_eq!(object["brokers"], json!({ "leader": 3, "inSync": [2, 3], "behind": [1] }));
         let nobody = Standing { leader: None, in_sync: vec![2], behind: Vec::new() };
-        assert_eq!(brokers_of(&nobody), "none leads; in sync: 2");
+        assert_eq!(brokers_of(&nobody), "no leader; in sync: 2");
     }
 
     #[test]
@@ -342,15 +342,17 @@ mod tests {
         assert_eq!(
             found_as_text(&found(90, false)),
             "compared  offsets 3 to 40\nlog       record 80, store 4\nhere      record 100, store 4\n\
-             node 2    had record 90, store 4\nnode 3    has not told\n\
-             the log lost its end: repair it from here by --write if no other node has more\n"
+             node 2    had record 90, store 4\nnode 3    has not reported\n\
+             the log lost its end: repair it from this node with --write if no other node has more\n"
         );
-        assert!(found_as_text(&found(101, false)).ends_with("node 2 has more of it: repair it there\n"));
+        assert!(
+            found_as_text(&found(101, false)).ends_with("node 2 has more records: repair the log there\n")
+        );
         assert!(found_as_text(&found(90, true)).ends_with("start the nodes\n"));
         let empty = Found { log: Copied::default(), ..found(90, false) };
-        assert!(found_as_text(&empty).ends_with("the log has nothing yet: fill it from here by --write\n"));
+        assert!(found_as_text(&empty).ends_with("the log is empty: fill it from this node with --write\n"));
         let whole = Found { log: copied(100), ..found(90, false) };
-        assert!(found_as_text(&whole).ends_with("the log lacks nothing that this node has\n"));
+        assert!(found_as_text(&whole).ends_with("the log has all records of this node\n"));
         let object: Value = serde_json::from_str(&found_as_json(&found(90, false))).unwrap();
         assert_eq!((&object["lacking"], &object["others"]["2"]["record"]), (&true.into(), &90.into()));
     }

@@ -298,7 +298,7 @@ fn settlement_text(transfer: &Transfer, progress: &Progress) -> String {
     let Some(Settlement { window_id, window_state, settlement_id, settlement_state }) = &progress.settlement
     else {
         return match transfer.transfer_state.as_str() {
-            COMMITTED => "its commit settled it".to_owned(),
+            COMMITTED => "it was settled when it was committed".to_owned(),
             RESERVED => "it is in no settlement window yet".to_owned(),
             _ => "there is nothing to settle".to_owned(),
         };
@@ -393,7 +393,7 @@ mod tests {
             "windowId": 3, "windowState": "SETTLED", "settlementId": 2, "settlementState": "SETTLED",
         }));
         assert!(told(&committed, &settled).ends_with("window 3 is SETTLED, settlement 2 is SETTLED."));
-        assert!(told(&committed, &of(Value::Null)).ends_with("; its commit settled it."));
+        assert!(told(&committed, &of(Value::Null)).ends_with("; it was settled when it was committed."));
         let mut expired = transfer("EXPIRED_RESERVED", Some("2026-11-21T09:40:21.000Z"));
         expired["errorInformation"] =
             json!({"errorCode": "3303", "errorDescription": "Transfer\u{1b}expired"});

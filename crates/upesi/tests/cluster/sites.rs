@@ -30,9 +30,9 @@ fn refuses(world: &World, code: i32, words: &str) {
 /// Fills an empty topic with what a stopped hub has.
 fn fills(world: &World) {
     for (arguments, words) in [
-        (&["cluster", "repair"][..], "the log has nothing yet: fill it from here by --write\n"),
-        (&["cluster", "repair", "--write"], "the log has all that this node has: start the nodes\n"),
-        (&["cluster", "repair"], "the log lacks nothing that this node has\n"),
+        (&["cluster", "repair"][..], "the log is empty: fill it from this node with --write\n"),
+        (&["cluster", "repair", "--write"], "the log now has all records of this node: start the nodes\n"),
+        (&["cluster", "repair"], "the log has all records of this node\n"),
     ] {
         let (code, text) = told(world, arguments);
         assert_eq!((code, text.ends_with(words)), (Some(0), true), "{text}");
