@@ -1,4 +1,4 @@
-//! The reserve: a file that takes up room in the data directory until an operator needs that room.
+//! The reserve: a file that holds space in the data directory until an operator releases it.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,33 +9,33 @@ use upesi_journal::{Access, Disk, RealDisk, durable};
 
 const FILE: &str = "reserve";
 const UNFINISHED: &str = "reserve.tmp";
-/// The unit that a file's room is counted in, in bytes.
+/// Unit of a file's allocated space, in bytes.
 const BLOCK_BYTES: u64 = 512;
 
 /// Result of [`keep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// The reserve is as large as asked for.
+    /// The reserve has the configured size.
     Whole,
-    /// The volume has no room for it. One that was there before stays as it is.
+    /// The volume does not have enough space. An existing reserve is not changed.
     NoRoom {
-        /// Room on the volume, an earlier reserve included.
+        /// Free space on the volume, including an existing reserve.
         free_bytes: u64,
-        /// Room from which on it is taken.
+        /// Free space from which on the reserve is allocated.
         needed_bytes: u64,
     },
 }
 
-/// Bytes that the reserve takes; 0 without one.
+/// Size of the reserve; 0 without one.
 pub(crate) fn bytes(data: &Path) -> u64 {
     fs::metadata(data.join(FILE)).map_or(0, |found| found.len())
 }
 
-/// Makes the reserve of a data directory as large as asked for, if the volume then has as much room again, and
-/// `spare_bytes` beyond. The caller holds the directory's lock.
+/// Allocates the reserve of a data directory in the given size, if the volume then still has the same amount free, plus
+/// `spare_bytes`. The caller holds the directory's lock.
 ///
 /// # Errors
-/// When the file system fails, or takes no room for the file.
+/// If the file system fails or does not allocate space for the file.
 pub(crate) fn keep(data: &Path, wanted_bytes: u64, spare_bytes: u64) -> io::Result<Kept> {
     let present_bytes = bytes(data);
     remove(&data.join(UNFINISHED))?;
@@ -58,11 +58,10 @@ pub(crate) fn keep(data: &Path, wanted_bytes: u64, spare_bytes: u64) -> io::Resu
     Ok(Kept::Whole)
 }
 
-/// Gives the room of the reserve back to the volume; returns how many bytes that is. The caller holds the directory's
-/// lock.
+/// Releases the space of the reserve; returns its size in bytes. The caller holds the directory's lock.
 ///
 /// # Errors
-/// When the file system fails.
+/// If the file system fails.
 pub(crate) fn release(data: &Path) -> io::Result<u64> {
     let released_bytes = bytes(data);
     remove(&data.join(FILE))?;
@@ -70,7 +69,7 @@ pub(crate) fn release(data: &Path) -> io::Result<u64> {
     Ok(released_bytes)
 }
 
-/// It has its name once its room is taken.
+/// Allocates the file under a temporary name and renames it once its space is allocated.
 fn take(data: &Path, bytes: u64) -> io::Result<()> {
     let disk = RealDisk::new(data, Access::Write);
     let file = disk.create(UNFINISHED)?;
@@ -84,7 +83,7 @@ fn take(data: &Path, bytes: u64) -> io::Result<()> {
     disk.sync_directory("")
 }
 
-/// Cut to nothing first: a full file system that writes to new places may have no room for removing a long file.
+/// Truncates the file first, because a full copy-on-write file system may not have enough space to remove a long file.
 fn remove(path: &Path) -> io::Result<()> {
     match File::options().write(true).open(path) {
         Ok(file) => file.set_len(0)?,

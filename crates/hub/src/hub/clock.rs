@@ -1,4 +1,4 @@
-//! The hub's time, for what is made before the engine that keeps it.
+//! The hub's time, for parts that are created before the engine that provides it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use upesi_engine::{Clock, ClockState, GuardedClock};
 use upesi_types::{Present, Timestamp};
 
-/// The hub's time once there is an engine that keeps it, the machine's before. A wall clock that jumped makes no
-/// message too old.
+/// The hub's time once there is an engine, and the machine's time before. A jump of the wall clock does not make
+/// messages too old.
 pub(super) struct HubClock {
     machine: Arc<dyn Clock>,
     hub: OnceLock<Arc<GuardedClock>>,
@@ -18,12 +18,12 @@ impl HubClock {
         Self { machine, hub: OnceLock::new() }
     }
 
-    /// From now on time is what the engine keeps.
+    /// From now on, returns the engine's time.
     pub(super) fn follow(&self, clock: Arc<GuardedClock>) {
         let _ = self.hub.set(clock);
     }
 
-    /// How it stands to the machine's; good before there is an engine.
+    /// The state of the hub's time compared with the machine's clock; good before there is an engine.
     pub(super) fn state(&self) -> ClockState {
         self.hub.get().map(|clock| clock.state()).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! The nodes of a cluster share the delivery of callbacks: the one that leads says which do, those that follow tell it
-//! what became of theirs.
+//! Shared delivery of callbacks by the nodes of a cluster. The leader records which nodes deliver; followers report
+//! their deliveries to the leader.
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
@@ -25,26 +25,26 @@ use super::start::start_courier;
 use super::{HubError, options};
 use crate::config::Settings;
 
-/// How often the node that leads looks which nodes deliver.
+/// Interval at which the leader checks which nodes deliver.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Before a report is tried again that no node took.
+/// Delay before a report that no node accepted is sent again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// How far a node may be behind and begin to deliver. It goes on as long as it may take requests, which is longer: so
-/// it does not come and go.
+/// How far a node may be behind when it begins to deliver. It continues as long as it may accept requests, which is a
+/// higher limit, so that its state does not flap.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
-/// How long a node that stops waits for its last report to be taken.
+/// Time limit of a stopping node for its last report.
 const LAST_REPORT_TAKES_MAX: Duration = Duration::from_secs(1);
-/// How often a node that follows looks whether what it told is recorded.
+/// Interval at which a follower checks whether its reports have been recorded.
 const LOOK_BACK_EVERY: Duration = Duration::from_secs(1);
 
-/// Lets the courier of a node that leads deliver to its share, from the first callback on.
+/// Lets the courier of a leader deliver to its share of the DFSPs, from the first callback on.
 pub(super) fn share(node: u32, courier: &Courier, participants: &SharedParticipants, worker: &WorkerHandle) {
     let mut share = Share::new(node, true);
     courier.deliver_to(share.look(&participants.get(), Instant::now()).unwrap_or_default());
     worker.spawn(share.keep(courier.clone(), participants.clone()));
 }
 
-/// Records which nodes deliver, as long as it is polled; `own` does, too.
+/// Records which nodes deliver, as long as it is polled. `own` is this node, which also delivers.
 pub(super) async fn keep_nodes(
     couriers: Arc<Couriers>,
     own: Option<u32>,
@@ -71,7 +71,7 @@ pub(super) async fn keep_nodes(
     }
 }
 
-/// The callbacks that a node delivers while it follows.
+/// The callbacks that a follower delivers.
 pub(super) struct FollowerCallbacks {
     node: u32,
     pub(super) courier: Courier,
@@ -82,19 +82,19 @@ pub(super) struct FollowerCallbacks {
     worker: WorkerHandle,
     pub(super) reports: Arc<Reports>,
     way: ReportWay,
-    /// By its last report.
+    /// Whether it delivers, according to its last report.
     delivers: AtomicBool,
-    /// Once its records cannot be read.
+    /// Set when its records cannot be read.
     has_failed: AtomicBool,
-    /// Once the node stops.
+    /// Set when the node stops.
     stops: AtomicBool,
-    /// Once the last report is told.
+    /// Notified when the last report has been sent.
     all_told: Notify,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl FollowerCallbacks {
-    /// Delivers nothing yet.
+    /// Starts without delivering anything.
     pub(super) fn start(
         settings: &Settings,
         (node, read): (u32, &Read),
@@ -129,8 +129,8 @@ impl FollowerCallbacks {
         Ok(callbacks)
     }
 
-    /// Begins, as there is a state that is followed. What is behind it is offered from here on; what is before it,
-    /// lanes read from the outbox.
+    /// Begins to deliver, once there is a state that is followed. Later callbacks are offered to the lanes; earlier
+    /// ones are read from the outbox.
     pub(super) fn begin(self: &Arc<Self>, engine: &EngineHandle) {
         let records = engine.follow(engine.status().durable_seq + 1);
         let _ = self.engine.set(engine.clone());
@@ -162,7 +162,7 @@ impl FollowerCallbacks {
         self.engine.get().is_some() && is_current && !has_ended
     }
 
-    /// Tells the node that leads, as long as it is polled.
+    /// Sends reports to the leader, as long as it is polled.
     async fn tell(self: Arc<Self>) {
         let mut looked_back = Instant::now();
         loop {
@@ -188,7 +188,7 @@ impl FollowerCallbacks {
         }
     }
 
-    /// What was told and is not recorded is told again.
+    /// Reports again what the leader has not recorded.
     async fn look_back(&self) {
         let told = self.reports.take_old(Instant::now());
         let Some(engine) = self.engine.get().filter(|_| !told.is_empty()) else {
@@ -199,7 +199,7 @@ impl FollowerCallbacks {
         self.reports.tell_again(missing.unwrap_or(kept));
     }
 
-    /// Begins nothing more, waits for what is in flight, and tells of it. Returns how many were cut off.
+    /// Begins no more callbacks, waits for those in flight, and reports them. Returns the number of aborted callbacks.
     pub(super) async fn finish(&self, deadline: Instant) -> usize {
         let cut_off = self.courier.drain(deadline).await;
         self.stops.store(true, Ordering::Release);
@@ -219,12 +219,12 @@ impl FollowerCallbacks {
     }
 }
 
-/// That of a node, if it is to deliver.
+/// The number of this node, if it may deliver.
 pub(super) fn own(settings: &Settings) -> Option<u32> {
     super::cluster::number_of(settings).filter(|_| settings.cluster.may_deliver)
 }
 
-/// Where the others are reached.
+/// Addresses of the other nodes.
 pub(super) fn peers(settings: &Settings, tls: Option<&ClientTls>) -> Peers {
     Peers::new(options::peers(settings), tls)
 }

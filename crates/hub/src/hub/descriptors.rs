@@ -1,7 +1,8 @@
-//! Who may have how many file descriptors.
+//! Distribution of file descriptors.
 //!
-//! A journal or an archive that gets none ends the hub, so connections get what those leave. Every part has a bound of
-//! its own; where the settings ask for more than the system's limit has room for, connections are fewer than set.
+//! A journal or an archive without a descriptor would stop the hub, so connections get the descriptors that these
+//! leave. Every part has its own limit. If the settings need more than the system's limit allows, the hub allows fewer
+//! connections than configured.
 
 use std::fmt;
 use std::path::Path;
@@ -15,9 +16,10 @@ use super::options::{admin_limits, node_limits, size};
 use super::start::METRICS_CONNECTIONS_MAX;
 use crate::config::Settings;
 
-/// Standard streams, sockets that listen, the lock, `/proc` while metrics are made, profiles, name servers, and room.
+/// Standard streams, listening sockets, the lock, `/proc` during a scrape, profiles, name servers, and spare
+/// descriptors.
 const PROCESS: u64 = 48;
-/// Of each thread that has a runtime: its selector and its wakers.
+/// For each thread with a runtime: its selector and its wakers.
 const PER_WORKER: u64 = 4;
 /// The journal's segments, the cursors that read them for callbacks and for the archive, snapshots, exports.
 const JOURNAL: u64 = 64;
@@ -25,38 +27,38 @@ const JOURNAL: u64 = 64;
 const MERGES: u64 = 96;
 /// The store: tables kept open, its log and its lists.
 const STORE: u64 = upesi_tables::store::OPEN_FILES_MAX as u64 + 32;
-/// A division of the archive: the same.
+/// The same for a division of the archive.
 const DIVISION: u64 = upesi_tables::archive::OPEN_FILES_MAX as u64 + 12;
-/// Divisions that an archive may come to have until the next start, beside half as many as it has.
+/// Divisions that an archive may gain until the next start, in addition to half of its current number.
 const DIVISIONS_MORE: u64 = 8;
-/// Clients of brokers that live at once: producer and consumer of the log, those that take their place when files
-/// change, and two that ask what other nodes need.
+/// Kafka clients that exist at the same time: producer and consumer of the log, their replacements when files change,
+/// and two that query the offsets that other nodes need.
 const BROKER_CLIENTS: u64 = 6;
-/// What such a client counts as brokers beside those that it was named and those that it learns of: itself, and the
-/// coordinator of its group.
+/// Brokers of such a client in addition to the configured and discovered ones: the client itself, and the coordinator
+/// of its group.
 const BROKERS_MORE: u64 = 2;
-/// Of each of them: a connection, and a pipe that wakes its thread.
+/// For each broker: a connection, and a pipe that wakes its thread.
 const PER_BROKER: u64 = 3;
-/// The fewest connections with which a hub is of use: those of DFSPs, those to DFSPs.
+/// Minimum number of useful connections from and to DFSPs.
 const INBOUND_MIN: u64 = 64;
 const OUTBOUND_MIN: u64 = 64;
-/// The most that connections to the outside are given, to DFSPs and oracles together.
+/// Maximum number of outbound connections, to DFSPs and oracles together.
 const OUTBOUND_MAX: u64 = 65_536;
 
-/// The bounds that fit.
+/// The limits that fit into the system's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Descriptors {
     /// Descriptors that the process may have.
     pub limit: u64,
-    /// Those that are not for the connections of DFSPs, to and fro.
+    /// Descriptors that are not available for connections from and to DFSPs.
     pub reserved: u64,
-    /// `fspiop.connections_max`, or what is left for it.
+    /// `fspiop.connections_max`, or less if the limit requires it.
     pub inbound: u64,
     /// Connections to DFSPs and oracles.
     pub outbound: u64,
 }
 
-/// Not even the fewest connections fit.
+/// The limit does not even allow the minimum number of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooFewDescriptors {
     limit: u64,
@@ -74,8 +76,7 @@ impl fmt::Display for TooFewDescriptors {
     }
 }
 
-/// Raises the limit of open files to the highest that the process may set. Where that fails the limit stays as it is,
-/// and the hub fits itself into it.
+/// Raises the limit of open files to the process's maximum. If that fails, the hub adapts to the current limit.
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| maximum.is_none_or(|maximum| current < maximum)) {
@@ -83,19 +84,19 @@ pub fn raise_limit() {
     }
 }
 
-/// The limit of open files in effect; the highest number where there is none.
+/// The current limit of open files; the highest number if there is none.
 pub(super) fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Divisions that an archive has, or may come to have.
+/// Number of divisions that an archive has or may gain.
 fn divisions(settings: &Settings) -> u64 {
     let found = std::fs::read_dir(Path::new(&settings.data.dir).join("archive"))
         .map_or(0, |entries| entries.flatten().filter(|entry| entry.path().is_dir()).count() as u64);
     found + found / 2 + DIVISIONS_MORE
 }
 
-/// Those of brokers' clients.
+/// Descriptors of the Kafka clients.
 fn of_brokers(settings: &Settings) -> u64 {
     let cluster = &settings.cluster;
     let named = cluster.brokers.split(',').count() as u64;
@@ -107,7 +108,7 @@ fn of_brokers(settings: &Settings) -> u64 {
     }
 }
 
-/// Those that are not for the connections of DFSPs, to and fro.
+/// Descriptors that are not available for connections from and to DFSPs.
 fn reserve(settings: &Settings, workers: usize) -> u64 {
     let open_max = |connections_max| admin_limits(settings, connections_max).open_max() as u64;
     let admin = open_max(size(settings.admin.connections_max));
@@ -125,12 +126,13 @@ fn reserve(settings: &Settings, workers: usize) -> u64 {
 }
 
 impl Descriptors {
-    /// Divides what the system allows this process.
+    /// Divides the descriptors that the system allows this process.
     pub(super) fn of(settings: &Settings, workers: usize) -> Result<Self, TooFewDescriptors> {
         Self::divide(limit(), reserve(settings, workers), settings.fspiop.connections_max)
     }
 
-    /// What is left of `limit` behind the reserve, a third of it for connections to the outside at first.
+    /// Divides the descriptors that remain after the reserve. A third of them is first assigned to outbound
+    /// connections.
     fn divide(limit: u64, reserved: u64, wanted: u64) -> Result<Self, TooFewDescriptors> {
         // A server has a few open beyond its cap, while they are refused or make room.
         let beyond_cap = Limits { connections_max: 0, ..Limits::default() }.open_max() as u64;
@@ -146,7 +148,7 @@ impl Descriptors {
         Ok(Self { limit, reserved, inbound, outbound })
     }
 
-    /// Tells operators where a setting is not in effect.
+    /// Logs a setting that is not in effect.
     pub(super) fn tell(&self, settings: &Settings) {
         let Self { limit, reserved, inbound, outbound } = self;
         if *inbound < settings.fspiop.connections_max {

@@ -1,4 +1,4 @@
-//! What a node of a cluster serves while it follows: requests of DFSPs, which it hands on, and metrics.
+//! Services of a follower: requests of DFSPs, which it forwards to the leader, and metrics.
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
@@ -36,22 +36,22 @@ use crate::config::Settings;
 use crate::exposition::gauge;
 use crate::logging::LogControl;
 
-/// What a node that follows has read, for those who serve meanwhile. Cloning shares it.
+/// State that a follower has read, shared with its services. Cloning shares it.
 #[derive(Clone)]
 pub(super) struct Read {
     pub(super) participants: SharedParticipants,
     pub(super) leads: Arc<watch::Sender<Lead>>,
-    /// The node that leads, and the address that it names.
+    /// Number and address of the leader.
     pub(super) leader: Arc<Mutex<Option<(u32, String)>>>,
-    /// Answers questions, once there is a state to read.
+    /// Answers queries, once there is a state to read.
     pub(super) engine: Arc<OnceLock<EngineHandle>>,
-    /// As that one keeps it.
+    /// The clock of that engine.
     pub(super) clock: Arc<HubClock>,
-    /// Set by an operator: this node is to lead.
+    /// Set by an operator: this node should claim leadership.
     pub(super) is_promoted: Arc<AtomicBool>,
-    /// Set when state, archive or store no longer follow: this node must not lead.
+    /// Set when state, archive or store no longer follow: this node must not become leader.
     pub(super) is_unfit: Arc<AtomicBool>,
-    /// Those that this node delivers, if it is to.
+    /// The callbacks that this node delivers, if it delivers any.
     pub(super) callbacks: Arc<OnceLock<Arc<FollowerCallbacks>>>,
     pub(super) metrics: Arc<NodeMetrics>,
 }
@@ -72,7 +72,7 @@ impl Read {
         }
     }
 
-    /// Whoever hands on to another node hears of it.
+    /// Notifies request forwarding of the new leader.
     pub(super) fn lead(&self, lead: Lead, address: Option<&str>) {
         let leader = lead.node.map(|node| (node, address.unwrap_or_default().to_owned()));
         *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
@@ -80,18 +80,18 @@ impl Read {
     }
 }
 
-/// The ports of a node that follows.
+/// The ports of a follower.
 pub(super) struct Following {
     edge: Option<Edge>,
     admin: Option<Arc<Server>>,
     metrics: Option<Arc<Server>>,
     workers: Workers,
     tls: Arc<Tls>,
-    /// As long as requests wait, so that they wait for a change.
+    /// Kept alive so that waiting requests see leadership changes.
     read: Read,
 }
 
-/// What takes requests of DFSPs.
+/// The FSPIOP port of a follower.
 struct Edge {
     server: Arc<Server>,
     workers: Workers,
@@ -100,8 +100,8 @@ struct Edge {
 }
 
 impl Following {
-    /// Opens the port of metrics, if there is one, and those of FSPIOP and of operators, if nodes can hand requests on:
-    /// otherwise a node may have them in common with another one of its machine.
+    /// Opens the metrics port, if there is one. Opens the FSPIOP and admin ports only if nodes can forward requests,
+    /// because otherwise another node on the same machine may use the same ports.
     pub(super) fn open(settings: &Settings, read: &Read, log: LogControl) -> Result<Option<Self>, HubError> {
         let metrics = settings.metrics.listen.parse().ok();
         let hands_on = !settings.cluster.listen.is_empty();
@@ -141,7 +141,7 @@ impl Following {
         Ok(Some(Self { edge, admin, metrics, workers, tls, read: read.clone() }))
     }
 
-    /// Reads certificates, keys, authorities and lists again now.
+    /// Reads certificates, keys, authorities and lists again immediately.
     pub(super) fn reload_keys(&self) {
         self.tls.reload_soon();
         if let Some(edge) = &self.edge {
@@ -149,8 +149,8 @@ impl Following {
         }
     }
 
-    /// Leaves the ports to the hub that starts. Requests that wait for a leader go to that hub, by its port for other
-    /// nodes.
+    /// Leaves the ports to the hub that starts. Requests that wait for a leader are forwarded to that hub's port for
+    /// other nodes.
     pub(super) async fn leave(self, patience: Duration) {
         self.leave_metrics().await;
         let edge = self.edge.as_ref().map(|edge| &edge.server);
@@ -263,7 +263,7 @@ impl Edge {
     }
 }
 
-/// The metrics of a node that follows.
+/// The metrics of a follower.
 fn text(
     settings: &Settings,
     read: &Read,
@@ -301,15 +301,15 @@ fn text(
 
 // Operators' port of a node that follows: what it has read, as soon as it has a state to read from.
 
-/// Makes the service once there is a state.
+/// Creates the service once there is a state.
 type Make = Box<dyn Fn(EngineHandle) -> AdminService + Send + Sync>;
 
-/// The admin API of a node that follows.
+/// The admin API of a follower.
 pub(super) struct StandbyAdmin {
     read: Read,
     make: Make,
     service: OnceLock<AdminService>,
-    /// Until there is one.
+    /// Rate limit for requests before the service exists.
     pace: Pace,
 }
 
@@ -392,7 +392,7 @@ impl Service for StandbyAdmin {
 }
 
 impl Read {
-    /// How far this node is, for operators.
+    /// The position of this node, for operators.
     fn now(&self) -> Followed {
         let leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let record = self.engine.get().map_or(0, |engine| engine.status().durable_seq);

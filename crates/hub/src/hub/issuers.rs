@@ -1,4 +1,4 @@
-//! The identity providers whose tokens the ports take, by the settings.
+//! Identity providers whose tokens the ports accept, from the settings.
 
 use std::fmt::Write as _;
 
@@ -11,20 +11,20 @@ use super::HubError;
 use crate::config::{Settings, listed, roles_of_groups};
 use crate::exposition::head;
 
-/// The providers, and what their tokens are good for.
+/// The providers, and the purpose of their tokens.
 #[derive(Clone, Debug)]
 pub(super) struct Providers {
-    /// Of operators.
+    /// Providers for operators.
     pub(super) issuers: Vec<Issuer>,
-    /// Of DFSPs' clients.
+    /// Provider for the clients of DFSPs.
     pub(super) of_clients: Option<Provider>,
 }
 
 impl Providers {
-    /// Those that are named, whose keys are fetched from here on.
+    /// Starts the configured providers and fetches their keys from now on.
     ///
     /// # Errors
-    /// Files of authorities that cannot be used.
+    /// If files of authorities cannot be used.
     pub(super) fn start(
         settings: &Settings,
         outbound: &Outbound,
@@ -52,7 +52,7 @@ impl Providers {
         of_operators.chain(self.of_clients.iter().map(|provider| ("oauth", provider)))
     }
 
-    /// Their metric, if there are any.
+    /// Writes the metric of the providers, if there are any.
     pub(super) fn write(&self, text: &mut String) {
         if self.named().next().is_none() {
             return;
@@ -72,7 +72,7 @@ impl Providers {
     }
 }
 
-/// How a provider of a section of the settings is asked, and for whom its tokens are.
+/// Connection to the provider of a section, and the audience of its tokens.
 struct Access<'a> {
     name: &'static str,
     issuer: &'a str,
@@ -104,10 +104,10 @@ impl Access<'_> {
     }
 }
 
-/// A section about operators.
+/// A section for operators.
 struct Section<'a> {
     access: Access<'a>,
-    /// What stands before the names of its people.
+    /// Prefix of its operators' names.
     label: &'static str,
     name_claim: &'a str,
     groups_claim: &'a str,

@@ -1,4 +1,4 @@
-//! The metrics of lanes: of a hub, and of a node that follows.
+//! Metrics of callback lanes, on a leader and on a follower.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use crate::exposition::{escape, head};
 
 /// Labels by which Mojaloop's dashboards select deliveries.
 const DELIVERED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"true\",";
-/// The same for failed attempts.
+/// Labels by which Mojaloop's dashboards select failed attempts.
 const FAILED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"false\",";
 
-/// A histogram of each lane's, and the labels that it stands under.
+/// A histogram of each lane, with its labels.
 type Series<'a> = (&'a str, &'a dyn Fn(&LaneMetrics) -> &Histogram);
 
-/// A metric of every lane: its name without `_total`, its kind, its help, its value.
+/// A metric of every lane: name without `_total`, kind, help, value.
 type LaneFamily = (&'static str, &'static str, &'static str, fn(&LaneStatus) -> u64);
 
 const LANE_FAMILIES: [LaneFamily; 15] = [
@@ -66,7 +66,7 @@ const LANE_FAMILIES: [LaneFamily; 15] = [
     ),
 ];
 
-/// The lanes of a courier.
+/// Writes the metrics of a courier's lanes.
 pub(super) fn write(text: &mut String, courier: &Courier, participants: &Participants) {
     let lanes = courier.lanes();
     let name_of = |target| participants.name(target).map_or_else(String::new, |name| escape(name.as_str()));
@@ -94,7 +94,7 @@ pub(super) fn write(text: &mut String, courier: &Courier, participants: &Partici
     write_transfers(text, courier);
 }
 
-/// How long the parties of transfers waited for each other, of all lanes together.
+/// Writes the waiting times between the parties of transfers, over all lanes.
 fn write_transfers(text: &mut String, courier: &Courier) {
     let lanes = courier.lanes();
     for (name, help, of) in [
@@ -150,8 +150,8 @@ fn write_histogram(text: &mut String, name: &str, labels: &str, histogram: &Hist
     let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
 }
 
-/// A bucket's bound in seconds, written as in all other histograms, since dashboards select by the text:
-/// `0.0005`, `1.0`.
+/// A bucket's limit in seconds, in the form of all other histograms, because dashboards select by this text: `0.0005`,
+/// `1.0`.
 fn upper_bound(us: u64) -> String {
     let seconds = seconds(us);
     let significant = seconds.trim_end_matches('0');

@@ -1,4 +1,4 @@
-//! The text of `/metrics`: what the parts count, and what is read from them at the moment of asking.
+//! The text of `/metrics`: counters of the parts, and values that are read when the text is rendered.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use super::tls::Tls;
 use crate::config::Settings;
 use crate::exposition::{counter, escape, gauge, head};
 
-/// A position beside what bounds it, as metrics show it.
+/// A position with its limits, for the metrics.
 #[derive(Clone, Debug)]
 struct PositionSample {
     participant: String,
@@ -38,11 +38,11 @@ struct PositionSample {
     position: String,
     cover: String,
     cap: String,
-    /// Whether the position is beyond the limit's alarm percentage of the lower of cover and cap.
+    /// Whether the position is above the alarm percentage of the lower of cover and cap.
     alarms: bool,
 }
 
-/// The connections at both ports, and those to the outside.
+/// The connections at both ports, and outbound connections.
 pub(super) struct Ports {
     pub(super) outbound: Outbound,
     pub(super) fspiop: Arc<Server>,
@@ -52,13 +52,13 @@ pub(super) struct Ports {
     pub(super) balancers: Option<Arc<ProxyCounts>>,
     pub(super) providers: Providers,
     pub(super) break_glass_file: Option<PathBuf>,
-    /// Of a node of a cluster.
+    /// Present on a node of a cluster.
     pub(super) node: Option<Node>,
-    /// For how long the oldest transfers stay beyond their time, if transfers leave.
+    /// Time for which the oldest transfers are retained too long, if retention is configured.
     pub(super) transfers_held_s: Option<Arc<AtomicU64>>,
 }
 
-/// Gives the text of `/metrics`.
+/// Renders the text of `/metrics`.
 pub(super) struct MetricsText {
     pub(super) registry: Registry,
     counted: EngineMetrics,
@@ -67,16 +67,16 @@ pub(super) struct MetricsText {
     pub(super) participants: SharedParticipants,
     store: Store,
     process: ProcessMetrics,
-    /// Once they serve.
+    /// Set once the ports serve.
     pub(super) ports: OnceLock<Ports>,
-    /// Once the admin port serves.
+    /// Set once the admin port serves.
     pub(super) access: OnceLock<Access>,
-    /// Positions as of the last second or so; the engine's thread is not asked at each scrape.
+    /// Positions of about the last second, so that scrapes do not query the engine's thread.
     positions: Mutex<Vec<PositionSample>>,
-    /// The same of windows and settlements.
+    /// Settlement windows and settlements of about the last second.
     settlement: Mutex<SettlementSample>,
     approvals_pending: AtomicU64,
-    /// The last end of the tokens of each operator.
+    /// The last expiry among the tokens of each operator.
     token_ends: Mutex<Vec<(Box<str>, Timestamp)>>,
 }
 
@@ -108,7 +108,7 @@ impl MetricsText {
         }
     }
 
-    /// Reads positions, windows and settlements anew.
+    /// Reads positions, windows and settlements again.
     pub(super) async fn refresh(&self) {
         let now = self.engine.clock().now();
         let sample = move |ledger: &Ledger| {
@@ -125,7 +125,7 @@ impl MetricsText {
         }
     }
 
-    /// How long DFSPs take to answer.
+    /// Response times of DFSPs.
     pub(super) fn response_times(&self) -> ResponseTimes {
         self.counted.response_times.clone()
     }
@@ -173,7 +173,7 @@ impl MetricsText {
         text
     }
 
-    /// Who in the hub may hold much memory.
+    /// Parts of the hub that may use much memory.
     pub(super) fn holders(&self) -> Vec<Holder> {
         let lanes = self.courier.lanes();
         let in_memory =
@@ -331,10 +331,10 @@ fn write_rejected_credentials(access: &Access, text: &mut String) {
     }
 }
 
-/// Tokens of a shorter life are made for one task, and not renewed.
+/// Tokens with a shorter lifetime are created for one task and not renewed.
 const RENEWED_LIFE_MS: i64 = 30 * 24 * 3_600_000;
 
-/// The active operators with tokens that are meant to be renewed, and the end of the last of these.
+/// The active operators with tokens that are meant to be renewed, and the last expiry of these tokens.
 fn token_ends(ledger: &Ledger) -> Vec<(Box<str>, Timestamp)> {
     let is_renewed = |one: &&Credential| {
         matches!(one.secret, Secret::Token(_))
@@ -379,13 +379,14 @@ fn sample_positions(ledger: &Ledger) -> Vec<PositionSample> {
     samples
 }
 
-/// Whether a position is more than this share of its bound, in hundredths of a percent. Who owes nothing never is.
+/// Whether a position exceeds this share of its limit, in hundredths of a percent. A participant that owes nothing
+/// never does.
 fn is_beyond(position: Amount, bound: Amount, basis_points: u16) -> bool {
     let threshold = i128::from(bound.units().max(0)) * i128::from(basis_points);
     position > Amount::ZERO && i128::from(position.units()) * 10_000 > threshold
 }
 
-/// Logs the positions that passed their alarm percentage since the last look, and those that came back.
+/// Logs the positions that have crossed their alarm percentage since the last check, in either direction.
 fn tell_alarms(before: &[PositionSample], now: &[PositionSample]) {
     for sample in now {
         let PositionSample { participant, currency, labels, position, cover, cap, alarms } = sample;
@@ -418,17 +419,17 @@ fn tell_alarms(before: &[PositionSample], now: &[PositionSample]) {
 
 // Break-glass: where its file is, and the metric of it.
 
-/// The file of a hub.
+/// The break-glass file of a hub.
 pub(super) fn break_glass_file(settings: &Settings) -> PathBuf {
     settings.data.dir.join(BREAK_GLASS_FILE)
 }
 
-/// The same, if callers say who they are: only then anything is opened by it.
+/// The break-glass file, if clients must authenticate. Otherwise a break-glass token has no effect.
 pub(super) fn watched_break_glass(settings: &Settings) -> Option<PathBuf> {
     (settings.admin.authentication == "required").then(|| break_glass_file(settings))
 }
 
-/// The metric, of a file that is watched.
+/// Writes the metric of a break-glass file.
 pub(super) fn write_break_glass(file: Option<&Path>, text: &mut String) {
     let Some(file) = file else { return };
     let name = "upesi_break_glass_open";

@@ -58,15 +58,15 @@ use crate::exit::Exit;
 pub use descriptors::raise_limit;
 pub use serve::serve;
 
-/// Why a hub does not start.
+/// The reason why a hub does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
     /// A port cannot be listened on.
     #[error("{setting}: {source}")]
     Bind {
-        /// The setting that names the port.
+        /// Setting of the port.
         setting: &'static str,
-        /// What is wrong.
+        /// The error of the port.
         source: BindError,
     },
     /// Worker threads cannot be started.
@@ -84,23 +84,23 @@ pub enum HubError {
     /// Certificates, keys or lists cannot be used.
     #[error("{section}: {source}")]
     Tls {
-        /// The section of the settings that names the files.
+        /// Section of the settings that names the files.
         section: &'static str,
-        /// What is wrong.
+        /// The error of the files.
         source: TlsError,
     },
-    /// Keys of signatures cannot be used.
+    /// Signing keys cannot be used.
     #[error("jws: {0}")]
     Keys(KeyFileError),
     /// The hub's own private key cannot be used.
     #[error("{setting}: {source}")]
     PrivateKey {
-        /// The setting that names it, or what reaches it.
+        /// Setting of the key, or of its token.
         setting: &'static str,
-        /// Why not.
+        /// The error of the key.
         source: KeyError,
     },
-    /// The data directory was restored with findings about rules that were not accepted.
+    /// The data directory was restored with findings about rules that have not been accepted.
     #[error("{0}")]
     NotAccepted(String),
     /// There is no ledger, and one must exist.
@@ -108,7 +108,7 @@ pub enum HubError {
         "there is no ledger in {dir} (data.must_exist): mount its volume, or name the right directory; upesi init {dir} creates a new, empty ledger", dir = .0.display()
     )]
     NoLedger(PathBuf),
-    /// Settings contradict themselves.
+    /// Settings contradict each other.
     #[error("{0}")]
     Settings(String),
     /// The node cannot follow its cluster's log.
@@ -141,7 +141,7 @@ impl HubError {
     }
 }
 
-/// How a process ends that cannot use its store.
+/// The exit code for an unusable store.
 const fn exit_of_store(error: &TablesError) -> Exit {
     match error {
         TablesError::Damaged { .. } | TablesError::Format { .. } | TablesError::Content { .. } => Exit::Data,
@@ -150,7 +150,7 @@ const fn exit_of_store(error: &TablesError) -> Exit {
     }
 }
 
-/// How a command ends that cannot bring the state of a data directory back.
+/// The exit code for a data directory whose state cannot be recovered.
 pub(crate) fn exit_of(error: &StartError) -> Exit {
     use upesi_journal::{DataDirectoryError, JournalError};
     match error {
@@ -184,7 +184,7 @@ pub struct Hub {
     fspiop: Arc<Server>,
     admin: Arc<Server>,
     metrics: Option<Arc<Server>>,
-    /// Where other nodes of a cluster hand requests on.
+    /// The port on which other nodes of a cluster forward requests.
     nodes: Option<Arc<Server>>,
     workers: Workers,
     admin_workers: Workers,
@@ -195,61 +195,61 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Where the FSPIOP API listens.
+    /// Address of the FSPIOP port.
     pub fn fspiop_address(&self) -> SocketAddr {
         self.fspiop.local_addr()
     }
 
-    /// Where the admin API listens.
+    /// Address of the admin port.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.local_addr()
     }
 
-    /// Where metrics are served apart from the admin API, if they are.
+    /// Address of the separate metrics port, if there is one.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(|server| server.local_addr())
     }
 
-    /// Lets transfers leave that are older than `archive.keep_days` now, rather than within the hour.
+    /// Removes transfers that are older than `archive.keep_days` now, instead of within the hour.
     pub fn apply_retention(&self) {
         if let Some(retention) = &self.retention {
             retention.look();
         }
     }
 
-    /// Reads certificates, keys, authorities and lists again, now rather than within `tls.reload_interval_s`.
+    /// Reads certificates, keys, authorities and lists again now, instead of within `tls.reload_interval_s`.
     pub fn reload_keys(&self) {
         self.tls.reload_soon();
         self.signatures.reload_soon();
     }
 
-    /// Waits until the engine stops by itself, which it does only when the disk fails.
+    /// Waits until the engine stops by itself, which happens only if the disk fails or another node becomes leader.
     pub async fn failed(&self) -> StopReason {
         self.handle.stopped().await
     }
 
-    /// Lets another node of the cluster lead; see [`EngineHandle::hand_over`]. The ports are free soon after it:
-    /// another node of this machine may have the same.
+    /// Hands leadership over to another node of the cluster; see [`EngineHandle::hand_over`]. The ports are free soon
+    /// afterwards, because another node on this machine may use the same ports.
     pub async fn hand_over(&self) -> StopReason {
         let reason = self.handle.hand_over(None).await;
         self.leave_ports();
         reason
     }
 
-    /// Waits no more for brokers that do not answer: what they have not acknowledged is not answered.
+    /// Stops waiting for brokers that do not respond. Requests that they have not acknowledged are not answered.
     pub fn leave_brokers(&self) {
         if let Some(node) = &self.node {
             node.stops.store(true, Ordering::Release);
         }
     }
 
-    /// Accepts nothing more. Connections end after the request in flight.
+    /// Stops accepting connections. Open connections end after the request in flight.
     pub fn leave_ports(&self) {
         let own = [Some(&self.fspiop), Some(&self.admin), self.metrics.as_ref(), self.nodes.as_ref()];
         own.into_iter().flatten().for_each(|server| server.begin_shutdown());
     }
 
-    /// Lets requests and callbacks in flight finish, then stops. What is undelivered is sent after the next start.
+    /// Lets requests and callbacks in flight finish, then stops. Undelivered callbacks are sent after the next start.
     pub async fn shutdown(self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let mut cut_off = self.fspiop.shutdown(deadline).await;
@@ -293,7 +293,7 @@ impl Hub {
 /// Directory of the store inside the data directory.
 const STORE: &str = "store";
 
-/// What answers requests about anything but transfers, and what is under it.
+/// The handlers of all requests except those about transfers, with the store and the relay that they use.
 struct Resources {
     store: Store,
     built_in: BuiltInDirectory,
@@ -304,8 +304,8 @@ struct Resources {
 }
 
 impl Resources {
-    /// Opens the store, whose directory the engine has locked with everything around it, if it was not opened before,
-    /// and puts the rest over it.
+    /// Opens the store, unless it is already open, and starts the handlers. The engine has locked the data directory,
+    /// which contains the store.
     fn start(
         settings: &Settings,
         store: Option<Store>,
@@ -354,18 +354,18 @@ impl Resources {
         Ok(Self { store, built_in, oracles, quoting, relay, directory })
     }
 
-    /// The handler of each resource. A new resource is served once its handler stands here.
+    /// The handler of each resource. Register a new resource here.
     fn handlers(&self, engine: EngineHandle) -> impl Handler + use<> {
         (Transfers::new(engine), (self.directory.clone(), self.quoting.clone()))
     }
 
-    /// Forgets what oracles answered.
+    /// Clears the cached answers of oracles.
     fn clear_caches(&self) -> impl Fn() + Send + Sync + use<> {
         let directory = self.directory.clone();
         move || directory.clear_caches()
     }
 
-    /// What lets operators look at kept quotes, if quotes are kept.
+    /// Lookup of stored quotes for operators, if quotes are stored.
     fn find_quotes(&self) -> Option<FindQuote> {
         let quoting = self.quoting.clone();
         quoting
@@ -373,14 +373,14 @@ impl Resources {
             .then(|| Arc::new(move |id: &str| Ok(quoting.find(id)?.map(quote_view))) as FindQuote)
     }
 
-    /// Starts what time has to do: deadlines of lookups, retention of quotes.
+    /// Starts the timers: deadlines of lookups, retention of quotes.
     fn keep(&self, worker: &WorkerHandle) {
         worker.spawn(self.directory.expiry());
         let quoting = self.quoting.clone();
         worker.spawn(async move { quoting.run_retention().await });
     }
 
-    /// Waits until what was accepted is passed on, or for the deadline; gives how many requests are left.
+    /// Waits until accepted requests are forwarded, or until the deadline; returns the number of remaining requests.
     async fn drain(&self, deadline: Instant) -> usize {
         self.relay.drain(deadline).await
     }
@@ -391,13 +391,13 @@ impl Resources {
     }
 }
 
-/// Counts lookups of parties that nobody serves.
+/// Counts lookups of unknown parties.
 fn on_miss(rates: &Arc<Rates>) -> OnMiss {
     let rates = Arc::clone(rates);
     Arc::new(move |source| rates.missed(source))
 }
 
-/// A kept quote for operators.
+/// A stored quote for operators.
 fn quote_view(quote: KeptQuote) -> QuoteView {
     let message = |kept: KeptMessage| {
         MessageView::new(kept.at, kept.source, kept.destination, &kept.headers, kept.body)

@@ -1,4 +1,4 @@
-//! What a node of a cluster counts.
+//! Metrics of a node of a cluster.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -12,26 +12,26 @@ use upesi_types::Timestamp;
 
 use crate::exposition::{counter, gauge, head};
 
-/// What a node of a cluster has besides a hub. Cloning shares it.
+/// The parts that a node of a cluster has in addition to a hub. Cloning shares it.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) number: u32,
     pub(super) metrics: Arc<NodeMetrics>,
-    /// Lets the log wait no more for brokers that do not answer.
+    /// Makes the log stop waiting for brokers that do not respond.
     pub(super) stops: Arc<AtomicBool>,
 }
 
-/// Counted over the life of a process, whether the node leads or follows.
+/// Counted over the life of a process, both as leader and as follower.
 #[derive(Debug, Default)]
 pub(super) struct NodeMetrics {
     leads: AtomicBool,
     epoch: AtomicU64,
     record: AtomicU64,
-    /// Of the store; of a node that leads, the one with which it took over.
+    /// Last record of the store; on a leader, the record with which it took over.
     store_record: AtomicU64,
-    /// When the newest entry was written that this node has, in nanoseconds since 1970; 0 before the first.
+    /// Time of the newest entry that this node has, in nanoseconds since 1970; 0 before the first.
     entry_at_ns: AtomicI64,
-    /// When it was read, by this node's own clock, which nobody sets.
+    /// Time at which the newest entry was read, by this node's monotonic clock.
     read_at: Mutex<Option<Instant>>,
     after_silence: AtomicU64,
     after_hand_over: AtomicU64,
@@ -39,35 +39,35 @@ pub(super) struct NodeMetrics {
     /// In seconds since 1970; 0 before the first.
     handed_over_at_s: AtomicU64,
     alarming: AtomicU64,
-    /// The node for which the topic keeps entries that are older than they have to be, as this one found that leads.
+    /// The node for which the topic retains older entries than necessary, as found by this node as leader.
     topic_held_by: Mutex<Option<u32>>,
-    /// Counted by the client.
+    /// Counted by the Kafka client.
     pub(super) broker_errors: Arc<AtomicU64>,
-    /// What became of requests that were handed on.
+    /// Outcomes of forwarded requests.
     pub(super) handed_on: Arc<HandOnCounts>,
 }
 
-/// What a node that follows may lack, and take requests: it does not know yet whom operators have blocked since. A
-/// leader that lives says so more often, one that has fallen silent is followed sooner.
+/// How far a follower may be behind while it accepts requests: it does not know which clients operators have blocked
+/// since. A live leader writes more often, and a silent one is replaced sooner.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
 
 fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// How old an entry is. It is not younger than it was read, however far ahead its writer's clock is.
+/// Age of an entry. It is at least the time since the entry was read, even if its writer's clock is ahead.
 fn age_ms(entry_at: Timestamp, now: Timestamp, since_read: Duration) -> u64 {
     let by_its_time = now.ms_since(entry_at).max(0).unsigned_abs();
     by_its_time.max(u64::try_from(since_read.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl NodeMetrics {
-    /// The node begins to follow, and has read nothing yet.
+    /// The node begins to follow and has read nothing yet.
     pub(super) fn follows(&self) {
         self.entry_at_ns.store(0, Ordering::Relaxed);
     }
 
-    /// The node follows, and has read so far.
+    /// The node follows and has read up to this progress.
     pub(super) fn followed(&self, progress: &Progress) {
         self.epoch.store(progress.position.epoch, Ordering::Relaxed);
         self.record.store(progress.position.seq, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl NodeMetrics {
         self.alarming.fetch_add(u64::from(progress.is_alarming), Ordering::Relaxed);
     }
 
-    /// The node leads, on this last record of the store: the one before handed over, or was silent.
+    /// The node has become leader at this last record of the store, after a handover or after silence.
     pub(super) fn elected(&self, was_called: bool, store_record: u64) {
         self.store_record.store(store_record, Ordering::Relaxed);
         self.leads.store(true, Ordering::Relaxed);
@@ -87,25 +87,25 @@ impl NodeMetrics {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The node that led handed over.
+    /// The leader has handed over.
     pub(super) fn handed_over(&self) {
         self.leads.store(false, Ordering::Relaxed);
         self.handed_over_at_s.store(since_1970().as_secs(), Ordering::Relaxed);
     }
 
-    /// Another node leads.
+    /// Another node has become leader.
     pub(super) fn superseded(&self) {
         self.leads.store(false, Ordering::Relaxed);
         self.superseded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The topic keeps old entries for a node, or none.
+    /// The node for which the topic retains old entries, if any.
     pub(super) fn topic_held_by(&self, node: Option<u32>) {
         *self.topic_held_by.lock().unwrap_or_else(PoisonError::into_inner) = node;
     }
 
-    /// The lines of the metrics, at this instant of the hub's time; `written` by a node that leads: its last record,
-    /// and how many of the store it added.
+    /// Writes the metrics at this instant of the hub's time. `written`, on a leader: its last record, and the number of
+    /// records that it added to the store.
     pub(super) fn write(&self, text: &mut String, now: Timestamp, written: Option<(u64, u64)>) {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let leads = self.leads.load(Ordering::Relaxed);
@@ -133,7 +133,7 @@ impl NodeMetrics {
         self.write_topic_held(text, leads);
     }
 
-    /// Nothing of a node that does not lead: it does not know.
+    /// Only a leader knows this, so a follower writes nothing.
     fn write_topic_held(&self, text: &mut String, leads: bool) {
         let name = "upesi_cluster_topic_held";
         let help = "1 while the leader retains old entries because this node has not copied them";
@@ -144,14 +144,14 @@ impl NodeMetrics {
         }
     }
 
-    /// Whether it leads, or has read what the log had lately, by the hub's time: a wall clock that jumped makes nothing
-    /// old.
+    /// Whether the node is the leader, or has read the recent entries of the log, by the hub's time. A jump of the wall
+    /// clock does not make entries old.
     pub(super) fn is_current(&self, now: Timestamp) -> bool {
         let leads = self.leads.load(Ordering::Relaxed);
         leads || self.behind_ms(now).is_some_and(|behind_ms| u128::from(behind_ms) <= BEHIND_MAX.as_millis())
     }
 
-    /// Age of its newest entry; `None` before the first.
+    /// Age of the newest entry; `None` before the first.
     pub(super) fn behind_ms(&self, now: Timestamp) -> Option<u64> {
         let entry_at_ns = self.entry_at_ns.load(Ordering::Relaxed);
         let read_at = *self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,7 +184,7 @@ impl NodeMetrics {
     }
 }
 
-/// How many nodes share the delivery of callbacks.
+/// Writes the number of nodes that share the delivery of callbacks.
 pub(super) fn write_couriers(text: &mut String, participants: &SharedParticipants) {
     let help = "Nodes that deliver callbacks; 0 while the one that leads delivers all";
     gauge(text, "upesi_cluster_couriers", help, participants.get().couriers().len() as u64);

@@ -1,4 +1,4 @@
-//! From settings to what the parts are set up with.
+//! Converts settings to the options of the hub's parts.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -37,7 +37,7 @@ const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// A setting that its catalogue bounds far below any platform's `usize`.
+/// A setting whose maximum in the catalogue is far below any platform's `usize`.
 pub(super) fn size(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
@@ -87,10 +87,10 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
     }
 }
 
-/// As many as by default: small settings, as tests have them, must not be another hub.
+/// The default ratio, so that the small settings of tests do not change the behaviour of the hub.
 const FOLDS_PER_SNAPSHOT: u64 = 16;
 
-/// How long finished transfers are kept; `None`: for ever.
+/// Retention of finished transfers; `None`: forever.
 pub(super) fn retention(settings: &Settings) -> Option<Policy> {
     let archive = &settings.archive;
     let export_dir = (!archive.export_dir.is_empty()).then(|| PathBuf::from(&*archive.export_dir));
@@ -172,7 +172,7 @@ pub(super) fn limits(settings: &Settings, descriptors: &Descriptors) -> Limits {
     }
 }
 
-/// Of the ports of operators.
+/// Limits of the admin port and the metrics port.
 pub(super) fn admin_limits(settings: &Settings, connections_max: usize) -> Limits {
     Limits { streams_per_connection_max: streams_max(settings), ..upesi_admin::limits(connections_max) }
 }
@@ -230,12 +230,12 @@ pub(super) fn store(settings: &Settings) -> StoreOptions {
     }
 }
 
-/// The same of a node of a cluster: whatever is written at once is one entry of the log.
+/// The store's options for a node of a cluster: everything that is written at once is one entry of the log.
 pub(super) fn shared_store(settings: &Settings) -> StoreOptions {
     const ENTRY_BYTES_MAX: usize = upesi_kafka::ENTRY_BYTES_MAX;
-    /// Names of tables, and the heads of entry and record, take far less.
+    /// Upper limit for names of tables and for the heads of entry and record.
     const HEADS_BYTES_MAX: usize = 64 << 10;
-    /// The largest value, its key and what belongs to it.
+    /// The largest value with its key and overhead.
     const UPDATE_BYTES_MAX: usize = VALUE_BYTES_MAX + (1 << 20);
     const BATCH_BYTES_MAX: usize = 1 << 20;
     const _: () = assert!(BATCH_BYTES_MAX + UPDATE_BYTES_MAX + HEADS_BYTES_MAX <= ENTRY_BYTES_MAX);
@@ -284,15 +284,15 @@ pub(super) fn quoting(settings: &Settings) -> QuotingConfig {
     }
 }
 
-/// Where the nodes of the cluster reach each other.
+/// Addresses at which the nodes of the cluster reach each other.
 pub(super) fn peers(settings: &Settings) -> Vec<(u32, Origin)> {
     // The settings were checked.
     crate::config::peers(&settings.cluster.nodes).unwrap_or_default()
 }
 
-/// Of the port for other nodes. All of them come from few addresses, and by connections that carry a request at a time.
+/// Limits of the port for other nodes. Its connections come from few addresses and carry one request at a time.
 pub(super) fn node_limits(settings: &Settings) -> Limits {
-    /// Of heads, beyond those of DFSPs: the name of the host may be longer.
+    /// Additional size of heads: the host name may be longer than in requests from DFSPs.
     const HOST_BYTES: usize = 1024;
     let fspiop = &settings.fspiop;
     Limits {
@@ -304,7 +304,7 @@ pub(super) fn node_limits(settings: &Settings) -> Limits {
     }
 }
 
-/// Where the hub may connect to.
+/// The addresses to which the hub may connect.
 pub(super) fn guard(settings: &Settings) -> Guard {
     let outbound = &settings.outbound;
     match is_outbound_guarded(settings) {
@@ -314,7 +314,7 @@ pub(super) fn guard(settings: &Settings) -> Guard {
     }
 }
 
-/// What each DFSP may do per second.
+/// Rate limits of each DFSP.
 pub(super) fn rates(settings: &Settings) -> RateSettings {
     let admission = &settings.admission;
     let limits = RateLimits {
@@ -331,7 +331,7 @@ pub(super) fn rates(settings: &Settings) -> RateSettings {
     }
 }
 
-/// What opens private keys.
+/// Access to private keys.
 pub(super) fn keys(settings: &Settings) -> Result<Keys, HubError> {
     let pkcs11 = &settings.pkcs11;
     if pkcs11.module.is_empty() {
@@ -345,13 +345,13 @@ pub(super) fn keys(settings: &Settings) -> Result<Keys, HubError> {
     tokens.map(Keys::with_tokens).map_err(|source| HubError::PrivateKey { setting: "pkcs11.module", source })
 }
 
-/// The addresses that may be registered.
+/// The URL schemes of addresses that may be registered.
 pub(super) fn schemes(settings: &Settings, outbound: &Outbound) -> Schemes {
     let tls = &settings.outbound_tls;
     Schemes { http: !tls.https_only, https: !tls.anchors_file.is_empty(), guard: outbound.guard().clone() }
 }
 
-/// Starts the worker threads: as many as asked for, or one per core.
+/// Starts the worker threads: the configured number, or one per core.
 pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> {
     let count = match size(settings.fspiop.workers) {
         0 => available_cores(),
@@ -361,7 +361,7 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
     start(count, "upesi-edge")
 }
 
-/// How callers of the admin port are known.
+/// Authentication of clients of the admin port.
 pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>, people_secret: Option<Secret>) -> Access {
     let bootstrap_file = settings.data.dir.join(BOOTSTRAP_FILE);
     let break_glass_file = metrics::break_glass_file(settings);
@@ -380,18 +380,18 @@ pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>, people_secret: O
     }
 }
 
-/// What the admin port answers to.
+/// The hosts that requests to the admin port may name.
 pub(super) fn allowed_hosts(settings: &Settings) -> AllowedHosts {
     AllowedHosts::new(settings.admin.listen, other_hosts(settings))
 }
 
-/// The origins of pages that are the admin port's own.
+/// The origins of the scheme's own web pages.
 pub(super) fn allowed_origins(settings: &Settings) -> AllowedOrigins {
     // The settings were checked.
     AllowedOrigins::parse(&settings.admin.allowed_origins).unwrap_or_default()
 }
 
-/// What the port of metrics answers to: monitoring asks by the address that it finds.
+/// The hosts that requests to the metrics port may name. Monitoring systems use any address that they discover.
 pub(super) fn metrics_hosts(settings: &Settings) -> AllowedHosts {
     AllowedHosts::any_address(other_hosts(settings))
 }
@@ -402,7 +402,7 @@ fn other_hosts(settings: &Settings) -> impl Iterator<Item = &str> {
 
 // The load balancers before the FSPIOP port, by the settings.
 
-/// Those that are named, if there are any.
+/// The configured load balancers, if there are any.
 pub(super) fn proxy_protocol(settings: &Settings) -> Option<ProxyProtocol> {
     // The settings were checked.
     let from = networks(&settings.fspiop.proxy_protocol_from).unwrap_or_default();
@@ -413,7 +413,7 @@ pub(super) fn proxy_protocol(settings: &Settings) -> Option<ProxyProtocol> {
     })
 }
 
-/// Their metric, if there are any.
+/// Writes the metric of the load balancers, if there are any.
 pub(super) fn write_proxy_counts(counts: Option<&ProxyCounts>, text: &mut String) {
     let Some(counts) = counts else { return };
     let name = "upesi_proxy_protocol_refused";

@@ -1,4 +1,4 @@
-//! What `/metrics` says of the process and its machine: CPU by thread, memory, files, disk, bounds, state.
+//! Metrics of the process and its machine: CPU time by thread, memory, files, disk, limits, state.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,12 +14,12 @@ use crate::config::Settings;
 use crate::exposition::{gauge, head};
 use crate::{process, reserve};
 
-/// Reads `/proc` and the file system at each scrape; keeps nothing but what must not go back.
+/// Reads `/proc` and the file system at each scrape. Stores only counters that must not decrease.
 pub(super) struct ProcessMetrics {
     data: PathBuf,
-    /// Settings that bound what other metrics count.
+    /// Settings that limit the values of other metrics.
     bounds: Vec<(&'static str, u64)>,
-    /// Nanoseconds on a CPU by kind of thread. Threads of the blocking pool end, and a counter may not go back.
+    /// CPU time in nanoseconds by kind of thread. Threads of the blocking pool end, and a counter must not decrease.
     threads: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -89,7 +89,7 @@ fn write_disk(data: &Path, text: &mut String) {
     gauge(text, "upesi_disk_reserve_bytes", "Space held by the reserve of the data directory", reserve_bytes);
 }
 
-/// What is said of the process of a node that follows.
+/// Writes the process metrics of a follower.
 pub(super) fn write_follower(data: &Path, clock: ClockState, text: &mut String) {
     write_build(text);
     write_clock(clock, text);
@@ -97,7 +97,7 @@ pub(super) fn write_follower(data: &Path, clock: ClockState, text: &mut String) 
     write_usage(text);
 }
 
-/// The clock of a node that follows, as the engine of one that leads shows it.
+/// Writes the clock metrics of a follower, in the same form as the engine of a leader.
 fn write_clock(clock: ClockState, text: &mut String) {
     for (name, help, seconds) in [
         ("upesi_clock_jump_seconds", EngineMetrics::CLOCK_JUMP, clock.jump_seconds()),
@@ -125,7 +125,7 @@ fn write_state(text: &mut String, status: &EngineStatus) {
     gauge(text, "upesi_durable", "1 if responses wait for fsync", u64::from(status.is_durable));
 }
 
-/// Nanoseconds on a CPU by the names of threads, without the numbers at their ends.
+/// CPU time in nanoseconds by thread name, without the number at its end.
 fn thread_times() -> BTreeMap<String, u64> {
     let mut times = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
@@ -141,7 +141,7 @@ fn thread_times() -> BTreeMap<String, u64> {
     times
 }
 
-/// The usual metrics of processes, under the names that Prometheus' own client libraries give them.
+/// The usual process metrics, under the names of Prometheus' own client libraries.
 fn write_usage(text: &mut String) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let Some(usage) = Usage::read(&stat, rustix::param::clock_ticks_per_second()) else { return };
@@ -174,13 +174,13 @@ fn write_usage(text: &mut String) {
 struct Usage {
     cpu_ms: u64,
     threads: u64,
-    /// Since the machine started.
+    /// Start time of the process in milliseconds since the machine started.
     started_ms: u64,
     resident_pages: u64,
 }
 
 impl Usage {
-    /// Reads `/proc/PID/stat`, see proc(5). The program's name may hold anything, parentheses and spaces included.
+    /// Parses `/proc/PID/stat`, see proc(5). The program's name may contain anything, including parentheses and spaces.
     fn read(stat: &str, ticks_per_s: u64) -> Option<Self> {
         let (_, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();

@@ -10,13 +10,13 @@ use upesi_ledger::ParticipantId;
 use super::lane_metrics::seconds;
 use crate::exposition::{escape, head};
 
-/// Most pairs of DFSPs that are shown.
+/// Maximum number of pairs of DFSPs in the metrics.
 const PAIRS_SHOWN_MAX: usize = 100;
 
-/// A figure of a pair: its name, its help, its value.
+/// A metric of a pair: name, help, value.
 type PairFamily = (&'static str, &'static str, fn(&upesi_engine::PairSummary) -> u64);
 
-/// Of the DFSPs with requests since the start.
+/// Writes the metrics of the DFSPs with requests since the start.
 pub(super) fn write(text: &mut String, summaries: &[DfspSummary], participants: &Participants) {
     let name_of =
         |id: ParticipantId| participants.name(id).map(|name| escape(name.as_str())).unwrap_or_default();
@@ -52,7 +52,7 @@ pub(super) fn write(text: &mut String, summaries: &[DfspSummary], participants: 
     write_pairs(text, summaries, name_of);
 }
 
-/// The pairs with failures; with the most of them, if there are many.
+/// Writes the metrics of the pairs with the most failures.
 fn write_pairs(text: &mut String, summaries: &[DfspSummary], name_of: impl Fn(ParticipantId) -> String) {
     let failing = summaries.iter().flat_map(|of_dfsp| &of_dfsp.pairs).filter(|pair| pair.failed > 0);
     let mut pairs: Vec<_> = failing.collect();

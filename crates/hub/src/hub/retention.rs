@@ -1,7 +1,8 @@
-//! Lets old transfers leave: archive divisions older than `archive.keep_days`, exported before where that is asked for.
-//! The journal's segments follow them: the archivist deletes those whose transfers have left.
+//! Removes old transfers: archive divisions older than `archive.keep_days`, which are exported first if an export is
+//! configured. The archivist then deletes the journal segments whose transfers have been removed.
 //!
-//! What counts in a window that is not settled stays, however old it is: it is the list behind the net.
+//! Transfers of a window that is not settled are retained regardless of their age, because they are the details of its
+//! net.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,26 +18,26 @@ use upesi_types::Timestamp;
 use crate::export::{Format, export_division};
 use crate::inspect::print::Names;
 
-/// How often it is looked at.
+/// Interval between two checks.
 const INTERVAL: Duration = Duration::from_secs(3600);
-/// The same for a follower.
+/// Interval between two checks on a follower.
 const INTERVAL_OF_FOLLOWER: Duration = Duration::from_secs(60);
-/// How long the archivist may take to end a division.
+/// Time limit of the archivist for closing a division.
 const DIVIDED_WITHIN: Duration = Duration::from_secs(10);
 const DAY_MS: i64 = 86_400_000;
-/// A division spans this share of the time that transfers are kept, so that they leave at most so much late.
+/// A division spans this share of the retention time, so that transfers are removed at most this much late.
 const SHARE: i64 = 8;
 
-/// What is kept for how long.
+/// Retention settings.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
-    /// Days after which a finished transfer may leave.
+    /// Days after which a finished transfer may be removed.
     pub keep_days: u64,
-    /// Where divisions are exported to before they leave.
+    /// Directory to which divisions are exported before their removal.
     pub export_dir: Option<PathBuf>,
     /// The format of these exports.
     pub export_format: Format,
-    /// Whether other nodes keep the same transfers: then divisions end, and transfers leave, at records.
+    /// Whether other nodes keep the same transfers. Then divisions end, and transfers are removed, at records.
     pub is_shared: bool,
 }
 
@@ -46,7 +47,7 @@ impl Policy {
     }
 }
 
-/// The thread that does it. Ends with this value.
+/// The retention thread, which ends with this value.
 pub(super) struct Retention {
     stopping: Arc<AtomicBool>,
     held_s: Arc<AtomicU64>,
@@ -117,13 +118,13 @@ impl Retention {
         Ok(Self { stopping, held_s, thread: Some(thread) })
     }
 
-    /// For how long the oldest transfers have stayed beyond their time, in seconds, because their window is not
+    /// Time for which the oldest transfers have been retained too long, in seconds, because their window is not
     /// settled.
     pub fn held_s(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.held_s)
     }
 
-    /// Looks now.
+    /// Checks now.
     pub fn look(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
@@ -143,7 +144,7 @@ impl Drop for Retention {
     }
 }
 
-/// Exports the transfers that the journal calls removed, and lets them leave the archive.
+/// Exports the transfers that the journal records as removed, and removes them from the archive.
 fn settle_removals(policy: &Policy, handle: &EngineHandle) -> Result<(), String> {
     let Some(archive) = handle.archive() else { return Ok(()) };
     let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
@@ -155,7 +156,7 @@ fn settle_removals(policy: &Policy, handle: &EngineHandle) -> Result<(), String>
     settle(policy, &*archive, removed_to, &names).map(|_| ())
 }
 
-/// Exports the divisions that the journal says were removed up to a record, and lets them leave. Returns how many left.
+/// Exports the divisions that the journal records as removed up to a record, and removes them. Returns their number.
 fn settle(
     policy: &Policy,
     archive: &dyn Archive,
@@ -212,30 +213,30 @@ fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<Pas
     pass(policy, &*archive, now, &hub)
 }
 
-/// What a pass needs of the hub.
+/// The operations of the hub that a pass needs.
 pub(super) struct Hub<'a> {
-    /// Who is who, for exports.
+    /// Names of participants, for exports.
     pub names: &'a dyn Fn() -> Result<Names, String>,
-    /// Ends the division that grows; see [`EngineHandle::divide_archive`].
+    /// Closes the growing division; see [`EngineHandle::divide_archive`].
     pub divide: &'a dyn Fn() -> Result<(), String>,
     /// Whether a division ends with this record on every node.
     pub ends: &'a dyn Fn(u64) -> Result<bool, String>,
-    /// When the oldest window was opened that is not settled; see [`Ledger::unsettled_since`].
+    /// Opening time of the oldest window that is not settled; see [`Ledger::unsettled_since`].
     pub unsettled_since: &'a dyn Fn() -> Result<Option<Timestamp>, String>,
-    /// Removes what finished up to a record; durable when it returns. See [`EngineHandle::remove_finished`].
+    /// Removes finished transfers up to a record; durable when it returns. See [`EngineHandle::remove_finished`].
     pub remove: &'a dyn Fn(u64) -> Result<u64, String>,
 }
 
-/// What a look at the archive came to.
+/// Result of a pass over the archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pass {
-    /// How many divisions left.
+    /// Number of removed divisions.
     pub left: u64,
-    /// For how long the oldest that stays for its windows is too old, in seconds; 0 if none does.
+    /// Time in seconds for which the oldest division has been retained too long because of its windows; 0 if none is.
     pub held_s: u64,
 }
 
-/// One look at the archive.
+/// One pass over the archive.
 pub(super) fn pass(
     policy: &Policy,
     archive: &dyn Archive,
@@ -280,7 +281,8 @@ pub(super) fn pass(
     Ok(Pass { left, held_s: held.map_or(0, |late| late.div_ceil(1_000)) })
 }
 
-/// Where the division that grows began is where the one before it ended; the first one is closed at once.
+/// Whether the growing division is old enough. It began where the previous one ended; the first one is closed
+/// immediately.
 fn is_old_enough_to_close(policy: &Policy, divisions: &[Division], now: Timestamp) -> bool {
     let Some((_, closed)) = divisions.split_last() else { return false };
     let began = closed.last().and_then(|division| division.last_time).unwrap_or(Timestamp::EPOCH);

@@ -1,4 +1,4 @@
-//! `upesi serve`: a hub as a process, from start to orderly end.
+//! `upesi serve`: a hub as a process, from start to shutdown.
 
 use std::fmt::Display;
 use std::os::unix::fs::PermissionsExt as _;
@@ -27,10 +27,10 @@ use crate::logging::LogControl;
 use crate::process::{at_hang_up, stop_signal};
 use crate::terminal::note;
 
-/// Runs a hub until it is told to stop or its disk fails. A node of a cluster follows the log until it leads, serves
-/// while it does, and follows again.
+/// Runs a hub until it is stopped or its disk fails. A node of a cluster follows the log until it becomes leader,
+/// serves while it is the leader, and then follows again.
 ///
-/// Why it ends otherwise than in order is said on stderr, whatever the log's level.
+/// Abnormal exits are reported on stderr regardless of the log level.
 pub fn serve(settings: &Settings, log: LogControl) -> Exit {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -66,7 +66,7 @@ fn caught(runtime: &Runtime) -> Stop {
     Box::pin(stop_signal())
 }
 
-/// A hub that serves, once it may; `None` if the process was told to stop before.
+/// Starts the hub once it may serve; `None` if the process was stopped before.
 fn lead(
     runtime: &Runtime,
     settings: &Settings,
@@ -85,7 +85,7 @@ fn lead(
     runtime.block_on(start_until(stop, settings, metrics, log, elected))
 }
 
-/// With `data.must_exist`, a directory without a ledger is none to start on: its volume may not be mounted.
+/// With `data.must_exist`, rejects a directory without a ledger, because its volume may not be mounted.
 fn expect_ledger(settings: &Settings) -> Result<(), HubError> {
     let data = &settings.data;
     // The start reports every other problem of the directory.
@@ -95,11 +95,11 @@ fn expect_ledger(settings: &Settings) -> Result<(), HubError> {
     }
 }
 
-/// Time for the brokers to answer after a stop signal. Then the process ends without them: requests that no broker
-/// acknowledged get no answer, and the data on disk stays.
+/// Time for the brokers to respond after a stop signal. Then the process exits without them: requests that no broker
+/// has acknowledged are not answered, and the data on disk stays.
 const BROKERS_PATIENCE: Duration = Duration::from_secs(4);
 
-/// Work on a thread of its own. A process may end without waiting for it.
+/// Runs work on a separate thread. The process may exit without waiting for it.
 fn beside<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -117,7 +117,7 @@ async fn within<T>(patience: Duration, told: &mut oneshot::Receiver<thread::Resu
     timeout(patience, told).await.ok().map(result_of)
 }
 
-/// A panic of the work goes on here.
+/// Resumes a panic of the work.
 fn result_of<T>(told: Result<thread::Result<T>, oneshot::error::RecvError>) -> T {
     match told {
         Ok(Ok(result)) => result,
@@ -126,7 +126,8 @@ fn result_of<T>(told: Result<thread::Result<T>, oneshot::error::RecvError>) -> T
     }
 }
 
-/// Starts the hub on the log that this node leads. `None` if a stop signal comes first: the start may wait for brokers.
+/// Starts the hub on the log of which this node is the leader. `None` if a stop signal comes first, because the start
+/// may wait for brokers.
 async fn start_until(
     stop: &mut Stop,
     settings: &Settings,
@@ -197,7 +198,7 @@ async fn stand_by_until(
     Ok(stood?)
 }
 
-/// Who waits for this line may send signals from then on.
+/// From this log line on, the process handles signals.
 fn tell_that_it_serves(hub: &Hub, settings: &Settings) {
     tracing::info!(
         fspiop = %hub.fspiop_address(),
@@ -219,7 +220,7 @@ fn tell_that_it_serves(hub: &Hub, settings: &Settings) {
     warn_of_open_data(&settings.data.dir);
 }
 
-/// A directory that the hub has not made may let other users of the machine in.
+/// Warns if other users of the machine can enter the data directory, which the hub may not have created itself.
 fn warn_of_open_data(data: &Path) {
     if is_open_to_others(data) {
         let data = data.display();
@@ -231,7 +232,7 @@ fn is_open_to_others(directory: &Path) -> bool {
     std::fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & 0o007 != 0)
 }
 
-/// A line about what the profile lets the hub go without.
+/// Logs the requirements of the production profile that are not met.
 fn tell_what_is_missing(settings: &Settings) {
     let missing = missing_for_production(settings);
     if !missing.is_empty() {
@@ -240,7 +241,7 @@ fn tell_what_is_missing(settings: &Settings) {
     }
 }
 
-/// Serves until the end; `None` if another node of the cluster leads.
+/// Serves until the process ends; `None` if another node of the cluster has become leader.
 async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetrics) -> Option<Exit> {
     let exit = {
         let hang_up = at_hang_up(|| hub.reload_keys());
@@ -279,7 +280,7 @@ async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetri
     exit
 }
 
-/// What cannot be handed over in time is taken over after some silence.
+/// If the handover times out, another node takes over after the election timeout.
 async fn hand_over(hub: &Hub, settings: &Settings, metrics: &NodeMetrics) {
     metrics.handed_over();
     let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms).min(BROKERS_PATIENCE);

@@ -1,4 +1,4 @@
-//! Windows and settlements as `/metrics` shows them.
+//! Metrics of settlement windows and settlements.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use upesi_types::Timestamp;
 
 use crate::exposition::{gauge, head};
 
-/// Windows and settlements at one moment.
+/// Settlement windows and settlements at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SettlementSample {
     /// By [`WindowState::ALL`].
@@ -18,7 +18,7 @@ pub(super) struct SettlementSample {
     open_seconds: u64,
     waiting_seconds: u64,
     unchanged_seconds: u64,
-    /// What the ledger keeps for good, and how many of each it can keep.
+    /// Objects that the ledger retains permanently, with their limits.
     kept: [Kept; 3],
 }
 

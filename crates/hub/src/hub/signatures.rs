@@ -1,4 +1,4 @@
-//! Signatures of messages: which messages must be signed, what the hub signs, keys that are read again.
+//! Signatures of messages: verification, the hub's own signatures, reload of keys.
 
 mod own;
 
@@ -30,10 +30,10 @@ use super::HubError;
 use crate::config::{Settings, SignatureMode, SignatureModes, Unprotected};
 use crate::exposition::{counter, escape, gauge, head};
 
-/// Senders that are no participants count together.
+/// Label for all senders that are not participants.
 const UNKNOWN: &str = "unknown";
 
-/// Signatures as the settings want them.
+/// Signatures according to the settings.
 pub(super) struct Signatures {
     verifier: Option<Arc<Verifier>>,
     signing: Option<Arc<Signing>>,
@@ -41,13 +41,13 @@ pub(super) struct Signatures {
     reload_now: Notify,
     participants: SharedParticipants,
     clock: Arc<dyn Clock>,
-    /// Whether a file on the disk cannot be used, so that older keys or none are in force.
+    /// Whether a file on disk cannot be used, so that older keys or no keys are in use.
     is_failing: AtomicBool,
 }
 
-/// Verifies what participants send.
+/// Verifies messages of participants.
 struct Verifier {
-    /// The keys in files, if there are any.
+    /// Directory of key files, if there is one.
     directory: Option<PathBuf>,
     allows_es256: bool,
     base_path: String,
@@ -58,20 +58,20 @@ struct Verifier {
     participants: SharedParticipants,
     clock: Arc<dyn Clock>,
     verified: AtomicU64,
-    /// Messages that were not verified, by participant, reason and mode.
+    /// Messages that failed verification, by participant, reason and mode.
     faults: Mutex<BTreeMap<(String, &'static str, SignatureMode), u64>>,
 }
 
-/// The keys that count: those in files, and those in the ledger.
+/// The valid keys, from files and from the ledger.
 struct Keyrings {
     in_files: KeyRing,
-    /// The participants at that moment.
+    /// Generation of the participants at that moment.
     generation: u64,
     all: Arc<KeyRing>,
 }
 
 impl Signatures {
-    /// Reads the keys that the settings name.
+    /// Reads the configured keys.
     pub(super) fn load(
         settings: &Settings,
         keys: &Keys,
@@ -109,35 +109,35 @@ impl Signatures {
         })
     }
 
-    /// Signs what the hub makes itself.
+    /// Signs the hub's own messages.
     pub(super) fn signer(&self) -> Option<Signer> {
         self.signing.as_ref().map(|signing| signing.signer())
     }
 
-    /// The public keys of the hub, for those who verify what it signs.
+    /// The public keys of the hub, for verification by DFSPs.
     pub(super) fn hub_keys(&self) -> HubKeys {
         let signing = self.signing.clone();
         Arc::new(move || signing.as_ref().map(|signing| signing.announced()).unwrap_or_default())
     }
 
-    /// What operators are told of the keys of participants, and by which rules new ones are taken.
+    /// The view of participants' keys for operators, and the rules for new keys.
     pub(super) fn participants_keys(&self, settings: &Settings) -> SignatureKeyRules {
         let verifier = self.verifier.clone();
         let in_files = move || verifier.as_ref().map(|verifier| verifier.in_files()).unwrap_or_default();
         SignatureKeyRules { allows_es256: settings.jws.es256, in_files: Arc::new(in_files) }
     }
 
-    /// Judges requests, if any participant has to sign.
+    /// Verifies requests, if any participant's signatures are verified.
     pub(super) fn authenticator(&self) -> Option<impl Authenticator + use<>> {
         self.verifier.clone().map(Judge)
     }
 
-    /// Has the keys read again now.
+    /// Triggers a reload of the keys.
     pub(super) fn reload_soon(&self) {
         self.reload_now.notify_one();
     }
 
-    /// Reads the keys again at every interval. Ends at once if there are none.
+    /// Reloads the keys at every interval. Returns immediately if there are none.
     pub(super) async fn keep(self: Arc<Self>) {
         if self.verifier.is_none() && self.signing.is_none() {
             return;
@@ -155,7 +155,7 @@ impl Signatures {
         }
     }
 
-    /// Reads all keys again. What cannot be used leaves in force what was.
+    /// Reloads all keys. Keys that cannot be used leave the current ones in use.
     fn reload(&self) {
         let ring = self.verifier.as_ref().map_or(Ok(false), |verifier| verifier.reload());
         let own = self.signing.as_ref().map_or(Ok(()), |signing| signing.reload());
@@ -168,7 +168,7 @@ impl Signatures {
         self.is_failing.store(ring.unwrap_or(true) || own.is_err(), Ordering::Relaxed);
     }
 
-    /// The metrics, if messages are signed or verified.
+    /// Writes the metrics, if messages are signed or verified.
     pub(super) fn write(&self, text: &mut String) {
         if let Some(verifier) = &self.verifier {
             verifier.write(text);
@@ -182,7 +182,8 @@ impl Signatures {
         }
     }
 
-    /// The time left of the last key of each signer, also of the hub. A signer with a key without an end is left out.
+    /// Writes the time until the last key of each signer expires, including the hub. Signers with a key without an
+    /// expiry are omitted.
     fn write_ends(&self, text: &mut String) {
         let (participants, now) = (self.participants.get(), self.clock.now());
         let hub = self.signing.as_ref().and_then(|signing| signing.ends_at());
@@ -197,7 +198,7 @@ impl Signatures {
         }
     }
 
-    /// Stops signing. All messages have left by then.
+    /// Stops signing, after all messages have been sent.
     pub(super) fn shutdown(&self) {
         if let Some(signing) = &self.signing {
             signing.shutdown();
@@ -206,7 +207,7 @@ impl Signatures {
 }
 
 impl Verifier {
-    /// Reads the files again; whether one of them cannot be used. The keys of its participant stay as they were.
+    /// Reloads the files. Returns whether one of them cannot be used. The keys of its participant are not changed.
     fn reload(&self) -> Result<bool, KeyFileError> {
         let Some(directory) = &self.directory else { return Ok(false) };
         let mut ring = load(directory, self.allows_es256)?;
@@ -222,7 +223,7 @@ impl Verifier {
         !self.keys.read().unwrap_or_else(PoisonError::into_inner).in_files.unusable().is_empty()
     }
 
-    /// The participants whose signatures are looked at and whose keys all end, with the last of these ends.
+    /// The participants whose signatures are verified and whose keys all expire, with the last expiry.
     fn ends(&self, participants: &Participants) -> Vec<(String, Timestamp)> {
         let keys = self.keys();
         let is_judged = |name: &str| self.modes.of(name) != SignatureMode::Off;
@@ -238,7 +239,7 @@ impl Verifier {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).in_files.views().collect()
     }
 
-    /// The keys that count now. Those of the ledger are looked at again when participants have changed.
+    /// The currently valid keys. The keys of the ledger are read again when participants have changed.
     fn keys(&self) -> Arc<KeyRing> {
         let is_fresh = |keys: &Keyrings| keys.generation == self.participants.generation();
         {
@@ -352,13 +353,13 @@ impl Keyrings {
     }
 }
 
-/// No number of a replacement of participants.
+/// A value that is never a generation of participants.
 const NEVER: u64 = u64::MAX;
 
-/// Files that cannot be used and that are logged one by one.
+/// Maximum number of unusable files that are logged individually.
 const UNUSABLE_LOGGED_MAX: usize = 20;
 
-/// Reads the keys in files. A file that cannot be used is an outage of its participant only.
+/// Reads the keys in files. A file that cannot be used affects only its participant.
 fn load(directory: &Path, allows_es256: bool) -> Result<KeyRing, KeyFileError> {
     if directory.as_os_str().is_empty() {
         return Ok(KeyRing::empty(allows_es256));
@@ -374,7 +375,7 @@ fn load(directory: &Path, allows_es256: bool) -> Result<KeyRing, KeyFileError> {
     Ok(ring)
 }
 
-/// What the ledger has of keys.
+/// The keys in the ledger.
 fn records(participants: &Participants) -> Records<'_> {
     let mut records = Records::default();
     for (id, known) in participants.signature_keys().iter() {
@@ -393,8 +394,8 @@ fn records(participants: &Participants) -> Records<'_> {
     records
 }
 
-/// What a repetition of a request would do: a registration moves or removes a party, and an answer to a lookup answers
-/// the next one, too. All else has an id that is known by then.
+/// Whether a replayed request would have an effect: a registration moves or removes a party, and an answer to a lookup
+/// also answers the next one. All other messages have an id that is already known.
 fn freshness(operation: Operation) -> Freshness {
     match (operation.resource(), operation.method()) {
         (Resource::Participants, method) if method != upesi_fspiop::Method::Get => Freshness::Recent,
@@ -403,7 +404,7 @@ fn freshness(operation: Operation) -> Freshness {
     }
 }
 
-/// The verifier, as the gateway asks it.
+/// The verifier behind the gateway's trait.
 struct Judge(Arc<Verifier>);
 
 impl Authenticator for Judge {

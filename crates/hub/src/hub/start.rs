@@ -1,4 +1,4 @@
-//! The start of a hub: files and ports first, then the data directory, then what serves.
+//! Start of a hub: first files and ports, then the data directory, then the services.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -42,15 +42,15 @@ use crate::logging::LogControl;
 use crate::reserve;
 use crate::reserve::Kept;
 
-/// How often positions are read for the metrics.
+/// Interval at which positions are read for the metrics.
 const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a node that is to lead waits for its ports: the node that handed over may have had the same.
+/// Time that a new leader waits for its ports, which the previous leader on the same machine may still use.
 pub(super) const PORTS_PATIENCE: Duration = Duration::from_secs(5);
 const PORTS_LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Connections to the port of metrics.
+/// Maximum number of connections to the metrics port.
 pub(super) const METRICS_CONNECTIONS_MAX: usize = 16;
 
-/// What a hub stands on before it has read its data: keys, ports, threads.
+/// Resources acquired before recovery: keys, listeners, threads.
 struct Base {
     clock: Arc<HubClock>,
     tls: Arc<Tls>,
@@ -58,10 +58,10 @@ struct Base {
     fspiop: BoundServer,
     admin: BoundServer,
     metrics: Option<BoundServer>,
-    /// For other nodes of a cluster.
+    /// The port for other nodes of a cluster.
     nodes: Option<BoundServer>,
     workers: Workers,
-    /// Operators' requests and metrics have a thread of their own, so that they get through when the edges are busy.
+    /// Separate thread for operators' requests and metrics, so that they are served while the other workers are busy.
     admin_workers: Workers,
     descriptors: Descriptors,
     outbound: Outbound,
@@ -71,7 +71,7 @@ struct Base {
     node: Option<Node>,
 }
 
-/// The engine, and what sends its callbacks.
+/// The engine and the courier of its callbacks.
 struct Core {
     registry: Registry,
     metrics: EngineMetrics,
@@ -168,7 +168,8 @@ impl Base {
         Ok(Core { registry, metrics, engine, handle, courier })
     }
 
-    /// Lanes and blocks of participants, and change sets that were approved before the start.
+    /// Starts the lanes, applies the blocks of participants, and continues change sets that were approved before the
+    /// start.
     fn begin(&self, courier: &Courier, handle: &EngineHandle) {
         let participants = self.participants.get();
         match &self.node {
@@ -181,7 +182,7 @@ impl Base {
         self.admin_workers.get(0).spawn(upesi_admin::continue_change_sets(handle.clone()));
     }
 
-    /// The metrics, and as they are shown: not made anew for each that asks.
+    /// The metrics and their cached text, which is not rendered for each request.
     fn metrics_text(
         &self,
         settings: &Settings,
@@ -222,7 +223,7 @@ impl Base {
         Gateway::new(context, config, registry)
     }
 
-    /// The port to which other nodes hand requests on, if there is one, with the handlers of the gateway.
+    /// Serves the port on which other nodes forward requests, if there is one, with the handlers of the gateway.
     fn serve_nodes(
         &mut self,
         settings: &Settings,
@@ -245,14 +246,14 @@ impl Base {
 }
 
 impl Hub {
-    /// Binds both ports, recovers the data directory, and serves. Deadlines of transfers and time stamps follow the
-    /// clock, waits on the network do not.
+    /// Binds both ports, recovers the data directory, and serves. Deadlines of transfers and timestamps follow the
+    /// given clock; network timeouts do not.
     pub fn start(settings: &Settings, log: LogControl, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
         cluster::expect_alone(settings)?;
         Self::start_on(settings, log, clock, None)
     }
 
-    /// The same on the journal of a cluster, which this node leads.
+    /// Like [`Self::start`], for the leader of a cluster.
     pub(super) fn start_on(
         settings: &Settings,
         log: LogControl,
@@ -332,7 +333,7 @@ impl Hub {
     }
 }
 
-/// Listens on an address, as soon as it is free.
+/// Listens on an address as soon as it is free.
 pub(super) fn bind(
     setting: &'static str,
     address: SocketAddr,
@@ -347,7 +348,7 @@ pub(super) fn bind(
     }
 }
 
-/// Whether a finished transfer may leave the hub while its prepare is valid.
+/// Whether a finished transfer may be removed while its prepare is still valid.
 fn forgets_before_expiry(settings: &Settings) -> bool {
     const DAY_S: u64 = 24 * 60 * 60;
     let keep_days = settings.archive.keep_days;
@@ -365,7 +366,7 @@ fn warn_of_short_memory(settings: &Settings) {
     }
 }
 
-/// Without it the hub serves as well.
+/// Allocates the reserve. A failure is logged and otherwise ignored.
 fn keep_reserve(settings: &Settings) {
     let (data, wanted_bytes) = (&settings.data.dir, settings.data.reserve_bytes);
     match reserve::keep(data, wanted_bytes, settings.store.free_bytes_min) {
@@ -379,7 +380,7 @@ fn keep_reserve(settings: &Settings) {
     }
 }
 
-/// With the counts of the balancers' connections, if there are any.
+/// Returns the server, and the counts of PROXY connections if there are load balancers.
 pub(super) fn serve_fspiop(
     settings: &Settings,
     (bound, limits): (BoundServer, Limits),
@@ -406,7 +407,7 @@ pub(super) fn serve_admin(
     Arc::new(Server::serve_with(bound, limits, workers, Arc::new(service), tls.admin()))
 }
 
-/// Two scrapers and a person at a time are few.
+/// Serves the metrics port, which expects two scrapers and a person at a time.
 pub(super) fn serve_metrics(
     settings: &Settings,
     bound: BoundServer,
@@ -429,7 +430,7 @@ fn warn_of_open_admin_port(address: SocketAddr, tls: &Tls, is_asked: bool) {
     }
 }
 
-/// Takes the reserve, and warns of short memory.
+/// Allocates the reserve, and warns if `archive.keep_days` is too short.
 fn check_machine(settings: &Settings) {
     keep_reserve(settings);
     warn_of_short_memory(settings);
@@ -514,7 +515,7 @@ fn audit_key(settings: &Settings) -> Result<Option<Arc<AuditKey>>, HubError> {
     Ok(Some(Arc::new(key)))
 }
 
-/// What is mixed into the keys under which second factors are sealed.
+/// The secret that is mixed into the keys that encrypt second factors.
 fn people_secret(settings: &Settings, keys: &Keys) -> Result<Option<Secret>, HubError> {
     let setting = "admin.people_key_file";
     let text = &*settings.admin.people_key_file;
@@ -530,7 +531,8 @@ fn people_secret(settings: &Settings, keys: &Keys) -> Result<Option<Secret>, Hub
     Ok(Some(secret))
 }
 
-/// Refuses a key in the data directory: there it is at hand for whoever writes the journal anew, and in every backup.
+/// Rejects a key in the data directory, where it would be available to anyone who can rewrite the journal, and in every
+/// backup.
 fn expect_outside(settings: &Settings, setting: &str, file: &Path) -> Result<(), HubError> {
     let [real, data] = [file, &settings.data.dir].map(Path::canonicalize);
     match (real, data) {

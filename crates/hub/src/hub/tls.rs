@@ -20,7 +20,7 @@ use super::{HubError, cluster, options};
 use crate::config::Settings;
 use crate::exposition::{counter, gauge, head};
 
-/// Longest time between two checks of the certificates of open connections.
+/// Maximum time between two checks of the certificates of open connections.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 const FSPIOP: &str = "fspiop_tls";
@@ -30,34 +30,34 @@ const NODES: &str = "cluster_tls";
 const OUTBOUND: &str = "outbound_tls";
 const BROKERS: &str = "broker_tls";
 
-/// The ports of a hub that are open.
+/// The open ports of a hub.
 #[derive(Clone, Default)]
 pub(super) struct Servers {
     pub(super) fspiop: Option<Arc<Server>>,
     pub(super) admin: Option<Arc<Server>>,
     pub(super) metrics: Option<Arc<Server>>,
-    /// For other nodes of a cluster.
+    /// The port for other nodes of a cluster.
     pub(super) nodes: Option<Arc<Server>>,
 }
 
-/// What is in force at the ports and towards DFSPs.
+/// TLS of the hub's ports and of its connections to DFSPs.
 pub(super) struct Tls {
     fspiop: Option<Secured>,
     admin: Option<Secured>,
     metrics: Option<Secured>,
     nodes: Option<Secured>,
     outbound: Option<ClientTls>,
-    /// Towards other nodes of a cluster.
+    /// TLS to other nodes of a cluster.
     to_nodes: Option<ClientTls>,
-    /// What the client of the log has, which reads the files by itself: here it is shown before it expires.
+    /// The files of the Kafka client, which reads them itself. They are loaded here only to report their expiry.
     to_brokers: Option<ClientTls>,
-    /// Where handshakes run; `None` if all ports are plain.
+    /// Threads for handshakes; `None` if all ports are plain.
     handshakes: Option<Workers>,
     reload_interval: Duration,
     reload_now: Notify,
     reloads: AtomicU64,
     reload_failures: AtomicU64,
-    /// Whether the files on the disk cannot be used, so that older ones are in force.
+    /// Whether the files on disk cannot be used, so that older ones stay in use.
     is_failing: AtomicBool,
     closed_untrusted: AtomicU64,
 }
@@ -134,7 +134,7 @@ impl Tls {
         self.to_nodes.as_ref()
     }
 
-    /// The section of the settings, the name and what is in force of each port.
+    /// For each port: its section of the settings, its name, and its current TLS state.
     fn ports(&self) -> [(&'static str, &'static str, Option<&Secured>); 4] {
         [
             (FSPIOP, "fspiop", self.fspiop.as_ref()),
@@ -148,17 +148,17 @@ impl Tls {
         self.outbound.clone()
     }
 
-    /// Whether the admin port asks callers for a certificate.
+    /// Whether the admin port requires client certificates.
     pub(super) fn asks_operators(&self) -> bool {
         self.admin.as_ref().is_some_and(|secured| secured.tls.is_mutual())
     }
 
-    /// Has the files read again now.
+    /// Triggers a reload of the files.
     pub(super) fn reload_soon(&self) {
         self.reload_now.notify_one();
     }
 
-    /// Reads the files again at every interval, follows what operators block, and checks the connections. Ends at once
+    /// Reloads the files at every interval, applies operators' blocks, and checks the connections. Returns immediately
     /// if there is no TLS.
     pub(super) async fn keep(self: Arc<Self>, servers: Servers, participants: SharedParticipants) {
         if self.handshakes.is_none() && self.outbound.is_none() && self.to_brokers.is_none() {
@@ -191,7 +191,7 @@ impl Tls {
         }
     }
 
-    /// Refuses callers that operators have blocked; whether anything changed.
+    /// Rejects clients that operators have blocked. Returns whether anything changed.
     pub(super) fn block(&self, participants: &Participants) -> bool {
         let digests: Vec<_> = participants.blocks().iter().filter_map(digest_of).collect();
         let mut has_changed = false;
@@ -205,7 +205,7 @@ impl Tls {
         has_changed
     }
 
-    /// Reads all files again; whether anything changed. What cannot be used leaves in force what was.
+    /// Reloads all files. Returns whether anything changed. Files that cannot be used leave the current ones in use.
     fn reload(&self) -> bool {
         let servers = self.ports().map(|(section, _, secured)| {
             let accepts = |found: &[Facts]| expect_apart(found, &self.kept_apart_from(section));
@@ -237,7 +237,7 @@ impl Tls {
         has_changed
     }
 
-    /// The authorities that a section must not have.
+    /// The authorities that a section must not contain.
     fn kept_apart_from(&self, section: &str) -> Vec<Facts> {
         match section {
             FSPIOP | ADMIN => authorities([&self.nodes]),
@@ -246,7 +246,7 @@ impl Tls {
         }
     }
 
-    /// Lets the connections finish that would not be accepted now.
+    /// Closes, after their current request, connections that would no longer be accepted.
     fn recheck(&self, servers: &Servers) {
         let Servers { fspiop, admin, metrics, nodes } = servers;
         for (server, (.., secured)) in [fspiop, admin, metrics, nodes].into_iter().zip(self.ports()) {
@@ -262,7 +262,7 @@ impl Tls {
         }
     }
 
-    /// The metrics, if there is TLS.
+    /// Writes the metrics, if there is TLS.
     pub(super) fn write(&self, text: &mut String) {
         let ports =
             self.ports().map(|(_, place, secured)| (place, secured.map(|secured| secured.tls.stock())));
@@ -360,7 +360,7 @@ fn listener(settings: &Settings, keys: &Keys, section: &'static str) -> Result<O
     ServerTls::load_blocking(files, blocked, keys.clone(), protocols).map(Some).map_err(in_section(section))
 }
 
-/// Towards other nodes. Their names are those of `cluster.nodes`.
+/// TLS to other nodes, whose names are those in `cluster.nodes`.
 fn to_nodes(settings: &Settings, keys: &Keys) -> Result<ClientTls, HubError> {
     let tls = &settings.cluster_tls;
     let identity = Some(identity(&tls.certificate_file, &tls.key_file));
@@ -368,8 +368,8 @@ fn to_nodes(settings: &Settings, keys: &Keys) -> Result<ClientTls, HubError> {
     ClientTls::load_with_own(files, None, keys.clone(), protocols(false)).map_err(in_section(NODES))
 }
 
-/// Rejects authorities of DFSPs and operators as authorities of nodes: each of them could speak for every DFSP. Keys
-/// are compared: an authority that was re-issued has another certificate.
+/// Rejects authorities of DFSPs and operators as authorities of nodes, because their clients could act for every DFSP.
+/// Compares keys, because an authority that was re-issued has another certificate.
 fn expect_apart(one: &[Facts], others: &[Facts]) -> Result<(), TlsError> {
     let is_in_others = |own: &&Facts| others.iter().any(|other| other.spki_sha256 == own.spki_sha256);
     match one.iter().find(is_in_others) {
@@ -382,12 +382,12 @@ fn expect_apart(one: &[Facts], others: &[Facts]) -> Result<(), TlsError> {
     }
 }
 
-/// The authorities of a port's callers.
+/// The authorities of the clients of the ports.
 fn authorities<'a>(ports: impl IntoIterator<Item = &'a Option<Secured>>) -> Vec<Facts> {
     ports.into_iter().flatten().flat_map(|secured| secured.tls.authorities()).collect()
 }
 
-/// Files that cannot be used end the start of the log's client, which says why.
+/// TLS files for the brokers. If they cannot be used, the start of the Kafka client fails and reports the reason.
 fn to_brokers(settings: &Settings) -> Option<ClientTls> {
     cluster::number_of(settings)?;
     ClientTls::load(cluster::broker_files(settings)?).ok()
@@ -405,7 +405,7 @@ fn outbound(settings: &Settings, keys: &Keys) -> Result<Option<ClientTls>, HubEr
     ClientTls::load_with_own(files, own, keys.clone(), protocols).map(Some).map_err(in_section(OUTBOUND))
 }
 
-/// What TLS can tell of a block. Participants are refused by their requests.
+/// The part of a block that TLS can enforce. Blocks of participants are enforced by request.
 const fn digest_of(block: &Block) -> Option<BlockedDigest> {
     match block {
         Block::Key(digest) => Some(BlockedDigest::Key(*digest)),
@@ -430,7 +430,7 @@ fn trust(settings: &Settings, anchors: &str, crl: &str) -> Trust {
     }
 }
 
-/// A path, unless the setting is empty.
+/// A path; `None` if the setting is empty.
 fn path(setting: &str) -> Option<PathBuf> {
     (!setting.is_empty()).then(|| PathBuf::from(setting))
 }
