@@ -11,20 +11,20 @@ const INTEGER_DIGITS_MAX: usize = 14;
 
 /// A signed quantity of money in ten-thousandths of the currency's unit (`12.5` is `125_000`).
 ///
-/// The range is ±99 999 999 999 999.9999, that of `DECIMAL(18,4)`; all arithmetic is checked.
+/// The range is ±99 999 999 999 999.9999, as in `DECIMAL(18,4)`. All arithmetic is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(i64);
 
 /// An amount in a currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Money {
-    /// How much.
+    /// The quantity of money.
     pub amount: Amount,
-    /// Of what.
+    /// The currency of the quantity.
     pub currency: Currency,
 }
 
-/// Why a decimal text is not an [`Amount`].
+/// The reason why a decimal text is not an [`Amount`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AmountError {
     /// Not a decimal number in the form of FSPIOP API v1.1 §7.1.5: no sign, no leading or trailing zeros.
@@ -33,7 +33,7 @@ pub enum AmountError {
     Scale,
     /// More digits than `DECIMAL(18,4)` holds.
     Precision,
-    /// More decimals than the currency has, where the scheme rejects such amounts.
+    /// More decimals than the currency has, if the scheme rejects such amounts.
     Finer,
 }
 
@@ -51,17 +51,17 @@ impl fmt::Display for AmountError {
 impl core::error::Error for AmountError {}
 
 impl Amount {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// The largest amount, 99 999 999 999 999.9999.
     pub const MAX: Self = Self(999_999_999_999_999_999);
 
-    /// From a count of ten-thousandths; `None` outside the range.
+    /// Creates an amount from a count of ten-thousandths. Returns `None` outside the range.
     pub const fn from_units(units: i64) -> Option<Self> {
         if units > Self::MAX.0 || units < -Self::MAX.0 { None } else { Some(Self(units)) }
     }
 
-    /// The count of ten-thousandths.
+    /// This amount as a count of ten-thousandths.
     pub const fn units(self) -> i64 {
         self.0
     }
@@ -102,13 +102,13 @@ impl Amount {
         Ok(Self(digits(integer) * UNITS_PER_ONE + digits(fraction) * padding))
     }
 
-    /// Sum; `None` outside the range.
+    /// Returns the sum, or `None` outside the range.
     pub const fn checked_add(self, other: Self) -> Option<Self> {
         // Two in-range values cannot overflow an i64: 2 × 10^18 < 9.2 × 10^18.
         Self::from_units(self.0 + other.0)
     }
 
-    /// Difference; `None` outside the range.
+    /// Returns the difference, or `None` outside the range.
     pub const fn checked_sub(self, other: Self) -> Option<Self> {
         Self::from_units(self.0 - other.0)
     }
@@ -118,7 +118,7 @@ impl Amount {
         Self(-self.0)
     }
 
-    /// Below zero.
+    /// Whether the amount is below zero.
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }

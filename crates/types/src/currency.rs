@@ -1,21 +1,22 @@
-//! Codes of currencies.
+//! Currency codes.
 
 use core::fmt;
 
 use crate::amount::{Amount, SCALE_DIGITS};
 
-/// A currency that the FSPIOP schema admits: an ISO 4217 alphabetic code, including `XXX` and the test code `XTS`, or
-/// one of the codes of FSPIOP API v1.1 §7.5.5 that ISO 4217 never had or has no more, such as `JEP`, `STD` and `ZWD`.
+/// A currency that the FSPIOP schema allows. It is an ISO 4217 alphabetic code, including `XXX` and the test code
+/// `XTS`, or one of the codes of FSPIOP API v1.1 §7.5.5 that ISO 4217 never had or no longer has, such as `JEP`, `STD`
+/// and `ZWD`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Currency([u8; 3]);
 
 impl Currency {
-    /// Every admitted code, sorted.
+    /// Every allowed code, sorted.
     pub fn all() -> impl Iterator<Item = Self> {
         CODES.as_bytes().chunks(4).map(|chunk| Self([chunk[0], chunk[1], chunk[2]]))
     }
 
-    /// Reads a three-letter upper-case code; `None` when it is not an admitted one.
+    /// Reads a three-letter upper-case code. Returns `None` if the code is not allowed.
     pub fn parse(text: &str) -> Option<Self> {
         let code: [u8; 3] = text.as_bytes().try_into().ok()?;
         let (mut low, mut high) = (0, CODES.len() / 4 + 1);
@@ -36,7 +37,8 @@ impl Currency {
         core::str::from_utf8(&self.0).unwrap_or("XXX")
     }
 
-    /// Decimals of its smallest unit by ISO 4217; `None` for codes that have none, such as gold and the test code.
+    /// Decimals of the currency's smallest unit (ISO 4217). `None` for codes without one, such as gold and the test
+    /// code.
     pub fn decimals(self) -> Option<u32> {
         let is_among = |codes: &str| codes.as_bytes().chunks(4).any(|code| code.starts_with(&self.0));
         if is_among(WITHOUT_DECIMALS) {
@@ -52,13 +54,13 @@ impl Currency {
         }
     }
 
-    /// Its smallest unit in ten-thousandths; `None` for codes that have none.
+    /// The currency's smallest unit in ten-thousandths. `None` for codes without one.
     pub fn smallest_unit(self) -> Option<i64> {
         Some(10_i64.pow((SCALE_DIGITS as u32).saturating_sub(self.decimals()?)))
     }
 
-    /// Whether an amount has no more decimals than the currency, so that a bank can hold and move it. Codes without a
-    /// smallest unit have any amount.
+    /// Whether an amount has no more decimals than the currency, so that a bank can hold and move it. Every amount fits
+    /// a code without a smallest unit.
     pub fn has(self, amount: Amount) -> bool {
         self.smallest_unit().is_none_or(|unit| amount.units() % unit == 0)
     }
@@ -81,7 +83,7 @@ impl fmt::Debug for Currency {
     }
 }
 
-/// Currencies by the decimals of their smallest units (ISO 4217, table A.1); all others have two.
+/// Currencies that do not have two decimals (ISO 4217, table A.1), grouped by the decimals of their smallest unit.
 const WITHOUT_DECIMALS: &str = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF";
 const THREE_DECIMALS: &str = "BHD IQD JOD KWD LYD OMR TND";
 const FOUR_DECIMALS: &str = "CLF UYW";

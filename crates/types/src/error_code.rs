@@ -1,12 +1,12 @@
-//! The FSPIOP error catalogue: codes, standard texts and the HTTP status each has when it is answered at once.
+//! The FSPIOP error catalogue: codes, standard texts, and the HTTP status of a synchronous error response.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Longest `errorDescription` that the FSPIOP schema admits, in characters.
+/// Longest `errorDescription` that the FSPIOP schema allows, in characters.
 pub const DESCRIPTION_CHARS_MAX: usize = 128;
 
-/// A four-digit FSPIOP error code (FSPIOP API v1.1 §7.6 and the catalogue in use by hubs).
+/// A four-digit FSPIOP error code (FSPIOP API v1.1 §7.6, and the catalogue that hubs use).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorCode(u16);
 
@@ -15,12 +15,12 @@ macro_rules! catalogue {
         impl ErrorCode {
             $(#[doc = $text] pub const $name: Self = Self($code);)*
 
-            /// The standard text of a listed code; `None` when the code is not in the catalogue.
+            /// The standard text of a code. Returns `None` if the code is not in the catalogue.
             pub const fn text(self) -> Option<&'static str> {
                 match self.0 { $($code => Some($text),)* _ => None }
             }
 
-            /// The HTTP status when this code is answered synchronously.
+            /// The HTTP status if this code is answered synchronously.
             pub const fn http_status(self) -> u16 {
                 match self.0 { $($code => $status,)* 1000..=1999 => 503, 2000..=2999 => 500, _ => 400 }
             }
@@ -95,7 +95,7 @@ catalogue! {
 }
 
 impl ErrorCode {
-    /// A code from the wire, listed or not; `None` outside 1000–9999.
+    /// Reads a code from the wire; it need not be in the catalogue. Returns `None` outside 1000–9999.
     pub const fn from_number(number: u16) -> Option<Self> {
         if number >= 1000 && number <= 9999 { Some(Self(number)) } else { None }
     }
@@ -105,18 +105,18 @@ impl ErrorCode {
         self.0
     }
 
-    /// Whether a DFSP may give this code in an abort: it is listed, or belongs to a known family such as 51xx.
+    /// Whether a DFSP may send this code in an abort: it is in the catalogue or belongs to a known family such as 51xx.
     pub const fn is_known_to_api(self) -> bool {
         self.text().is_some() || matches!(self.0 / 100, 10 | 20 | 30 | 31 | 32 | 33 | 40..=44 | 50..=54 | 60)
     }
 
-    /// The `errorDescription` for this code: its standard text, `" - "` and the detail. What has more than 128
-    /// characters, as the FSPIOP API allows, ends before a word, with an ellipsis.
+    /// The `errorDescription` for this code: its standard text, `" - "` and the detail. The FSPIOP API allows 128
+    /// characters. A longer text is cut before a word and ends with an ellipsis.
     pub fn describe(self, detail: &str) -> String {
         self.describe_within(detail, DESCRIPTION_CHARS_MAX)
     }
 
-    /// The same with another limit.
+    /// Like [`Self::describe`], with another limit.
     pub fn describe_within(self, detail: &str, chars_max: usize) -> String {
         let text = self.text().unwrap_or("Error");
         let separator = if detail.is_empty() { "" } else { " - " };
@@ -128,7 +128,7 @@ impl ErrorCode {
         let places = || whole.char_indices().map(|(at, _)| at).skip(chars_max - 1);
         let room = places().next().unwrap_or(whole.len());
         let last_blank = whole[..places().nth(1).unwrap_or(whole.len())].rfind(' ');
-        // A detail of one long word is cut within it.
+        // If the detail is one long word, it is cut inside that word.
         let end = last_blank.filter(|end| *end >= text.len() + separator.len()).unwrap_or(room);
         let kept = whole[..end].trim_end_matches([' ', ',', ';', ':', '-', '(', '"', '\'']);
         [kept, "…"].concat()

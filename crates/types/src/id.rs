@@ -1,33 +1,33 @@
-//! Identifiers as the FSPIOP API writes them.
+//! Identifiers in the forms of the FSPIOP API.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Identifies a transfer: a lower-case RFC 4122 UUID or a 26-character Crockford ULID, as the CorrelationId type of the
-/// FSPIOP API allows both. Prints exactly as it was read.
+/// Identifies a transfer: a lower-case RFC 4122 UUID or a 26-character Crockford ULID. The CorrelationId type of the
+/// FSPIOP API allows both. The id prints exactly as it was read.
 ///
-/// One tag byte tells the form (0: UUID; 1–4: ULID, whose 26 characters carry 130 bits), sixteen carry the value. As a
-/// key of the archive it may also stand for a [`ConversionId`] or a [`BulkId`].
+/// One tag byte states the form (0: UUID; 1–4: ULID, whose 26 characters carry 130 bits). Sixteen bytes carry the
+/// value. As a key of the archive, the id may also stand for a [`ConversionId`] or a [`BulkId`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId {
     tag: u8,
     value: [u8; 16],
 }
 
-/// Set in the tag of a key that stands for a conversion.
+/// Tag bit of a key that stands for an FX transfer.
 const CONVERSION: u8 = 0x80;
-/// The same of a bulk.
+/// Tag bit of a key that stands for a bulk transfer.
 const BULK: u8 = 0x40;
-/// What a tag may have set beside the form of the id.
+/// All tag bits that state what a key stands for, in addition to the form of the id.
 const KINDS: u8 = CONVERSION | BULK;
 
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 impl TransferId {
-    /// Bytes of the longest text of an id, a UUID.
+    /// Length in bytes of the longest text of an id, a UUID.
     pub const TEXT_BYTES_MAX: usize = 36;
 
-    /// Reads either form; `None` when the text is neither.
+    /// Reads either form. Returns `None` if the text has neither.
     pub fn parse(text: &str) -> Option<Self> {
         match text.len() {
             36 => Self::parse_uuid(text.as_bytes()),
@@ -69,7 +69,7 @@ impl TransferId {
         Some(Self { tag: 1 + (high & 0b11), value: value.to_be_bytes() })
     }
 
-    /// A UUID made of 16 bytes; version and variant bits are forced to those of a random (version 4) UUID.
+    /// Makes a UUID of 16 bytes. Version and variant bits are forced to those of a random (version 4) UUID.
     pub const fn from_random_bytes(mut bytes: [u8; 16]) -> Self {
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
@@ -84,12 +84,12 @@ impl TransferId {
         bytes
     }
 
-    /// Reads the stored form; `None` when the tag is unknown.
+    /// Reads the stored form. Returns `None` if the tag is unknown.
     pub fn from_bytes(bytes: &[u8; 17]) -> Option<Self> {
         Self::from_key(bytes).filter(|id| id.tag & KINDS == 0)
     }
 
-    /// Reads the stored form of a key of the archive: of a transfer, of a conversion or of a bulk.
+    /// Reads the stored form of a key of the archive, which stands for a transfer, an FX transfer or a bulk transfer.
     pub fn from_key(bytes: &[u8; 17]) -> Option<Self> {
         let mut value = [0; 16];
         value.copy_from_slice(&bytes[1..]);
@@ -102,13 +102,13 @@ impl TransferId {
         self.tag & KINDS == 0
     }
 
-    /// The conversion that a key of the archive stands for, if it stands for one.
+    /// The FX transfer that a key of the archive stands for, if any.
     pub fn as_conversion(self) -> Option<ConversionId> {
         let id = Self { tag: self.tag & !KINDS, ..self };
         (self.tag & CONVERSION != 0).then_some(ConversionId(id))
     }
 
-    /// The bulk that a key of the archive stands for, if it stands for one.
+    /// The bulk transfer that a key of the archive stands for, if any.
     pub fn as_bulk(self) -> Option<BulkId> {
         let id = Self { tag: self.tag & !KINDS, ..self };
         (self.tag & BULK != 0).then_some(BulkId(id))
@@ -150,13 +150,13 @@ impl fmt::Debug for TransferId {
     }
 }
 
-/// Identifies a currency conversion: a `commitRequestId`. Its forms are those of a [`TransferId`]; the id space is its
-/// own, so that a conversion and a transfer may have equal ids.
+/// Identifies an FX transfer: a `commitRequestId`. Its forms are those of a [`TransferId`]. The id space is separate,
+/// so an FX transfer and a transfer may have equal ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConversionId(TransferId);
 
 impl ConversionId {
-    /// From the id as it was read.
+    /// Wraps an id that was read as a [`TransferId`].
     pub const fn new(id: TransferId) -> Self {
         Self(id)
     }
@@ -166,7 +166,7 @@ impl ConversionId {
         self.0
     }
 
-    /// The key under which the archive keeps the conversion, apart from every transfer.
+    /// The key of the FX transfer in the archive; no transfer has the same key.
     pub const fn archive_key(self) -> TransferId {
         TransferId { tag: self.0.tag | CONVERSION, ..self.0 }
     }
@@ -184,13 +184,12 @@ impl fmt::Debug for ConversionId {
     }
 }
 
-/// Identifies a bulk of transfers: a `bulkTransferId`. Its forms are those of a [`TransferId`]; the id space is its
-/// own.
+/// Identifies a bulk transfer: a `bulkTransferId`. Its forms are those of a [`TransferId`]. The id space is separate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BulkId(TransferId);
 
 impl BulkId {
-    /// From the id as it was read.
+    /// Wraps an id that was read as a [`TransferId`].
     pub const fn new(id: TransferId) -> Self {
         Self(id)
     }
@@ -200,7 +199,7 @@ impl BulkId {
         self.0
     }
 
-    /// The key under which the archive keeps the bulk, apart from every transfer.
+    /// The key of the bulk transfer in the archive; no transfer has the same key.
     pub const fn archive_key(self) -> TransferId {
         TransferId { tag: self.0.tag | BULK, ..self.0 }
     }
@@ -218,8 +217,8 @@ impl fmt::Debug for BulkId {
     }
 }
 
-/// The name of a participant as it stands in `FSPIOP-Source`, `payerFsp` and the like: 1 to 32 printable ASCII
-/// characters. Kept inline, so that commands carry names without allocating.
+/// The name of a participant as in `FSPIOP-Source` or `payerFsp`: 1 to 32 printable ASCII characters. It is stored
+/// inline, so commands carry names without allocating.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FspId {
     length: u8,
@@ -227,7 +226,7 @@ pub struct FspId {
 }
 
 impl FspId {
-    /// Reads a name; `None` when it is empty, longer than 32 characters or not printable ASCII.
+    /// Reads a name. Returns `None` if it is empty, longer than 32 characters or not printable ASCII.
     pub fn parse(name: &str) -> Option<Self> {
         let bytes = name.as_bytes();
         if bytes.is_empty() || bytes.len() > 32 || !bytes.iter().all(|byte| (b' '..=b'~').contains(byte)) {
@@ -238,9 +237,9 @@ impl FspId {
         Some(Self { length: bytes.len() as u8, text })
     }
 
-    /// Reads the name of a participant that is to be created: letters, digits, `-`, `_` and `.`, and no dot first. Such
-    /// a name can stand in a header, a path of a URL, a file name and a cell as it is. Names of earlier versions have
-    /// other characters.
+    /// Reads the name of a participant that is to be created: letters, digits, `-`, `_` and `.`, without a leading dot.
+    /// Such a name needs no escaping in a header, a URL path, a file name or a spreadsheet cell. Names that earlier
+    /// versions created may have other characters.
     pub fn parse_new(name: &str) -> Option<Self> {
         let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
         if is_plain && !name.starts_with('.') { Self::parse(name) } else { None }
@@ -250,12 +249,12 @@ impl FspId {
     pub const NEW_NAME_RULE: &str =
         "must consist of letters, digits, \"-\", \"_\" and \".\", and not begin with a dot";
 
-    /// The name.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.text[..usize::from(self.length)]).unwrap_or_default()
     }
 
-    /// Equal but for the case of ASCII letters.
+    /// Whether two names are equal, ignoring the case of ASCII letters.
     pub fn eq_ignore_case(&self, other: &Self) -> bool {
         self.as_str().eq_ignore_ascii_case(other.as_str())
     }
@@ -277,13 +276,13 @@ impl fmt::Debug for FspId {
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Hexadecimal digits, lower case, two for each byte.
+/// Converts bytes to lower-case hexadecimal, two digits for each byte.
 pub fn hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
-/// The bytes of `N` pairs of lower-case hexadecimal digits; `None` of any other text.
+/// Reads `N` pairs of lower-case hexadecimal digits. Returns `None` for any other text.
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -1,6 +1,7 @@
-//! Identifiers, money, time and error codes that every layer speaks.
+//! Identifiers, money, time and error codes that all layers use.
 //!
-//! Pure values: no IO, no clock, no randomness, no floats. `no_std + alloc`, so that the build refuses impurity.
+//! The types are pure values: no IO, no clock, no randomness, no floats. The crate is `no_std + alloc`, so the build
+//! rejects impure code.
 #![no_std]
 
 extern crate alloc;

@@ -1,15 +1,15 @@
-//! Text from outside on its way to a terminal, a log, a spreadsheet or a URL.
+//! Escapes text from outside for a terminal, a log, a spreadsheet or a URL.
 //!
-//! A character that cannot be seen can hide or reorder what stands beside it (ESC, CR, U+202E), and a cell that begins
-//! like a formula runs as one. [`escape`] is the one function for all of these places; what goes there in a particular
-//! form ([`escape_lines`], [`cell`], [`path`]) is built on it or beside it.
+//! An invisible character can hide or reorder the text next to it (ESC, CR, U+202E). A spreadsheet runs a cell that
+//! begins like a formula. [`escape`] is the one function for all of these targets. The functions for special forms
+//! ([`escape_lines`], [`cell`], [`path`]) build on it or complement it.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt::{self, Write as _};
 
-/// Ranges of characters that show nothing by themselves: controls (Cc), format characters (Cf), separators of lines and
-/// paragraphs (Zl, Zp), and code points that readers ignore by default (Unicode 16, Default_Ignorable_Code_Point).
+/// Ranges of invisible characters: controls (Cc), format characters (Cf), separators of lines and paragraphs (Zl, Zp),
+/// and code points that readers ignore by default (Unicode 16, Default_Ignorable_Code_Point).
 const HIDDEN: &[(char, char)] = &[
     ('\0', '\u{1f}'),
     ('\u{7f}', '\u{9f}'),
@@ -40,10 +40,10 @@ const HIDDEN: &[(char, char)] = &[
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// First characters that make a cell a formula, also in their wide forms.
+/// First characters that make a cell a formula, including their full-width forms.
 const FORMULA: &[char] = &['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// Whether a character is a control or format character, or otherwise shows nothing by itself.
+/// Whether a character is a control or format character, or is otherwise invisible.
 pub fn is_hidden(char: char) -> bool {
     // Printable ASCII is the usual case.
     if (' '..='~').contains(&char) {
@@ -52,30 +52,30 @@ pub fn is_hidden(char: char) -> bool {
     HIDDEN.iter().any(|(first, last)| (*first..=*last).contains(&char))
 }
 
-/// Whether a text has a character that is hidden.
+/// Whether a text contains a hidden character.
 pub fn has_hidden(text: &str) -> bool {
     text.chars().any(is_hidden)
 }
 
-/// A text that prints with its hidden characters escaped; see [`escape`].
+/// Prints a text with its hidden characters escaped; see [`escape`].
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `pad` heeds a width.
+        // `pad` applies the formatter's width.
         f.pad(&escape(self.0))
     }
 }
 
-/// A text with its hidden characters as the escapes of JSON, such as `\u202e` and `\n`. The text of a JSON document
-/// stays the same document, because these characters stand only in its strings. Line breaks between its lines are the
-/// exception: use [`escape_lines`] for them.
+/// Writes hidden characters of a text as JSON escapes, such as `\u202e` and `\n`. A JSON document keeps its meaning,
+/// because these characters occur only in its strings. Line breaks between its lines are the exception: use
+/// [`escape_lines`] for such documents.
 pub fn escape(text: &str) -> Cow<'_, str> {
     escape_except(text, |_, _| false)
 }
 
-/// Escapes a text of several lines or columns: as [`escape`], but line breaks and tabs stay. A CR is part of a line
+/// Escapes a text of several lines or columns like [`escape`], but keeps line breaks and tabs. A CR is part of a line
 /// break if an LF follows it.
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape_except(text, |char, rest| match char {
@@ -85,7 +85,7 @@ pub fn escape_lines(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Escapes all hidden characters but those to be kept, by the character and the text after it.
+/// Escapes all hidden characters except those that `is_kept` accepts, given the character and the text after it.
 fn escape_except(text: &str, is_kept: impl Fn(char, &str) -> bool) -> Cow<'_, str> {
     let is_escaped = |(at, char): (usize, char)| {
         is_hidden(char) && !is_kept(char, text.get(at + char.len_utf8()..).unwrap_or_default())
@@ -102,7 +102,7 @@ fn escape_except(text: &str, is_kept: impl Fn(char, &str) -> bool) -> Cow<'_, st
             '\t' => escaped.push_str("\\t"),
             char => {
                 for unit in char.encode_utf16(&mut [0; 2]) {
-                    // A String takes everything.
+                    // Writing to a String cannot fail.
                     let _ = write!(escaped, "\\u{unit:04x}");
                 }
             }
@@ -111,7 +111,7 @@ fn escape_except(text: &str, is_kept: impl Fn(char, &str) -> bool) -> Cow<'_, st
     Cow::Owned(escaped)
 }
 
-/// A text as a cell of a spreadsheet: escaped, and with an apostrophe before it if it would be a formula.
+/// Escapes a text for a spreadsheet cell, and puts an apostrophe before it if it would be a formula.
 pub fn cell(text: &str) -> Cow<'_, str> {
     let escaped = escape(text);
     if escaped.trim_start().starts_with(FORMULA) {
@@ -123,7 +123,7 @@ pub fn cell(text: &str) -> Cow<'_, str> {
     escaped
 }
 
-/// The path of a URL from its segments, each of them percent-encoded: `/participants/Green%20Bank/limits`.
+/// Joins percent-encoded segments to the path of a URL: `/participants/Green%20Bank/limits`.
 pub fn path(segments: &[&str]) -> String {
     let mut path = String::new();
     for segment in segments {
@@ -133,7 +133,7 @@ pub fn path(segments: &[&str]) -> String {
     path
 }
 
-/// A text as a part of a URL: a segment of its path, or a value of its query (RFC 3986 §2.1).
+/// Percent-encodes a text as part of a URL: a segment of its path or a value of its query (RFC 3986 §2.1).
 pub fn url_part(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     encode_into(text, &mut encoded);

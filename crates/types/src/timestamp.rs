@@ -1,4 +1,4 @@
-//! Instants, and their two wire forms: ISO 8601 in bodies, IMF-fixdate in the `Date` header.
+//! Instants and their two wire forms: ISO 8601 in bodies, IMF-fixdate in the `Date` header.
 
 use core::fmt;
 use core::time::Duration;
@@ -12,17 +12,17 @@ const SECONDS_PER_DAY: i64 = 86_400;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The beginning of 1970.
+    /// 1970-01-01T00:00:00Z.
     pub const EPOCH: Self = Self(0);
-    /// Later than every instant that occurs (the year 2262).
+    /// The latest instant, in the year 2262. It is later than every instant that occurs.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// From nanoseconds since the epoch.
+    /// Creates an instant from nanoseconds since the epoch.
     pub const fn from_ns(ns: i64) -> Self {
         Self(ns)
     }
 
-    /// From milliseconds since the epoch, held at the ends of the range.
+    /// Creates an instant from milliseconds since the epoch, saturating at the ends of the range.
     pub const fn from_ms(ms: i64) -> Self {
         Self(ms.saturating_mul(NS_PER_MS))
     }
@@ -37,38 +37,38 @@ impl Timestamp {
         self.0.div_euclid(NS_PER_MS)
     }
 
-    /// This instant moved by `ms` milliseconds, held at the ends of the range.
+    /// Adds `ms` milliseconds, saturating at the ends of the range.
     pub const fn plus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_add(ms.saturating_mul(NS_PER_MS)))
     }
 
-    /// Milliseconds from `earlier` to this instant; negative when `earlier` is later.
+    /// Milliseconds from `earlier` to this instant; negative if `earlier` is later.
     pub const fn ms_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0) / NS_PER_MS
     }
 
-    /// How long after `earlier` this instant is; nothing when `earlier` is later.
+    /// Duration from `earlier` to this instant; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         let ns = self.0.saturating_sub(earlier.0);
         Duration::from_nanos(u64::try_from(ns).unwrap_or_default())
     }
 
-    /// Reads the FSPIOP DateTime form: exactly three digits of milliseconds and `Z` or `±HH:MM`, a date that exists.
-    /// Years beyond 2261 are read as [`Timestamp::MAX`].
+    /// Reads the FSPIOP DateTime form: an existing date, exactly three digits of milliseconds, and `Z` or `±HH:MM`.
+    /// Years after 2261 are read as [`Timestamp::MAX`].
     pub fn parse_iso(text: &str) -> Option<Self> {
         let (fraction, zone) = fraction_and_zone(text.as_bytes().get(19..)?)?;
         if fraction.len() == 3 { parse(text.as_bytes(), fraction, zone) } else { None }
     }
 
-    /// Reads an instant of RFC 3339: as [`Timestamp::parse_iso`], and with none or up to nine digits of a second's
-    /// fraction. Milliseconds count, further digits are cut. Years before 1677 are read as the earliest instant.
+    /// Reads an RFC 3339 instant. Unlike [`Timestamp::parse_iso`], it allows zero to nine digits of the second's
+    /// fraction. Digits after milliseconds are ignored. Years before 1677 are read as the earliest instant.
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let (fraction, zone) = fraction_and_zone(text.as_bytes().get(19..)?)?;
         if fraction.len() <= 9 { parse(text.as_bytes(), fraction, zone) } else { None }
     }
 
-    /// Reads the strict IMF-fixdate form `Tue, 01 Apr 2031 12:00:00 GMT`: two-digit day, right weekday, the letters
-    /// GMT.
+    /// Reads the strict IMF-fixdate form `Tue, 01 Apr 2031 12:00:00 GMT`: a two-digit day, the correct weekday and the
+    /// letters GMT.
     pub fn parse_http_date(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         if bytes.len() != 29 || &bytes[3..5] != b", " || &bytes[25..] != b" GMT" {
@@ -147,14 +147,14 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The digits of a second's fraction, and the zone behind them.
+/// Splits the digits of a second's fraction from the zone after them.
 fn fraction_and_zone(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let Some(rest) = rest.strip_prefix(b".") else { return Some((b"", rest)) };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (digits > 0).then(|| rest.split_at(digits))
 }
 
-/// `2031-04-01T12:00:30` in the first bytes of a text, with what follows it.
+/// Reads `2031-04-01T12:00:30` from the first bytes of a text, with the given fraction and zone.
 fn parse(bytes: &[u8], fraction: &[u8], zone: &[u8]) -> Option<Timestamp> {
     let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
     if separators.iter().any(|&(at, byte)| bytes.get(at) != Some(&byte)) {
@@ -202,7 +202,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970-01-01 of a date in the proleptic Gregorian calendar, counted in 400-year eras that begin in March.
+/// Days from 1970-01-01 to a date of the proleptic Gregorian calendar, counted in 400-year eras that begin in March.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -223,21 +223,21 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-// The present, as far as clocks agree on it.
+// The present, as far as the hub's clocks agree on it.
 
-/// What the hub's clocks say of the present.
+/// The present according to the hub's clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// The instant that the hub goes by.
+    /// The instant that the hub uses as its time.
     pub at: Timestamp,
-    /// The earliest instant that a clock says; `at` while the clocks agree.
+    /// The earliest instant that a clock shows; `at` while the clocks agree.
     pub earliest: Timestamp,
-    /// The latest instant that a clock says; `at` while the clocks agree.
+    /// The latest instant that a clock shows; `at` while the clocks agree.
     pub latest: Timestamp,
 }
 
 impl From<Timestamp> for Present {
-    /// All clocks agree.
+    /// Assumes that all clocks agree.
     fn from(at: Timestamp) -> Self {
         Self { at, earliest: at, latest: at }
     }
