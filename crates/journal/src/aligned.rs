@@ -1,16 +1,16 @@
-//! Memory from which a disk can read, and into which it can write, past the page cache.
+//! Aligned memory for disk reads and writes that bypass the page cache.
 
 use std::ops::{Deref, DerefMut};
 
-/// What begins at a multiple of this, in bytes, suits every disk.
+/// Alignment that suits every disk, in bytes.
 pub(crate) const ALIGNMENT_BYTES: usize = 4096;
 
-/// Where in a buffer the first aligned byte is, counted from its beginning.
+/// The offset of the first aligned byte in a buffer.
 pub(crate) fn aligned_start(buffer: &[u8]) -> usize {
     buffer.as_ptr().align_offset(ALIGNMENT_BYTES)
 }
 
-/// Bytes that begin at an aligned place.
+/// Bytes that start at an aligned address.
 #[derive(Debug, Default)]
 pub(crate) struct AlignedBytes {
     buffer: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    /// Makes it at least `length` bytes long, keeping its content.
+    /// Grows the memory to at least `length` bytes and keeps its content.
     pub fn grow(&mut self, length: usize) {
         if length <= self.len() {
             return;

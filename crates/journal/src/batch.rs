@@ -1,4 +1,4 @@
-//! Records on their way to the disk.
+//! Batches of records that are about to be written to the disk.
 
 use crate::aligned::{ALIGNMENT_BYTES, aligned_start};
 use crate::frame::{
@@ -6,17 +6,17 @@ use crate::frame::{
 };
 use crate::reader::Record;
 
-/// A buffer larger than this is given back by [`Batch::reset`], so that one huge batch does not hold memory for ever.
+/// [`Batch::reset`] frees a buffer larger than this, so that one huge batch does not hold memory forever.
 const BUFFER_BYTES_KEPT_MAX: usize = 8 * 1024 * 1024;
 
-/// Records that become durable together, encoded in the buffer that is written.
+/// Records that become durable together, encoded in the buffer that is written to the disk.
 ///
-/// It is meant to be recycled: fill one while the other is being written, then [`reset`](Batch::reset) it. In steady
-/// state nothing is allocated.
+/// A batch is meant to be recycled: fill one batch while another is being written, then [`reset`](Batch::reset) it. In
+/// steady state nothing is allocated.
 #[derive(Debug)]
 pub struct Batch {
     buffer: Vec<u8>,
-    /// Where in the buffer the frame begins: aligned, so that it can be written past the page cache.
+    /// Offset of the frame in the buffer. It is aligned, so the frame can be written past the page cache.
     start: usize,
     first_seq: u64,
     record_count: u32,
@@ -41,7 +41,7 @@ impl Batch {
         batch
     }
 
-    /// Empties the batch for reuse, keeping its memory.
+    /// Empties the batch for reuse and keeps its memory.
     pub fn reset(&mut self, first_seq: u64) {
         assert!(first_seq > 0, "sequence numbers start at 1");
         self.buffer.clear();
@@ -54,11 +54,11 @@ impl Batch {
         self.sealed = None;
     }
 
-    /// Adds a record and returns its sequence number. `encode` appends the record's bytes to the buffer it is given and
-    /// must leave alone what is there already.
+    /// Adds a record and returns its sequence number. `encode` appends the record's bytes to the buffer and must not
+    /// change the bytes that the buffer already holds.
     ///
-    /// Panics when `time` is not later than the record before, or when the batch was already handed to a writer: both
-    /// are mistakes of the program.
+    /// Panics if `time_ns` is not later than the record before, or if the batch was already handed to a writer. Both
+    /// are programmer errors.
     pub fn push(&mut self, time_ns: i64, encode: impl FnOnce(&mut Vec<u8>)) -> u64 {
         assert!(self.sealed.is_none(), "a batch that was appended must be reset before it is filled again");
         assert!(self.record_count == 0 || time_ns > self.last_time_ns, "record times must strictly increase");
@@ -82,12 +82,12 @@ impl Batch {
         self.next_seq() - 1
     }
 
-    /// Whether there is no record.
+    /// Whether the batch has no records.
     pub fn is_empty(&self) -> bool {
         self.record_count == 0
     }
 
-    /// How many records there are.
+    /// Number of records.
     pub fn len(&self) -> usize {
         self.record_count as usize
     }
@@ -107,9 +107,9 @@ impl Batch {
         self.first_seq + u64::from(self.record_count)
     }
 
-    /// The records, before the batch is appended to a journal's files.
+    /// The records, in order. Call this before the batch is appended to a journal's files.
     ///
-    /// Panics when it was: its bytes may be masked then.
+    /// Panics after the batch was appended, because its bytes may then be masked.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         assert!(self.sealed.is_none(), "the records of a batch are read before it is appended");
         let mut rest = &self.buffer[self.start + HEADER_BYTES..];
@@ -125,7 +125,7 @@ impl Batch {
         self.first_time_ns
     }
 
-    /// Completes the frame once; an attempt that is repeated writes the very same bytes.
+    /// Completes the frame once. A repeated attempt writes the same bytes.
     pub(crate) fn seal(&mut self, previous_chain: u64, identity: u64) -> FrameHeader {
         if let Some(header) = self.sealed {
             assert_eq!(header.previous_chain, previous_chain, "the batch was appended already");
@@ -146,7 +146,7 @@ impl Batch {
         *self.sealed.insert(frame::seal(&mut self.buffer, self.start, header, identity))
     }
 
-    /// Moves the frame to an aligned place, where the buffer has grown since it was begun.
+    /// Moves the frame to an aligned address if the buffer was reallocated since the frame was started.
     fn align(&mut self) {
         self.buffer.reserve(ALIGNMENT_BYTES + SECTOR_BYTES);
         let (from, to) = (self.start, aligned_start(&self.buffer));
@@ -161,7 +161,7 @@ impl Batch {
         }
     }
 
-    /// The whole frame, once it is sealed.
+    /// The whole frame. The batch must be sealed.
     pub(crate) fn frame(&self) -> &[u8] {
         &self.buffer[self.start..]
     }

@@ -1,4 +1,4 @@
-//! Walks the frames of one segment and verifies each against its predecessor.
+//! Walks the frames of one segment and verifies each frame against its predecessor.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use crate::error::{Damage, JournalError};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES};
 use crate::segment::{self, SegmentHeader};
 
-/// How much is read at once, in bytes; more where a frame is larger.
+/// Bytes per read. A larger frame needs a longer read.
 const READ_BYTES: usize = 256 * 1024;
-/// A larger window is given back after a huge frame.
+/// A window larger than this is freed after a huge frame.
 const WINDOW_BYTES_KEPT_MAX: usize = 8 * 1024 * 1024;
-/// Distance of the remembered places from which a walk can start again, in bytes.
+/// Distance in bytes between the remembered positions where a walk can restart.
 const MARK_DISTANCE_BYTES: u64 = 256 * 1024;
 
-/// What lies at the cursor.
+/// The content at the cursor.
 pub(crate) enum Peek {
-    /// A frame whose header continues the sequence.
+    /// A valid frame header that continues the sequence.
     Frame(FrameHeader),
-    /// Free room, or no room at all.
+    /// Free space, or the end of the segment.
     Nothing,
-    /// Something else.
+    /// Content that is neither a valid frame nor free space.
     Invalid(Damage),
 }
 
-/// Where a record lies in the loaded frame.
+/// The position of a record in the loaded frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub time_ns: i64,
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
     end: usize,
 }
 
-/// A place between two frames.
+/// A position between two frames.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     offset: u64,
@@ -42,7 +42,7 @@ struct Mark {
     last_time_ns: i64,
 }
 
-/// A position in a segment, with the frame that was loaded last.
+/// A position in a segment, with the most recently loaded frame.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     pub path: String,
@@ -51,7 +51,7 @@ pub(crate) struct Cursor {
     access: Access,
     at: Mark,
     marks: Vec<Mark>,
-    /// Bytes of the file from `window_start` on. The loaded frame in it is unmasked in place.
+    /// Bytes of the file from `window_start` on. The loaded frame is unmasked in place.
     window: AlignedBytes,
     window_start: u64,
     window_filled: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Opens the segment that begins with `first_seq`, before its first frame.
+    /// Opens the segment that begins with `first_seq` and positions the cursor before its first frame.
     pub fn open(disk: &dyn Disk, first_seq: u64, access: Access) -> Result<Self, JournalError> {
         let (file, header) = segment::open(disk, first_seq, access)?;
         let start = Mark {
@@ -84,7 +84,8 @@ impl Cursor {
         })
     }
 
-    /// Opens another segment as this one was opened, with the memory of this cursor, which has to start anew then.
+    /// Opens another segment with the same access. The new cursor takes over this cursor's memory; this cursor must
+    /// reload its frame before further use.
     pub fn open_another(&mut self, disk: &dyn Disk, first_seq: u64) -> Result<Self, JournalError> {
         let mut next = Self::open(disk, first_seq, self.access)?;
         self.entries.clear();
@@ -96,32 +97,32 @@ impl Cursor {
         Ok(next)
     }
 
-    /// Where the next frame begins, in bytes.
+    /// Offset of the next frame, in bytes.
     pub fn offset(&self) -> u64 {
         self.at.offset
     }
 
-    /// The sequence number after the last frame passed.
+    /// The sequence number after the last frame that the cursor passed.
     pub fn next_seq(&self) -> u64 {
         self.at.next_seq
     }
 
-    /// The chain value of the last frame passed.
+    /// The chain value of the last frame that the cursor passed.
     pub fn chain(&self) -> u64 {
         self.at.chain
     }
 
-    /// The time of the last record passed.
+    /// The time of the last record that the cursor passed.
     pub fn last_time_ns(&self) -> i64 {
         self.at.last_time_ns
     }
 
-    /// Forgets what was read ahead, because the file may have changed since.
+    /// Discards bytes that were read ahead, because the file may have changed since.
     pub fn forget_window(&mut self) {
         self.window_filled = 0;
     }
 
-    /// Looks at the next frame's header without moving.
+    /// Reads the next frame's header without moving.
     pub fn peek(&mut self) -> Result<Peek, JournalError> {
         let room = self.header.length_bytes.saturating_sub(self.at.offset);
         if room < SECTOR_BYTES as u64 {
@@ -156,7 +157,7 @@ impl Cursor {
         }
     }
 
-    /// Passes the frame without reading its body.
+    /// Moves past the frame without reading its body.
     pub fn skip(&mut self, header: &FrameHeader) {
         self.at = Mark {
             offset: self.at.offset + header.frame_bytes(),
@@ -170,7 +171,8 @@ impl Cursor {
         }
     }
 
-    /// Reads and verifies the frame, and passes it; its records are then at hand. Damage leaves the cursor where it is.
+    /// Reads and verifies the frame and moves past it; its records are then available. If the frame is damaged, the
+    /// cursor does not move.
     pub fn load(&mut self, header: &FrameHeader) -> Result<Option<Damage>, JournalError> {
         self.entries.clear();
         let length = header.frame_bytes() as usize;
@@ -191,7 +193,8 @@ impl Cursor {
         Ok(None)
     }
 
-    /// Notes where each record lies; false when the body does not consist of the records that the header promises.
+    /// Records the position of each record. Returns false if the body does not consist of the records that the header
+    /// states.
     fn index(&mut self, header: &FrameHeader, start: usize) -> bool {
         let end = start + header.body_bytes as usize;
         let mut at = start;
@@ -215,18 +218,18 @@ impl Cursor {
             && last_time_ns == Some(header.last_time_ns)
     }
 
-    /// The record in the loaded frame, if it is there.
+    /// The record's position in the loaded frame, if the frame contains it.
     pub fn entry(&self, seq: u64) -> Option<Entry> {
         let index = usize::try_from(seq.checked_sub(self.loaded_first_seq)?).ok()?;
         self.entries.get(index).copied()
     }
 
-    /// The bytes of a record of the loaded frame.
+    /// The bytes of a record in the loaded frame.
     pub fn record(&self, entry: Entry) -> &[u8] {
         &self.window[entry.start..entry.end]
     }
 
-    /// Goes back, if need be, to the nearest remembered place from which `seq` can be reached by walking on.
+    /// Goes back, if necessary, to the nearest remembered position from which a forward walk reaches `seq`.
     pub fn rewind(&mut self, seq: u64) {
         if self.at.next_seq <= seq {
             return;
@@ -237,7 +240,7 @@ impl Cursor {
         self.forget_window();
     }
 
-    /// `length` bytes from the cursor on; what is beyond the end of the file reads as zeros.
+    /// Returns `length` bytes from the cursor on. Bytes beyond the end of the file read as zeros.
     fn bytes(&mut self, length: usize) -> Result<&[u8], JournalError> {
         let offset = self.at.offset;
         let filled_end = self.window_start + self.window_filled as u64;
@@ -250,7 +253,7 @@ impl Cursor {
     }
 
     fn fill(&mut self, offset: u64, kept: usize, length: usize) -> Result<(), JournalError> {
-        // Moving the window would pull the bytes away from under the loaded frame.
+        // Moving the window invalidates the loaded frame.
         self.entries.clear();
         let wanted = length.max(READ_BYTES.min((self.header.length_bytes - offset) as usize));
         if kept > 0 {

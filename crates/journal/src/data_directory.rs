@@ -1,4 +1,4 @@
-//! The data directory: whose it is, in which format, and that only one process writes to it.
+//! The data directory: checks that it belongs to a hub and has a known format, and locks it for one writing process.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -14,53 +14,53 @@ const FORMAT_TEMPORARY: &str = "FORMAT.tmp";
 const FORMAT: &str = "upesi-data 2\n";
 const FORMAT_BYTES_MAX: u64 = 64;
 const LOCK_FILE: &str = "lock";
-/// Names that a directory may have before it is a data directory: names of this module, of file systems, and of files
-/// that `upesi admin` leaves for the first start of a hub.
+/// Names that are allowed in a directory before it is a data directory: names of this module, of file systems, and of
+/// files that `upesi admin` leaves for the first start of a hub.
 const BEFORE_FORMAT: [&str; 5] = [LOCK_FILE, FORMAT_TEMPORARY, "lost+found", "bootstrap", "break-glass"];
 
-/// Why a data directory cannot be used.
+/// The reason why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirectoryError {
-    /// The path names something else.
+    /// The path is not a directory.
     #[error("{0} is not a directory: name a directory for the data, or move the file away")]
     NotADirectory(PathBuf),
-    /// There is nothing at the path, and it was to be opened for reading.
+    /// The path does not exist, and it was opened for reading.
     #[error("{0} does not exist")]
     NotFound(PathBuf),
-    /// The process may not write there.
+    /// The process has no write permission there.
     #[error(
         "{path} cannot be written to: {source}; give the hub's user write access, or choose another directory"
     )]
     Unwritable {
         /// The data directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another process has it.
+    /// Another process uses the data directory.
     #[error("{path} is in use by {}: stop that process first", describe(*pid))]
     Locked {
         /// The data directory.
         path: PathBuf,
-        /// The process named in the lock file, if it is readable.
+        /// The process named in the lock file, if the file is readable.
         pid: Option<u32>,
     },
-    /// There is no statement of the format.
+    /// The directory has no file `FORMAT`.
     #[error(
         "{0} has no file FORMAT, as every data directory of a hub does: name the right directory, or restore that file from a backup"
     )]
     NoFormat(PathBuf),
-    /// There is something else in it.
+    /// The directory holds other files and no file `FORMAT`.
     #[error(
         "{path} holds {found:?} and no file FORMAT, so it is not a data directory: name the right one, or an empty one"
     )]
     Foreign {
         /// The directory.
         path: PathBuf,
-        /// The name of a file in it.
+        /// The name of one of those files.
         found: String,
     },
-    /// There is data in a format that this version does not know.
+    /// The data has a format that this version does not know.
     #[error(
         "{path} has the format {found:?}, this version reads \"upesi-data 2\": use the version that wrote it, \
          or begin with an empty directory"
@@ -71,12 +71,12 @@ pub enum DataDirectoryError {
         /// The content of the file `FORMAT`.
         found: String,
     },
-    /// The system reported a failure.
+    /// The operating system reported an error.
     #[error("{path}: {source}")]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -85,18 +85,18 @@ fn describe(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
 
-/// A data directory in use. Dropping it lets go of the lock.
+/// A data directory in use. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
     disk: Arc<dyn Disk>,
-    /// Holds the lock while it is open; absent when reading.
+    /// Holds the lock while it is open. `None` if the directory is open for reading.
     _lock: Option<File>,
     in_use_by: Option<u32>,
 }
 
 impl DataDirectory {
-    /// Opens a data directory for writing, making it where it does not exist, and locks it for this process.
+    /// Opens a data directory for writing, creates it if it does not exist, and locks it for this process.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, DataDirectoryError> {
         let path = path.into();
         if fs::metadata(&path).is_ok_and(|found| !found.is_dir()) {
@@ -105,7 +105,7 @@ impl DataDirectory {
         durable::create_directory(&path).map_err(|source| failed(&path, source))?;
         if read_format(&path)?.is_none()
             && let Err(error) = expect_empty(&path)
-            // Another process may have made it meanwhile; then the lock reports that.
+            // Another process may have created it meanwhile. In that case the lock reports it.
             && read_format(&path)?.is_none()
         {
             return Err(error);
@@ -114,8 +114,8 @@ impl DataDirectory {
         let disk = RealDisk::new(&path, Access::Write);
         if let Some(found) = read_format(&path)? {
             check_format(&path, found)?;
-            // A process before this one may have left its name in the cache only, and the directories must not outlive
-            // it.
+            // An earlier process may have left the name of `FORMAT` only in the page cache. That name must be durable
+            // before any directory is created.
             disk.sync_directory("").map_err(|source| failed(&path, source))?;
         } else {
             write_format(&path, &disk).map_err(|source| failed(&path, source))?;
@@ -127,7 +127,7 @@ impl DataDirectory {
         Ok(Self { path, disk: Arc::new(disk), _lock: Some(lock), in_use_by: None })
     }
 
-    /// Opens a data directory for reading. Nothing is changed or locked, so it also works on a read-only copy; see
+    /// Opens a data directory for reading. Nothing is changed or locked, so this also works on a read-only copy; see
     /// [`in_use_by`](Self::in_use_by).
     pub fn open_for_reading(path: impl Into<PathBuf>) -> Result<Self, DataDirectoryError> {
         let path = path.into();
@@ -147,10 +147,10 @@ impl DataDirectory {
         Ok(Self { path, disk, _lock: None, in_use_by })
     }
 
-    /// Whether a directory is absent or empty, as for the first start of a hub.
+    /// Whether a directory is absent or empty, as at the first start of a hub.
     ///
     /// # Errors
-    /// As [`open`](Self::open), of a directory that holds something else.
+    /// Like [`open`](Self::open), if the directory holds other files.
     pub fn is_absent_or_empty(path: &Path) -> Result<bool, DataDirectoryError> {
         match fs::metadata(path) {
             Ok(found) if !found.is_dir() => Err(DataDirectoryError::NotADirectory(path.to_owned())),
@@ -161,7 +161,7 @@ impl DataDirectory {
         }
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -171,8 +171,8 @@ impl DataDirectory {
         Arc::clone(&self.disk)
     }
 
-    /// The process that had the directory locked when it was opened for reading; 0 when it is unknown which. What is
-    /// read then is a moving target: the journal's end may be a batch in flight.
+    /// The process that had the directory locked when it was opened for reading; 0 if that process is unknown. The data
+    /// may then change while it is read: the journal's end may be a batch in flight.
     pub fn in_use_by(&self) -> Option<u32> {
         self.in_use_by
     }
@@ -205,7 +205,7 @@ fn lock(path: &Path) -> Result<File, DataDirectoryError> {
         }
         Err(TryLockError::Error(source)) => return Err(fail(source)),
     }
-    // The lock is what counts. The number is for the operator, and a full disk must not keep the hub from starting.
+    // Only the lock matters. The number is for the operator, and a full disk must not keep the hub from starting.
     let _ =
         file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(file)
@@ -243,7 +243,7 @@ fn check_format(path: &Path, found: String) -> Result<(), DataDirectoryError> {
     }
 }
 
-/// Refuses a directory that has data without a format, or something else.
+/// Rejects a directory that holds data without a format, or other files.
 fn expect_empty(path: &Path) -> Result<(), DataDirectoryError> {
     let entries = fs::read_dir(path).map_err(|source| failed(path, source))?;
     let mut names = Vec::new();
@@ -261,7 +261,7 @@ fn expect_empty(path: &Path) -> Result<(), DataDirectoryError> {
     }
 }
 
-/// Comes before everything else, so that data without a format is never our own.
+/// The format is written before everything else. A directory with data but no format is therefore never this hub's own.
 fn write_format(path: &Path, disk: &RealDisk) -> io::Result<()> {
     let mut file = File::create(path.join(FORMAT_TEMPORARY))?;
     file.write_all(FORMAT.as_bytes())?;

@@ -1,15 +1,15 @@
-//! What the journal asks of a disk, so that a simulated one can stand in for the file system.
+//! The file-system operations that the journal needs, as traits, so that a simulated disk can replace the file system.
 
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-/// What a file is opened for.
+/// The mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reading only.
     Read,
-    /// Reading only, what nobody is likely to read again soon: past the page cache, where that is possible.
+    /// Reading only, for data that is unlikely to be read again soon. Bypasses the page cache if possible.
     ReadOnce,
     /// Reading and writing.
     Write,
@@ -17,35 +17,35 @@ pub enum Access {
 
 /// A directory tree. Paths are relative to its root and use `/`; the root itself is the empty path.
 pub trait Disk: Debug + Send + Sync {
-    /// Makes a directory; one that exists already is no error.
+    /// Creates a directory. An existing directory is not an error.
     fn create_directory(&self, path: &str) -> io::Result<()>;
 
     /// The names of the files in a directory, sorted. A directory that does not exist is `NotFound`.
     fn list(&self, directory: &str) -> io::Result<Vec<String>>;
 
-    /// Makes a new, empty file for reading and writing; one that exists already is `AlreadyExists`.
+    /// Creates a new, empty file for reading and writing. An existing file is `AlreadyExists`.
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Opens a file that exists.
+    /// Opens an existing file.
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Renames a file within its directory, replacing the target at once if there is one.
+    /// Renames a file within its directory. An existing target is replaced atomically.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Removes a file. Those who have it open can go on reading it.
+    /// Removes a file. Open handles can still read it.
     fn remove(&self, path: &str) -> io::Result<()>;
 
-    /// Returns when all earlier creations, renames and removals in the directory survive a power loss.
+    /// Returns after all earlier creations, renames and removals in the directory are durable.
     fn sync_directory(&self, directory: &str) -> io::Result<()>;
 }
 
 /// An open file.
 pub trait DiskFile: Debug + Send + Sync {
-    /// Length in bytes.
+    /// The file's length in bytes.
     fn length(&self) -> io::Result<u64>;
 
-    /// Reserves room and makes the file at least `bytes` long; what was not written reads as zeros. Fails with
-    /// `StorageFull` when there is no room, and later writes below `bytes` need no further room.
+    /// Reserves space and makes the file at least `bytes` long. Bytes that were never written read as zeros. Fails with
+    /// `StorageFull` if there is no space. Later writes below `bytes` need no further space.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
 
     /// Reads until the buffer is full or the file ends; returns how many bytes were read.
@@ -54,11 +54,11 @@ pub trait DiskFile: Debug + Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Returns when everything written before, and the length, survives a power loss.
+    /// Returns after all earlier writes and the length are durable.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Whether an error says that there is no room, rather than that the disk is broken.
+/// Whether an error means that the disk is full, rather than broken.
 pub(crate) fn says_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -1,38 +1,37 @@
-//! Names that survive a power loss.
+//! Creates directories and file names that survive a power loss.
 //!
-//! What is synced of a file are its bytes. Its name is an entry of the directory above it, and so is that
-//! directory's own name: each is durable once the directory that holds it is synced.
+//! Syncing a file makes only its bytes durable. The file's name is an entry of its parent directory, and a directory's
+//! name is an entry of its own parent. Each name is durable after its parent directory is synced.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-/// Permissions of a new directory: only its owner may enter it.
+/// Permissions of a new directory: only its owner has access.
 const OWNERS: u32 = 0o700;
 
-/// Something that is done with one path.
+/// An operation on one path.
 type Step<'a> = &'a mut dyn FnMut(&Path) -> io::Result<()>;
 
-/// Makes a directory, and those above it that are missing, so that all their names are durable when this returns `Ok`.
-/// Only their owner may enter them, whatever the process's `umask` is.
+/// Creates a directory and its missing ancestors, so that all their names are durable when this returns `Ok`. Only
+/// their owner has access to them, whatever the process's `umask` is.
 ///
-/// They are made from the top, each synced before the next is made in it, so that a crash can leave only the lowest
-/// without a durable name. That one is synced where it is found: a directory that is there already is not trusted
-/// to be durable.
+/// Directories are created from the top. Each is synced before the next is created in it, so a crash can leave only the
+/// lowest one without a durable name. An existing directory is not assumed to be durable; its name is synced.
 pub fn create_directory(path: &Path) -> io::Result<()> {
     let mut make = |missing: &Path| fs::DirBuilder::new().mode(OWNERS).create(missing);
     create_by(path, &mut make, &mut sync_parent)
 }
 
-/// Makes the names in a directory durable.
+/// Makes all names in a directory durable.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     // The empty path stands for the working directory.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     File::open(path)?.sync_all()
 }
 
-/// Makes the name of a file or directory durable, after it was made, renamed or removed.
+/// Makes the name of a file or directory durable after it was created, renamed or removed.
 pub fn sync_parent(path: &Path) -> io::Result<()> {
     sync_directory(path.parent().unwrap_or(path))
 }
@@ -40,24 +39,25 @@ pub fn sync_parent(path: &Path) -> io::Result<()> {
 fn create_by(path: &Path, make: Step<'_>, sync: Step<'_>) -> io::Result<()> {
     let is_missing = |above: &&Path| !above.as_os_str().is_empty() && !above.exists();
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
-    // The root and the working directory have their names from elsewhere.
+    // This module did not create the names of the root and the working directory, so it does not sync them.
     let present = path.ancestors().nth(missing.len()).filter(|present| present.parent().is_some());
     if let Some(present) = present {
         match sync(present) {
-            // Nobody who may not look there has made it, and there may be file systems that sync no directories.
+            // A process without access to the parent did not create the directory. Some file systems cannot sync
+            // directories.
             Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => {}
             other => other?,
         }
     }
     for directory in missing.iter().rev() {
         match make(directory) {
-            // Another process was faster.
+            // Another process created it first.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && directory.is_dir() => {}
             other => other?,
         }
         sync(directory)?;
     }
-    // It may have been there, and be something else.
+    // The path may already have existed, and may not be a directory.
     fs::create_dir_all(path)
 }
 

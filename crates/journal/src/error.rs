@@ -1,24 +1,24 @@
-//! What can go wrong with the journal and the snapshots.
+//! Errors of the journal and the snapshots.
 
 use std::io;
 
 use crate::disk::says_full;
 
-/// Why an operation on the journal or on the snapshots failed.
+/// The reason why an operation on the journal or on the snapshots failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The operating system reported a failure. A writer that met one is poisoned.
+    /// The operating system reported an error. A writer that met it is poisoned.
     #[error("cannot {operation} {file}: {source}")]
     Io {
         /// What was attempted: `read`, `write`, `sync` and so on.
         operation: &'static str,
         /// The file, relative to the data directory.
         file: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// There is no room. Nothing of the batch was acknowledged and the writer is sound: the same batch can be appended
-    /// again once there is room.
+    /// The disk is full. Nothing of the batch was acknowledged and the writer is sound: the same batch can be appended
+    /// again when there is space.
     #[error(
         "no room on the disk for {file}: free some space or enlarge the volume; the write can then be repeated"
     )]
@@ -26,47 +26,47 @@ pub enum JournalError {
         /// The file, relative to the data directory.
         file: String,
     },
-    /// An earlier disk failure stopped the writer. Nothing was tried.
+    /// An earlier disk failure stopped the writer. Nothing was attempted.
     #[error("the journal stopped at an earlier disk failure; check the disk, then restart")]
     Poisoned,
-    /// Another node appends to this log now. Nothing of the batch was recorded.
+    /// Another node now appends to this log. Nothing of the batch was recorded.
     #[error("the hub {by} appends to this journal now; nothing was recorded here: send commands there")]
     Superseded {
-        /// That node's name.
+        /// The name of that node.
         by: String,
     },
-    /// A file does not hold what was written. Nothing was changed.
+    /// A file does not contain the data that was written. Nothing was changed.
     #[error(
         "{file} is damaged at byte {offset}: {reason}; nothing was overwritten, restore the file from a backup"
     )]
     Damaged {
         /// The file, relative to the data directory.
         file: String,
-        /// Where, in bytes from the start of the file.
+        /// Offset of the damage, in bytes from the start of the file.
         offset: u64,
-        /// What is wrong there.
+        /// The kind of damage.
         reason: Damage,
     },
-    /// The journal does not hold the record: it is not written yet, or its segment was deleted by retention.
+    /// The journal does not contain the record: it is not written yet, or retention deleted its segment.
     #[error("the journal holds no record {seq}; its oldest is {oldest}")]
     NoSuchRecord {
-        /// The sequence number asked for.
+        /// The requested sequence number.
         seq: u64,
-        /// The oldest sequence number present; 0 when there is none.
+        /// The oldest sequence number in the journal; 0 if it is empty.
         oldest: u64,
     },
 }
 
-/// What is wrong with a damaged file.
+/// The kind of damage of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// The header of a segment or a snapshot is unreadable, or contradicts the file's name.
+    /// The header of a segment or a snapshot is unreadable or contradicts the file's name.
     #[error("its file header is not valid")]
     FileHeader,
-    /// The file was written by a version of this software with another format.
+    /// The file has a format version that this software cannot read.
     #[error("it has format version {0}, which this version cannot read")]
     UnknownVersion(u32),
-    /// The file is not as long as its header says.
+    /// The file's length differs from the length in its header.
     #[error("it is {found} bytes long instead of {expected}")]
     Length {
         /// The length according to the header, in bytes.
@@ -74,13 +74,13 @@ pub enum Damage {
         /// The length of the file, in bytes.
         found: u64,
     },
-    /// There is something else where a frame header must be.
+    /// The data at the position of a frame header is not a frame header.
     #[error("there is no valid frame header")]
     FrameHeader,
     /// The content of a frame or a snapshot does not match its checksum.
     #[error("the checksum does not match")]
     Checksum,
-    /// A frame does not continue its predecessor.
+    /// A frame does not continue its predecessor's chain.
     #[error("the chain to the preceding frame is broken")]
     Chain,
     /// The file belongs to another journal.
@@ -89,30 +89,30 @@ pub enum Damage {
     /// A frame has the wrong sequence number.
     #[error("record {expected} is expected, {found} found")]
     Sequence {
-        /// The sequence number that must come here.
+        /// The sequence number that is expected here.
         expected: u64,
-        /// The one that is there.
+        /// The sequence number that was found.
         found: u64,
     },
-    /// Times do not strictly increase.
+    /// Record times do not strictly increase.
     #[error("a record is not later than its predecessor")]
     Time,
-    /// The checksum is right, but the content makes no sense.
+    /// The checksum is correct, but the content is invalid.
     #[error("the frame's content is malformed")]
     Malformed,
-    /// There is data where only zeros are possible.
+    /// There is data where only zeros are allowed.
     #[error("there is data after the end")]
     DataAfterEnd,
-    /// A frame is missing or unreadable, although a later one was written, so it had been acknowledged.
+    /// A frame is missing or unreadable although a later frame exists, so the lost frame had been acknowledged.
     #[error("a frame is unreadable although later ones follow it")]
     FrameLost,
-    /// The file that must hold this record is missing.
+    /// The file that should contain this record is missing.
     #[error("record {0} is missing")]
     Missing(u64),
 }
 
 impl JournalError {
-    /// A failed operation; no room is told from breakage.
+    /// An error of a failed operation: [`Self::DiskFull`] if the disk is full, otherwise [`Self::Io`].
     pub fn io(operation: &'static str, file: &str, source: io::Error) -> Self {
         if says_full(&source) {
             Self::DiskFull { file: file.to_owned() }
@@ -121,7 +121,8 @@ impl JournalError {
         }
     }
 
-    /// A failed sync. Never taken for a mere lack of room: what the system kept of the data is then unknown.
+    /// An error of a failed sync. It is never treated as a full disk, because the state of the data on disk is then
+    /// unknown.
     pub(crate) fn sync(file: &str, source: io::Error) -> Self {
         Self::Io { operation: "sync", file: file.to_owned(), source }
     }

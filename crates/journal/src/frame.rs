@@ -1,15 +1,15 @@
-//! The frame: one batch of records as it lies on the disk.
+//! The frame: the form of one batch of records on the disk.
 //!
-//! A frame is a header of 64 bytes, the body, and padding up to a whole number of sectors. No frame is ever written
-//! over a frame, and free room is zeros; so a sector whose end is still zero was never written. To make this certain
-//! the last eight bytes of every sector of a frame have at least [`TAIL_BITS_MIN`] bits set: padding is not zero, and a
-//! body that would break the rule is stored masked.
+//! A frame is a header of 64 bytes, the body, and padding up to a whole number of sectors. A frame never overwrites
+//! another frame, and free space is zeros. A sector whose end is still zero was therefore never written. To guarantee
+//! this, the last eight bytes of every sector of a frame have at least [`TAIL_BITS_MIN`] bits set. For this reason the
+//! padding is not zero, and a body that would break the rule is stored masked.
 
 use crate::error::Damage;
 
-/// The unit in which a disk writes all or nothing, in bytes. Frames start and end at its multiples.
+/// The unit that a disk writes completely or not at all, in bytes. Frames start and end at its multiples.
 pub const SECTOR_BYTES: usize = 512;
-/// Largest body of a frame, hence of a batch, in bytes.
+/// Largest body of a frame, and so of a batch, in bytes.
 pub const FRAME_BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 pub(crate) const HEADER_BYTES: usize = 64;
@@ -19,16 +19,16 @@ const MAGIC: [u8; 4] = [0xf5, b'U', b'J', 0x00];
 const VERSION: u16 = 1;
 const ZEROS: [u8; SECTOR_BYTES] = [0; SECTOR_BYTES];
 const PADDING: u8 = 0x5a;
-/// The end of a sector that tells whether it was written.
+/// Length of the end of a sector that shows whether the sector was written.
 pub(crate) const TAIL_BYTES: usize = 8;
-/// So many bits would have to rot in one sector before a written sector looks unwritten.
+/// Number of bits of one sector that would have to flip before a written sector looks unwritten.
 const TAIL_BITS_MIN: u32 = 8;
-/// What is masked and summed at once: no more than the innermost cache holds, and whole sectors.
+/// Bytes that are masked and summed in one step. The step fits the innermost cache and is a whole number of sectors.
 const CACHED_BYTES: usize = 24 * 1024;
 const _: () = assert!(CACHED_BYTES.is_multiple_of(SECTOR_BYTES));
 const MASK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a frame says of itself.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     pub record_count: u32,
@@ -38,21 +38,22 @@ pub(crate) struct FrameHeader {
     pub last_time_ns: i64,
     /// The chain value of the preceding frame.
     pub previous_chain: u64,
-    /// What the body is combined with (exclusive or, in words of eight bytes); 0 for a body stored as it is.
+    /// Value that is combined by exclusive-or with the body, in words of eight bytes; 0 if the body is stored unmasked.
     pub mask: u64,
-    /// CRC-32C of everything after the header, as stored, padding included.
+    /// CRC-32C of everything after the header, as stored, including padding.
     pub body_crc: u32,
-    /// CRC-32C of the journal's identity and the header before it.
+    /// CRC-32C of the journal's identity and the header bytes before this field.
     pub header_crc: u32,
 }
 
 impl FrameHeader {
-    /// Length of the whole frame in bytes, a multiple of the sector.
+    /// Length of the whole frame in bytes, a multiple of the sector size.
     pub fn frame_bytes(&self) -> u64 {
         frame_bytes(self.body_bytes as usize) as u64
     }
 
-    /// The chain value that the next frame must carry: both checksums, of which one covers the chain before.
+    /// The chain value that the next frame must carry. It consists of both checksums; the header's checksum covers the
+    /// previous chain value.
     pub fn chain(&self) -> u64 {
         u64::from(self.header_crc) << 32 | u64::from(self.body_crc)
     }
@@ -79,7 +80,7 @@ impl FrameHeader {
         bytes
     }
 
-    /// Reads a header of the journal with this identity; magic, version and checksum are verified, the meaning is not.
+    /// Reads a header of the journal with this identity. Magic, version and checksum are verified; the values are not.
     pub fn decode(bytes: &[u8], identity: u64) -> Result<Self, Damage> {
         let header_crc = u32_at(bytes, 60);
         if bytes[0..4] != MAGIC || self::header_crc(bytes, identity) != header_crc {
@@ -103,19 +104,19 @@ impl FrameHeader {
     }
 }
 
-/// The checksum of a header begins with the journal's identity, so that nothing that a record contains, and no
-/// frame of another journal, passes for a frame of this one.
+/// The checksum of a header covers the journal's identity. The content of a record, or a frame of another journal, is
+/// therefore never mistaken for a frame of this journal.
 fn header_crc(header: &[u8], identity: u64) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&identity.to_le_bytes()), &header[..60])
 }
 
-/// Length of a frame with a body of `body_bytes`, in bytes.
+/// Length of a frame whose body has `body_bytes`, in bytes.
 pub(crate) fn frame_bytes(body_bytes: usize) -> usize {
     (HEADER_BYTES + body_bytes).next_multiple_of(SECTOR_BYTES)
 }
 
-/// Completes a frame in `buffer`, which from `start` on holds room for the header and then the body: pads, masks where
-/// needed, and writes the header. Returns the header.
+/// Completes a frame in `buffer`, which holds space for the header and then the body from `start` on. Adds padding,
+/// masks if necessary, and writes the header. Returns the header.
 pub(crate) fn seal(
     buffer: &mut Vec<u8>,
     start: usize,
@@ -133,8 +134,8 @@ pub(crate) fn seal(
     header
 }
 
-/// The first mask of a fixed sequence that leaves enough bits in the tail of every sector. There always is one: each
-/// sector rules out fewer than 2³⁰ of the 2⁶⁴ masks.
+/// Returns the first mask of a fixed sequence that leaves enough bits in the end of every sector. There always is one:
+/// each sector excludes fewer than 2³⁰ of the 2⁶⁴ masks.
 fn choose_mask(frame: &[u8]) -> u64 {
     let mut mask = 0_u64;
     while !frame.chunks_exact(SECTOR_BYTES).all(|sector| (tail(sector) ^ mask).count_ones() >= TAIL_BITS_MIN)
@@ -146,7 +147,7 @@ fn choose_mask(frame: &[u8]) -> u64 {
 
 /// Masks a body and its padding. Returns the checksum of the masked body.
 ///
-/// Bodies of large batches do not fit the cache, so each block is masked and summed at once.
+/// Bodies of large batches do not fit the cache, so each block is masked and then summed immediately.
 fn mask(body: &mut [u8], mask: u64) -> u32 {
     let blocks = body.chunks_mut(CACHED_BYTES);
     blocks.fold(0, |crc, block| {
@@ -165,24 +166,24 @@ pub(crate) fn unmask(body: &mut [u8], mask: u64) -> u32 {
     })
 }
 
-/// Combines bytes with the mask; doing it twice restores them.
+/// Combines bytes with the mask. A second call restores them.
 fn apply_mask(body: &mut [u8], mask: u64) {
     if mask == 0 {
         return;
     }
-    // Header and sector are multiples of eight, so the words line up with the tails of the sectors.
+    // Header and sector sizes are multiples of eight, so the words align with the ends of the sectors.
     for word in body.chunks_exact_mut(TAIL_BYTES) {
         let masked = u64_at(word, 0) ^ mask;
         word.copy_from_slice(&masked.to_le_bytes());
     }
 }
 
-/// Whether a sector's end was never written.
+/// Whether a sector was never written, according to its end.
 pub(crate) fn is_unwritten(sector: &[u8]) -> bool {
     tail(sector) == 0
 }
 
-/// Whether everything is zero.
+/// Whether all bytes are zero.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(SECTOR_BYTES).all(|sector| *sector == ZEROS[..sector.len()])
 }

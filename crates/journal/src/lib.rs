@@ -1,8 +1,8 @@
-//! The durable ordered log, and the snapshot files beside it.
+//! The durable ordered log and its snapshot files.
 //!
-//! One thread appends batches through a [`Writer`]; any number of [`Reader`]s follow up to the sequence number that is
-//! known to be durable. A batch is on disk when [`Writer::append`] returns, or it is not acknowledged. The README of
-//! this crate states what is assumed of disks, what is survived and what is only detected.
+//! One thread appends batches through a [`Writer`]. Any number of [`Reader`]s read up to the last sequence number that
+//! is known to be durable. A batch is acknowledged only after [`Writer::append`] returned, and it is then on disk. The
+//! README of this crate states the assumptions about disks, and which failures the journal survives or only detects.
 
 mod aligned;
 mod batch;

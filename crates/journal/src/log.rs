@@ -1,7 +1,7 @@
-//! The seam between an engine and its journal: an ordered log of records, which one node at a time may append to.
+//! The interface between the engine and its journal: an ordered log of records to which one node at a time may append.
 //!
-//! [`EmbeddedLog`] is the journal of a data directory. A replicated log can stand behind the same traits: whether a
-//! node may append is then decided by the log, at each [`Appender::append`] and [`Appender::confirm`].
+//! [`EmbeddedLog`] is the journal of a data directory. A replicated log can implement the same traits. Such a log
+//! decides at each [`Appender::append`] and [`Appender::confirm`] whether the node may append.
 
 use std::sync::Arc;
 
@@ -15,86 +15,87 @@ use crate::segment;
 use crate::tail::TornTail;
 use crate::writer::{Appended, Maintenance, Options, Writer};
 
-/// An ordered log of records: appended to by one node, read by any number, trimmed from its beginning.
+/// An ordered log of records. One node appends to it, any number of readers read it, and its oldest records can be
+/// trimmed.
 pub trait Log: Send + Sync {
-    /// Recovers the end of the log and takes the right to append behind it. From then on every earlier
-    /// [`Appender`] answers [`JournalError::Superseded`].
+    /// Recovers the end of the log and acquires the right to append. From then on, every earlier [`Appender`] returns
+    /// [`JournalError::Superseded`].
     ///
-    /// Errors: the log ends before `known_durable_seq`, or is damaged, or another node keeps the right.
+    /// Returns an error if the log ends before `known_durable_seq`, is damaged, or another node holds the right to
+    /// append.
     fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError>;
 
-    /// The oldest record that the log holds; `None` if it holds none.
+    /// The oldest record in the log; `None` if the log is empty.
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError>;
 
     /// A reader whose first record is `seq`. Nothing is read yet.
     fn read_from(&self, seq: u64) -> Box<dyn LogReader>;
 
-    /// The same, for a reader that goes through the log once: it leaves caches to others.
+    /// Like [`Self::read_from`], for a reader that reads the log once and should not displace cached data.
     fn read_once_from(&self, seq: u64) -> Box<dyn LogReader> {
         self.read_from(seq)
     }
 
-    /// Whether what was appended last waits for others for longer than its callers should: nothing more is to be taken
-    /// until it is known what became of it. Never of a log that is this node's alone.
+    /// Whether the last append has waited for other nodes longer than its clients should wait. If so, no new work may
+    /// be accepted until the outcome of that append is known. Always false for a log that only this node uses.
     fn is_held_up(&self) -> bool {
         false
     }
 
-    /// Frees the room of records before `seq`, which may keep some of them. Returns how many pieces were freed.
+    /// Frees the space of records before `seq`; some of them may remain. Returns the number of pieces that were freed.
     fn trim(&self, seq: u64) -> Result<usize, JournalError>;
 }
 
-/// The right to append, and the state of the log when it was taken.
+/// The right to append, and the state of the log when it was acquired.
 pub struct Claimed {
-    /// Appends behind the last record.
+    /// Appends after the last record.
     pub appender: Box<dyn Appender>,
-    /// The last record; 0 when there is none.
+    /// The sequence number of the last record; 0 if there is none.
     pub last_seq: u64,
-    /// The removed remains of a batch that was never acknowledged.
+    /// The remains of a batch that was never acknowledged. They were removed.
     pub torn: Option<TornTail>,
 }
 
-/// Appends to a log. It belongs on the thread that commits: submission and completion of a batch are one call there,
+/// Appends to a log. It belongs on the thread that commits: one call submits a batch and waits for its completion,
 /// while another thread decides the next batch.
 pub trait Appender: Send {
-    /// Appends a batch: when this returns `Ok`, all of it is durable and stands in the log at its sequence numbers.
-    /// The contract for errors is that of [`Writer::append`]; after [`JournalError::Superseded`] nothing of the
-    /// batch counts.
+    /// Appends a batch. When this returns `Ok`, the whole batch is durable and in the log at its sequence numbers. The
+    /// error contract is that of [`Writer::append`]. After [`JournalError::Superseded`] nothing of the batch is valid.
     fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError>;
 
-    /// Confirms that this appender still has the right to append, after all that was decided before the call: an answer
-    /// that records nothing may leave then. Free for a log that only one process can open.
+    /// Confirms that this appender still has the right to append, after everything that was decided before the call. A
+    /// response that records nothing may then be sent. Costs nothing for a log that only one process can open.
     fn confirm(&mut self) -> Result<(), JournalError>;
 
-    /// Makes sure that `body_bytes` of records can be appended without a lack of room.
+    /// Reserves space, so that `body_bytes` of records can be appended without filling the disk.
     fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError>;
 
     /// Whether `body_bytes` of records can be appended without a further [`reserve`](Self::reserve).
     fn has_room_for(&self, body_bytes: u64) -> bool;
 
-    /// Prepares for later appends. To be called after every append, when its acknowledgements have left.
+    /// Prepares for later appends. Call it after every append, once its acknowledgements have been sent.
     fn maintain(&mut self) -> Result<Maintenance, JournalError>;
 
-    /// Gives up the right to append in favour of another node of a cluster, or of any if none is named. Nothing can be
-    /// appended then. A log that only one process can open has no other node.
+    /// Hands over the right to append to another node of a cluster, or to any node if none is named. Afterwards this
+    /// node cannot append. Has no effect on a log that only one process can open.
     fn hand_over(&mut self, _successor: Option<u32>) -> Result<(), JournalError> {
         Ok(())
     }
 }
 
-/// Reads a log in order, or one record at a time.
+/// Reads a log in order or one record at a time.
 pub trait LogReader: Send {
-    /// The next record; `None` if it is beyond `durable_seq`. [`END`](crate::END) reads a log that has no appender
-    /// to its end.
+    /// The next record; `None` if it is beyond `durable_seq`. Pass [`END`](crate::END) to read a log without an
+    /// appender to its end.
     fn next_record(&mut self, durable_seq: u64) -> Result<Option<Record<'_>>, JournalError>;
 
-    /// One record, which must be durable. Reading in order continues behind it.
+    /// Reads one record, which must be durable. Reading in order continues after it.
     fn read_record(&mut self, seq: u64) -> Result<Record<'_>, JournalError>;
 
     /// The sequence number of the record that [`next_record`](Self::next_record) returns next.
     fn next_seq(&self) -> u64;
 
-    /// The remains of an unacknowledged batch that ended the log when it was read to its end.
+    /// The remains of an unacknowledged batch at the end of the log. Known after the log was read to its end.
     fn torn(&self) -> Option<&TornTail>;
 }
 
@@ -106,12 +107,12 @@ pub struct EmbeddedLog {
 }
 
 impl EmbeddedLog {
-    /// The journal on a disk.
+    /// Creates the log on a disk.
     pub fn new(disk: Arc<dyn Disk>, options: Options) -> Self {
         Self { disk, options }
     }
 
-    /// The journal on a disk, to be read only.
+    /// Creates the log on a disk for reading only.
     pub fn for_reading(disk: &Arc<dyn Disk>) -> Arc<dyn Log> {
         Arc::new(Self::new(Arc::clone(disk), Options::default()))
     }

@@ -1,4 +1,4 @@
-//! Reads records in order, or one by one.
+//! Reads records of the journal in order or one by one.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::error::{Damage, JournalError};
 use crate::segment;
 use crate::tail::{self, TornTail};
 
-/// Stands for the durable sequence number when nobody writes to the journal: everything that is there is read.
+/// Durable sequence number of a journal without a writer: everything in it is read.
 pub const END: u64 = u64::MAX;
 
 /// A record as it was appended.
@@ -16,14 +16,14 @@ pub const END: u64 = u64::MAX;
 pub struct Record<'a> {
     /// The sequence number.
     pub seq: u64,
-    /// When the command was accepted, in nanoseconds since 1970.
+    /// Time when the command was accepted, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// What was encoded.
+    /// The encoded content.
     pub bytes: &'a [u8],
 }
 
-/// Reads a journal from a sequence number on, verifying checksums, chain, sequence and times. It never reads beyond the
-/// sequence number that its caller knows to be durable, so it can follow a journal that is being written.
+/// Reads a journal from a sequence number on and verifies checksums, chain, sequence and times. It never reads beyond
+/// the sequence number that its caller knows to be durable, so it can follow a journal that is being written.
 #[derive(Debug)]
 pub struct Reader {
     disk: Arc<dyn Disk>,
@@ -33,20 +33,20 @@ pub struct Reader {
     torn: Option<TornTail>,
 }
 
-/// How an attempt to reach a record ended.
+/// The outcome of an attempt to reach a record.
 enum Reached {
     Yes,
-    /// The journal ends before it; only when reading to the [`END`].
+    /// The journal ends before the record. Occurs only when reading to the [`END`].
     AtEnd,
 }
 
 impl Reader {
-    /// A reader whose first record is `from_seq`. Nothing is read yet.
+    /// Creates a reader whose first record is `from_seq`. Nothing is read yet.
     pub fn new(disk: Arc<dyn Disk>, from_seq: u64) -> Self {
         Self { disk, access: Access::Read, cursor: None, next_seq: from_seq.max(1), torn: None }
     }
 
-    /// The same, for a reader that goes through the journal once: it leaves the page cache to others.
+    /// Like [`Self::new`], for a reader that reads the journal once and should not displace data in the page cache.
     pub fn once(disk: Arc<dyn Disk>, from_seq: u64) -> Self {
         Self { access: Access::ReadOnce, ..Self::new(disk, from_seq) }
     }
@@ -56,18 +56,19 @@ impl Reader {
         self.next_seq
     }
 
-    /// Continues at another record.
+    /// Continues at record `seq`.
     pub fn seek(&mut self, seq: u64) {
         self.next_seq = seq.max(1);
     }
 
-    /// The remains of an unacknowledged batch that ended the journal when it was read to its [`END`].
+    /// The remains of an unacknowledged batch at the end of the journal. Known after the journal was read to its
+    /// [`END`].
     pub fn torn(&self) -> Option<&TornTail> {
         self.torn.as_ref()
     }
 
-    /// The next record, or `None` when the next one is beyond `durable_seq`. Give [`END`] for a journal that nobody
-    /// writes to; free room in closed segments is then verified too.
+    /// The next record, or `None` if it is beyond `durable_seq`. Pass [`END`] for a journal without a writer; free
+    /// space in closed segments is then verified too.
     pub fn next_record(&mut self, durable_seq: u64) -> Result<Option<Record<'_>>, JournalError> {
         if self.next_seq > durable_seq {
             return Ok(None);
@@ -81,7 +82,8 @@ impl Reader {
         }
     }
 
-    /// One record, which must be durable. Ascending and nearby reads are cheap. Sequential reading continues behind it.
+    /// Reads one record, which must be durable. Ascending and nearby reads are cheap. Sequential reading continues
+    /// after it.
     pub fn read_record(&mut self, seq: u64) -> Result<Record<'_>, JournalError> {
         if seq == 0 || matches!(self.reach(seq, false)?, Reached::AtEnd) {
             return Err(self.no_such_record(seq));
@@ -96,7 +98,7 @@ impl Reader {
         Some(Record { seq, time_ns: entry.time_ns, bytes: cursor.record(entry) })
     }
 
-    /// Loads the frame that holds `seq`.
+    /// Loads the frame that contains `seq`.
     fn reach(&mut self, seq: u64, to_end: bool) -> Result<Reached, JournalError> {
         if self.cursor.as_ref().is_some_and(|cursor| cursor.entry(seq).is_some()) {
             return Ok(Reached::Yes);
@@ -109,8 +111,8 @@ impl Reader {
         result
     }
 
-    /// A cursor from which `seq` is reached by walking forward; `None` when the journal is empty and `seq` is its
-    /// first.
+    /// A cursor from which a forward walk reaches `seq`. Returns `None` if the journal is empty and `seq` is its first
+    /// record.
     fn cursor_towards(&mut self, seq: u64) -> Result<Option<Cursor>, JournalError> {
         if let Some(mut cursor) = self.cursor.take().filter(|cursor| seq >= cursor.header.first_seq) {
             cursor.rewind(seq);
@@ -124,7 +126,7 @@ impl Reader {
         }
     }
 
-    /// For a record that is far ahead: begins at its segment rather than walking through those before.
+    /// For a record far ahead, opens its segment instead of walking through the segments before it.
     fn skip_segments(&self, mut cursor: Cursor, seq: u64) -> Result<Cursor, JournalError> {
         if seq == cursor.next_seq() {
             return Ok(cursor);
@@ -152,7 +154,7 @@ impl Reader {
                 Peek::Invalid(damage) => Some(damage),
             };
             if !fresh {
-                // What was read ahead may be older than what has become durable since.
+                // Bytes that were read ahead may be older than data that has become durable since.
                 cursor.forget_window();
                 fresh = true;
                 continue;
@@ -164,8 +166,8 @@ impl Reader {
         }
     }
 
-    /// Moves into the segment that continues this one, which proves that nothing is missing in between; false when
-    /// there is none.
+    /// Moves into the segment that continues this one, which proves that no record is missing between them. Returns
+    /// false if there is no further segment.
     fn enter_next(&self, cursor: &mut Cursor, to_end: bool) -> Result<bool, JournalError> {
         let first_seq = cursor.next_seq();
         if first_seq == cursor.header.first_seq {
@@ -190,7 +192,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// There is no frame and no further segment.
+    /// Handles the end of the journal: no further frame and no further segment.
     fn end(
         &mut self,
         cursor: &Cursor,

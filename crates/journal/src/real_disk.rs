@@ -1,4 +1,4 @@
-//! The file system.
+//! Implements the journal's disk traits on the file system.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::disk::{Access, Disk, DiskFile};
 
 const ZERO_CHUNK_BYTES: usize = 256 * 1024;
-/// Reads and writes whose place, length and memory are multiples of this, in bytes, go past the page cache.
+/// Reads and writes bypass the page cache if their offset, length and memory address are multiples of this, in bytes.
 const DIRECT_ALIGNMENT_BYTES: usize = 512;
 
 /// A directory of the file system.
@@ -24,7 +24,7 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// The tree below `root`. With [`Access::Read`] everything that would change it is refused.
+    /// The tree below `root`. With [`Access::Read`], every change is rejected.
     pub fn new(root: impl Into<PathBuf>, access: Access) -> Self {
         Self { root: root.into(), access }
     }
@@ -86,15 +86,15 @@ impl Disk for RealDisk {
     }
 }
 
-/// An open file; one that is written or read once is open twice, the second time for what goes past the page cache.
+/// An open file. A file that is written or read once has a second handle, for access that bypasses the page cache.
 ///
-/// What is appended is written once and read once or never, so the cache would only cost copies and memory. A direct
-/// write is in the drive when it returns; the sync that follows makes the drive keep it.
+/// Appended data is written once and read once or never, so the page cache would only cost copies and memory. A direct
+/// write has reached the drive when it returns. The sync that follows makes it durable.
 #[derive(Debug)]
 struct RealFile {
     file: File,
     direct: Option<File>,
-    /// Cleared when the file system turns direct access down, for instance because its sectors are larger.
+    /// Cleared if the file system rejects direct access, for example because its sectors are larger.
     takes_direct: AtomicBool,
 }
 
@@ -106,7 +106,7 @@ impl DiskFile for RealFile {
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(()),
-            // A file system without extents: the room is taken by writing to it.
+            // A file system without extents: zeros are written to allocate the space.
             Err(Errno::OPNOTSUPP) => self.write_zeros(self.length()?, bytes),
             Err(Errno::INTR) => self.allocate(bytes),
             Err(errno) => Err(errno.into()),
@@ -149,7 +149,7 @@ impl DiskFile for RealFile {
 }
 
 impl RealFile {
-    /// Opens the file once more where that is of use; where it is not possible, the page cache serves.
+    /// Opens the second handle if direct access is useful. If that fails, all access uses the page cache.
     fn new(file: File, path: &Path, access: Access) -> Self {
         let open_direct = || {
             let flags = OFlags::DIRECT.bits().cast_signed();

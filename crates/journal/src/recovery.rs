@@ -1,4 +1,4 @@
-//! Opens a journal after whatever happened to it.
+//! Opens a journal and recovers it after any interruption.
 
 use std::sync::Arc;
 
@@ -11,37 +11,37 @@ use crate::segment::{self, DIRECTORY, SegmentHeader};
 use crate::tail::{self, TornTail};
 use crate::writer::{Current, End, Options, Writer, scrub};
 
-/// What a journal holds.
+/// The content of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// The oldest record's sequence number; 0 when there is none.
+    /// The oldest record's sequence number; 0 if there is none.
     pub first_seq: u64,
-    /// The newest record's sequence number; 0 when there is none.
+    /// The newest record's sequence number; 0 if there is none.
     pub last_seq: u64,
-    /// The newest record's time; 1970 when there is none.
+    /// The newest record's time; 1970 if there is none.
     pub last_time_ns: i64,
-    /// The chain value of the newest frame: two journals with the same value have the same content.
+    /// The chain value of the newest frame. Two journals with the same value have the same content.
     pub chain: u64,
-    /// How many segments there are.
+    /// Number of segments.
     pub segments: usize,
-    /// What was left of a batch that was never acknowledged.
+    /// The remains of a batch that was never acknowledged.
     pub torn: Option<TornTail>,
 }
 
 /// An open journal.
 #[derive(Debug)]
 pub struct Opened {
-    /// What was found.
+    /// The recovered content.
     pub recovered: Recovered,
-    /// Continues behind it.
+    /// Appends after that content.
     pub writer: Writer,
 }
 
-/// Opens the journal of a data directory for writing, making an empty one if there is none.
+/// Opens the journal of a data directory for writing. Creates an empty journal if there is none.
 ///
-/// All segment headers and every frame of the last segment are verified, a torn tail is removed; the frames of earlier
-/// segments are verified when they are read. What was found is made durable before this returns, so that it can be
-/// acted upon. On damage nothing is changed.
+/// Verifies all segment headers and every frame of the last segment, and removes a torn tail. Frames of earlier
+/// segments are verified when they are read. The recovered records are made durable before this returns, so the caller
+/// can act on them. If the journal is damaged, nothing is changed.
 pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened, JournalError> {
     disk.create_directory(DIRECTORY).map_err(|source| JournalError::io("create", DIRECTORY, source))?;
     disk.sync_directory("").map_err(|source| JournalError::sync("the data directory", source))?;
@@ -65,7 +65,7 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened, JournalErro
     Ok(Opened { recovered, writer: Writer::new(disk, options, found.end, current) })
 }
 
-/// Reads and verifies every record of a journal that nobody writes to, changing nothing.
+/// Reads and verifies every record of a journal without a writer. Changes nothing.
 pub fn verify(disk: Arc<dyn Disk>) -> Result<Recovered, JournalError> {
     let starts = segment::list(&*disk)?;
     expect_all_segments(&*disk, &starts)?;
@@ -83,30 +83,30 @@ pub fn verify(disk: Arc<dyn Disk>) -> Result<Recovered, JournalError> {
     Ok(recovered)
 }
 
-/// How much of a segment is written.
+/// The written part of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// What counts ends here, in bytes from the segment's beginning; up to its length there are zeros, or a batch in
-    /// flight.
+    /// End of the valid content, in bytes from the segment's start. From there to the segment's length there are zeros
+    /// or a batch in flight.
     pub bytes: u64,
-    /// Its length, in bytes.
+    /// Length of the segment, in bytes.
     pub length: u64,
-    /// The last record in it.
+    /// The last record in the segment.
     pub last_seq: u64,
-    /// That record's time.
+    /// The time of that record.
     pub last_time_ns: i64,
 }
 
-/// How far the segment that begins with `first_seq` is written, every frame verified. What lies within the extent never
-/// changes again, so this and a copy of so many bytes make a backup of a journal that is being written. A batch that is
-/// being written meanwhile may be within it or not, as after a crash.
+/// Returns the written part of the segment that begins with `first_seq`, after verifying every frame. Data within the
+/// extent never changes, so the extent and a copy of that many bytes form a backup of a journal that is being written.
+/// A batch that is being written at the same time may be included or not, as after a crash.
 pub fn extent(disk: &dyn Disk, first_seq: u64) -> Result<Extent, JournalError> {
     let Found { end, last, .. } = Found::read(disk, first_seq, Access::Read)?;
     let (bytes, length) = last.map_or((0, 0), |last| (last.current.offset, last.current.length));
     Ok(Extent { bytes, length, last_seq: end.last_seq, last_time_ns: end.last_time_ns })
 }
 
-/// The header of a copy of a segment without its free room, which is half a segment on average. Backups have such
+/// The header for a copy of a segment without its free space, which is half a segment on average. Backups contain such
 /// copies.
 pub fn header_without_free_room(
     disk: &dyn Disk,
@@ -117,7 +117,7 @@ pub fn header_without_free_room(
     Ok(SegmentHeader { length_bytes: extent.bytes, ..header }.encode())
 }
 
-/// Verifies every segment's header, and that no segment is foreign, or missing between two others.
+/// Verifies every segment's header, that no segment is foreign, and that none is missing between two others.
 fn expect_all_segments(disk: &dyn Disk, starts: &[u64]) -> Result<(), JournalError> {
     let mut previous = None;
     for start in starts {
@@ -136,7 +136,7 @@ fn expect_all_segments(disk: &dyn Disk, starts: &[u64]) -> Result<(), JournalErr
     Ok(())
 }
 
-/// The end of a journal as it lies on the disk.
+/// The end of a journal as found on the disk.
 struct Found {
     end: End,
     last: Option<LastSegment>,
@@ -145,7 +145,7 @@ struct Found {
 
 struct LastSegment {
     current: Current,
-    /// Where the last valid frame begins.
+    /// Offset of the last valid frame.
     last_frame: u64,
 }
 
@@ -200,11 +200,11 @@ impl Found {
 }
 
 impl LastSegment {
-    /// Makes what was found durable, and removes a torn tail.
+    /// Makes the recovered records durable and removes a torn tail.
     ///
-    /// The last frame may be in the page cache only: its process was killed before the sync, or the sync failed and the
-    /// system now takes the pages for clean although they never reached the disk. So it is written again, with the
-    /// bytes that are there, and synced.
+    /// The last frame may be only in the page cache: its process was killed before the sync, or the sync failed. After
+    /// a failed sync the system may treat the pages as clean although they never reached the disk. The frame is
+    /// therefore written again, with the same bytes, and synced.
     fn settle(&self, torn: Option<&TornTail>) -> Result<(), JournalError> {
         let Current { path, file, offset, .. } = &self.current;
         let mut frame = vec![0; (offset - self.last_frame) as usize];

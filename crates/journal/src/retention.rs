@@ -1,4 +1,4 @@
-//! Lists segments and deletes those that nobody needs any more; which these are is decided above.
+//! Lists segments, and deletes segments that are no longer needed. The caller decides which ones those are.
 
 use crate::disk::{Access, Disk};
 use crate::error::JournalError;
@@ -9,11 +9,11 @@ use crate::segment::{self, DIRECTORY};
 pub struct SegmentInfo {
     /// The file, relative to the data directory.
     pub file: String,
-    /// Its first record's sequence number.
+    /// The sequence number of its first record.
     pub first_seq: u64,
-    /// Its last record's; `None` for the segment that is being written.
+    /// The sequence number of its last record; `None` for the segment that is being written.
     pub last_seq: Option<u64>,
-    /// Its length in bytes.
+    /// Length of the segment, in bytes.
     pub bytes: u64,
 }
 
@@ -33,15 +33,15 @@ pub fn segments(disk: &dyn Disk) -> Result<Vec<SegmentInfo>, JournalError> {
     Ok(infos)
 }
 
-/// Deletes the segments that hold only records before `seq`, oldest first; the last segment always stays. Returns how
-/// many were deleted. A failure leaves a journal without a gap.
+/// Deletes the segments that contain only records before `seq`, oldest first. The last segment is never deleted.
+/// Returns the number of deleted segments. A failure leaves a journal without a gap.
 pub fn delete_segments_below(disk: &dyn Disk, seq: u64) -> Result<usize, JournalError> {
     let starts = segment::list(disk)?;
     let mut deleted = 0;
     for pair in starts.windows(2).take_while(|pair| pair[1] <= seq) {
         let path = segment::path(pair[0]);
         disk.remove(&path).map_err(|source| JournalError::io("remove", &path, source))?;
-        // One by one, so that no power loss can keep an older segment and lose a newer.
+        // Synced one by one, so that a power loss cannot keep an older segment and lose a newer one.
         disk.sync_directory(DIRECTORY).map_err(|source| JournalError::sync(DIRECTORY, source))?;
         deleted += 1;
     }

@@ -1,4 +1,4 @@
-//! A disk that keeps changes in memory: what a start would do to a directory is done beside it.
+//! A disk that keeps changes in memory, for trying a start without changing the data directory.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use crate::{Access, Disk, DiskFile};
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Reads come from another disk, writes stay in memory. Room that holds only zeros takes none.
+/// Reads come from another disk; writes stay in memory. Space that holds only zeros uses no memory.
 #[derive(Debug)]
 pub struct ScratchDisk {
     below: Arc<dyn Disk>,
@@ -18,9 +18,9 @@ pub struct ScratchDisk {
 
 #[derive(Debug, Default)]
 struct Names {
-    /// Made or changed here.
+    /// Files created or changed here.
     files: BTreeMap<String, Arc<ScratchFile>>,
-    /// Of the disk below, gone here.
+    /// Files of the disk below that were removed here.
     removed: BTreeSet<String>,
 }
 
@@ -33,12 +33,12 @@ struct ScratchFile {
 #[derive(Debug)]
 struct Content {
     length: u64,
-    /// Those that were written, by their number.
+    /// Written pages by page number.
     pages: BTreeMap<u64, Vec<u8>>,
 }
 
 impl ScratchDisk {
-    /// Changes nothing of `below`.
+    /// Creates a scratch disk over `below`, which is never changed.
     pub fn new(below: Arc<dyn Disk>) -> Self {
         Self { below, names: Mutex::default() }
     }
@@ -47,7 +47,7 @@ impl ScratchDisk {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file to be changed here.
+    /// Returns the file for changing: the file of this disk, or a new overlay over the file below.
     fn own(&self, names: &mut Names, path: &str) -> io::Result<Arc<ScratchFile>> {
         if let Some(file) = names.files.get(path) {
             return Ok(Arc::clone(file));
@@ -132,7 +132,7 @@ impl ScratchFile {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The page as it is below, zeros behind the end.
+    /// The page of the disk below. Bytes after the end of the file are zeros.
     fn page_below(&self, number: u64) -> io::Result<Vec<u8>> {
         let mut page = vec![0; PAGE_BYTES as usize];
         if let Some(below) = &self.below {
@@ -189,7 +189,7 @@ impl DiskFile for ScratchFile {
                 Entry::Occupied(page) => page.into_mut(),
                 Entry::Vacant(place) => {
                     let below = self.page_below(number)?;
-                    // Nothing changes, as where zeros are written ahead.
+                    // The bytes are unchanged, for example zeros that are written ahead.
                     if below[within..within + part.len()] == *part {
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! The segment: a file of fixed length that holds consecutive frames behind a header of one sector.
+//! The segment: a file of fixed length that contains consecutive frames after a header of one sector.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::frame::{SECTOR_BYTES, u32_at, u64_at};
 
 /// The directory of the segments, relative to the data directory.
 pub(crate) const DIRECTORY: &str = "journal";
-/// The next segment before it has a place in the sequence.
+/// The prepared next segment, before its first sequence number is known.
 pub(crate) const PREPARED: &str = "journal/prepared.tmp";
 
 const SUFFIX: &str = ".seg";
@@ -16,19 +16,19 @@ const MAGIC: &[u8; 8] = b"UPESISEG";
 const VERSION: u32 = 1;
 const CRC_AT: usize = SECTOR_BYTES - 4;
 
-/// What a segment says of itself.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     /// The journal's identity, the same in all its segments.
     pub identity: u64,
     pub first_seq: u64,
-    /// The chain value of the last frame of the preceding segment; 0 in the first.
+    /// The chain value of the last frame of the preceding segment; 0 in the first segment.
     pub previous_chain: u64,
     /// The time of the last record of the preceding segment.
     pub previous_time_ns: i64,
-    /// Length of the file.
+    /// Length of the file, in bytes.
     pub length_bytes: u64,
-    /// The first record of the preceding segment; 0 when there is none. Shows a missing file at once.
+    /// The first record of the preceding segment; 0 if there is none. It reveals a missing file immediately.
     pub previous_first_seq: u64,
 }
 
@@ -57,7 +57,7 @@ impl SegmentHeader {
             return Err(Damage::UnknownVersion(version));
         }
         let first_seq = u64_at(bytes, 16);
-        // Records are numbered from 1; 0 stands for none.
+        // Records are numbered from 1; 0 means none.
         if first_seq == 0 {
             return Err(Damage::FileHeader);
         }
@@ -77,8 +77,7 @@ pub(crate) fn path(first_seq: u64) -> String {
     format!("{DIRECTORY}/{first_seq:020}{SUFFIX}")
 }
 
-/// The sequence numbers at which the segments begin, ascending. Files with other names are not ours and are passed
-/// over.
+/// The first sequence numbers of the segments, ascending. Files with other names are ignored.
 pub(crate) fn list(disk: &dyn Disk) -> Result<Vec<u64>, JournalError> {
     let names = disk.list(DIRECTORY).map_err(|source| JournalError::io("list", DIRECTORY, source))?;
     let mut starts: Vec<u64> = names.iter().filter_map(|name| number_of(name, SUFFIX)).collect();
@@ -86,7 +85,7 @@ pub(crate) fn list(disk: &dyn Disk) -> Result<Vec<u64>, JournalError> {
     Ok(starts)
 }
 
-/// The number in a file name of exactly twenty digits and the suffix.
+/// The number in a file name that consists of exactly twenty digits and the suffix.
 pub(crate) fn number_of(name: &str, suffix: &str) -> Option<u64> {
     let digits = name.strip_suffix(suffix)?;
     (digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok())?

@@ -1,4 +1,4 @@
-//! Snapshots of the state, so that a restart need not read the whole journal.
+//! Writes and reads snapshots of the state, so that a restart does not need to read the whole journal.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 64;
 const BUFFER_BYTES: usize = 1024 * 1024;
 
-/// The state of the ledger behind a record, as it was written.
+/// The state of the ledger after a record, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The last record that the state contains.
@@ -30,12 +30,12 @@ pub struct Snapshot {
     pub bytes: Vec<u8>,
 }
 
-/// What was found when looking for a snapshot to start from.
+/// The result of a search for a snapshot to start from.
 #[derive(Debug, Default)]
 pub struct Latest {
-    /// The newest sound snapshot, if there is one.
+    /// The newest sound snapshot, if any.
     pub snapshot: Option<Snapshot>,
-    /// Newer ones that were passed over because they are damaged.
+    /// Newer snapshots that were skipped because they are damaged.
     pub damaged: Vec<JournalError>,
 }
 
@@ -52,28 +52,28 @@ pub struct SnapshotInfo {
 
 /// The snapshots of a data directory.
 ///
-/// A failure here never loses anything: the journal is the truth, and a snapshot only shortens the way to it.
+/// A failure here never loses data: the journal is authoritative, and a snapshot only shortens recovery.
 #[derive(Clone, Debug)]
 pub struct SnapshotStore {
     disk: Arc<dyn Disk>,
 }
 
 impl SnapshotStore {
-    /// The snapshots on a disk; makes their directory where it is missing.
+    /// Opens the snapshots on a disk. Creates their directory if it is missing.
     pub fn open(disk: Arc<dyn Disk>) -> Result<Self, JournalError> {
         disk.create_directory(DIRECTORY).map_err(|source| JournalError::io("create", DIRECTORY, source))?;
         disk.sync_directory("").map_err(|source| JournalError::sync("the data directory", source))?;
         Ok(Self { disk })
     }
 
-    /// The snapshots on a disk that is only read.
+    /// Opens the snapshots on a disk for reading only.
     pub fn open_for_reading(disk: Arc<dyn Disk>) -> Self {
         Self { disk }
     }
 
-    /// Writes a snapshot; it exists, whole and durable, when this returns
-    /// `Ok`, and not at all otherwise. The record `seq` must be durable already. `write` produces the state piece by
-    /// piece; a large state need not be in memory twice.
+    /// Writes a snapshot. When this returns `Ok`, the snapshot is complete and durable; otherwise it does not exist.
+    /// The record `seq` must already be durable. `write` produces the state piece by piece, so a large state need not
+    /// be in memory twice.
     pub fn write(
         &self,
         seq: u64,
@@ -82,7 +82,7 @@ impl SnapshotStore {
     ) -> Result<SnapshotInfo, JournalError> {
         let result = self.write_file(seq, time_ns, write);
         if result.is_err() {
-            // As good as it gets: the next attempt removes what is left, and nobody reads it.
+            // Best effort: the next attempt removes the remains, and no reader uses them.
             let _ = self.disk.remove(TEMPORARY);
         }
         result
@@ -112,7 +112,8 @@ impl SnapshotStore {
         Ok(SnapshotInfo { file: path, seq, bytes: HEADER_BYTES as u64 + body_bytes })
     }
 
-    /// The newest sound snapshot. Damaged ones are passed over and reported; a disk that cannot be read is an error.
+    /// Returns the newest sound snapshot. Damaged snapshots are skipped and reported. A disk that cannot be read is an
+    /// error.
     pub fn latest(&self) -> Result<Latest, JournalError> {
         let mut latest = Latest::default();
         for seq in self.sequence_numbers()?.into_iter().rev() {
@@ -128,7 +129,7 @@ impl SnapshotStore {
         Ok(latest)
     }
 
-    /// The snapshot files, oldest first. Their content is not verified. One that is deleted meanwhile is left out.
+    /// The snapshot files, oldest first. Their content is not verified. A file that is deleted meanwhile is left out.
     pub fn list(&self) -> Result<Vec<SnapshotInfo>, JournalError> {
         let mut infos = Vec::new();
         for seq in self.sequence_numbers()? {
@@ -143,7 +144,7 @@ impl SnapshotStore {
         Ok(infos)
     }
 
-    /// Deletes all but the newest `keep` snapshots (at least one is kept); returns how many were deleted.
+    /// Deletes all but the newest `keep` snapshots (at least one stays). Returns the number of deleted snapshots.
     pub fn prune(&self, keep: usize) -> Result<usize, JournalError> {
         let all = self.sequence_numbers()?;
         let surplus = &all[..all.len().saturating_sub(keep.max(1))];
@@ -202,17 +203,17 @@ fn path(seq: u64) -> String {
     format!("{DIRECTORY}/{seq:020}{SUFFIX}")
 }
 
-/// Takes the bytes of a snapshot that is being written.
+/// Receives the bytes of a snapshot that is being written.
 ///
-/// They go to the disk in aligned pieces, past the page cache: a snapshot is read once or never.
+/// The bytes are written to the disk in aligned pieces, past the page cache, because a snapshot is read once or never.
 #[derive(Debug)]
 pub struct SnapshotSink {
     file: Arc<dyn DiskFile>,
     buffer: AlignedBytes,
-    /// Where the buffer belongs in the file.
+    /// Offset of the buffer in the file.
     offset: u64,
-    /// The bytes of the body in the buffer: from `begin` to `end`. Before them, in the first piece, is the room of the
-    /// header.
+    /// The buffer contains bytes of the body from `begin` to `end`. In the first piece, the space for the header comes
+    /// before them.
     begin: usize,
     end: usize,
     body_bytes: u64,

@@ -1,4 +1,4 @@
-//! Tells a torn tail, which a crash leaves, from damage, which must stop the hub.
+//! Distinguishes a torn tail, which a crash leaves, from damage, which must stop the hub.
 
 use crate::cursor::Cursor;
 use crate::error::{Damage, JournalError};
@@ -11,17 +11,18 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub struct TornTail {
     /// The segment, relative to the data directory.
     pub file: String,
-    /// Where the remains begin, in bytes.
+    /// Offset of the remains, in bytes.
     pub offset: u64,
-    /// How far they reach, in bytes.
+    /// Length of the remains, in bytes.
     pub bytes: u64,
 }
 
-/// Judges what follows the last valid frame of the last segment. `ending` is what is wrong there; `None` when there is
-/// nothing.
+/// Judges the data after the last valid frame of the last segment. `ending` is the damage found there, or `None` if the
+/// space is free.
 ///
-/// Only one frame is ever in flight, into room that was zero. So what lies there is a torn write exactly if some sector
-/// of it was not (or not wholly) written, and nothing valid comes after it. Everything else was once complete.
+/// Only one frame is in flight at a time, and it is written into zeroed space. The data is therefore a torn write
+/// exactly if at least one of its sectors was not completely written and no valid frame follows. All other data was
+/// once complete.
 pub(crate) fn judge(cursor: &Cursor, ending: Option<Damage>) -> Result<Option<TornTail>, JournalError> {
     let at = cursor.offset();
     let damaged = |offset: u64, reason| Err(JournalError::damaged(&cursor.path, offset, reason));
@@ -51,15 +52,15 @@ pub(crate) fn judge(cursor: &Cursor, ending: Option<Damage>) -> Result<Option<To
     Ok(Some(TornTail { file: cursor.path.clone(), offset: at, bytes: used_end - at }))
 }
 
-/// What lies between the cursor and the end of the file.
+/// The data between the cursor and the end of the file.
 struct Remains {
-    /// The header at the cursor, if its checksum is right.
+    /// The header at the cursor, if its checksum is correct.
     header: Option<FrameHeader>,
-    /// The end of the last sector that is not all zero.
+    /// The end of the last sector that is not all zeros.
     used_end: Option<u64>,
     /// The first sector whose end is zero.
     first_unwritten: Option<u64>,
-    /// Where a frame header lies further on.
+    /// Offset of a frame header further on.
     later_frame: Option<u64>,
 }
 
@@ -103,7 +104,7 @@ impl Remains {
     }
 }
 
-/// Verifies that the room behind the last frame of a closed segment was never written to.
+/// Verifies that the free space after the last frame of a closed segment was never written.
 pub(crate) fn expect_zeros(cursor: &Cursor) -> Result<(), JournalError> {
     match Remains::read(cursor)?.used_end {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Appends batches: one write and one sync each.
+//! Appends batches to the journal with one write and one sync each.
 
 use std::io;
 use std::sync::Arc;
@@ -10,14 +10,15 @@ use crate::error::JournalError;
 use crate::frame::{HEADER_BYTES, SECTOR_BYTES, TAIL_BYTES, frame_bytes};
 use crate::segment::{self, DIRECTORY, PREPARED, SegmentHeader};
 
-/// How much of the next segment is written with zeros at once, in bytes.
+/// Bytes of the next segment that are filled with zeros in one write.
 const ZERO_CHUNK_BYTES: usize = 256 * 1024;
-/// Zeros that are due are written in steps of at most this, in bytes: an append may be waiting.
+/// Largest step of zero-filling, in bytes. Steps are short because an append may be waiting.
 const ZERO_STEP_BYTES_MAX: u64 = 1024 * 1024;
-/// Larger frames pay less for extents that were never written than a second write of every byte costs.
+/// Frames above this size are not written into zero-filled space. For them, unwritten extents cost less than writing
+/// every byte twice.
 const ZERO_AHEAD_FRAME_BYTES_MAX: u64 = 256 * 1024;
 
-/// In a place from which they can be written past the page cache.
+/// Aligned zeros, so that they can be written past the page cache.
 #[repr(align(4096))]
 struct Zeros([u8; ZERO_CHUNK_BYTES]);
 static ZEROS: Zeros = Zeros([0; ZERO_CHUNK_BYTES]);
@@ -27,23 +28,23 @@ static ZEROS: Zeros = Zeros([0; ZERO_CHUNK_BYTES]);
 pub enum Durability {
     /// Every append ends with a sync of the file.
     Synced,
-    /// Nothing is synced: what was appended survives the process, not the machine. For measurements only.
+    /// Nothing is synced. Appended data survives the end of the process, but not a power loss. For measurements only.
     Volatile,
 }
 
-/// How a journal is opened.
+/// Options for opening a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Length of a segment in bytes, rounded up to whole sectors. A batch that does not fit gets a longer segment
-    /// of its own.
+    /// Length of a segment in bytes, rounded up to whole sectors. A batch that does not fit gets a longer segment of
+    /// its own.
     pub segment_bytes: u64,
     /// Whether appends are synced.
     pub durability: Durability,
-    /// Whether [`Writer::maintain`] writes the next segment full of zeros, so that appends change no file-system
+    /// Whether [`Writer::maintain`] fills the next segment with zeros, so that appends do not change file-system
     /// metadata.
     pub zero_ahead: bool,
-    /// Tells this journal's frames from everything else; used once, when the first segment is made. The time of
-    /// creation in nanoseconds will do.
+    /// Distinguishes this journal's frames from all other data. Used once, when the first segment is created. The
+    /// creation time in nanoseconds is suitable.
     pub identity: u64,
     /// A sequence number that is known to have been durable, from a snapshot or an archive. A journal that ends before
     /// it is damaged.
@@ -69,9 +70,9 @@ pub struct Appended {
     pub first_seq: u64,
     /// The last record's sequence number.
     pub last_seq: u64,
-    /// What was written, in bytes, padding included.
+    /// Bytes written, including padding.
     pub bytes: u64,
-    /// How long a log of several nodes took to accept the batch, in nanoseconds; 0 without one.
+    /// Time that a replicated log took to accept the batch, in nanoseconds; 0 for a log of one node.
     pub accepted_ns: u64,
     /// Duration of the write, in nanoseconds.
     pub write_ns: u64,
@@ -81,24 +82,24 @@ pub struct Appended {
     pub rolled: bool,
 }
 
-/// What [`Writer::maintain`] found to do.
+/// The result of [`Writer::maintain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maintenance {
-    /// Nothing.
+    /// There was nothing to do.
     Idle,
-    /// A step was done; there may be more to do when the journal has grown.
+    /// A step was done. More steps may follow when the journal has grown.
     Advanced,
-    /// There is no room for the next segment. Appends work until the present one is full.
+    /// There is no space for the next segment. Appends work until the current segment is full.
     DiskFull,
 }
 
-/// The end of the sequence.
+/// The end of the record sequence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub last_seq: u64,
     pub last_time_ns: i64,
     pub chain: u64,
-    /// Of the journal; see [`Options::identity`].
+    /// The journal's identity; see [`Options::identity`].
     pub identity: u64,
 }
 
@@ -110,7 +111,7 @@ pub(crate) struct Current {
     pub file: Arc<dyn DiskFile>,
     pub offset: u64,
     pub length: u64,
-    /// The end of what a failed write may have left behind `offset`; equal to `offset` when there is nothing.
+    /// End of the bytes that a failed write may have left after `offset`; equal to `offset` if there are none.
     pub soiled_end: u64,
 }
 
@@ -119,11 +120,11 @@ impl Current {
         self.offset + frame.len() as u64 <= self.length
     }
 
-    /// Writes the frame behind its predecessor.
+    /// Writes the frame after its predecessor.
     fn extend(&mut self, frame: &[u8], durability: Durability) -> Result<Appended, JournalError> {
         let end = self.offset + frame.len() as u64;
         let started = Instant::now();
-        // The room is allocated, so only a file system that writes elsewhere can say that there is none.
+        // The space is allocated, so only a copy-on-write file system can report a full disk.
         self.soiled_end = end;
         self.file
             .write_at(self.offset, frame)
@@ -137,7 +138,7 @@ impl Current {
     }
 }
 
-/// The next segment, made ahead of time.
+/// The next segment, created in advance.
 #[derive(Debug)]
 struct Prepared {
     file: Arc<dyn DiskFile>,
@@ -145,7 +146,7 @@ struct Prepared {
     zeroed: u64,
 }
 
-/// Appends to the journal. There is one writer per journal; it belongs on a thread of its own.
+/// Appends to the journal. There is one writer per journal, and it belongs on its own thread.
 #[derive(Debug)]
 pub struct Writer {
     disk: Arc<dyn Disk>,
@@ -155,7 +156,7 @@ pub struct Writer {
     prepared: Option<Prepared>,
     /// Length of the last frame, in bytes.
     last_frame_bytes: u64,
-    /// After a lack of room: how full the present segment must be before the next one is tried again.
+    /// After a full disk: how full the current segment must be before preparing the next segment is tried again.
     prepare_again_at: u64,
     poisoned: bool,
 }
@@ -175,15 +176,15 @@ impl Writer {
         }
     }
 
-    /// Appends a batch: when this returns `Ok`, all of it is durable. The batch stays as it is; [`Batch::reset`] makes
-    /// it ready for reuse.
+    /// Appends a batch. When this returns `Ok`, the whole batch is durable. The batch keeps its content;
+    /// [`Batch::reset`] prepares it for reuse.
     ///
-    /// After [`JournalError::DiskFull`] nothing of the batch counts and the same batch can be appended again. After any
-    /// other error the writer is poisoned: every later call answers [`JournalError::Poisoned`] without touching the
-    /// disk, and whether the batch is in the journal is known only when it is opened again.
+    /// After [`JournalError::DiskFull`], nothing of the batch is valid and the same batch can be appended again. After
+    /// any other error the writer is poisoned: every later call returns [`JournalError::Poisoned`] without accessing
+    /// the disk. Whether the batch is in the journal is then known only after the journal is opened again.
     ///
-    /// Panics when the batch is empty or does not continue the sequence, or when its time is not later than that of the
-    /// last record: these are mistakes of the program.
+    /// Panics if the batch is empty, does not continue the sequence, or has a time that is not later than the last
+    /// record. These are programmer errors.
     pub fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
         assert!(!batch.is_empty(), "an empty batch is not appended");
         assert_eq!(batch.first_seq(), self.next_seq(), "a batch must continue the sequence");
@@ -201,10 +202,10 @@ impl Writer {
         Ok(Appended { first_seq: header.first_seq, last_seq: self.end.last_seq, ..appended })
     }
 
-    /// Prepares the next segment, step by step and in good time, so that beginning it does not delay an append. To be
-    /// called after every append, when its acknowledgement has left, and once after opening.
+    /// Prepares the next segment step by step and in advance, so that starting it does not delay an append. Call it
+    /// after every append, once its acknowledgement has been sent, and once after opening.
     ///
-    /// An error other than lack of room poisons the writer.
+    /// An error other than a full disk poisons the writer.
     pub fn maintain(&mut self) -> Result<Maintenance, JournalError> {
         if self.poisoned {
             return Err(JournalError::Poisoned);
@@ -226,10 +227,10 @@ impl Writer {
         }
     }
 
-    /// Makes sure that a frame of up to `body_bytes` of records will find its place without allocating anything, so
-    /// that lack of room shows before anything is decided rather than at [`append`](Self::append).
+    /// Reserves space for a frame of up to `body_bytes` of records. A full disk is then detected before anything is
+    /// decided, rather than at [`append`](Self::append).
     ///
-    /// Answers [`JournalError::DiskFull`] as long as there is no room; any other error poisons the writer.
+    /// Returns [`JournalError::DiskFull`] while there is no space. Any other error poisons the writer.
     pub fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
         if self.poisoned {
             return Err(JournalError::Poisoned);
@@ -242,7 +243,7 @@ impl Writer {
         self.poison_unless_full(result)
     }
 
-    /// Whether frames of together up to `body_bytes` of records will find their place without allocating anything.
+    /// Whether frames with a total of up to `body_bytes` of records fit without allocating anything.
     pub fn has_room_for(&self, body_bytes: u64) -> bool {
         let needed = frame_bytes(body_bytes as usize) as u64;
         let fits_current = |current: &Current| current.offset + needed <= current.length;
@@ -266,7 +267,7 @@ impl Writer {
         self.end.last_seq + 1
     }
 
-    /// The time of the last record; 1970 when there is none. The next record must be later.
+    /// The time of the last record; 1970 if there is none. The next record must be later.
     pub fn last_time_ns(&self) -> i64 {
         self.end.last_time_ns
     }
@@ -298,8 +299,8 @@ impl Writer {
         }
     }
 
-    /// Restores the zeros where an earlier write ran out of room, so that its remains cannot be taken for something
-    /// else.
+    /// Restores the zeros after an earlier write that met a full disk, so that its remains cannot be mistaken for
+    /// anything else.
     fn scrub(&mut self) -> Result<(), JournalError> {
         match &mut self.current {
             Some(current) if current.soiled_end > current.offset => {
@@ -311,8 +312,8 @@ impl Writer {
         }
     }
 
-    /// Begins a new segment with the frame. The segment gets its name when header and frame are durable, so that a
-    /// named segment is never empty.
+    /// Begins a new segment with the frame. The segment gets its name when header and frame are durable, so a named
+    /// segment is never empty.
     fn roll(&mut self, frame: &[u8]) -> Result<Appended, JournalError> {
         let needed = (SECTOR_BYTES + frame.len()) as u64;
         let prepared = match self.prepared.take() {
@@ -375,8 +376,8 @@ impl Writer {
 
     fn prepare(&self, length: u64) -> Result<Prepared, JournalError> {
         let created = match self.disk.create(PREPARED) {
-            // Left by a process that stopped; or there was no room even for removing it. It may hold the remains of a
-            // batch.
+            // The file remains from a process that stopped, or could not even be removed because the disk was full. It
+            // may contain the remains of a batch.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.discard()?;
                 self.disk.create(PREPARED)
@@ -395,15 +396,15 @@ impl Writer {
         self.disk.remove(PREPARED).map_err(|source| JournalError::io("remove", PREPARED, source))
     }
 
-    /// Writes the next stretch of zeros, so that the next segment is all written when the present one is full. In times
-    /// of large frames there is no use in it.
+    /// Writes the next step of zeros, so that the next segment is filled when the current one is full. While frames are
+    /// large, nothing is zero-filled.
     fn zero_ahead(&mut self, used: u64, length: u64) -> Result<Maintenance, JournalError> {
         let Some(prepared) = &mut self.prepared else { return Ok(Maintenance::Idle) };
         let are_frames_large = self.last_frame_bytes > ZERO_AHEAD_FRAME_BYTES_MAX;
         if !self.options.zero_ahead || are_frames_large || prepared.zeroed == prepared.length {
             return Ok(Maintenance::Idle);
         }
-        // From half full on, twice the pace of the appends.
+        // Once the current segment is half full, zero-filling proceeds at twice the pace of the appends.
         let due =
             (used * 2).saturating_sub(length) as u128 * u128::from(prepared.length) / u128::from(length);
         let due = (due as u64).next_multiple_of(ZERO_CHUNK_BYTES as u64).min(prepared.length);
@@ -417,17 +418,17 @@ impl Writer {
     }
 }
 
-/// Turns the remains of a frame into free room again, durably.
+/// Durably turns the remains of a frame into free space again.
 ///
-/// A crash in between must leave what is known for the remains of a frame. So first the end of its first sector goes,
-/// which marks it as incomplete whatever else is left, then everything.
+/// A crash during this must leave data that is recognised as the remains of a frame. So the end of the frame's first
+/// sector is cleared first. This marks the frame as incomplete whatever else remains. Then everything is cleared.
 pub(crate) fn scrub(file: &dyn DiskFile, path: &str, from: u64, to: u64) -> Result<(), JournalError> {
     let second_sector = from + SECTOR_BYTES as u64;
     write_zeros(file, path, second_sector - TAIL_BYTES as u64, second_sector)?;
     write_zeros(file, path, from, to)
 }
 
-/// Writes zeros over a stretch of a file, durably.
+/// Durably writes zeros to a range of a file.
 pub(crate) fn write_zeros(file: &dyn DiskFile, path: &str, from: u64, to: u64) -> Result<(), JournalError> {
     let mut at = from;
     while at < to {

@@ -1,8 +1,8 @@
-//! A disk in memory that crashes, tears, fails and rots on command, each time in the same way for the same seed.
+//! A disk in memory that crashes, tears, fails and rots on command, in the same way for the same seed.
 //!
-//! It keeps apart what a process sees (the page cache) and what a power loss leaves. Until a file is synced, each
-//! sector that was written to it may or may not be on the medium; until a directory is synced, each change of a name
-//! may or may not. Directories themselves are durable at once.
+//! The disk separates the page cache, which a process sees, from the medium, which survives a power loss. Until a file
+//! is synced, each sector that was written to it may or may not be on the medium. Until a directory is synced, each
+//! change of a name may or may not be on the medium. Directories themselves are durable immediately.
 
 mod random;
 pub mod script;
@@ -17,81 +17,83 @@ pub use state::{ArmedWrite, DiskView, FileView};
 
 use crate::disk::{Access, Disk, DiskFile};
 
-/// What an operation does instead of its work.
+/// An injected fault of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with an input/output error. A write may have been done in part; a sync may have stored some sectors,
-    /// and the others will never be stored by a later one, although the process goes on seeing them.
+    /// The operation fails with an input/output error. A write may have been done in part. A sync may have stored some
+    /// sectors; the others are never stored by a later sync, although the process still sees them.
     Broken,
-    /// It fails for lack of room. A write may have been done in part. A sync behaves as if broken.
+    /// The operation fails because the disk is full. A write may have been done in part. A sync behaves as if broken.
     Full,
-    /// The process stops in the middle of it: the operation is issued but not completed, and all later ones fail.
+    /// The process stops during the operation: the operation is issued but not completed, and all later operations
+    /// fail.
     Crash,
     /// A write that reports success and never reaches the medium.
     LostWrite,
-    /// A write that reports success and reaches the medium so many sectors further on.
+    /// A write that reports success and reaches the medium at a wrong offset.
     MisdirectedWrite {
-        /// How far off, in sectors.
+        /// Distance from the correct offset, in sectors.
         sectors: u32,
     },
-    /// A write that reports success, while one of its sectors stays on the medium as it was.
+    /// A write that reports success, although one of its sectors on the medium remains unchanged.
     StaleWrite {
-        /// Which one; beyond the last it begins again with the first.
+        /// Number of the unchanged sector, modulo the number of sectors of the write.
         sector: u32,
     },
 }
 
-/// The operations that can be made to fail.
+/// The operations in which a fault can be injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A directory is made.
+    /// Creation of a directory.
     CreateDirectory,
-    /// A file is made.
+    /// Creation of a file.
     Create,
-    /// Room is reserved.
+    /// Reservation of space.
     Allocate,
-    /// Bytes are written.
+    /// A write to a file.
     Write,
-    /// A file is synced.
+    /// A sync of a file.
     Sync,
-    /// A file is renamed.
+    /// A rename of a file.
     Rename,
-    /// A file is removed.
+    /// Removal of a file.
     Remove,
-    /// A directory is synced.
+    /// A sync of a directory.
     SyncDirectory,
 }
 
-/// An operation or a read that an injected fault befell; lies of the disk are told by [`SimDisk::deceptions`].
+/// An operation or a read that failed because of an injected fault. Writes that falsely reported success are in
+/// [`SimDisk::deceptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strike {
-    /// An operation failed, or the process stopped in the middle of it.
+    /// An operation failed, or the process stopped during it.
     Operation {
-        /// Which one of its life.
+        /// Number of the operation in this life of the disk, from 0.
         ordinal: u64,
-        /// What it did instead of its work.
+        /// The injected fault.
         fault: Fault,
     },
     /// A read failed.
     Read {
-        /// Which one of its life.
+        /// Number of the read in this life of the disk, from 0.
         ordinal: u64,
     },
 }
 
-/// What a power loss leaves of that which was not synced.
+/// The part of unsynced data that survives a power loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// All of it.
     Everything,
     /// None of it.
     Nothing,
-    /// Some writes, some sectors of a write, some beginnings of a sector, as the seed decides. A sector tears at any
-    /// byte, but its last eight are there whole or not at all.
+    /// Some writes, some sectors of a write, and some beginnings of sectors, as the seed decides. A sector tears at any
+    /// byte, but its last eight bytes are stored completely or not at all.
     Some(u64),
 }
 
-/// The simulated disk. Clones share the same disk.
+/// The simulated disk. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
@@ -99,7 +101,7 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// An empty disk. The seed decides what failing operations leave behind.
+    /// Creates an empty disk. The seed decides what failed operations leave behind.
     pub fn new(seed: u64) -> Self {
         Self::with(State::new(seed))
     }
@@ -112,12 +114,13 @@ impl SimDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same disk for an auditor: its reads are not counted, no fault befalls them, and it reads on after a crash.
+    /// A handle of the same disk for an auditor. Its reads are not counted, no fault affects them, and it can still
+    /// read after a crash.
     pub fn observer(&self) -> Self {
         Self { is_observer: true, ..self.clone() }
     }
 
-    /// A read, with faults or without.
+    /// Performs a read. Only the reads of an observer are exempt from faults.
     fn reading<T>(&self, read: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.state();
         if !self.is_observer {
@@ -130,100 +133,102 @@ impl SimDisk {
         result
     }
 
-    /// Lets the operation with this ordinal (from 0, reads not counted) go wrong.
+    /// Injects a fault into the operation with this ordinal (from 0, reads not counted).
     pub fn inject(&self, ordinal: u64, fault: Fault) {
         self.state().faults.insert(ordinal, fault);
     }
 
-    /// Takes back all faults that have not befallen anything yet.
+    /// Removes all injected faults that have not occurred yet.
     pub fn clear_faults(&self) {
         self.state().clear_faults();
     }
 
-    /// Lets a write to a file whose path contains `part` go wrong, after `skip` others. It waits across power losses,
-    /// too, until its write comes or faults are cleared.
+    /// Injects a fault into a write to a file whose path contains `part`, after `skip` other such writes. The fault
+    /// stays armed across power losses until its write occurs or faults are cleared.
     pub fn inject_into(&self, part: &str, skip: u64, fault: Fault) {
         self.state().set_trap(part, skip, fault);
     }
 
-    /// How many operations and reads a fault has befallen, those without room included, in all lives.
+    /// Number of operations and reads that were affected by a fault or met a full disk, in all lives of the disk.
     pub fn befallen(&self) -> u64 {
         self.state().befallen
     }
 
-    /// The operations and reads that an injected fault befell, in the order of their befalling, in all lives.
+    /// The operations and reads that failed because of an injected fault, in order of occurrence, in all lives of the
+    /// disk.
     pub fn strikes(&self) -> Vec<Strike> {
         self.state().strikes.clone()
     }
 
-    /// What it holds and what waits for it, for people.
+    /// The content of the disk and the faults that are armed, for display to users.
     pub fn view(&self) -> DiskView {
         self.state().view()
     }
 
-    /// The writes that were lost, stale or misdirected although they reported success, in all lives.
+    /// The writes that were lost, stale or misdirected although they reported success, in all lives of the disk.
     pub fn deceptions(&self) -> Vec<Fault> {
         self.state().deceptions.clone()
     }
 
-    /// The bytes of those that the medium still does not hold as it was reported: no later write has put them right.
+    /// The bytes of those writes that the medium still does not hold as reported, because no later write has corrected
+    /// them.
     pub fn lies(&self) -> Vec<Vec<u8>> {
         self.state().lies()
     }
 
-    /// The page cache forgets what it holds of files without unsynced changes: readers see the medium from now on.
+    /// Drops cached data of files without unsynced changes, so that readers see the medium.
     pub fn evict(&self) {
         self.state().evict();
     }
 
-    /// Lets the read with this ordinal (from 0) fail with an input/output error.
+    /// Makes the read with this ordinal (from 0) fail with an input/output error.
     pub fn inject_read_error(&self, ordinal: u64) {
         self.state().read_faults.insert(ordinal);
     }
 
-    /// The operations so far, reads not counted; the length is the next ordinal.
+    /// All operations so far, reads not counted. The length is the next ordinal.
     pub fn operations(&self) -> Vec<Operation> {
         self.state().operations.clone()
     }
 
-    /// How many reads there were.
+    /// Number of reads so far.
     pub fn reads(&self) -> u64 {
         self.state().reads
     }
 
-    /// Limits the bytes that all files may take together.
+    /// Limits the total bytes of all files.
     pub fn set_capacity(&self, bytes: u64) {
         self.state().capacity_bytes = bytes;
     }
 
-    /// The bytes that all files take together.
+    /// Total bytes of all files.
     pub fn used_bytes(&self) -> u64 {
         self.state().used_bytes()
     }
 
-    /// The disk after a power loss at this moment. This one is left as it is, so several outcomes can be tried.
+    /// The disk after a power loss at this moment. The original disk is unchanged, so several outcomes can be tried.
     pub fn after_power_loss(&self, kept: Kept) -> Self {
         Self::with(self.state().after_power_loss(kept))
     }
 
-    /// The disk after the process was killed at this moment: what it wrote is visible, but not more durable than
+    /// The disk after the process was killed at this moment. The process's writes are visible, but no more durable than
     /// before.
     pub fn after_kill(&self) -> Self {
         Self::with(self.state().after_kill())
     }
 
-    /// What a process sees in a file; `None` when there is no such file.
+    /// The content of a file as a process sees it; `None` if there is no such file.
     pub fn contents(&self, path: &str) -> Option<Vec<u8>> {
         self.state().contents(path)
     }
 
-    /// Changes a file behind everybody's back, on the medium too, as rot does. A file that does not exist is an error
-    /// of the test.
+    /// Changes a file in the page cache and on the medium, without any operation, as bit rot does. Panics if the file
+    /// does not exist.
     pub fn corrupt(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
         self.state().corrupt(path, change);
     }
 
-    /// A hash of all that a process sees and of all that is durable.
+    /// A hash of everything that a process sees and everything that is durable.
     pub fn fingerprint(&self) -> u64 {
         self.state().fingerprint()
     }

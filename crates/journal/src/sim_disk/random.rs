@@ -1,11 +1,11 @@
-//! Numbers from a seed.
+//! Generates pseudo-random numbers from a seed.
 
 /// A small generator (SplitMix64): the same seed gives the same numbers everywhere.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator with a seed.
+    /// Creates a generator with a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -24,7 +24,7 @@ impl Random {
         self.bits() % bound
     }
 
-    /// True once in `n` times.
+    /// True with a probability of one in `n`.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

@@ -1,34 +1,34 @@
-//! A small journal's life, and what must be true of it afterwards. What is not true panics.
+//! Runs a small journal from a seeded script and checks its content afterwards. A failed check panics.
 
 use std::sync::Arc;
 
 use super::{Random, SimDisk};
 use crate::{Batch, Disk, END, JournalError, Maintenance, Options, Reader, Recovered, Writer, open};
 
-/// Batches to be appended, made from a seed.
+/// Batches to append, generated from a seed.
 #[derive(Debug)]
 pub struct Script {
-    /// What everything is drawn from.
+    /// The seed of everything in the script.
     pub seed: u64,
-    /// How the journal is opened.
+    /// The options with which the journal is opened.
     pub options: Options,
     /// The number of records of each batch.
     batches: Vec<u64>,
 }
 
-/// How far a script came.
+/// The progress of a script.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// The last record that was acknowledged.
+    /// The last acknowledged record.
     pub acknowledged: u64,
-    /// The last record of the last batch that was attempted.
+    /// The last record of the last attempted batch.
     pub attempted: u64,
-    /// What stopped it.
+    /// The error that stopped the script, if any.
     pub error: Option<JournalError>,
 }
 
 impl Script {
-    /// The script of a seed.
+    /// Creates the script of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let batches = (0..8 + random.below(8)).map(|_| 1 + random.below(4)).collect();
@@ -41,12 +41,12 @@ impl Script {
         Self { seed, options, batches }
     }
 
-    /// The last record's sequence number, once all is appended.
+    /// The last record's sequence number after the whole script has been appended.
     pub fn last_seq(&self) -> u64 {
         self.batches.iter().sum()
     }
 
-    /// Opens the journal and appends what is not in it yet, until the end or the first error.
+    /// Opens the journal and appends the records that it does not contain yet, until the end or the first error.
     pub fn run(&self, disk: &SimDisk) -> Progress {
         let mut progress = Progress::default();
         match open(dynamic(disk), self.options.clone()) {
@@ -85,8 +85,8 @@ impl Script {
         }
     }
 
-    /// Opens the journal after an accident: everything acknowledged is there, perhaps the batch in flight, nothing
-    /// else.
+    /// Opens the journal after a failure. Checks that it contains all acknowledged records, possibly the batch in
+    /// flight, and no others.
     pub fn expect_recovered(&self, disk: &SimDisk, progress: &Progress) -> Recovered {
         let recovered = open(dynamic(disk), self.options.clone()).expect("recovers").recovered;
         let whole = [progress.acknowledged, progress.attempted];
@@ -95,14 +95,14 @@ impl Script {
         recovered
     }
 
-    /// The journal holds exactly the records up to `last_seq`.
+    /// Checks that the journal contains exactly the records up to `last_seq`.
     pub fn expect_records(&self, disk: &SimDisk, last_seq: u64) {
         assert_eq!(self.read(disk).expect("reads"), last_seq);
         let verified = crate::verify(dynamic(disk)).expect("verifies");
         assert_eq!((verified.last_seq, verified.torn), (last_seq, None));
     }
 
-    /// Reads to the end, checks that every record is what was appended, and returns the last one's sequence number.
+    /// Reads to the end, checks that every record equals the appended one, and returns the last sequence number.
     pub fn read(&self, disk: &SimDisk) -> Result<u64, JournalError> {
         let mut reader = Reader::new(dynamic(disk), 1);
         let mut last_seq = 0;
@@ -115,7 +115,7 @@ impl Script {
     }
 }
 
-/// The disk as the journal takes it.
+/// The disk as the trait object that the journal takes.
 pub fn dynamic(disk: &SimDisk) -> Arc<dyn Disk> {
     Arc::new(disk.clone())
 }
@@ -125,7 +125,7 @@ pub fn time(seq: u64) -> i64 {
     1_000 + seq as i64 * 7
 }
 
-/// What a record contains: text, nothing, zeros, something that looks like a frame, or more than a segment.
+/// The content of a record: text, nothing, zeros, data that looks like a frame, or more than a segment.
 pub fn payload(seed: u64, seq: u64) -> Vec<u8> {
     let mut random = Random::new(seed ^ seq.wrapping_mul(0x1234_5678_9abc_def1));
     match random.below(12) {

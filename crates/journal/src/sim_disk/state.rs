@@ -1,4 +1,4 @@
-//! The state of the simulated disk: the page cache, the medium, and what lies between them.
+//! The state of the simulated disk: the page cache, the medium, and unsynced changes between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,8 +11,8 @@ mod view;
 
 pub use view::{ArmedWrite, DiskView, FileView};
 
-/// Where a write ends that would end at this byte of a file: a sector tears at any byte, but its last eight are there
-/// whole or not at all.
+/// Returns where a write really ends if it is cut at this byte of a file. A sector tears at any byte, but its last
+/// eight bytes are stored completely or not at all.
 const fn torn_at(end: usize) -> usize {
     let within = end % SECTOR_BYTES;
     let beyond = within.saturating_sub(SECTOR_BYTES - TAIL_BYTES);
@@ -28,24 +28,24 @@ enum Change {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// What a process sees.
+    /// Content as a process sees it.
     cached: Vec<u8>,
-    /// What is on the medium for certain.
+    /// Content that is certainly on the medium.
     durable: Vec<u8>,
     pending: Vec<Change>,
     lies: Vec<Lie>,
 }
 
-/// A write that reported success, and that the medium does not hold as it was reported.
+/// A write that reported success although the medium does not hold its bytes as reported.
 #[derive(Clone, Debug)]
 struct Lie {
     offset: usize,
     bytes: Vec<u8>,
-    /// It was written again; the next sync makes it true.
+    /// The bytes were written again, and the next sync will store them.
     is_rewritten: bool,
 }
 
-/// A write that is to go wrong: after so many others to files whose path contains this.
+/// An armed fault: it affects a write to a file whose path contains `part`, after `skip` other such writes.
 #[derive(Clone, Debug)]
 struct Trap {
     part: String,
@@ -53,7 +53,7 @@ struct Trap {
     fault: Fault,
 }
 
-/// Names that change together: what each stands for afterwards.
+/// Names that change together, with the file of each name afterwards.
 type Renaming = Vec<(String, Option<usize>)>;
 
 #[derive(Clone, Debug)]
@@ -71,11 +71,11 @@ pub(super) struct State {
     pub read_faults: BTreeSet<u64>,
     pub capacity_bytes: u64,
     traps: Vec<Trap>,
-    /// Writes that were lied about, since the beginning.
+    /// Writes that falsely reported success, since the disk was created.
     pub deceptions: Vec<Fault>,
-    /// Operations and reads that a fault befell, or that found no room, since the beginning.
+    /// Number of operations and reads that were affected by a fault or met a full disk, since the disk was created.
     pub befallen: u64,
-    /// Those that an injected fault befell, since the beginning.
+    /// Operations and reads that failed because of an injected fault, since the disk was created.
     pub strikes: Vec<Strike>,
 }
 
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// Counts an operation; the fault that befalls it, unless the machine stands still already.
+    /// Counts an operation and returns its injected fault. Fails if the machine has already crashed.
     fn begin(&mut self, operation: Operation) -> io::Result<Option<Fault>> {
         if self.crashed {
             return Err(crashed());
@@ -133,7 +133,7 @@ impl State {
         Ok(fault)
     }
 
-    /// For operations that are done or not: fails before doing anything.
+    /// Begins an operation that is done completely or not at all. It fails before it changes anything.
     fn begin_atomic(&mut self, operation: Operation) -> io::Result<()> {
         match self.begin(operation)? {
             Some(Fault::Broken) => Err(broken()),
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// An operation that was issued when the process stopped never returns.
+    /// Fails after a crash: an operation that was issued when the process stopped never returns.
     fn finish(&self) -> io::Result<()> {
         if self.crashed { Err(crashed()) } else { Ok(()) }
     }
@@ -308,7 +308,7 @@ impl State {
         }
     }
 
-    /// Lets a later write to a file whose path contains `part` go wrong.
+    /// Arms a fault for a later write to a file whose path contains `part`.
     pub fn set_trap(&mut self, part: &str, skip: u64, fault: Fault) {
         self.traps.push(Trap { part: part.to_owned(), skip, fault });
     }
@@ -319,7 +319,7 @@ impl State {
         self.traps.clear();
     }
 
-    /// The fault that waits for a write to this file.
+    /// The armed fault that this write triggers, if any.
     fn spring(&mut self, node: usize) -> Option<Fault> {
         if self.traps.is_empty() {
             return None;
@@ -374,7 +374,7 @@ impl State {
         next
     }
 
-    /// What was written to files that have a name, and is not on the medium as it was reported.
+    /// The bytes of writes to named files that the medium does not hold as reported.
     pub fn lies(&self) -> Vec<Vec<u8>> {
         let named: BTreeSet<usize> = self.names.values().copied().collect();
         let lies = named.into_iter().flat_map(|node| &self.nodes[node].lies);
@@ -429,7 +429,7 @@ impl Node {
         }
     }
 
-    /// Writes to the page cache, and later to the medium.
+    /// Writes to the page cache. The bytes reach the medium later.
     fn write(&mut self, offset: usize, bytes: &[u8]) {
         self.cache(offset, bytes);
         let end = offset + bytes.len();
@@ -439,7 +439,7 @@ impl Node {
         self.pending.push(Change::Write { offset, bytes: bytes.to_vec() });
     }
 
-    /// Writes to the page cache; only `stored` will reach the medium.
+    /// Writes to the page cache, but only `stored` will reach the medium.
     fn pretend(&mut self, offset: usize, bytes: &[u8], stored: &[(usize, &[u8])]) {
         self.cache(offset, bytes);
         let stored = stored.iter().filter(|(_, bytes)| !bytes.is_empty());
@@ -453,7 +453,7 @@ impl Node {
         self.cached[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Moves to the medium what the keeper lets through; the rest is forgotten.
+    /// Stores the changes that the keeper selects on the medium; the others are lost.
     fn store(&mut self, keeper: &mut Keeper) {
         for change in std::mem::take(&mut self.pending) {
             match change {
@@ -470,7 +470,7 @@ impl Node {
     }
 }
 
-/// Decides what of the unsynced reaches the medium.
+/// Decides which unsynced changes reach the medium.
 struct Keeper {
     kept: Kept,
     random: Random,
@@ -491,7 +491,7 @@ impl Keeper {
     }
 
     fn store(&mut self, medium: &mut [u8], offset: usize, bytes: &[u8]) {
-        // A manner for the whole write: all, nothing, a beginning, or each sector by itself.
+        // One choice for the whole write: all of it, nothing, a beginning, or a separate choice for each sector.
         let manner = match self.kept {
             Kept::Everything => 0,
             Kept::Nothing => 1,

@@ -1,4 +1,4 @@
-//! What can be seen of the simulated disk from outside, for people who step through what happens to it.
+//! A view of the simulated disk for users who step through its operations.
 
 use std::collections::BTreeSet;
 
@@ -8,53 +8,54 @@ use crate::sim_disk::Fault;
 /// A disk at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskView {
-    /// Its files by path, with names that are gone but not yet on the medium.
+    /// Files by path, including names that are removed but whose removal is not yet on the medium.
     pub files: Vec<FileView>,
-    /// The bytes that all files take together.
+    /// Total bytes of all files.
     pub used_bytes: u64,
-    /// The bytes that they may take together; `u64::MAX` where nothing limits them.
+    /// Limit of the total bytes; `u64::MAX` if unlimited.
     pub capacity_bytes: u64,
-    /// Operations in this life, which is the ordinal of the next one.
+    /// Number of operations in this life of the disk, which is the ordinal of the next one.
     pub operations: u64,
-    /// Reads in this life, which is the ordinal of the next one.
+    /// Number of reads in this life of the disk, which is the ordinal of the next one.
     pub reads: u64,
-    /// Whether the process has stopped in the middle of an operation.
+    /// Whether the process has stopped during an operation.
     pub is_crashed: bool,
-    /// Faults that wait for an operation to come, by its ordinal.
+    /// Faults armed for later operations, by ordinal.
     pub armed_operations: Vec<(u64, Fault)>,
-    /// Reads to come that will fail, by ordinal.
+    /// Ordinals of later reads that will fail.
     pub armed_reads: Vec<u64>,
-    /// Faults that wait for a write to a certain file.
+    /// Faults armed for writes to particular files.
     pub armed_writes: Vec<ArmedWrite>,
 }
 
 /// A file or a name at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileView {
-    /// Its path.
+    /// The file's path.
     pub path: String,
-    /// How many bytes a process sees; `None` where it sees no such file any more.
+    /// The file's length as a process sees it, in bytes; `None` if the process no longer sees the file.
     pub bytes: Option<u64>,
     /// Bytes written since the last sync.
     pub unsynced_bytes: u64,
-    /// Changes since the last sync: writes, and lengths that were reserved.
+    /// Changes since the last sync: writes and reserved lengths.
     pub unsynced_changes: usize,
-    /// Whether the medium holds what a process sees. After a failed sync it may not, with nothing left to be synced.
+    /// Whether the medium holds the content that a process sees. After a failed sync it may not, with nothing left to
+    /// sync.
     pub is_on_medium: bool,
-    /// Whether a loss of power cannot bring back what the name stood for before.
+    /// Whether the current meaning of the name survives a power loss.
     pub is_name_synced: bool,
-    /// Writes that reported success, and that the medium does not hold as it was reported.
+    /// Number of writes that reported success although the medium does not hold their bytes as reported.
     pub lies: usize,
 }
 
-/// A fault that waits for a write.
+/// A fault armed for a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArmedWrite {
-    /// What the path of the file contains.
+    /// A part of the file's path.
     pub part: String,
-    /// Such writes that come before it.
+    /// Number of such writes that come first.
     pub skip: u64,
-    /// What it will do.
+    /// The fault to inject.
     pub fault: Fault,
 }
 
