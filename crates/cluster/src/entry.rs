@@ -1,4 +1,4 @@
-//! An entry of the log: one batch of records, or a word of the nodes among themselves.
+//! An entry of the log: a batch of records, or a message of the election protocol.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -13,7 +13,7 @@ const MAGIC: [u8; 4] = *b"UPE\x01";
 const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 96;
 
-// Where the fields of a header begin.
+// Offsets of the fields of a header.
 const KIND: usize = 6;
 const CLUSTER: usize = 8;
 const EPOCH: usize = 24;
@@ -26,28 +26,28 @@ const PREVIOUS: usize = 64;
 const CHAIN: usize = 80;
 const _: () = assert!(CHAIN + 16 == HEADER_BYTES);
 
-/// Names the cluster that an entry belongs to, so that two clusters on one topic never mix.
+/// Identifies the cluster that an entry belongs to, so that two clusters on one topic never mix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClusterId(pub u128);
 
-/// A node, by the number that its settings give it.
+/// Identifies a node by the number in its settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// In a hand-over: any node but the one that ends. No node has this number.
+    /// The successor of a hand-over to any node except the sender. No node has this number.
     pub const ANY: Self = Self(u32::MAX);
 }
 
-/// The newest form of records that this version writes and reads. Which form a leader writes its claim says, so that a
-/// node that knows only older ones stops there, before the first of them.
+/// The newest level (form) of records that this version writes and reads. A claim states the level that its leader
+/// writes. A node that knows only older levels therefore stops before the first record of a newer level.
 pub const LEVEL: u32 = 1;
 
-/// One life of a node's process: a random number drawn at its start.
+/// Identifies one run of a node's process: a random number drawn at its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u64);
 
-/// The digest of an entry, which covers the chain of the entry before it and so everything accepted so far.
+/// The digest of an entry. It covers the chain value of the previous entry, and so all entries accepted so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Chain(pub u128);
 
@@ -57,21 +57,22 @@ impl fmt::Debug for Chain {
     }
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Records of the leader.
     Batch,
-    /// Nothing: the leader lives, or somebody waits for an answer that records nothing.
+    /// A heartbeat without content: the leader is alive, or a response that records nothing is waiting for
+    /// confirmation.
     Beat,
-    /// A node wants to lead.
+    /// A node claims the leadership.
     Claim,
-    /// The leader ends; the node that it names, or [`NodeId::ANY`], may claim at once.
+    /// The leader resigns. The named successor, or every node if it is [`NodeId::ANY`], may claim immediately.
     HandOver,
-    /// Changes of the leader's store, which are numbered apart from its records.
+    /// Changes of the leader's store, which are numbered separately from its records.
     Store,
-    /// The log begins behind records that it does not have: those who are to read it have them already. The first that
-    /// counts in a log, or none.
+    /// The start of a log whose earlier records are not in it, because its readers already have them. Valid only as the
+    /// first accepted entry of a log.
     Begin,
 }
 
@@ -90,100 +91,100 @@ impl Kind {
         }
     }
 
-    /// Whether entries of this kind have records, of the journal or of the store.
+    /// Whether entries of this kind contain records of the journal or of the store.
     pub const fn has_records(self) -> bool {
         matches!(self, Self::Batch | Self::Store)
     }
 }
 
-/// When the first and the last record of an entry were decided, in nanoseconds since 1970. Without records, both are
-/// what the writer's clock showed: only records increase.
+/// Times when the first and the last record of an entry were decided, in nanoseconds since 1970. In an entry without
+/// records, both are the time of the writer's clock. Only times of records must increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// Of the first record.
+    /// Time of the first record.
     pub first_ns: i64,
-    /// Of the last record.
+    /// Time of the last record.
     pub last_ns: i64,
 }
 
 impl Times {
-    /// Of an entry without records.
+    /// The times of an entry without records.
     pub const fn at(ns: i64) -> Self {
         Self { first_ns: ns, last_ns: ns }
     }
 }
 
-/// Records to be appended: how many, when, and their bytes, which this crate does not read.
+/// Records to append. This crate does not read their bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Records<'a> {
-    /// How many.
+    /// Number of records.
     pub count: u32,
-    /// Their times.
+    /// Times of the first and the last record.
     pub times: Times,
-    /// As the journal encodes them.
+    /// The records as the journal encodes them.
     pub bytes: &'a [u8],
 }
 
 /// An entry, as read from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The cluster that it is for.
+    /// The cluster that the entry belongs to.
     pub cluster: ClusterId,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: Kind,
-    /// Counts the changes of leadership.
+    /// Number of accepted claims up to this entry.
     pub epoch: u64,
-    /// The node that wrote it.
+    /// The node that wrote the entry.
     pub node: NodeId,
-    /// The sequence number of its first record; of the journal's next one if it has none.
+    /// The sequence number of its first record. Without records, the next sequence number of the journal.
     pub first_seq: u64,
-    /// How many records it has.
+    /// Number of records.
     pub count: u32,
-    /// When they were decided.
+    /// Times when the records were decided.
     pub times: Times,
-    /// The chain of the entry that it continues.
+    /// The chain value of the previous accepted entry.
     pub previous: Chain,
-    /// Its own digest.
+    /// The entry's own digest.
     pub chain: Chain,
-    /// Its records; what [`Entry::claim`], [`Entry::successor`] or [`Entry::beginning`] reads.
+    /// Its records, or the content for [`Entry::claim`], [`Entry::successor`] or [`Entry::beginning`].
     pub body: &'a [u8],
 }
 
-/// Why bytes of the log are no entry.
+/// The reason why bytes of the log are not an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum EntryError {
-    /// Too short, or another beginning.
+    /// The bytes are too short or do not start like an entry.
     #[error("not an entry of a hub's log")]
     NoEntry,
-    /// The digest is that of other bytes.
+    /// The digest does not match the bytes.
     #[error("an entry whose digest is not that of its bytes")]
     Damaged,
-    /// Version or kind of a newer hub.
+    /// The entry has a version or kind of a newer hub.
     #[error("an entry of version {version} and kind {kind}, which a newer hub wrote")]
     Newer {
-        /// The version of its form.
+        /// The version of the entry's format.
         version: u16,
-        /// The number of its kind.
+        /// The number of the entry's kind.
         kind: u8,
-        /// The cluster that it is for.
+        /// The cluster that the entry belongs to.
         cluster: ClusterId,
     },
-    /// What the claim's leader writes is in a form of a newer hub.
+    /// The claim's leader writes records in a newer form than this hub reads.
     #[error("a claim of a hub that writes records of level {level}, which is newer")]
     NewerRecords {
-        /// The level.
+        /// The level of that form.
         level: u32,
     },
 }
 
-/// What a claim says of the claimant.
+/// The content of a claim: data about the claimant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The life of the process that claims: a later one of the same node must claim anew.
+    /// The run of the process that claims. A later run of the same node must claim again.
     pub incarnation: Incarnation,
-    /// The form of the records that it writes: [`LEVEL`], or an older one.
+    /// The level of the records that it writes: [`LEVEL`] or an older one.
     pub level: u32,
-    /// Where other nodes reach it.
+    /// The address where other nodes reach it.
     pub address: String,
 }
 
@@ -197,19 +198,19 @@ impl Claim {
     }
 }
 
-/// Behind which records a log begins.
+/// The position after which a log begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beginning {
-    /// The last record before it.
+    /// The sequence number of the last record before the log.
     pub seq: u64,
-    /// Records of the log are later, in nanoseconds since 1970.
+    /// The time of that record, in nanoseconds since 1970. Records of the log are later.
     pub time_ns: i64,
-    /// The same of the store's records.
+    /// The same position for the store's records.
     pub store: StorePosition,
 }
 
 impl Beginning {
-    /// The body of the entry; the rest is in its header.
+    /// Encodes the body of the entry. The other fields are in its header.
     pub(crate) fn encode(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.store.seq.to_le_bytes());
@@ -219,9 +220,9 @@ impl Beginning {
 }
 
 impl<'a> Entry<'a> {
-    /// Reads an entry.
+    /// Decodes an entry.
     ///
-    /// Errors: the bytes are no entry, are damaged, or were written by a newer hub.
+    /// Returns an error if the bytes are not an entry, are damaged, or were written by a newer hub.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, EntryError> {
         let Some((header, body)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Err(EntryError::NoEntry);
@@ -256,7 +257,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// What a claim says; `None` of another entry, or if its body is none.
+    /// The content of a claim. `None` for an entry of another kind, or if the body is invalid.
     pub fn claim(&self) -> Option<Claim> {
         let (head, address) = self.body.split_first_chunk::<12>()?;
         (self.kind == Kind::Claim).then_some(())?;
@@ -267,12 +268,12 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The node that may claim at once after a hand-over, or [`NodeId::ANY`]; `None` of another entry.
+    /// The node that may claim immediately after a hand-over, or [`NodeId::ANY`]. `None` for an entry of another kind.
     pub fn successor(&self) -> Option<NodeId> {
         (self.kind == Kind::HandOver).then_some(NodeId(u32_at(self.body.first_chunk::<4>()?, 0)))
     }
 
-    /// Behind which records the log begins; `None` of another entry, or if its body is none.
+    /// The position after which the log begins. `None` for an entry of another kind, or if the body is invalid.
     pub fn beginning(&self) -> Option<Beginning> {
         let body: &[u8; 16] = self.body.try_into().ok()?;
         (self.kind == Kind::Begin).then_some(())?;
@@ -281,7 +282,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What an entry is made of, but for its digest.
+/// The content of an entry without its digest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draft<'a> {
     pub cluster: ClusterId,
@@ -296,7 +297,7 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// The entry's bytes, and its digest.
+    /// The entry's bytes and its digest.
     pub fn encode(&self) -> (Vec<u8>, Chain) {
         let mut header = [0; HEADER_BYTES];
         header[..4].copy_from_slice(&MAGIC);
@@ -319,8 +320,8 @@ impl Draft<'_> {
     }
 }
 
-/// The digest of an entry's bytes without the digest itself. It recognises accidents, not forgers: who may write to the
-/// topic is for the brokers to say.
+/// Computes the digest of an entry's bytes, excluding the digest itself. It detects accidental damage, not forgery: the
+/// brokers control write access to the topic.
 fn digest(header: &[u8; HEADER_BYTES], body: &[u8]) -> Chain {
     let mut hasher = Xxh3Default::new();
     hasher.update(&header[..CHAIN]);

@@ -1,39 +1,40 @@
-//! The rule by which every node judges every entry.
+//! The acceptance rule: every node applies it to every entry.
 
 use crate::entry::{
     Beginning, Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times,
 };
 
-/// How far the accepted entries go.
+/// The position after the last accepted entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Counts the claims that were accepted.
+    /// Number of accepted claims.
     pub epoch: u64,
-    /// The node whose claim was accepted last, and the life of it; `None` before the first.
+    /// The node of the last accepted claim and the run of its process. `None` before the first claim and after a
+    /// hand-over.
     pub leader: Option<(NodeId, Incarnation)>,
     /// The sequence number of the last record.
     pub seq: u64,
-    /// The last accepted entry.
+    /// The chain value of the last accepted entry.
     pub chain: Chain,
     /// The time of the last record, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// The same of the store's records.
+    /// The position of the store's records.
     pub store: StorePosition,
-    /// Where the log is read next. Only this node's log has this number: a mirror has others.
+    /// The offset where the log is read next. It is valid only in this node's log: a mirror has other offsets.
     pub next_offset: u64,
 }
 
-/// How far the records of the store go.
+/// The position after the last record of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorePosition {
-    /// The sequence number of the last one.
+    /// The sequence number of the last record.
     pub seq: u64,
-    /// The time of the last one, in nanoseconds since 1970.
+    /// The time of the last record, in nanoseconds since 1970.
     pub time_ns: i64,
 }
 
 impl Position {
-    /// Before the first entry.
+    /// The position before the first entry.
     pub const START: Self = Self {
         epoch: 0,
         leader: None,
@@ -44,7 +45,7 @@ impl Position {
         next_offset: 0,
     };
 
-    /// The last record, and its time, of those that entries of this kind continue.
+    /// The sequence number and time of the last record that entries of this kind continue.
     const fn last_of(&self, kind: Kind) -> (u64, i64) {
         match kind {
             Kind::Store => (self.store.seq, self.store.time_ns),
@@ -52,60 +53,61 @@ impl Position {
         }
     }
 
-    /// Whether no entry was accepted yet.
+    /// Whether no entry has been accepted yet.
     pub fn is_start(&self) -> bool {
         self.chain == Self::START.chain
     }
 }
 
-/// Why an entry does not count.
+/// The reason why an entry is void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Void {
-    /// Its bytes are no entry.
+    /// The bytes are not an entry.
     Unreadable(EntryError),
     /// Another cluster wrote it.
     ForeignCluster,
-    /// It continues another entry than the last one that was accepted.
+    /// It does not continue the last accepted entry.
     NotContinuing,
-    /// A claim whose epoch is not the next, or another entry whose epoch is not the present one.
+    /// It is a claim whose epoch is not the next one, or another entry whose epoch is not the current one.
     WrongEpoch,
-    /// It is not of the node that leads.
+    /// Its writer is not the leader.
     NotTheLeader,
-    /// It continues the last entry, but not the records before: their numbers or times. Its writer has a fault.
+    /// It continues the last entry, but the numbers or times of its records do not continue the earlier ones. Its
+    /// writer has a defect.
     Unsound,
 }
 
 impl Void {
-    /// Whether an operator must look: retries and former leaders do not explain it.
+    /// Whether an operator must investigate, because neither retries nor former leaders explain such an entry.
     pub const fn is_alarming(self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::ForeignCluster | Self::Unsound)
     }
 }
 
-/// What became of an entry.
+/// The result of judging an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// It counts.
+    /// The entry is accepted.
     Accepted(Entry<'a>),
-    /// It changes nothing.
+    /// The entry is void and changes nothing.
     Void(Void),
-    /// A newer hub of this cluster wrote it, and may count on it. This node must stop before it: if it went on, it
-    /// would accept what the others do not.
+    /// A newer hub of this cluster wrote the entry, and the newer hub may accept it. This node must stop before it. If
+    /// it continued, it would accept entries that the other nodes do not accept.
     Newer(EntryError),
 }
 
-/// Judges entries, one after the other. Two folds that read the same entries are equal.
+/// Judges entries one after the other. Two folds that read the same entries are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fold {
     cluster: ClusterId,
     position: Position,
-    /// What the leader said of itself.
+    /// The leader's claim.
     claim: Option<Claim>,
-    /// The leader that ended in order, until a claim is accepted.
+    /// The hand-over of the previous leader, until a claim is accepted.
     hand_over: Option<HandOver>,
 }
 
-/// The end of a leadership in order.
+/// A hand-over from one leader to its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HandOver {
     from: NodeId,
@@ -113,27 +115,27 @@ struct HandOver {
 }
 
 impl Fold {
-    /// Continues behind a position.
+    /// Creates a fold that continues after a position.
     pub const fn new(cluster: ClusterId, position: Position) -> Self {
         Self { cluster, position, claim: None, hand_over: None }
     }
 
-    /// How far the accepted entries go.
+    /// The position after the last accepted entry.
     pub const fn position(&self) -> &Position {
         &self.position
     }
 
-    /// What the leader said of itself, where the fold has read its claim.
+    /// The leader's claim, if this fold has read it.
     pub const fn claim(&self) -> Option<&Claim> {
         self.claim.as_ref()
     }
 
-    /// Whether the leader ended in order, and left the leadership to this node or to any.
+    /// Whether the leader handed over to this node or to any node.
     pub fn is_left_to(&self, node: NodeId) -> bool {
         self.hand_over.is_some_and(|HandOver { from, to }| to == node || (to == NodeId::ANY && from != node))
     }
 
-    /// Reads the entry at `offset`, which is the next of the log or, if the log skips offsets, a later one.
+    /// Reads the entry at `offset`. This is the next offset of the log or, if the log skips offsets, a later one.
     ///
     /// # Panics
     /// If the offset was read before.
@@ -167,7 +169,7 @@ impl Fold {
         }
     }
 
-    /// Whether an entry continues the accepted ones.
+    /// Checks whether an entry continues the accepted entries.
     fn judge(&self, entry: &Entry<'_>) -> Result<(), Void> {
         let at = &self.position;
         if entry.cluster != self.cluster {
@@ -227,7 +229,7 @@ impl Fold {
                 self.hand_over = None;
             }
             Kind::HandOver => {
-                // Nothing of the one that handed over counts any more.
+                // The claim of the node that handed over is no longer valid.
                 at.leader = None;
                 self.claim = None;
                 self.hand_over = entry.successor().map(|to| HandOver { from: entry.node, to });
@@ -235,12 +237,12 @@ impl Fold {
         }
     }
 
-    /// An entry that continues the accepted ones, and its chain.
+    /// An entry that continues the accepted entries, with its chain value.
     pub(crate) fn draft(&self, kind: Kind, node: NodeId, count: u32, times: Times, body: &[u8]) -> Drafted {
         self.draft_from(self.position.last_of(kind).0 + 1, kind, node, count, times, body)
     }
 
-    /// The first entry of a log that begins behind records.
+    /// The first entry of a log that begins after existing records.
     pub(crate) fn draft_beginning(&self, node: NodeId, beginning: &Beginning) -> Drafted {
         let times = Times::at(beginning.time_ns);
         self.draft_from(beginning.seq + 1, Kind::Begin, node, 0, times, &beginning.encode())
@@ -264,7 +266,7 @@ impl Fold {
     }
 }
 
-/// An entry that was not appended yet.
+/// An entry that has not been appended yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Drafted {
     pub bytes: alloc::sync::Arc<[u8]>,

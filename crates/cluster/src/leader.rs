@@ -1,4 +1,4 @@
-//! The node that appends.
+//! The leader: appends entries and determines whether they were accepted.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -7,48 +7,49 @@ use crate::Append;
 use crate::entry::{Chain, Kind, NodeId, Records, Times};
 use crate::fold::{Fold, Verdict};
 
-/// How long a leader that appends nothing waits before it says that it lives.
+/// A leader that has appended nothing for this long sends a heartbeat.
 pub const BEAT_AFTER: Duration = Duration::from_millis(300);
 
-/// What a leader has to do next.
+/// The next step of a leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing, until the log answers.
+    /// Do nothing until the log responds.
     Wait,
-    /// The same bytes once more, since their outcome is unknown. A second copy is void.
+    /// Append the same bytes again, because their outcome is unknown. A second copy is void.
     Append(Append),
-    /// Read the log from `from` to `to`, both included, into [`Leader::read`]: something lies between.
+    /// Pass the entries from offset `from` to `to` (inclusive) to [`Leader::read`], because other entries lie before
+    /// the acknowledged one.
     Read {
         /// The first offset.
         from: u64,
         /// The last one.
         to: u64,
     },
-    /// The entry was accepted, on every node that reads the log. Whatever was decided before it may be told.
+    /// The entry was accepted, by every node that reads the log. Everything decided before it may be sent to clients.
     Accepted,
-    /// Another node's claim was accepted. What is in flight is void and what was decided on top of it is to be
-    /// forgotten; its callers are told to ask the other node.
+    /// Another node's claim was accepted. The entry in flight is void, and everything decided on top of it must be
+    /// discarded. The affected clients must send their requests to the other node.
     Superseded,
-    /// The hand-over was accepted. This node reads on as a standby.
+    /// The hand-over was accepted. This node continues as a standby.
     HandedOver,
-    /// The log is not what it was. This node must never append to it again.
+    /// The log lost or changed entries, or a newer hub wrote one. This node must never append to this log again.
     Stop(Stop),
 }
 
-/// Why a leader stops for good.
+/// The reason why a leader stops permanently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
-    /// An acknowledgement below what was accepted already.
+    /// The log acknowledged an offset below entries that were already accepted.
     #[error(
         "the log acknowledged offset {offset}, but entries up to {accepted} were accepted: its end was lost"
     )]
     TailLost {
-        /// What was acknowledged.
+        /// The acknowledged offset.
         offset: u64,
         /// The last offset that was read.
         accepted: u64,
     },
-    /// The entry is not where the log said, or was refused there.
+    /// The entry is not at the acknowledged offset, or is void there.
     #[error("the log acknowledged an entry at offset {0}, and has another one there")]
     NotThere(u64),
     /// A newer hub wrote an entry.
@@ -61,53 +62,54 @@ struct InFlight {
     kind: Kind,
     bytes: Arc<[u8]>,
     chain: Chain,
-    /// The tags of its attempts: this one up to, not including, the leader's next.
+    /// The tag of the entry's first attempt. Its attempts have the tags from here to the leader's next tag, exclusive.
     first_tag: u64,
-    /// An acknowledgement that does not follow what was read: the entry stands there at the latest.
+    /// An acknowledged offset that does not directly follow the entries that were read. The entry is at this offset or
+    /// before it.
     acknowledged: Option<u64>,
 }
 
-/// Appends one entry at a time, and says what became of it.
+/// Appends one entry at a time and reports its outcome.
 ///
-/// An acknowledgement proves acceptance only if nothing lies between: the offset is the one behind everything that was
-/// read. Otherwise the log is read up to it, and the fold decides.
+/// An acknowledgement proves acceptance only if its offset directly follows everything that was read. Otherwise the
+/// leader reads the log up to that offset, and the fold decides.
 #[derive(Debug)]
 pub struct Leader {
     fold: Fold,
     me: NodeId,
     next_tag: u64,
     in_flight: Option<InFlight>,
-    /// When the last entry was accepted, by this node's clock without jumps.
+    /// Time when the last entry was accepted, by this node's monotonic clock.
     accepted_at: Duration,
 }
 
 impl Leader {
-    /// The node whose claim `fold` accepted last.
+    /// Creates the leader after `fold` accepted this node's claim.
     pub(crate) const fn new(fold: Fold, me: NodeId, next_tag: u64, now: Duration) -> Self {
         Self { fold, me, next_tag, in_flight: None, accepted_at: now }
     }
 
-    /// What was accepted so far.
+    /// The fold of all accepted entries.
     pub const fn fold(&self) -> &Fold {
         &self.fold
     }
 
-    /// The node.
+    /// This node.
     pub(crate) const fn me(&self) -> NodeId {
         self.me
     }
 
-    /// Ends the leadership: the fold, and the next unused tag.
+    /// Ends the leadership. Returns the fold and the next unused tag.
     pub(crate) fn into_parts(self) -> (Fold, u64) {
         (self.fold, self.next_tag)
     }
 
-    /// Whether an entry is on its way.
+    /// Whether an entry is in flight.
     pub const fn is_busy(&self) -> bool {
         self.in_flight.is_some()
     }
 
-    /// Whether it is time for [`Leader::beat`].
+    /// Whether a heartbeat ([`Leader::beat`]) is due.
     pub fn is_beat_due(&self, now: Duration) -> bool {
         !self.is_busy() && now.saturating_sub(self.accepted_at) >= BEAT_AFTER
     }
@@ -115,7 +117,7 @@ impl Leader {
     /// Appends records.
     ///
     /// # Panics
-    /// If an entry is on its way, or there are no records, or they are not later than those before.
+    /// Panics if an entry is in flight, if there are no records, or if they are not later than earlier records.
     pub fn append(&mut self, records: Records<'_>) -> Append {
         assert!(records.times.first_ns > self.fold.position().time_ns, "times of records increase");
         self.begin_records(Kind::Batch, records)
@@ -124,7 +126,7 @@ impl Leader {
     /// Appends changes of the store.
     ///
     /// # Panics
-    /// If an entry is on its way, or there are no records, or they are not later than those before.
+    /// Panics if an entry is in flight, if there are no records, or if they are not later than earlier records.
     pub fn append_store(&mut self, records: Records<'_>) -> Append {
         assert!(records.times.first_ns > self.fold.position().store.time_ns, "times of records increase");
         self.begin_records(Kind::Store, records)
@@ -135,19 +137,20 @@ impl Leader {
         self.begin(kind, records.count, records.times, records.bytes)
     }
 
-    /// Appends an entry without records. Once it is accepted, whatever was decided before may be told: nobody else led
-    /// until then.
+    /// Appends a heartbeat, an entry without records. Its acceptance proves that no other node led until then, so
+    /// everything decided before it may be sent to clients.
     ///
     /// # Panics
-    /// If an entry is on its way.
+    /// Panics if an entry is in flight.
     pub fn beat(&mut self, clock_ns: i64) -> Append {
         self.begin(Kind::Beat, 0, Times::at(clock_ns), &[])
     }
 
-    /// Ends the leadership in favour of a node, or of [`NodeId::ANY`] but this one: it need not wait for silence.
+    /// Hands over the leadership to a node, or to [`NodeId::ANY`], which excludes this node. The successor need not
+    /// wait for the silence timeout.
     ///
     /// # Panics
-    /// If an entry is on its way.
+    /// Panics if an entry is in flight.
     pub fn hand_over(&mut self, successor: NodeId, clock_ns: i64) -> Append {
         self.begin(Kind::HandOver, 0, Times::at(clock_ns), &successor.0.to_le_bytes())
     }
@@ -168,11 +171,11 @@ impl Leader {
         Append { tag, bytes }
     }
 
-    /// The log has the attempt at that offset.
+    /// Handles an acknowledgement: the log has stored the attempt at that offset.
     pub fn acknowledged(&mut self, tag: u64, offset: u64, now: Duration) -> Next {
         let next_offset = self.fold.position().next_offset;
         let Some(entry) = self.in_flight.as_mut().filter(|entry| entry.first_tag <= tag) else {
-            // Of an earlier entry, which was appended more than once.
+            // The acknowledgement belongs to an earlier entry that was appended more than once.
             return Next::Wait;
         };
         if offset < next_offset {
@@ -186,10 +189,10 @@ impl Leader {
         self.read(offset, &bytes, now)
     }
 
-    /// Nothing is known of the attempt: no answer came, or an error.
+    /// Handles an attempt with unknown outcome: no response, or an error.
     pub fn unknown(&mut self, tag: u64) -> Next {
         let is_current = self.in_flight.as_ref().is_some_and(|entry| entry.first_tag <= tag);
-        // What is acknowledged already will be found by reading.
+        // An attempt that is already acknowledged will be found by reading.
         let is_open = self.in_flight.as_ref().is_some_and(|entry| entry.acknowledged.is_none());
         if is_current && is_open && tag + 1 == self.next_tag {
             Next::Append(self.attempt())
@@ -198,7 +201,7 @@ impl Leader {
         }
     }
 
-    /// The log has these bytes at `offset`, which is the next that was not read.
+    /// Reads the bytes at `offset`, the next unread offset of the log.
     pub fn read(&mut self, offset: u64, bytes: &[u8], now: Duration) -> Next {
         let Some((chain, kind, acknowledged)) =
             self.in_flight.as_ref().map(|entry| (entry.chain, entry.kind, entry.acknowledged))
@@ -211,7 +214,7 @@ impl Leader {
                 self.accepted_at = now;
                 if kind == Kind::HandOver { Next::HandedOver } else { Next::Accepted }
             }
-            // This node has one entry in flight: any other that continues the log is a claim, or behind one.
+            // This node has one entry in flight. Any other entry that continues the log is a claim or follows one.
             Verdict::Accepted(_) => Next::Superseded,
             Verdict::Newer(_) => Next::Stop(Stop::Newer(offset)),
             Verdict::Void(_) => match acknowledged {

@@ -1,14 +1,15 @@
-//! Which entries of a shared log count, and which node leads.
+//! Leader election by a shared log, and the rule that decides which of its entries are accepted.
 //!
-//! Several nodes append to one ordered log and read it, such as a Kafka topic with one partition. The log promises
-//! order and durability, and nothing about who appends. So every node judges each entry by the same rule ([`Fold`]):
-//! an entry counts if it continues the accepted entries exactly. An entry that does not is void, on every node alike.
-//! Leadership changes by an entry like any other, a claim.
+//! Several nodes append to one ordered log and read it, for example a Kafka topic with one partition. The log
+//! guarantees order and durability, but does not restrict who appends. Every node therefore judges each entry by the
+//! same rule ([`Fold`]): an entry is accepted if it exactly continues the accepted entries. Every node treats any other
+//! entry as void. A claim, an ordinary entry of the log, changes the leader.
 //!
-//! [`Leader`] appends and says which of its entries were accepted; [`Standby`] reads, and claims when the leader is
-//! silent. Both are state machines without IO: they return what is to be done, and are told what came of it.
+//! [`Leader`] appends and reports which of its entries were accepted. [`Standby`] reads, and claims the leadership when
+//! the leader is silent. Both are state machines without IO: they return the next action, and the caller reports its
+//! result to them.
 //!
-//! Why this is sound, and what it assumes of the log: `README.md`.
+//! `README.md` explains why this is correct and what it assumes of the log.
 #![no_std]
 
 extern crate alloc;
@@ -27,11 +28,11 @@ pub use fold::{Fold, Position, StorePosition, Verdict, Void};
 pub use leader::{Leader, Next, Stop};
 pub use standby::{Ahead, EndLost, Patience, Role, Standby};
 
-/// An entry to be appended. The log's client answers with the tag.
+/// An entry to append. The log's client reports the result with the tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
-    /// Names this attempt; never used twice by a node.
+    /// Identifies this attempt; a node never uses a tag twice.
     pub tag: u64,
-    /// The entry, byte for byte what was appended before if it is appended again.
+    /// The bytes of the entry. A repeated attempt has exactly the same bytes.
     pub bytes: alloc::sync::Arc<[u8]>,
 }

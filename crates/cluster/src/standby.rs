@@ -1,4 +1,4 @@
-//! A node that reads, and claims the leadership when it must.
+//! The standby: a node that reads the log and claims the leadership when necessary.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -8,19 +8,21 @@ use crate::entry::{Beginning, Chain, Claim, Kind, NodeId, Times};
 use crate::fold::{Drafted, Fold, Verdict};
 use crate::leader::Leader;
 
-/// When a standby takes silence for the leader's end.
+/// Timeouts and clock limits that decide when a standby claims the leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Without an accepted entry for so long. Nodes have different ones, so that they do not claim at once.
+    /// Time without an accepted entry before it claims. Nodes have different values, so that they do not claim
+    /// simultaneously.
     pub silence: Duration,
-    /// After a hand-over to any node, for so long.
+    /// Delay of a claim after a hand-over to any node.
     pub turn: Duration,
-    /// A node whose clock is behind the last record by more leaves the claim to others: its records would all have one
-    /// time.
+    /// A node whose clock is behind the last record by more than this leaves the claim to others, because all its
+    /// records would have almost the same time.
     pub behind_max: Duration,
-    /// It claims after so long without an accepted entry: then the clocks of all are behind.
+    /// Even such a node claims after this time without an accepted entry, because then all clocks are behind.
     pub behind_silence: Duration,
-    /// A node whose clock is ahead of the log's by more does not lead: deadlines would pass before their time.
+    /// A node whose clock is ahead of the log's clock by more than this does not lead, because deadlines would pass
+    /// early.
     pub ahead_max: Duration,
 }
 
@@ -32,7 +34,7 @@ impl Patience {
     const BEHIND_SILENCE: Duration = Duration::from_secs(30);
     const AHEAD_MAX: Duration = Duration::from_secs(2);
 
-    /// That of the node which is to lead in the `rank`-th place, beginning with 0.
+    /// The values for the node with this rank. The node with rank 0 is the first candidate for leadership.
     pub const fn of_rank(rank: u32) -> Self {
         Self {
             silence: Self::SILENCE.saturating_add(Self::PER_RANK.saturating_mul(rank)),
@@ -44,40 +46,41 @@ impl Patience {
     }
 }
 
-/// What became of a standby by an entry that it read.
+/// The role of a node after it read an entry.
 #[derive(Debug)]
 pub enum Role {
-    /// It reads on.
+    /// The node continues as a standby.
     Standby(Standby),
-    /// Its claim was accepted, and everything before it was read: it leads.
+    /// The node's claim was accepted after everything before it was read. The node is now the leader.
     Leader(Leader),
-    /// A newer hub wrote the entry at that offset: this node must stop before it.
+    /// A newer hub wrote the entry at that offset. This node must stop before it.
     Newer(Standby),
 }
 
-/// A node's claim was accepted, and showed that its clock is ahead of the log's, or the node was withdrawn before: it
-/// leaves the leadership to others.
+/// The outcome of an accepted claim after which this node does not lead: its clock is ahead of the log's clock, or it
+/// was withdrawn. The node leaves the leadership to other nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ahead {
-    /// To be appended: any other node may lead.
+    /// The hand-over to any other node, which must be appended.
     pub hand_over: Append,
-    /// By how much its clock is ahead; zero if it was withdrawn.
+    /// How far this node's clock is ahead; zero if the node was withdrawn.
     pub by: Duration,
 }
 
-/// The log ends below entries that this node has read: it lost its end, or the broker that answered is behind.
+/// The log ends before entries that this node has read. Either it lost its end, or the responding broker is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the log ends at offset {end}, but everything before offset {read} was read: its end was lost")]
 pub struct EndLost {
-    /// The offset behind the last entry, by the broker.
+    /// The offset after the last entry, according to the broker.
     pub end: u64,
-    /// The offset that this node reads next.
+    /// The offset that this node would read next.
     pub read: u64,
 }
 
-/// Reads the log, and claims the leadership if no entry is accepted for some time while the log can be reached.
+/// Reads the log. Claims the leadership if no entry is accepted for some time while the log is reachable.
 ///
-/// A claim is void if anything was appended since this node looked. So an impatient standby deposes nobody who works.
+/// A claim is void if anything was appended after this node last read the log. An impatient standby therefore never
+/// deposes a working leader.
 #[derive(Debug)]
 pub struct Standby {
     fold: Fold,
@@ -85,31 +88,32 @@ pub struct Standby {
     claim: Claim,
     patience: Patience,
     next_tag: u64,
-    /// Since when there is silence, by this node's clock without jumps.
+    /// Start of the current silence, by this node's monotonic clock.
     quiet_since: Duration,
-    /// Since when no entry was accepted, though the log could be reached.
+    /// Time of the last accepted entry, or of the last failure to reach the log.
     unled_since: Duration,
-    /// Whether the end of the log was asked for.
+    /// Whether this node has requested the end of the log.
     asks_end: bool,
-    /// The hand-over that this node has claimed after: once, then it is silence that counts.
+    /// The hand-over after which this node already claimed. It claims once per hand-over; later claims require silence.
     followed: Option<Chain>,
-    /// Whether this node may claim: see [`Standby::permit_claims`].
+    /// Whether this node may claim; see [`Standby::permit_claims`].
     may_claim: bool,
     /// Set by [`Standby::withdraw`].
     is_withdrawn: bool,
-    /// When this node found its clock ahead; `None` once another one has led since.
+    /// Time when this node found its clock ahead. `None` after another node has led since.
     ahead_at: Option<Duration>,
-    /// What is to be done about it, until that is taken.
+    /// The hand-over that this requires, until [`Standby::take_ahead`] takes it.
     ahead: Option<Ahead>,
-    /// Claims of this life that were appended and not read yet. The newest is the last.
+    /// Claims of this run that were appended but not yet read, oldest first.
     claims: Vec<Chain>,
 }
 
-/// Claims that are kept to be recognised. One more silence passes for each, so an older one is long read.
+/// Number of claims that are remembered for recognition. Each further claim needs another silence, so an older claim
+/// has long been read.
 const CLAIMS_MAX: usize = 16;
 
 impl Standby {
-    /// A node that has just started on what it had accepted, and may not claim yet.
+    /// Creates a standby that has just started with its accepted entries and may not claim yet.
     pub const fn new(fold: Fold, me: NodeId, claim: Claim, patience: Patience, now: Duration) -> Self {
         Self {
             fold,
@@ -129,7 +133,7 @@ impl Standby {
         }
     }
 
-    /// A leader that was superseded or handed over, and has read the log all the while.
+    /// Creates a standby from a leader that was superseded or handed over. It has read the log without interruption.
     pub fn after(leader: Leader, claim: Claim, patience: Patience, now: Duration) -> Self {
         let me = leader.me();
         let (fold, next_tag) = leader.into_parts();
@@ -139,24 +143,25 @@ impl Standby {
         standby
     }
 
-    /// What was accepted so far.
+    /// The fold of all accepted entries.
     pub const fn fold(&self) -> &Fold {
         &self.fold
     }
 
-    /// Permits claims. After a start a node does not know whether the log lost entries of its end: its own copy may be
-    /// as short. So it claims only once the copies of all nodes were found in the log, or an operator decided.
+    /// Permits claims. A node that has just started does not know whether the log lost entries at its end, because its
+    /// own copy may be equally short. It may therefore claim only after the copies of all nodes were found in the log,
+    /// or an operator decided so.
     pub const fn permit_claims(&mut self) {
         self.may_claim = true;
     }
 
-    /// Ends all claims of this life: this node cannot lead. If an earlier claim is accepted after this, the node hands
-    /// the leadership over.
+    /// Ends all claims of this run: this node cannot lead. If an earlier claim is accepted afterwards, the node hands
+    /// over the leadership.
     pub const fn withdraw(&mut self) {
         self.is_withdrawn = true;
     }
 
-    /// Whether the end of the log is to be asked for, and told to [`Standby::end`]. It says so once per silence.
+    /// Whether the caller must query the end of the log and pass it to [`Standby::end`]. Returns true once per silence.
     pub fn asks_for_end(&mut self, now: Duration) -> bool {
         let quiet = now.saturating_sub(self.quiet_since);
         let is_silent = quiet >= self.patience.silence || (quiet >= self.patience.turn && self.is_called());
@@ -165,16 +170,16 @@ impl Standby {
         asks
     }
 
-    /// Whether the leader left the leadership to this node, which has not claimed since.
+    /// Whether the leader handed over to this node, and this node has not claimed since.
     fn is_called(&self) -> bool {
         self.fold.is_left_to(self.me) && self.followed != Some(self.fold.position().chain)
     }
 
-    /// The offset behind the last entry of the log, or `None` if the log cannot be reached. Returns a claim if the
-    /// leader is silent, and this node has read everything.
+    /// Handles the offset after the last entry of the log, or `None` if the log is unreachable. Returns a claim if the
+    /// leader is silent and this node has read everything.
     ///
     /// # Errors
-    /// The log ends below the position of this node. A claim there would continue entries that the log does not have.
+    /// The log ends before the position of this node. A claim would continue entries that the log does not contain.
     pub fn end(&mut self, end: Option<u64>, now: Duration, clock_ns: i64) -> Result<Option<Append>, EndLost> {
         if !core::mem::take(&mut self.asks_end) {
             return Ok(None);
@@ -183,11 +188,11 @@ impl Standby {
         let behind_ns = self.fold.position().time_ns.saturating_sub(clock_ns);
         let is_behind = behind_ns > as_ns(self.patience.behind_max)
             && now.saturating_sub(self.unled_since) < self.patience.behind_silence;
-        // Others have their turn: it claims once more if they do not lead.
+        // Other nodes get their chance first. This node claims again if none of them leads.
         let is_ahead =
             self.ahead_at.is_some_and(|ahead| now.saturating_sub(ahead) < self.patience.behind_silence);
         match end {
-            // Silence of a log that cannot be reached is nobody's end; what was not read yet may be the leader's word.
+            // An unreachable log does not prove that the leader is gone, and unread entries may be the leader's.
             None => (self.quiet_since, self.unled_since) = (now, now),
             Some(end) if end > next_offset => {}
             Some(end) if end < next_offset => {
@@ -203,7 +208,7 @@ impl Standby {
         Ok(None)
     }
 
-    /// Claims without waiting for silence: an operator's word.
+    /// Claims without waiting for silence, at an operator's command.
     pub fn claim(&mut self, clock_ns: i64) -> Append {
         let drafted = self.fold.draft(Kind::Claim, self.me, 0, Times::at(clock_ns), &self.claim.encode());
         self.followed = Some(self.fold.position().chain);
@@ -214,7 +219,7 @@ impl Standby {
         self.append(drafted)
     }
 
-    /// Begins a log, which has nothing yet, behind records that its readers have already: an operator's word.
+    /// Begins an empty log after records that its readers already have, at an operator's command.
     pub fn begin_log(&mut self, beginning: &Beginning) -> Append {
         let drafted = self.fold.draft_beginning(self.me, beginning);
         self.append(drafted)
@@ -226,7 +231,7 @@ impl Standby {
         Append { tag, bytes: drafted.bytes }
     }
 
-    /// Reads the next entry, which the log had at `appended_ns` by its own clock, if it says that.
+    /// Reads the next entry. `appended_ns` is the time when the log received it by the log's own clock, if known.
     pub fn read(
         mut self,
         offset: u64,
@@ -252,13 +257,13 @@ impl Standby {
         }
     }
 
-    /// What this node must append, if the entry that was read last was its claim and it does not lead.
+    /// Takes the hand-over that this node must append because its claim was accepted but it does not lead.
     pub const fn take_ahead(&mut self) -> Option<Ahead> {
         self.ahead.take()
     }
 
-    /// Its claim was accepted. It leads with a clock that is ahead only if nobody else did when it had left it to them:
-    /// then it is the log's clock that is behind.
+    /// Handles the acceptance of this node's claim. A node whose clock is ahead hands over once. If no other node then
+    /// leads, the log's clock is behind, and the node leads after its next claim.
     fn lead(self, ahead_ns: i64, now: Duration) -> Role {
         let Self { fold, me, claim, patience, next_tag, ahead_at, is_withdrawn, .. } = self;
         let mut leader = Leader::new(fold, me, next_tag, now);
