@@ -13,7 +13,7 @@ use crate::stored::stored_struct;
 pub struct AccountId(pub NonZeroU32);
 
 impl AccountId {
-    /// From the admin API's integer.
+    /// Creates an id from the integer of the admin API. Returns `None` for 0.
     pub fn new(number: u32) -> Option<Self> {
         NonZeroU32::new(number).map(Self)
     }
@@ -28,12 +28,12 @@ impl AccountId {
     }
 }
 
-/// Identifies a ledger account type: 1–6 are seeded, operators may add more.
+/// Identifies a ledger account type. Types 1–6 exist from the start; operators may add more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LedgerAccountTypeId(pub u8);
 
 impl LedgerAccountTypeId {
-    /// Net obligation of a DFSP inside the current settlement cycle.
+    /// Net obligation of a DFSP in the current settlement cycle.
     pub const POSITION: Self = Self(1);
     /// Mirror of the funds that a DFSP holds at the settlement bank.
     pub const SETTLEMENT: Self = Self(2);
@@ -49,7 +49,7 @@ impl LedgerAccountTypeId {
     pub const HUB_FEE_NAME: &'static str = "HUB_FEE";
 }
 
-/// A kind of account.
+/// A ledger account type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerAccountType {
     /// Identifier.
@@ -58,13 +58,13 @@ pub struct LedgerAccountType {
     pub name: Box<str>,
     /// Free text.
     pub description: Box<str>,
-    /// Whether it may be used.
+    /// Whether the type may be used.
     pub is_active: bool,
     /// Whether settlement models may settle it.
     pub is_settleable: bool,
 }
 
-/// The types that every hub begins with: name, description, settleable.
+/// The types that exist from the start: name, description, settleable.
 pub(crate) const SEEDED_TYPES: [(&str, &str, bool); 6] = [
     ("POSITION", "Typical accounts from which a DFSP provisions transfers", true),
     ("SETTLEMENT", "Reflects the individual DFSP Settlement Accounts as held at the Settlement Bank", false),
@@ -74,7 +74,7 @@ pub(crate) const SEEDED_TYPES: [(&str, &str, bool); 6] = [
     ("INTERCHANGE_FEE_SETTLEMENT", "Mirror of the funds for the settlement of fees", false),
 ];
 
-/// One balance. Positive: the owner owes; negative: the owner is owed.
+/// An account with its balance. A positive balance is owed by the owner, a negative balance is owed to the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Identifier, unique across participants.
@@ -83,15 +83,15 @@ pub struct Account {
     pub participant: ParticipantId,
     /// Currency of the balance.
     pub currency: Currency,
-    /// What the balance means.
+    /// The account's type, which gives the balance its meaning.
     pub kind: LedgerAccountTypeId,
-    /// Whether new prepares may use it. Finishing a transfer does not ask.
+    /// Whether new prepares may use the account. It does not affect the completion of a transfer.
     pub is_active: bool,
-    /// Whether it has been opened with a balance (listings leave out accounts without one).
+    /// Whether the account has been opened with a balance. Listings omit accounts without one.
     pub is_opened: bool,
     /// The balance.
     pub balance: Amount,
-    /// Sum of the reserved transfers that may yet lower this balance, by commit or reversal.
+    /// Sum of the reserved transfers that may still lower this balance, by commit or reversal.
     pub pending_credits: Amount,
     /// When the account was created.
     pub created_at: Timestamp,

@@ -1,30 +1,30 @@
-//! Who caused a record.
+//! The actor that caused a record.
 
 use upesi_types::FspId;
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::stored::Stored;
 
-/// Who caused a record.
+/// The actor that caused a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Actor {
-    /// A DFSP, by its request.
+    /// A DFSP, through its request.
     Dfsp(FspId),
-    /// An operator, by the admin API or a command.
+    /// An operator, through the admin API or a command.
     Operator,
-    /// The hub: a deadline passed.
+    /// The hub, because a deadline passed.
     #[default]
     Clock,
-    /// The hub: a callback was delivered or given up.
+    /// The hub, because a callback was delivered or given up.
     Delivery,
-    /// The hub: finished transfers are old enough to leave.
+    /// The hub, because finished transfers are old enough to leave the ledger.
     Retention,
-    /// The hub: a bulk takes its next step.
+    /// The hub, because a bulk transfer takes its next step.
     Bulks,
 }
 
 impl Actor {
-    /// The name of its kind.
+    /// The name of the actor's kind.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Dfsp(_) => "dfsp",

@@ -1,4 +1,4 @@
-//! Changes that need a second person: which do, and the proposals that wait for one.
+//! Two-person approval: which changes need it, and the proposals that wait for it.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -26,17 +26,17 @@ mod table;
 pub use table::{Approvals, PROPOSAL_BYTES_MAX, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
 pub(crate) use table::{read, read_of_version_1, write};
 
-/// Least characters of the reason of a proposal.
+/// Minimum length of a proposal's reason, in characters.
 pub const PROPOSAL_REASON_CHARS_MIN: usize = 10;
 
-// What an operator's change is, by what is there before it.
+// The action of an operator's change, given the state before the change.
 
-/// Whose approvers decide.
+/// The area of administration whose approvers decide about a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
-    /// Those of operations.
+    /// Approvers of operations.
     Operations,
-    /// Those of the treasury.
+    /// Approvers of the treasury.
     Treasury,
     /// Another administrator of operators.
     Iam,
@@ -45,32 +45,32 @@ pub enum Area {
 /// Whether a change needs a second person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Second {
-    /// Unless the policy says otherwise.
+    /// Yes, unless the policy exempts it.
     Usually,
-    /// If the policy says so.
+    /// Only if the policy requires it.
     AsWished,
-    /// Never: one person may always take the safe direction, or a rule of its own decides.
+    /// Never. One person may always take the safe direction, or the action has its own rule.
     Never,
 }
 
 /// Rows are `Name = number "name" area second;`.
 macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident = $number:literal $text:literal $area:ident $second:ident;)*) => {
-        /// What an operator's change is: what roles allow, and what may need a second person.
+        /// The kind of an operator's change. Roles permit actions, and some actions need a second person.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[expect(missing_docs, reason = "the names say it")]
         pub enum AdminAction { $($(#[$doc])* $name = $number),* }
 
         impl AdminAction {
-            /// All of them.
+            /// Every action.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// As operators write it.
+            /// The action's name, as operators write it.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
 
-            /// Whose approvers decide.
+            /// The area whose approvers decide.
             pub const fn area(self) -> Area {
                 match self { $(Self::$name => Area::$area),* }
             }
@@ -105,32 +105,32 @@ actions! {
     SettlementAbort = 20 "settlement.abort" Treasury Usually;
     ModelManage = 21 "model.manage" Operations AsWished;
     ProcessClock = 22 "process.clock" Operations Never;
-    /// Taking rights away needs one person, unless they are an administrator's.
+    /// One person may revoke rights, unless they are the rights of an administrator.
     IamUser = 23 "iam.user" Iam Usually;
-    /// A stricter policy needs one person, a milder one two.
+    /// One person may make the policy stricter. A more lenient policy needs two persons.
     ApprovalPolicy = 24 "approval.policy" Iam Never;
-    /// A key by which a participant signs.
+    /// A key with which a participant signs.
     SignatureKeyAdd = 40 "jws.add" Operations Usually;
     SignatureKeyRevoke = 41 "jws.revoke" Operations Never;
-    /// Certificates, keys and participants that are let in no more.
+    /// Blocked certificates, keys and participants.
     BlockSet = 42 "block.set" Operations Never;
     BlockLift = 43 "block.lift" Operations Usually;
-    /// Several changes. Each needs its own permission and, maybe, a second person of its own area.
+    /// A set of changes. Each change needs its own permission, and possibly a second person of its own area.
     ChangeSet = 44 "change.set" Operations Never;
 }
 
 impl AdminAction {
-    /// The action of a name.
+    /// Finds the action with a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|action| action.name() == name)
     }
 
-    /// Whether it needs a second person unless the policy says otherwise.
+    /// Whether the action needs a second person unless the policy exempts it.
     pub fn is_usually_by_two(self) -> bool {
         self.second() == Second::Usually
     }
 
-    /// Whether a policy may have it need a second person.
+    /// Whether a policy can require a second person for the action.
     pub fn is_of_policy(self) -> bool {
         self.second() != Second::Never
     }
@@ -149,7 +149,7 @@ stored_by_number! {
 }
 
 impl Ledger {
-    /// What a change is, by what is there before it.
+    /// The action of a command, given the current state.
     pub fn action_of(&self, command: &AdminCommand) -> AdminAction {
         use AdminAction as A;
         match command {
@@ -205,8 +205,8 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Cover that moves with a settlement is a stage of the settlement and a movement of funds: it needs a second
-    /// person if one of them does.
+    /// Cover that moves with a settlement is both a stage of the settlement and a movement of funds. It needs a second
+    /// person if either of them does.
     fn action_of_cover(&self, cover: &SettlementCover) -> AdminAction {
         use AdminAction as A;
         let settlement = self.settlement(cover.id);
@@ -227,18 +227,18 @@ impl Ledger {
     }
 }
 
-// Which changes need a second person.
+// The policy of two-person approval.
 
-/// Most currencies in which deposits are waived.
+/// Maximum number of currencies with a waiver for deposits.
 pub const WAIVERS_MAX: usize = 200;
 
-/// Which changes need a second person. It is the ledger's, so that it changes like everything else: one person makes it
-/// stricter, two make it milder.
+/// Defines which changes need a second person. The policy is part of the ledger, so it changes by commands like all
+/// other state. One person can make it stricter; making it more lenient takes two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalPolicy {
-    /// The actions that need one.
+    /// The actions that need a second person.
     pub second: BTreeSet<AdminAction>,
-    /// Deposits up to these amounts need none.
+    /// Deposits up to these amounts need no second person.
     pub waived: BTreeMap<Currency, Amount>,
 }
 
@@ -255,12 +255,12 @@ impl ApprovalPolicy {
         self.second.contains(&action)
     }
 
-    /// Whether a deposit needs none.
+    /// Whether a deposit of this amount needs no second person.
     pub fn waives(&self, amount: Amount, currency: Currency) -> bool {
         self.waived.get(&currency).is_some_and(|most| amount <= *most)
     }
 
-    /// Whether whatever needs a second person by another policy does so by this one.
+    /// Whether this policy requires a second person for every change for which the other policy does.
     pub fn is_as_strict_as(&self, other: &Self) -> bool {
         let keeps = |(currency, most): (&Currency, &Amount)| {
             other.waived.get(currency).is_some_and(|known| most <= known)
@@ -324,71 +324,72 @@ impl From<&ApprovalPolicy> for String {
     }
 }
 
-// A change that waits for a second person, or waited for one.
+// Proposals: changes that wait for a second person, or that were decided.
 
 wire_enum! {
-    /// Where a proposal stands. It waits, is applied or has stopped, or has ended.
+    /// The state of a proposal: waiting, being applied, stopped, or ended.
     ProposalState {
-        /// It waits for a second person.
+        /// The proposal waits for a second person.
         Pending = 1 "pending",
-        /// It was approved, and the change was made in the same record.
+        /// The proposal was approved, and the change was made in the same record.
         Executed = 2 "executed",
-        /// It was approved, and the rules refused the change.
+        /// The proposal was approved, but the rules rejected the change.
         Failed = 3 "failed",
-        /// The second person said no.
+        /// The second person rejected the proposal.
         Rejected = 4 "rejected",
-        /// Nobody decided in time.
+        /// The proposal was not decided in time.
         Expired = 5 "expired",
-        /// Its maker took it back.
+        /// The maker withdrew the proposal.
         Withdrawn = 6 "withdrawn",
-        /// A change set was approved, and the hub makes its changes.
+        /// A change set was approved, and the hub is applying its changes.
         Applying = 7 "applying",
-        /// The rules refused a change of a set that is applied: it can be continued.
+        /// The rules rejected a change while the set was applied. The set can be continued.
         Stopped = 8 "stopped",
     }
 }
 
-/// How a proposal ended.
+/// The end of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProposalEnd {
-    /// The state it ended in.
+    /// The final state.
     pub state: ProposalState,
-    /// When.
+    /// Time of the end.
     pub at: Timestamp,
-    /// Who decided; `None` if time did.
+    /// The operator who decided; `None` if the proposal expired.
     pub by: Option<Box<str>>,
-    /// What they said to it.
+    /// The operator's comment.
     pub comment: Option<Box<str>>,
-    /// What came of the change, or why it failed.
+    /// The outcome of the change, or the reason why it failed.
     pub result: Option<Box<str>>,
 }
 
-/// A change that waits for a second person, or waited for one. Nothing of it changes but its end.
+/// A proposed change. A proposal never changes, except that it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    /// Its number, from 1.
+    /// Number of the proposal, from 1.
     pub id: u64,
-    /// The change; dropped when the proposal ends.
+    /// The proposed change; dropped when the proposal ends.
     pub command: Option<AdminCommand>,
     /// SHA-256 of the stored form of the change.
     pub digest: [u8; 32],
-    /// What it is.
+    /// The kind of the change.
     pub action: AdminAction,
-    /// What is changed.
+    /// The object that is changed.
     pub object: Box<str>,
-    /// What it was when this was proposed. If it is something else when this is approved, the change is not made.
+    /// The object's state when the change was proposed. If the state is different when the proposal is approved, the
+    /// change is not made.
     pub before: Box<str>,
-    /// What it is to be.
+    /// The object's state after the change.
     pub after: Box<str>,
-    /// Its maker's reason.
+    /// The maker's reason.
     pub reason: Box<str>,
-    /// Who proposed it.
+    /// The operator who proposed the change.
     pub maker: Box<str>,
-    /// When.
+    /// Time of the proposal.
     pub created_at: Timestamp,
-    /// From when on it cannot be approved.
+    /// Time from which the proposal can no longer be approved.
     pub expires_at: Timestamp,
-    /// How it ended.
+    /// The end of the proposal, if it has ended.
     pub end: Option<ProposalEnd>,
 }
 
@@ -400,12 +401,12 @@ stored_struct! {
 }
 
 impl Proposal {
-    /// Where it stands.
+    /// The state of the proposal.
     pub fn state(&self) -> ProposalState {
         self.end.as_ref().map_or(ProposalState::Pending, |end| end.state)
     }
 
-    /// The change set, while it waits or is applied.
+    /// The change set, if the proposal contains one and has not ended.
     pub fn set(&self) -> Option<&ChangeSet> {
         match &self.command {
             Some(AdminCommand::ChangeSet(set)) => Some(set),
@@ -413,7 +414,7 @@ impl Proposal {
         }
     }
 
-    /// The digest of a change. The digest of a set covers its changes, and not the states before them.
+    /// The digest of a change. The digest of a change set covers its changes, but not the states before them.
     pub(crate) fn digest_of(command: &AdminCommand) -> [u8; 32] {
         let mut bytes = Vec::new();
         let encoder = &mut Encoder(&mut bytes);
@@ -424,7 +425,7 @@ impl Proposal {
         Sha256::digest(&bytes).into()
     }
 
-    /// How many bytes a change takes.
+    /// Length of the stored form of a change, in bytes.
     pub(crate) fn bytes_of(command: &AdminCommand) -> usize {
         let mut bytes = Vec::new();
         command.encode(&mut Encoder(&mut bytes));

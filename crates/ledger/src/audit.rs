@@ -1,4 +1,4 @@
-//! The invariants that must hold at every record, checked from the outside of the rules.
+//! Checks the invariants that must hold at every record, independently of the rules.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -16,13 +16,13 @@ use crate::transfer::TransferState;
 use crate::window::{Net, Pair, Sum, Window, WindowState};
 use crate::{bulk, conversion};
 
-/// Checks a state; each finding is a sentence for people. Empty when all holds.
+/// Checks a state. Each finding is a sentence for users; the list is empty if all invariants hold.
 ///
-/// I1: per currency, all accounts and reservations sum to zero. I5: memory holds each transfer once, in one state.
-/// Every committed transfer, and every leg of a committed conversion, is in exactly one window or settled at once; the
-/// nets of a window, and of a settlement, are those of its pairs and sum to zero. No conversion outlives its transfer.
-/// Further: reservations per account match the transfers and conversions in flight; totals match; outbox keys point to
-/// known targets.
+/// I1: per currency, all accounts and reservations sum to zero. I5: memory contains each transfer once, in one state.
+/// Every committed transfer, and every leg of a committed FX transfer, is in exactly one window or was settled
+/// immediately. The nets of a window, and of a settlement, equal those of its pairs and sum to zero. No FX transfer
+/// outlives its transfer. Further: reservations per account match the transfers and FX transfers in flight, totals
+/// match, and outbox keys point to known targets.
 pub fn check(ledger: &Ledger) -> Vec<String> {
     let mut findings = Vec::new();
     check_sums(ledger, &mut findings);
@@ -40,7 +40,7 @@ pub fn check(ledger: &Ledger) -> Vec<String> {
     findings
 }
 
-/// The sum of all accounts and reservations per currency, in ten-thousandths: zero when money is conserved.
+/// The sum of all accounts and reservations per currency, in ten-thousandths. It is zero if money is conserved.
 pub fn sums(ledger: &Ledger) -> BTreeMap<Currency, i128> {
     let mut sums = BTreeMap::<Currency, i128>::new();
     let mut add = |currency, amount: Amount, sign: i128| {
@@ -100,7 +100,7 @@ fn check_pending(ledger: &Ledger, findings: &mut Vec<String>) {
 
 fn check_totals(ledger: &Ledger, findings: &mut Vec<String>) {
     let totals = ledger.totals();
-    // Wide, because a snapshot may hold any counts.
+    // Wide integers, because a snapshot may contain any counts.
     let ended = u128::from(totals.committed) + u128::from(totals.aborted);
     if u128::from(totals.reserved) != ended + ledger.reserved_len() as u128 {
         findings.push(format!(
@@ -146,7 +146,7 @@ fn check_windows(ledger: &Ledger, findings: &mut Vec<String>) {
     }
 }
 
-/// Sums and nets of the contents are those of the window's pairs.
+/// Checks that sums and nets of the contents match the window's pairs.
 fn check_contents(ledger: &Ledger, window: &Window, pairs: &[Pair], findings: &mut Vec<String>) {
     for content in &window.contents {
         let mut nets = BTreeMap::<AccountId, i128>::new();
@@ -171,7 +171,7 @@ fn check_contents(ledger: &Ledger, window: &Window, pairs: &[Pair], findings: &m
     }
 }
 
-/// The remainders for the next settlements sum to zero per currency and account type.
+/// Checks that the remainders carried to the next settlements sum to zero per currency and account type.
 fn check_carried(ledger: &Ledger, findings: &mut Vec<String>) {
     let mut sums = BTreeMap::<(Currency, LedgerAccountTypeId), i128>::new();
     for (id, amount) in &ledger.carried {
@@ -188,8 +188,8 @@ fn check_carried(ledger: &Ledger, findings: &mut Vec<String>) {
     }
 }
 
-/// Nets plus remainders carried over equal the nets of the contents plus remainders carried in, while the contents have
-/// nets. Nets sum to zero per currency.
+/// Checks that nets plus remainders carried over equal the nets of the contents plus remainders carried in, while the
+/// contents have nets. Also checks that nets sum to zero per currency.
 fn check_settlement(ledger: &Ledger, settlement: &Settlement, findings: &mut Vec<String>) {
     let mut sums = BTreeMap::<Currency, i128>::new();
     for account in &settlement.accounts {
@@ -219,7 +219,7 @@ fn check_settlement(ledger: &Ledger, settlement: &Settlement, findings: &mut Vec
             [account.net, account.carried_in, account.carried_over].map(|amount| i128::from(amount.units()));
         theirs.insert(account.account, net + carried_over - carried_in);
     }
-    // An account may be there for its remainder alone.
+    // An account may be present only because of its remainder.
     theirs.retain(|account, units| *units != 0 || nets.contains_key(account));
     if theirs != nets {
         findings.push(format!("the nets of settlement {} are not those of its windows", settlement.id));

@@ -1,4 +1,4 @@
-//! Bindings: what proves that a caller is a participant.
+//! Bindings: credentials that prove which participant a client is.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -12,36 +12,37 @@ use crate::stored::{Stored, stored_struct};
 
 /// Longest value of a binding, in bytes.
 pub const BINDING_VALUE_BYTES_MAX: usize = 512;
-/// Between a part of the subject and the issuer in the value of [`BindingKind::Subject`].
+/// Separates a part of the subject from the issuer in the value of [`BindingKind::Subject`].
 const ISSUER: &str = ";issuer=";
-/// Between a name and the issuer's public key, by SHA-256, in the value of a binding by name.
+/// Separates a name from the SHA-256 of the issuer's public key in the value of a binding by name.
 const ISSUER_KEY: &str = ";issuer-key=";
-/// Between a gateway's certificate and what it calls the participant in the value of [`BindingKind::Gateway`].
+/// Separates a gateway's certificate from the gateway's name for the participant in the value of
+/// [`BindingKind::Gateway`].
 const CLIENT: &str = ";client=";
-/// Longest identifier of a client, in bytes.
+/// Longest client identifier, in bytes.
 const CLIENT_BYTES_MAX: usize = 128;
 
-/// What a binding looks at: a part of a certificate, or what else proves who calls.
+/// The property that a binding checks: a part of a certificate, or another proof of the client's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BindingKind {
-    /// SHA-256 of the public key: it outlives the certificate.
+    /// SHA-256 of the public key. The binding outlives the certificate.
     SpkiSha256,
     /// SHA-256 of the whole certificate.
     CertSha256,
-    /// A URI of the subject alternative name.
+    /// A URI in the subject alternative name.
     SanUri,
-    /// A DNS name of the subject alternative name.
+    /// A DNS name in the subject alternative name.
     SanDns,
-    /// Common name, unit or user id of the subject, and the issuer.
+    /// Common name, organisational unit or user id of the subject, together with the issuer.
     Subject,
-    /// The client that a provider of tokens (OAuth 2.0) gave a token to.
+    /// The client id to which an OAuth 2.0 provider issued a token.
     OauthClient,
-    /// A gateway, by its certificate, and what it calls the participant.
+    /// A gateway, by its certificate, together with the gateway's name for the participant.
     Gateway,
 }
 
 impl BindingKind {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Self; 7] = [
         Self::SpkiSha256,
         Self::CertSha256,
@@ -52,17 +53,17 @@ impl BindingKind {
         Self::Gateway,
     ];
 
-    /// Whether it looks at nothing but the caller's certificate.
+    /// Whether the kind checks only the client's certificate.
     pub const fn is_of_certificate(self) -> bool {
         !matches!(self, Self::OauthClient | Self::Gateway)
     }
 
-    /// Whether it is a name that an authority certifies, and not a key or a certificate.
+    /// Whether the kind is a name that an authority certifies, as opposed to a key or a certificate.
     pub const fn is_of_name(self) -> bool {
         matches!(self, Self::SanUri | Self::SanDns | Self::Subject)
     }
 
-    /// As operators write it.
+    /// The kind's name, as operators write it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SpkiSha256 => "spki-sha256",
@@ -75,12 +76,12 @@ impl BindingKind {
         }
     }
 
-    /// The kind of a name.
+    /// Finds the kind with a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// What a value of the kind must be.
+    /// The form that a value of this kind must have, for error messages.
     pub const fn demand(self) -> &'static str {
         match self {
             Self::SpkiSha256 | Self::CertSha256 => "must be 64 hexadecimal digits",
@@ -101,23 +102,25 @@ impl BindingKind {
     }
 }
 
-/// Whether a text names a client: what ends a value of [`BindingKind::Gateway`] must not begin inside it.
+/// Whether a text is a valid client identifier. It must not contain the separator that ends a value of
+/// [`BindingKind::Gateway`].
 fn is_client(text: &str) -> bool {
     (1..=CLIENT_BYTES_MAX).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';')
 }
 
-/// What proves that a caller is a participant. Equal bindings have equal bytes.
+/// A credential that proves which participant a client is. Equal bindings have equal bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Binding {
-    /// The part of the certificate.
+    /// The property that the binding checks.
     pub kind: BindingKind,
-    /// What must stand there.
+    /// The value that the property must have.
     pub value: Box<str>,
 }
 
 impl Binding {
-    /// A binding with its value in the one form in which it is compared; `None` if the value is no such value.
+    /// Creates a binding whose value is in the canonical form for comparison. Returns `None` if the value is invalid
+    /// for the kind.
     pub fn new(kind: BindingKind, value: &str) -> Option<Self> {
         if value.is_empty() || value.len() > BINDING_VALUE_BYTES_MAX {
             return None;
@@ -152,7 +155,7 @@ impl Binding {
             BindingKind::Subject => {
                 let (name, issuer) = value.split_once(ISSUER)?;
                 let (attribute, text) = name.split_once('=')?;
-                // A second issuer would leave open where the name ends.
+                // With a second issuer, the end of the name would be ambiguous.
                 let is_subject = ["CN", "OU", "UID"].contains(&attribute)
                     && !text.is_empty()
                     && !issuer.is_empty()
@@ -170,8 +173,8 @@ impl Binding {
         Some(Self { kind, value })
     }
 
-    /// The binding of the same name if an issuer with this key has certified it. `None` if it is not one by name, has
-    /// an issuer's key already or would be too long.
+    /// Adds the key of the issuer to a binding by name. Returns `None` if the binding is not by name, already names an
+    /// issuer's key, or would be too long.
     pub fn by_issuer(&self, key_sha256: &[u8; 32]) -> Option<Self> {
         let value = format!("{}{ISSUER_KEY}{}", self.value, hex(key_sha256));
         let may_have = self.kind.is_of_name() && !self.has_issuer_key();
@@ -179,36 +182,36 @@ impl Binding {
         (may_have && fits).then(|| Self { kind: self.kind, value: value.into() })
     }
 
-    /// Whether it is one by name and names the issuer's key.
+    /// Whether the binding is by name and names the issuer's key.
     pub fn has_issuer_key(&self) -> bool {
         self.kind.is_of_name() && self.value.contains(ISSUER_KEY)
     }
 
-    /// The binding of a participant that a gateway, by a binding of its certificate, calls `client`. It is in its one
-    /// form if the other one is; of a `client` that is none nobody has it.
+    /// The binding of a participant that a gateway calls `client`; `peer` is a binding of the gateway's certificate. It
+    /// is canonical if `peer` is. No participant has the binding of an invalid `client`.
     pub fn by_gateway(peer: &Self, client: &str) -> Self {
         Self { kind: BindingKind::Gateway, value: format!("{peer}{CLIENT}{client}").into() }
     }
 
-    /// The binding of the gateway's certificate, if this is one of [`BindingKind::Gateway`].
+    /// The binding of the gateway's certificate, if this binding is a [`BindingKind::Gateway`].
     pub fn gateway(&self) -> Option<Self> {
         let (peer, _) = self.value.rsplit_once(CLIENT).filter(|_| self.kind == BindingKind::Gateway)?;
         Self::parse(peer)
     }
 
-    /// Whether it is one by a gateway with this binding of its certificate, as it is displayed.
+    /// Whether the binding is through a gateway whose certificate has this binding, in display form.
     pub(crate) fn is_by(&self, peer: &str) -> bool {
         self.kind == BindingKind::Gateway
             && self.value.rsplit_once(CLIENT).is_some_and(|(own, _)| own == peer)
     }
 
-    /// Reads `KIND:VALUE`, as it is displayed.
+    /// Reads the display form `KIND:VALUE`.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, value) = text.split_once(':')?;
         Self::new(BindingKind::parse(kind)?, value)
     }
 
-    /// The value of [`BindingKind::Subject`] that a part of a subject and its issuer have.
+    /// The value of a [`BindingKind::Subject`] for a part of a subject and its issuer.
     pub fn subject(attribute: &str, text: &str, issuer: &str) -> String {
         format!("{attribute}={text}{ISSUER}{issuer}")
     }

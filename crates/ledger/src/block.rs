@@ -1,4 +1,5 @@
-//! Whom the hub lets in no more, although a certificate or a binding still says who it is.
+//! Blocks: participants, keys and certificates that the hub no longer admits, although a certificate or binding still
+//! identifies them.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -13,22 +14,22 @@ use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::show::{Show, Shown};
 use crate::stored::Stored;
 
-/// What is blocked.
+/// A blocked participant, key or certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Block {
-    /// SHA-256 of a public key: certificates with it, of callers and of authorities.
+    /// SHA-256 of a public key. Blocks certificates with this key, of clients and of authorities.
     Key([u8; 32]),
-    /// SHA-256 of a certificate, of a caller or of an authority.
+    /// SHA-256 of a certificate, of a client or of an authority.
     Certificate([u8; 32]),
-    /// A participant, whatever proves that a caller is it.
+    /// A participant, whatever proves its identity.
     Participant(FspId),
 }
 
 impl Block {
-    /// The kinds, as operators write them.
+    /// The names of the kinds, as operators write them.
     pub const KINDS: [&'static str; 3] = ["spki-sha256", "cert-sha256", "participant"];
 
-    /// Its kind.
+    /// The name of the block's kind.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Key(_) => Self::KINDS[0],
@@ -37,7 +38,7 @@ impl Block {
         }
     }
 
-    /// Its value: a digest in hexadecimal, or a name.
+    /// The block's value: a digest in hexadecimal, or a name.
     pub fn value(&self) -> Box<str> {
         match self {
             Self::Key(digest) | Self::Certificate(digest) => hex(digest).into(),
@@ -45,7 +46,7 @@ impl Block {
         }
     }
 
-    /// Reads a kind and a value of it.
+    /// Reads a kind and a value.
     pub fn parse(kind: &str, value: &str) -> Option<Self> {
         let digest = || unhex(&value.to_ascii_lowercase());
         match kind {
@@ -98,7 +99,7 @@ impl Stored for Block {
 }
 
 impl Ledger {
-    /// What is blocked, each since when.
+    /// The blocks in force, with the time when each was set.
     pub const fn blocks(&self) -> &BTreeMap<Block, Timestamp> {
         &self.blocks
     }

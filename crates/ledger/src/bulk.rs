@@ -1,5 +1,5 @@
-//! A bulk: many transfers from one payer DFSP to one payee DFSP, asked for and answered together. Each item is a
-//! transfer of its own; the bulk knows which they are, what was asked and what came of each.
+//! Bulk transfers: many transfers from one payer DFSP to one payee DFSP, requested and answered together. Each item is
+//! a transfer of its own. The bulk transfer records its items, the request and the outcome of each item.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -24,155 +24,156 @@ mod table;
 pub use table::BulkTotals;
 pub(crate) use table::Bulks;
 
-/// Most items of a bulk.
+/// Maximum number of items in a bulk transfer.
 pub const BULK_ITEMS_MAX: usize = 1_000;
 
 wire_enum! {
-    /// The state of a bulk that DFSPs see (FSPIOP API v1.1 §7.5.2).
+    /// The state of a bulk transfer as DFSPs see it (FSPIOP API v1.1 §7.5.2).
     PublicBulkState {
-        /// Stored, no item is decided.
+        /// The request is stored, and no item is decided.
         Received = 1 "RECEIVED",
         /// Some items are decided.
         Pending = 2 "PENDING",
-        /// All items are decided, and the payee was asked.
+        /// All items are decided, and the request was sent to the payee.
         Accepted = 3 "ACCEPTED",
-        /// The payee's answer was taken; items are being committed and aborted.
+        /// The payee's answer was accepted, and items are being committed and aborted.
         Processing = 4 "PROCESSING",
-        /// Some items were committed, and none is open. Final.
+        /// At least one item was committed, and no item is open. Final.
         Completed = 5 "COMPLETED",
         /// No item was committed. Final.
         Rejected = 6 "REJECTED",
     }
 }
 
-/// A bulk as the ledger and the archive keep it.
+/// A bulk transfer as stored in the ledger and the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bulk {
     /// Identifier chosen by the payer DFSP: the `bulkTransferId`.
     pub id: BulkId,
-    /// `bulkQuoteId`, which the payee gets back.
+    /// `bulkQuoteId`, which is forwarded to the payee.
     pub quote: TransferId,
-    /// Payer; absent when a refused request named an unknown one.
+    /// Payer; absent if a rejected request named an unknown one.
     pub payer: Option<ParticipantId>,
-    /// Payee; absent when a refused request named an unknown one.
+    /// Payee; absent if a rejected request named an unknown one.
     pub payee: Option<ParticipantId>,
-    /// When its items lapse.
+    /// Time when its items expire.
     pub expires_at: Timestamp,
-    /// When it was received.
+    /// Time when the request was received.
     pub received_at: Timestamp,
-    /// Journal sequence of the request, where its headers and body are.
+    /// Journal sequence number of the request, whose record contains headers and body.
     pub prepare_seq: u64,
     /// Fingerprint of the request.
     pub prepare_fingerprint: Fingerprint,
-    /// The request's extensions (the JSON text of the array), until the payee has them.
+    /// The request's extensions (JSON text of the array), retained until they are sent to the payee.
     pub extensions: Option<Box<str>>,
-    /// Its items in the order of the request; none when the bulk was refused.
+    /// Items in the order of the request. Empty if the bulk transfer was rejected.
     pub items: Vec<BulkItem>,
-    /// The payee's PUT that was taken.
+    /// The accepted PUT of the payee.
     pub answer: Option<BulkAnswer>,
-    /// What the payee's PUT says of items that it has yet to take effect on, by their place.
+    /// Results of the payee's PUT that have not taken effect yet, by the position of the item.
     pub results: BTreeMap<u32, ItemResult>,
-    /// Where it stands.
+    /// The current state.
     pub state: BulkState,
 }
 
-/// Where a bulk stands.
+/// The state of a bulk transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BulkState {
-    /// Its items are being reserved, one after the other.
+    /// The items are being reserved one after the other.
     Received,
-    /// All items are decided; the payee was asked.
+    /// All items are decided, and the request was sent to the payee.
     Accepted,
     /// The payee has answered.
     Processing,
-    /// Some items were committed. Final.
+    /// At least one item was committed. Final.
     Completed {
-        /// When.
+        /// Time of the end.
         at: Timestamp,
     },
     /// No item was committed. Final.
     Rejected {
-        /// Why, if the bulk was refused as a whole.
+        /// The reason, if the bulk transfer was rejected as a whole.
         cause: Option<Cause>,
-        /// When.
+        /// Time of the end.
         at: Timestamp,
     },
 }
 
-/// An item of a bulk: a transfer, once it was decided.
+/// An item of a bulk transfer. It becomes a transfer when it is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkItem {
     /// `transferId`.
     pub transfer: TransferId,
-    /// What was asked, until the payee has it.
+    /// The payer's request for the item, retained until it is sent to the payee.
     pub asked: Option<Box<AskedItem>>,
-    /// What came of it.
+    /// The outcome of the item so far.
     pub state: ItemState,
 }
 
-/// What the payer asked for in an item.
+/// The payer's request for an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedItem {
-    /// `transferAmount.amount`; the text is kept when it does not fit the ledger.
+    /// `transferAmount.amount`. If it does not fit the ledger, the text is retained.
     pub amount: Result<Amount, (AmountError, Box<str>)>,
     /// `transferAmount.currency`.
     pub currency: Currency,
     /// `ilpPacket`.
     pub ilp_packet: Box<str>,
-    /// `condition`; absent when it is not 32 bytes.
+    /// `condition`; absent if it is not 32 bytes.
     pub condition: Option<[u8; 32]>,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
 }
 
-/// What came of an item.
+/// The state of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemState {
-    /// It is not decided yet.
+    /// The item is not decided yet.
     Waiting,
-    /// Never reserved, or not any more before the payee was asked: the payee does not hear of it. Final.
+    /// The item was never reserved, or its reservation ended before the request was sent to the payee. The payee is not
+    /// informed of it. Final.
     Refused(Cause),
-    /// Its transfer is reserved.
+    /// The item's transfer is reserved.
     Accepted,
-    /// Its transfer is committed. Final.
+    /// The item's transfer is committed. Final.
     Committed {
         /// Preimage of the condition.
         fulfilment: [u8; 32],
         /// The payee's extensions.
         extensions: Option<Box<str>>,
     },
-    /// Its transfer is aborted. Final.
+    /// The item's transfer is aborted. Final.
     Aborted(Cause),
 }
 
-/// What the payee's PUT says of an item.
+/// The result for an item in the payee's PUT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemResult {
     /// `fulfilment`.
     Fulfil {
-        /// 32 bytes: any text that the API's schema lets pass stands for as many.
+        /// 32 bytes. Every text that the API's schema admits decodes to 32 bytes.
         fulfilment: [u8; 32],
         /// JSON text of the extension array.
         extensions: Option<Box<str>>,
     },
-    /// `errorInformation`, or something that is no result.
+    /// `errorInformation`, or an invalid result.
     Abort(Cause),
 }
 
-/// The payee's PUT that was taken, to tell resends from modified requests.
+/// The accepted PUT of the payee. It distinguishes resends from modified requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkAnswer {
-    /// Whether it was `PUT …/error`; the parties were told of the outcome by that alone.
+    /// Whether it was `PUT …/error`. In that case it alone informed the parties of the outcome.
     pub is_error: bool,
-    /// Fingerprint of its body.
+    /// Fingerprint of the body.
     pub fingerprint: Fingerprint,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
-    /// Why the payee refused the bulk as a whole.
+    /// The payee's reason for rejecting the bulk transfer as a whole.
     pub cause: Option<Cause>,
 }
 
-/// `POST /bulkTransfers` to the payee, from the hub: the items that are reserved.
+/// `POST /bulkTransfers` from the hub to the payee, with the reserved items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkRequest {
     /// `bulkQuoteId`.
@@ -189,12 +190,12 @@ pub struct BulkRequest {
     pub extensions: Option<Box<str>>,
 }
 
-/// What parties are told of a bulk.
+/// The view of a bulk transfer that is sent to its parties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkView {
-    /// State.
+    /// The state.
     pub state: PublicBulkState,
-    /// When it became final; absent while it is not.
+    /// Time when it became final; absent before.
     pub completed_at: Option<Timestamp>,
     /// The items that the reader knows, in the payer's order.
     pub items: Vec<(TransferId, ItemOutcome)>,
@@ -202,37 +203,37 @@ pub struct BulkView {
     pub extensions: Option<Box<str>>,
 }
 
-/// What parties are told of an item.
+/// The outcome of an item as sent to parties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemOutcome {
-    /// It is not final.
+    /// The item is not final.
     Open,
-    /// It was committed.
+    /// The item was committed.
     Fulfilled {
         /// Preimage of the condition.
         fulfilment: [u8; 32],
         /// JSON text of the extension array.
         extensions: Option<Box<str>>,
     },
-    /// It was refused or aborted.
+    /// The item was rejected or aborted.
     Failed(Cause),
 }
 
-/// The items of a new bulk: 1 to [`BULK_ITEMS_MAX`], each transfer once.
+/// The items of a new bulk transfer: 1 to [`BULK_ITEMS_MAX`], each transfer once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewItems(Vec<(TransferId, AskedItem)>);
 
-/// What is wrong with the items of a new bulk.
+/// A mistake in the items of a new bulk transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemsFault {
-    /// There are none, or more than [`BULK_ITEMS_MAX`].
+    /// There are no items, or more than [`BULK_ITEMS_MAX`].
     Number,
-    /// This transfer is there twice.
+    /// This transfer occurs twice.
     Twice(TransferId),
 }
 
 impl NewItems {
-    /// Checks them.
+    /// Checks the items.
     pub fn new(items: Vec<(TransferId, AskedItem)>) -> Result<Self, ItemsFault> {
         if items.is_empty() || items.len() > BULK_ITEMS_MAX {
             return Err(ItemsFault::Number);
@@ -244,12 +245,12 @@ impl NewItems {
         }
     }
 
-    /// The transfers, in order.
+    /// The ids of the transfers, in order.
     pub fn transfers(&self) -> impl ExactSizeIterator<Item = TransferId> {
         self.0.iter().map(|(id, _)| *id)
     }
 
-    /// The items, in order, to be changed.
+    /// The items in order, mutable.
     pub fn items_mut(&mut self) -> impl Iterator<Item = &mut AskedItem> {
         self.0.iter_mut().map(|(_, item)| item)
     }
@@ -265,7 +266,7 @@ impl NewItems {
 }
 
 impl AskedItem {
-    /// About how many bytes it takes.
+    /// Approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let extensions = self.extensions.as_ref().map_or(0, |text| text.len());
         size_of::<Self>() + self.ilp_packet.len() + extensions
@@ -273,14 +274,14 @@ impl AskedItem {
 }
 
 impl BulkRequest {
-    /// About how many bytes it takes.
+    /// Approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.items.iter().map(|(_, item)| item.bytes()).sum::<usize>()
     }
 }
 
 impl BulkView {
-    /// About how many bytes it takes.
+    /// Approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let text = |outcome: &ItemOutcome| match outcome {
             ItemOutcome::Fulfilled { extensions: Some(items), .. } => items.len(),
@@ -294,8 +295,7 @@ impl BulkView {
 }
 
 impl ItemState {
-    /// Whether the payee was asked about it. An item whose bulk is still being reserved is not waiting any more once
-    /// this may be asked.
+    /// Whether the item was in the request to the payee. An item no longer waits once its bulk transfer has been sent.
     const fn is_known_to_payee(&self) -> bool {
         !matches!(self, Self::Waiting | Self::Refused(_))
     }
@@ -312,7 +312,7 @@ impl ItemState {
 }
 
 impl Bulk {
-    /// Whether it is not final.
+    /// Whether the bulk transfer is not final.
     pub const fn is_live(&self) -> bool {
         matches!(self.state, BulkState::Received | BulkState::Accepted | BulkState::Processing)
     }
@@ -331,7 +331,7 @@ impl Bulk {
         }
     }
 
-    /// When it reached its final state.
+    /// Time when it reached its final state.
     pub const fn completed_at(&self) -> Option<Timestamp> {
         match self.state {
             BulkState::Completed { at } | BulkState::Rejected { at, .. } => Some(at),
@@ -339,7 +339,7 @@ impl Bulk {
         }
     }
 
-    /// Whether a participant is payer or payee.
+    /// Whether a participant is the payer or the payee.
     pub fn has_party(&self, participant: ParticipantId) -> bool {
         self.payer == Some(participant) || self.payee == Some(participant)
     }
@@ -349,14 +349,14 @@ impl Bulk {
         self.items.iter().any(|item| matches!(item.state, ItemState::Committed { .. }))
     }
 
-    /// What a reader is told of its items: the payee only of those that it was asked for.
+    /// The item outcomes for a reader. The payee sees only items that were in its request.
     pub(crate) fn outcomes_for(&self, reader: ParticipantId) -> Vec<(TransferId, ItemOutcome)> {
         let is_payer = self.payer == Some(reader);
         let is_known = |item: &&BulkItem| is_payer || item.state.is_known_to_payee();
         self.items.iter().filter(is_known).map(|item| (item.transfer, item.state.outcome())).collect()
     }
 
-    /// What a party is told when it asks.
+    /// The view for a party that queries the bulk transfer.
     pub(crate) fn view(&self, reader: ParticipantId) -> BulkView {
         BulkView {
             state: self.public_state(),
@@ -367,13 +367,13 @@ impl Bulk {
     }
 }
 
-// The invariants of bulks: what they count, and that each knows its transfers.
+// The invariants of bulk transfers: their totals and their references to transfers.
 
-/// Totals match the bulks in memory. An item is open as long as its transfer is reserved, and its transfer is no other
-/// bulk's.
+/// Checks that totals match the bulk transfers in memory. An item is open exactly while its transfer is reserved, and
+/// its transfer belongs to no other bulk transfer.
 pub(crate) fn check_bulks(ledger: &Ledger, findings: &mut Vec<String>) {
     let totals = ledger.bulk_totals();
-    // Wide, because a snapshot may hold any counts.
+    // Wide integers, because a snapshot may contain any counts.
     let ended = u128::from(totals.completed) + u128::from(totals.rejected);
     if u128::from(totals.taken) != ended + ledger.live_bulks_len() as u128 {
         findings.push(format!(
@@ -401,7 +401,7 @@ pub(crate) fn check_bulks(ledger: &Ledger, findings: &mut Vec<String>) {
     }
 }
 
-// What is printed of bulks.
+// Printing of bulk transfers.
 
 impl Show for BulkId {
     fn show(&self) -> Shown<'_> {

@@ -1,4 +1,4 @@
-//! Callbacks: what a decision owes to participants.
+//! Callbacks: the messages that a decision owes to participants.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -13,19 +13,19 @@ use crate::refusal::Cause;
 use crate::stored::{Stored, stored_by_number, stored_struct};
 use crate::transfer::PublicState;
 
-/// Identifies a callback for ever: whom it is for, and where in the journal it was decided. Orders by target, then
-/// time.
+/// Identifies a callback permanently: its target, and the place in the journal where it was decided. Keys are ordered
+/// by target, then time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallbackKey {
-    /// Whom it is for.
+    /// The participant that receives the callback.
     pub target: ParticipantId,
-    /// Journal sequence of the record that owes it.
+    /// Journal sequence number of the record that owes the callback.
     pub seq: u64,
-    /// Place among the callbacks of that record.
+    /// Index among the callbacks of that record.
     pub index: u8,
 }
 
-/// A kind of resource that callbacks can be about. A row of [`ResourceKind::endpoints`] says where they go.
+/// A kind of resource that callbacks can concern. [`ResourceKind::endpoints`] defines where they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceKind {
     /// `/transfers`.
@@ -47,7 +47,7 @@ impl ResourceKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Transfer, Self::Conversion, Self::Bulk];
 
-    /// The name for people and printers.
+    /// The kind's name for output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Transfer => "transfer",
@@ -90,37 +90,37 @@ stored_by_number! {
 }
 
 impl CallbackKey {
-    /// Its place in the order of one target's callbacks.
+    /// The callback's position in the order of its target's callbacks.
     pub const fn age(self) -> (u64, u8) {
         (self.seq, self.index)
     }
 
-    /// The key of the callback at a place of a record.
+    /// The key of the callback with this index in a record.
     ///
-    /// No record owes more than [`CALLBACKS_PER_RECORD_MAX`](crate::CALLBACKS_PER_RECORD_MAX), as `limits.rs` proves of
-    /// what commands decide.
+    /// No record owes more than [`CALLBACKS_PER_RECORD_MAX`](crate::CALLBACKS_PER_RECORD_MAX) callbacks; `limits.rs`
+    /// proves this for the decisions of commands.
     pub fn of(callback: &Callback, seq: u64, index: usize) -> Self {
         let Ok(index) = u8::try_from(index) else { panic!("record {seq} owes too many callbacks") };
         Self { target: callback.target, seq, index }
     }
 }
 
-/// An id as it stands in a path.
+/// An id as it appears in a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceId {
     /// A well-formed id.
     Id(TransferId),
-    /// What a DFSP put in the path instead of one.
+    /// The text that a DFSP put in the path instead of a well-formed id.
     Text(Box<str>),
 }
 
 impl ResourceId {
-    /// From a path segment.
+    /// Reads a path segment.
     pub fn parse(text: &str) -> Self {
         TransferId::parse(text).map_or_else(|| Self::Text(text.into()), Self::Id)
     }
 
-    /// The id, when well-formed.
+    /// The id, if it is well-formed.
     pub const fn id(&self) -> Option<TransferId> {
         match self {
             Self::Id(id) => Some(*id),
@@ -167,32 +167,32 @@ impl Stored for ResourceId {
     }
 }
 
-/// The resource that a callback is about.
+/// The resource that a callback concerns.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
-    /// Its kind.
+    /// The resource's kind.
     pub resource: ResourceKind,
-    /// Its id, as it stands in the callback's path.
+    /// The resource's id as it appears in the callback's path.
     pub id: ResourceId,
 }
 
 impl Subject {
-    /// A transfer.
+    /// Creates the subject of a transfer.
     pub fn transfer(id: impl Into<ResourceId>) -> Self {
         Self { resource: ResourceKind::Transfer, id: id.into() }
     }
 
-    /// A conversion.
+    /// Creates the subject of an FX transfer.
     pub fn conversion(id: impl Into<ResourceId>) -> Self {
         Self { resource: ResourceKind::Conversion, id: id.into() }
     }
 
-    /// A bulk.
+    /// Creates the subject of a bulk transfer.
     pub fn bulk(id: impl Into<ResourceId>) -> Self {
         Self { resource: ResourceKind::Bulk, id: id.into() }
     }
 
-    /// The id of a transfer, when well-formed.
+    /// The id, if the subject is a transfer with a well-formed id.
     pub const fn transfer_id(&self) -> Option<TransferId> {
         match self.resource {
             ResourceKind::Transfer => self.id.id(),
@@ -204,27 +204,27 @@ impl Subject {
 /// A callback owed to a participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callback {
-    /// Whom it is for.
+    /// The participant that receives the callback.
     pub target: ParticipantId,
-    /// What it is about.
+    /// The resource that the callback concerns.
     pub subject: Subject,
-    /// What it says.
+    /// The content of the callback.
     pub content: CallbackContent,
 }
 
-/// What a callback says.
+/// The content of a callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallbackContent {
-    /// `POST /transfers`: the payer's own headers and bytes. Of `/fxTransfers` the initiator takes the payer's part,
-    /// the FXP the payee's.
+    /// `POST /transfers` with the payer's own headers and bytes. For `/fxTransfers`, the initiator takes the payer's
+    /// role and the FXP the payee's.
     ForwardPrepare,
-    /// `PUT /transfers/{ID}`: the payee's own headers and bytes.
+    /// `PUT /transfers/{ID}` with the payee's own headers and bytes.
     ForwardFulfil,
-    /// `PUT /transfers/{ID}/error`: the payee's own headers and bytes.
+    /// `PUT /transfers/{ID}/error` with the payee's own headers and bytes.
     ForwardAbort,
-    /// `PUT /transfers/{ID}`: the payee's own body back to it, from the hub.
+    /// `PUT /transfers/{ID}` from the hub, which returns the payee's own body to the payee.
     ConfirmFulfil,
-    /// `PUT /transfers/{ID}/error`: the payee's own body back to it, from the hub.
+    /// `PUT /transfers/{ID}/error` from the hub, which returns the payee's own body to the payee.
     ConfirmAbort,
     /// `PUT` or `PATCH /transfers/{ID}` with the state, from the hub.
     State(StateMethod, TransferView),
@@ -236,37 +236,37 @@ pub enum CallbackContent {
     BulkState(Box<BulkView>),
 }
 
-/// How a state is told.
+/// The method that reports a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateMethod {
-    /// To a payer, or to whoever asked.
+    /// `PUT`, to a payer or to the participant that sent a GET.
     Put,
-    /// To a payee that reserved: without the fulfilment.
+    /// `PATCH`, to a payee that reserved; without the fulfilment.
     Patch,
 }
 
-/// What parties are told of a transfer.
+/// The view of a transfer that is sent to its parties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferView {
-    /// State.
+    /// The state.
     pub state: PublicState,
-    /// When it became final; absent while it is not.
+    /// Time when it became final; absent before.
     pub completed_at: Option<Timestamp>,
-    /// Fulfilment, when committed.
+    /// The fulfilment, if the transfer is committed.
     pub fulfilment: Option<[u8; 32]>,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
-    /// Why it was aborted.
+    /// The reason, if the transfer was aborted.
     pub cause: Option<Cause>,
 }
 
 impl CallbackContent {
-    /// Whether it is a DFSP's own message.
+    /// Whether the callback forwards a DFSP's own message.
     pub const fn is_forwarded(&self) -> bool {
         matches!(self, Self::ForwardPrepare | Self::ForwardFulfil | Self::ForwardAbort)
     }
 
-    /// About how many bytes it holds itself, beside what is in the request that caused it.
+    /// Approximate size in bytes of the callback's own content, not counting the request that caused it.
     pub fn own_bytes(&self) -> usize {
         match self {
             Self::BulkRequest(request) => request.bytes(),
@@ -286,7 +286,7 @@ impl CallbackContent {
 }
 
 impl Callback {
-    /// The endpoint type it goes to.
+    /// The endpoint type to which the callback is sent.
     pub const fn endpoint_type(&self) -> EndpointType {
         let endpoints = self.subject.resource.endpoints();
         match self.content {
@@ -301,7 +301,7 @@ impl Callback {
         }
     }
 
-    /// Whether it goes to `…/error`.
+    /// Whether the callback is sent to `…/error`.
     pub const fn is_error(&self) -> bool {
         matches!(
             self.content,

@@ -1,4 +1,4 @@
-//! What an operator changes, from what to what, as the log and the audit trail have it.
+//! Describes an operator's change for the log and the audit trail: the object, its state before and its state after.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -24,38 +24,38 @@ use crate::state::Ledger;
 use crate::trail::short_digest;
 use crate::window::SettlementId;
 
-/// Endpoints elsewhere that a text names one by one.
+/// Maximum number of endpoints outside the common base URL that a text lists individually.
 const ENDPOINTS_LISTED_MAX: usize = 16;
 
-/// A change and what is there before it.
+/// A change of an object, with the object's state before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What is changed.
+    /// The object that is changed.
     pub what: String,
-    /// What it is before.
+    /// The object's state before the change.
     pub from: String,
-    /// What it is after.
+    /// The object's state after the change.
     pub to: String,
 }
 
 impl Change {
-    /// Of something that is no part of the ledger.
+    /// A change of something that is not part of the ledger.
     pub fn new(what: impl Into<String>, from: impl Into<String>, to: impl Into<String>) -> Self {
         Self { what: what.into(), from: from.into(), to: to.into() }
     }
 
-    /// Of a reservation that an operator ends.
+    /// The change when an operator expires a reservation.
     pub fn of_expire(expire: &Expire) -> Self {
         let Expire { transfer, reason } = expire;
         Self::new(format!("transfer {transfer}"), "RESERVED", format!("EXPIRED_RESERVED: {reason}"))
     }
 
-    /// Of parked callbacks.
+    /// The change when an operator redelivers parked callbacks.
     pub fn of_redelivery(count: usize) -> Self {
         Self::new(format!("{count} callbacks"), "parked", "owed")
     }
 
-    /// What a command is about to change.
+    /// The change that a command is about to make.
     pub fn of(command: &AdminCommand, ledger: &Ledger) -> Self {
         let (what, from, to) = match command {
             AdminCommand::CreateParticipant { name, currency, is_proxy } => {
@@ -128,7 +128,7 @@ impl Change {
         Self { what, from, to }
     }
 
-    /// What was changed, by what came of the command; `None` if nothing was.
+    /// The change that was made, given the command's outcome. Returns `None` if nothing was changed.
     pub fn made(self, outcome: &AdminOutcome) -> Option<Self> {
         match outcome {
             AdminOutcome::AlreadyDone => None,
@@ -146,7 +146,7 @@ impl Change {
             AdminOutcome::SettlementAdvanced { faults } => {
                 Some(Self { to: format!("{}, {} passed over", self.to, faults.len()), ..self })
             }
-            // What was asked for is not always what comes of it.
+            // The outcome may differ from the requested state.
             AdminOutcome::Funds(_, state) => Some(Self { to: state.as_str().to_owned(), ..self }),
         }
     }
@@ -233,14 +233,14 @@ fn limit_of(ledger: &Ledger, name: &FspId, currency: Currency) -> Option<Limit> 
     ledger.participant_named(name)?.limit(currency).copied()
 }
 
-/// Cap and initial position of new accounts.
+/// Net debit cap and initial position of new accounts.
 #[derive(Clone, Copy)]
 struct Opening {
     cap: Amount,
     position: Amount,
 }
 
-/// Cap and initial position of an account, before and after they are set.
+/// Net debit cap and initial position of an account, before and after they are set.
 fn opened(name: &FspId, currency: Currency, opening: Opening, ledger: &Ledger) -> (String, String) {
     let Opening { cap, position } = opening;
     let mut to = format!("{cap}");
@@ -253,7 +253,7 @@ fn opened(name: &FspId, currency: Currency, opening: Opening, ledger: &Ledger) -
     (from, to)
 }
 
-/// The position of accounts that were opened before.
+/// The position of an account that was already opened.
 fn position_of(ledger: &Ledger, name: &FspId, currency: Currency) -> Option<Amount> {
     let position = ledger.participant_named(name)?.account(currency, LedgerAccountTypeId::POSITION)?;
     ledger.account(position).filter(|account| account.is_opened).map(|account| account.balance)
@@ -316,7 +316,7 @@ fn endpoint_set(name: &FspId, kind: EndpointType, value: &str, ledger: &Ledger) 
     (format!("endpoint {} of {name}", kind.name()), before.unwrap_or("none").to_owned(), value.to_owned())
 }
 
-/// Of many endpoints a person judges the base URL that most of them share, and each endpoint elsewhere.
+/// Describes many endpoints for review: the base URL that most of them share, and each endpoint outside it.
 fn endpoints_set(name: &FspId, endpoints: &[EndpointValue], ledger: &Ledger) -> (String, String, String) {
     let participant = ledger.participant_named(name);
     let before = |one: &EndpointValue| Some((one.kind, participant?.endpoint(one.kind)?));
@@ -326,8 +326,8 @@ fn endpoints_set(name: &FspId, endpoints: &[EndpointValue], ledger: &Ledger) -> 
     (what, described_endpoints(&before), described_endpoints(&after))
 }
 
-/// How many endpoints have the usual path below the base URL that most of them share, and each other endpoint. The text
-/// follows from every value: beyond the first [`ENDPOINTS_LISTED_MAX`] it has a digest.
+/// Describes how many endpoints have the usual path below the most common base URL, and lists every other endpoint. The
+/// text depends on every value: endpoints after the first [`ENDPOINTS_LISTED_MAX`] are covered by a digest.
 fn described_endpoints(endpoints: &[(EndpointType, &str)]) -> String {
     let mut counts = BTreeMap::<&str, usize>::new();
     for base in endpoints.iter().filter_map(base_of) {
@@ -340,7 +340,7 @@ fn described_endpoints(endpoints: &[(EndpointType, &str)]) -> String {
     let elsewhere: Vec<_> = endpoints.iter().filter(is_elsewhere).collect();
     let shared = shared.map(|(base, count)| format!("{count} at {base}"));
     let listed = elsewhere.iter().take(ENDPOINTS_LISTED_MAX);
-    // A blank separates endpoints; an address may contain one.
+    // A space separates endpoints, but an address may contain one.
     let listed = listed.map(|(kind, value)| match value.contains(char::is_whitespace) {
         true => format!("{} {value:?}", kind.name()),
         false => format!("{} {value}", kind.name()),
@@ -422,7 +422,7 @@ fn settlement_advanced(advance: &SettlementAdvance, ledger: &Ledger) -> (String,
     (what, settlement_state(ledger, advance.id), states.join(", "))
 }
 
-/// The money of each account is named: a second person judges by it.
+/// States the money of each account, because the second person decides based on it.
 fn cover_moved(cover: &SettlementCover, ledger: &Ledger) -> (String, String, String) {
     let movement = |item: &CoverItem| {
         let account = AccountId::new(item.account)?;

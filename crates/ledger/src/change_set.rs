@@ -1,13 +1,14 @@
-//! Change sets: changes of operators that are proposed, approved and applied together.
+//! Change sets: several operator changes that are proposed, approved and applied together.
 //!
-//! 1. An operator proposes the changes, in order. The proposal holds them, and the state before each
+//! 1. An operator proposes the changes, in order. The proposal stores them and the state before each change
 //!    ([`SetChange::before`]).
-//! 2. A second person approves the set once. The hub decides all changes again, on a draft of the state
-//!    ([`Ledger::preview`]); if one of them is refused, or is about something else by then, nothing is made.
-//! 3. The hub makes one change after the other. Each is a record with its own entry of the audit trail, which names the
-//!    set. How far the set is ([`Progress`]) is part of the state, so that a restart continues.
-//! 4. A change that the rules refuse at its turn stops the set. An approver continues it; else it is rejected,
-//!    withdrawn or expires, and the changes made by then stay.
+//! 2. A second person approves the set once. The hub decides all changes again on a draft of the state
+//!    ([`Ledger::preview`]). If one of them is rejected, or its object has changed since the proposal, nothing is
+//!    applied.
+//! 3. The hub makes one change after the other. Each is a record with its own entry in the audit trail, which names the
+//!    set. The progress of the set ([`Progress`]) is part of the state, so a restart continues it.
+//! 4. If the rules reject a change at its turn, the set stops. An approver can continue it. Otherwise it is rejected,
+//!    withdrawn or expires, and the changes made until then stay in effect.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -23,17 +24,17 @@ use crate::show::{Show, Shown};
 use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
 
-/// Most changes of a set.
+/// Maximum number of changes in a set.
 pub const CHANGE_SET_CHANGES_MAX: usize = 2_000;
-/// Bytes that a set takes, with what its changes are about.
+/// Maximum size of a set in bytes, including the descriptions of its objects.
 pub const CHANGE_SET_BYTES_MAX: usize = 512 * 1024;
-/// Sets of one operator that wait.
+/// Maximum number of pending sets of one operator.
 pub const CHANGE_SETS_OF_MAKER_MAX: usize = 4;
 
 /// Changes that are proposed, approved and applied together, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeSet {
-    /// What the set is about, in words of its maker.
+    /// The maker's description of the set.
     pub name: Box<str>,
     /// The changes.
     pub changes: Vec<SetChange>,
@@ -44,25 +45,26 @@ pub struct ChangeSet {
 pub struct SetChange {
     /// The change.
     pub command: AdminCommand,
-    /// The state before the change, as decided when the set was proposed. The hub fills this in.
+    /// The state before the change when the set was proposed. The hub fills this in.
     pub before: Box<str>,
 }
 
 impl SetChange {
-    /// A change whose state before is not known yet.
+    /// Creates a change whose prior state is not known yet.
     pub fn new(command: AdminCommand) -> Self {
         Self { command, before: "".into() }
     }
 }
 
 impl ChangeSet {
-    /// The title of a set in lists and in the audit trail. The name is quoted: it may read like a number of changes.
+    /// The set's title in lists and in the audit trail. The name is quoted, because it could look like a number of
+    /// changes.
     pub fn title(&self) -> String {
         let Self { name, changes } = self;
         format!("change set {name:?}, {}", counted(changes.len(), ("change", "changes")))
     }
 
-    /// The kinds of the changes, with the number of each.
+    /// The actions of the changes, with the number of changes for each.
     pub(crate) fn summary(&self, ledger: &Ledger) -> String {
         let mut counts = BTreeMap::<AdminAction, usize>::new();
         for change in &self.changes {
@@ -86,7 +88,7 @@ pub(crate) fn counted(count: usize, (one, many): (&str, &str)) -> String {
 }
 
 impl AdminCommand {
-    /// The changes of a set, or the change itself.
+    /// The changes of a set, or the single change itself.
     pub fn parts(&self) -> impl Iterator<Item = &Self> {
         let (set, own) = match self {
             Self::ChangeSet(set) => (Some(set), None),
@@ -95,7 +97,7 @@ impl AdminCommand {
         set.into_iter().flat_map(|set| &set.changes).map(|change| &change.command).chain(own)
     }
 
-    /// Whether the change may be part of a set. Operators, their credentials and the policy are changed one by one.
+    /// Whether the change may be part of a set. Operators, their credentials and the policy are changed individually.
     pub(crate) const fn may_be_in_set(&self) -> bool {
         !matches!(
             self,
@@ -116,7 +118,7 @@ impl Stored for SetChange {
     }
 
     fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
-        // Sets within sets would be decoded as deeply as damaged bytes say.
+        // Otherwise damaged bytes could make the decoder recurse through nested sets without limit.
         let mut ahead = *decoder;
         if ahead.u8()? == AdminCommand::CHANGE_SET_TAG {
             return Err(DecodeError("a change set is part of a change set"));
@@ -144,31 +146,31 @@ impl Show for SetChange {
     }
 }
 
-/// The progress of an approved set, and its approver.
+/// The progress of an approved set, and its most recent approver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Who approved it last.
+    /// The operator who approved it last.
     pub operator: Box<str>,
-    /// How that operator was known.
+    /// How that operator was authenticated.
     pub known_by: Box<str>,
-    /// The address it was approved from.
+    /// The address from which it was approved.
     pub address: Option<Box<str>>,
-    /// What the approver said.
+    /// The approver's comment.
     pub comment: Option<Box<str>>,
-    /// Changes that were made, counted from the first.
+    /// Number of changes that were made, from the first on.
     pub made: u32,
-    /// Why the next change was not made; `None` while the hub applies the set.
+    /// The reason why the next change was not made; `None` while the hub applies the set.
     pub stopped: Option<Box<str>>,
 }
 
 impl Progress {
-    /// Where the set stands.
+    /// The state of the set.
     pub fn state(&self) -> ProposalState {
         if self.stopped.is_some() { ProposalState::Stopped } else { ProposalState::Applying }
     }
 }
 
-// The part of a snapshot, behind the proposals.
+// The snapshot section; it follows the proposals.
 
 pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     encoder.list(ledger.approvals.all_progress(), |encoder, (id, progress)| {

@@ -1,13 +1,13 @@
 //! Little-endian binary encoding of journal records and snapshots.
 //!
-//! Composite values are length-prefixed where they may grow, so that a reader skips fields that a newer writer added.
+//! Composite values that may grow have a length prefix, so that a reader can skip fields that a newer writer added.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-/// Why stored bytes could not be understood.
+/// The reason why stored bytes cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError(pub &'static str);
 
@@ -19,7 +19,7 @@ impl core::fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// Items that a list makes room for before it has seen them.
+/// Number of list items for which memory is reserved before they are decoded.
 const LIST_ITEMS_AT_ONCE_MAX: usize = 64;
 
 /// The result of reading a stored value.
@@ -47,23 +47,23 @@ macro_rules! integers {
 integers!(u8: u8, u16: u16, u32: u32, u64: u64, i64: i64);
 
 impl Encoder<'_> {
-    /// Makes room for about so many bytes.
+    /// Reserves space for approximately this many bytes.
     pub fn reserve(&mut self, bytes: usize) {
         self.0.reserve(bytes);
     }
 
-    /// Bytes as they are, without a length.
+    /// Bytes without a length prefix.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Bytes behind their length.
+    /// Bytes with a length prefix.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.u32(bytes.len() as u32);
         self.raw(bytes);
     }
 
-    /// A text behind its length.
+    /// A text with a length prefix.
     pub fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
@@ -73,7 +73,7 @@ impl Encoder<'_> {
         self.u8(u8::from(value));
     }
 
-    /// A presence byte, then the value.
+    /// A presence byte, followed by the value if present.
     pub fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.bool(value.is_some());
         if let Some(value) = value {
@@ -107,7 +107,7 @@ impl Encoder<'_> {
         self.i64(instant.as_ns());
     }
 
-    /// A composite behind its length: `write` fills it.
+    /// A composite value with a length prefix; `write` encodes it.
     pub fn sized(&mut self, write: impl FnOnce(&mut Self)) {
         let at = self.0.len();
         self.u32(0);
@@ -116,7 +116,7 @@ impl Encoder<'_> {
         self.0[at..at + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// A list behind its count.
+    /// A list with a count prefix.
     pub fn list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, mut write: impl FnMut(&mut Self, T)) {
         self.u32(items.len() as u32);
         for item in items {
@@ -125,7 +125,7 @@ impl Encoder<'_> {
     }
 }
 
-/// Takes values from the front of a slice.
+/// Reads values from the front of a slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoder<'a>(pub &'a [u8]);
 
@@ -142,18 +142,18 @@ impl<'a> Decoder<'a> {
         self.raw(N)?.try_into().map_err(|_| DecodeError("it ends too early"))
     }
 
-    /// Bytes behind their length.
+    /// Bytes with a length prefix.
     pub fn bytes(&mut self) -> Decoded<&'a [u8]> {
         let length = self.u32()? as usize;
         self.raw(length)
     }
 
-    /// A text behind its length.
+    /// A text with a length prefix.
     pub fn text(&mut self) -> Decoded<&'a str> {
         core::str::from_utf8(self.bytes()?).map_err(|_| DecodeError("a text is not UTF-8"))
     }
 
-    /// A text behind its length, owned.
+    /// An owned text with a length prefix.
     pub fn boxed_text(&mut self) -> Decoded<Box<str>> {
         Ok(self.text()?.into())
     }
@@ -167,7 +167,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A presence byte, then the value.
+    /// A presence byte, followed by the value if present.
     pub fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Decoded<T>) -> Decoded<Option<T>> {
         if self.bool()? { read(self).map(Some) } else { Ok(None) }
     }
@@ -200,26 +200,26 @@ impl<'a> Decoder<'a> {
         Ok(Timestamp::from_ns(self.i64()?))
     }
 
-    /// A composite behind its length, as a decoder of its own.
+    /// A composite value with a length prefix, as a separate decoder.
     pub fn sized(&mut self) -> Decoded<Decoder<'a>> {
         Ok(Decoder(self.bytes()?))
     }
 
-    /// A list behind its count.
+    /// A list with a count prefix.
     pub fn list<T>(&mut self, read: impl FnMut(&mut Self) -> Decoded<T>) -> Decoded<Vec<T>> {
         let mut items = Vec::new();
         self.list_into(&mut items, read)?;
         Ok(items)
     }
 
-    /// The same, behind the items of a list.
+    /// Like [`Self::list`], appending the items to an existing vector.
     pub fn list_into<T>(
         &mut self,
         items: &mut Vec<T>,
         mut read: impl FnMut(&mut Self) -> Decoded<T>,
     ) -> Decoded<()> {
         let count = self.u32()? as usize;
-        // A damaged count must not allocate much before the data runs out.
+        // A damaged count must not allocate much memory before the data ends.
         items.reserve_exact(count.min(LIST_ITEMS_AT_ONCE_MAX));
         for _ in 0..count {
             items.push(read(self)?);
@@ -227,7 +227,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Succeeds when nothing is left.
+    /// Succeeds if no bytes are left.
     pub fn finish(self) -> Decoded<()> {
         if self.0.is_empty() { Ok(()) } else { Err(DecodeError("it is longer than expected")) }
     }

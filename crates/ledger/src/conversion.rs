@@ -1,5 +1,5 @@
-//! A currency conversion and its life: RESERVED, fulfilled by its FXP, then exactly one of COMMITTED and ABORTED, by
-//! the outcome of its determining transfer.
+//! An FX transfer and its states: RESERVED, fulfilled by its FXP, then either COMMITTED or ABORTED, depending on the
+//! outcome of its determining transfer.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -30,116 +30,116 @@ pub use table::ConversionTotals;
 pub(crate) use table::Conversions;
 
 wire_enum! {
-    /// Whose side of the determining transfer a conversion is on.
+    /// The side of the determining transfer that an FX transfer is on.
     ConversionSide {
-        /// The payer buys the currency of the transfer. The conversion comes before the transfer.
+        /// The payer buys the currency of the transfer. The FX transfer precedes the transfer.
         Payer = 1 "PAYER",
-        /// The payee sells the currency of the transfer. The transfer comes before the conversion.
+        /// The payee sells the currency of the transfer. The transfer precedes the FX transfer.
         Payee = 2 "PAYEE",
     }
 }
 
-/// A conversion as the ledger and the archive keep it.
+/// An FX transfer as stored in the ledger and the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversion {
     /// Identifier chosen by the initiator: the `commitRequestId`.
     pub id: ConversionId,
-    /// The transfer whose outcome decides its own; absent when a refused request named none.
+    /// The transfer whose outcome determines the outcome of the FX transfer; absent if a rejected request named none.
     pub determining_transfer: Option<TransferId>,
-    /// Whose side of that transfer it is on.
+    /// The side of that transfer.
     pub side: ConversionSide,
-    /// The DFSP that converts; absent when a refused request named an unknown one.
+    /// The DFSP that converts; absent if a rejected request named an unknown one.
     pub initiator: Option<ParticipantId>,
-    /// The foreign exchange provider; absent when a refused request named an unknown one.
+    /// The foreign exchange provider; absent if a rejected request named an unknown one.
     pub fxp: Option<ParticipantId>,
-    /// What the initiator sells; zero when a refused request's amount does not fit the ledger.
+    /// The money that the initiator sells; zero if a rejected request's amount does not fit the ledger.
     pub source: Money,
-    /// What the FXP sells for it; zero likewise.
+    /// The money that the FXP sells for it; zero if a rejected request's amount does not fit the ledger.
     pub target: Money,
-    /// The position accounts; absent when the request was refused.
+    /// The position accounts; absent if the request was rejected.
     pub accounts: Option<ConversionAccounts>,
-    /// SHA-256 of the fulfilment; zero when a refused request gave none.
+    /// SHA-256 of the fulfilment; zero if a rejected request contained none.
     pub condition: [u8; 32],
-    /// When it lapses; when it was prepared, if a refused request gave none.
+    /// Time when it expires. If a rejected request contained none, the time when it was prepared.
     pub expires_at: Timestamp,
-    /// When it was prepared.
+    /// Time when it was prepared.
     pub prepared_at: Timestamp,
-    /// Journal sequence of the request, where its headers and body are.
+    /// Journal sequence number of the request, whose record contains headers and body.
     pub prepare_seq: u64,
     /// Fingerprint of the request.
     pub prepare_fingerprint: Fingerprint,
-    /// Preimage of the condition, once the FXP gave it.
+    /// Preimage of the condition, after the FXP has sent it.
     pub fulfilment: Option<[u8; 32]>,
-    /// The FXP's PUT that was taken last.
+    /// The FXP's last accepted PUT.
     pub answer: Option<ConversionAnswer>,
-    /// Where it stands.
+    /// The current state.
     pub state: ConversionState,
 }
 
-/// The position accounts of a conversion.
+/// The position accounts of an FX transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversionAccounts {
-    /// The initiator's in the source currency.
+    /// The initiator's account in the source currency.
     pub initiator_source: AccountId,
-    /// The initiator's in the target currency, if it is on the payee's side.
+    /// The initiator's account in the target currency, if the FX transfer is on the payee's side.
     pub initiator_target: Option<AccountId>,
-    /// The FXP's in the source currency.
+    /// The FXP's account in the source currency.
     pub fxp_source: AccountId,
-    /// The FXP's in the target currency.
+    /// The FXP's account in the target currency.
     pub fxp_target: AccountId,
 }
 
-/// The FXP's PUT that was taken, to tell resends from modified requests.
+/// The accepted PUT of the FXP. It distinguishes resends from modified requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversionAnswer {
     /// Whether it was `PUT …/error`.
     pub is_error: bool,
-    /// Fingerprint of its body.
+    /// Fingerprint of the body.
     pub fingerprint: Fingerprint,
 }
 
-/// Where a conversion stands.
+/// The state of an FX transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversionState {
-    /// The amount is reserved; the FXP has been asked.
+    /// The amount is reserved, and the request was sent to the FXP.
     Reserved,
-    /// The FXP gave the fulfilment. The determining transfer decides.
+    /// The FXP sent the fulfilment. The outcome depends on the determining transfer.
     Fulfilled,
     /// Committed with the determining transfer. Final.
     Committed {
-        /// When.
+        /// Time of the commit.
         at: Timestamp,
-        /// The windows of its movements; absent if a hub kept it that did not note them yet.
+        /// The settlement windows of its movements. Absent if the hub version that stored it did not record them.
         windows: Option<LegWindows>,
     },
-    /// No position carries it. Final.
+    /// No position carries the amount. Final.
     Aborted {
-        /// How it came to this; the determining transfer's kind, if that ended it.
+        /// The kind of the abort, which is the determining transfer's kind if that transfer ended it.
         kind: AbortKind,
-        /// What the parties are told.
+        /// The cause that the parties receive.
         cause: Cause,
-        /// When.
+        /// Time of the abort.
         at: Timestamp,
     },
 }
 
-/// The settlement windows of a committed conversion's movements; absent of one that its commit settled.
+/// The settlement windows of a committed FX transfer's movements; absent for a movement that the commit settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LegWindows {
-    /// Of the movement that was reserved.
+    /// The window of the reserved movement.
     pub reserved: Option<WindowId>,
-    /// Of the further one, on the payee's side.
+    /// The window of the further movement, on the payee's side.
     pub further: Option<WindowId>,
 }
 
-/// A movement of a conversion: the debtor owes the creditor.
+/// A movement of an FX transfer: the debtor owes the creditor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversionLeg {
     /// The account whose position rises.
     pub debtor: AccountId,
     /// The account whose position falls.
     pub creditor: AccountId,
-    /// How much of what.
+    /// The amount and currency.
     pub money: Money,
 }
 
@@ -158,7 +158,7 @@ impl Conversion {
         }
     }
 
-    /// When it reached its final state.
+    /// Time when it reached its final state.
     pub const fn completed_at(&self) -> Option<Timestamp> {
         match self.state {
             ConversionState::Reserved | ConversionState::Fulfilled => None,
@@ -166,12 +166,13 @@ impl Conversion {
         }
     }
 
-    /// Whether a participant is its initiator or its FXP.
+    /// Whether a participant is the initiator or the FXP.
     pub fn has_party(&self, participant: ParticipantId) -> bool {
         self.initiator == Some(participant) || self.fxp == Some(participant)
     }
 
-    /// What a party is told when it asks. Hub-made messages about conversions carry no extensions but the cause.
+    /// The view for a party that queries it. Messages that the hub creates about FX transfers contain no extensions
+    /// except the cause.
     pub fn view(&self) -> TransferView {
         let cause = match &self.state {
             ConversionState::Aborted { cause, .. } => Some(cause.clone()),
@@ -186,14 +187,15 @@ impl Conversion {
         }
     }
 
-    /// The movement that is reserved while it is live: of the initiator's source amount on the payer's side, of the
-    /// FXP's target amount on the payee's. `None` when it was refused.
+    /// The movement that is reserved while the FX transfer is live: the initiator's source amount on the payer's side,
+    /// the FXP's target amount on the payee's side. `None` if it was rejected.
     pub fn reserved_leg(&self) -> Option<ConversionLeg> {
         self.legs().map(|(reserved, _)| reserved)
     }
 
-    /// The reserved movement, and the further one of its commit. On the payer's side the FXP pays the target amount by
-    /// the determining transfer; on the payee's side the payee passes on what that transfer brings.
+    /// The reserved movement, and the further movement that the commit makes on the payee's side. On the payer's side,
+    /// the FXP pays the target amount with the determining transfer. On the payee's side, the payee passes on the
+    /// amount of that transfer.
     pub(crate) fn legs(&self) -> Option<(ConversionLeg, Option<ConversionLeg>)> {
         let accounts = self.accounts?;
         let sale = ConversionLeg {
@@ -210,7 +212,7 @@ impl Conversion {
         })
     }
 
-    /// The accounts whose balance its end may lower, with the amounts.
+    /// The accounts whose balance the end may lower, with the amounts.
     pub(crate) fn pending_credits(&self) -> impl Iterator<Item = (AccountId, Amount)> {
         self.legs().into_iter().flat_map(|(reserved, further)| {
             let amount = reserved.money.amount;
@@ -280,7 +282,7 @@ impl Stored for Money {
     }
 }
 
-/// Events carry conversions boxed, so that those of transfers stay small.
+/// FX transfers are boxed in events, so that events of transfers stay small.
 impl Stored for Box<Conversion> {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         (**self).encode(encoder);
@@ -300,13 +302,14 @@ stored_struct! {
     }
 }
 
-// The section of conversions in a snapshot.
+// The snapshot section of FX transfers.
 
 stored_struct! {
     ConversionTotals { reserved, refused, committed, aborted, expired, committed_legs }
 }
 
-/// Totals, the live ones oldest first, the ended ones with the records that ended them.
+/// Writes the totals, the live FX transfers (oldest first), and the ended ones with the sequence numbers of the records
+/// that ended them.
 pub(crate) fn write_conversions(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     ledger.conversions.totals().encode(encoder);
     encoder.list(ledger.conversions.live_by_age(), |encoder, item| {
@@ -356,7 +359,7 @@ fn is_whole(conversion: &Conversion) -> bool {
         && conversion.accounts.is_some_and(|accounts| accounts.initiator_target.is_some() == is_payees)
 }
 
-/// Whether all participants and accounts that conversions name are known.
+/// Whether all participants and accounts that FX transfers reference are known.
 pub(crate) fn are_references_known(
     ledger: &Ledger,
     is_participant: impl Fn(ParticipantId) -> bool,
@@ -376,27 +379,27 @@ pub(crate) fn are_references_known(
         })
 }
 
-// The invariants of conversions: what they reserve, count and refer to.
+// The invariants of FX transfers: their reservations, totals and references.
 
-/// Takes what live conversions reserve from the sums per currency.
+/// Subtracts the reservations of live FX transfers from the sums per currency.
 pub(crate) fn take_reserved(ledger: &Ledger, sums: &mut BTreeMap<Currency, i128>) {
     for leg in ledger.live_conversions().filter_map(Conversion::reserved_leg) {
         *sums.entry(leg.money.currency).or_default() -= i128::from(leg.money.amount.units());
     }
 }
 
-/// Adds what the ends of live conversions may yet credit, per account.
+/// Adds the amounts that the ends of live FX transfers may still credit, per account.
 pub(crate) fn add_pending(ledger: &Ledger, pending: &mut BTreeMap<AccountId, i128>) {
     for (account, amount) in ledger.live_conversions().flat_map(Conversion::pending_credits) {
         *pending.entry(account).or_default() += i128::from(amount.units());
     }
 }
 
-/// Totals match the conversions in memory; none is left behind by its transfer: while one on the payee's side is live,
-/// its transfer is reserved, and one on the payer's side is live only before its transfer ends.
+/// Checks that totals match the FX transfers in memory, and that no FX transfer outlives its transfer. While one on the
+/// payee's side is live, its transfer is reserved. One on the payer's side is live only until its transfer ends.
 pub(crate) fn check_conversions(ledger: &Ledger, findings: &mut Vec<String>) {
     let totals = ledger.conversion_totals();
-    // Wide, because a snapshot may hold any counts.
+    // Wide integers, because a snapshot may contain any counts.
     let ended = u128::from(totals.committed) + u128::from(totals.aborted);
     if u128::from(totals.reserved) != ended + ledger.live_conversions_len() as u128 {
         findings.push(format!(
@@ -411,7 +414,7 @@ pub(crate) fn check_conversions(ledger: &Ledger, findings: &mut Vec<String>) {
             (ConversionSide::Payee, None) => true,
             (ConversionSide::Payee, Some(transfer)) => transfer.state != TransferState::Reserved,
             (ConversionSide::Payer, None) => false,
-            // Refused before it reached this conversion: it was somebody else's prepare.
+            // The transfer was rejected before it was linked to this FX transfer: another DFSP sent the prepare.
             (ConversionSide::Payer, Some(transfer)) => {
                 transfer.payer == conversion.initiator
                     && transfer.payer_account.is_some()
@@ -424,7 +427,7 @@ pub(crate) fn check_conversions(ledger: &Ledger, findings: &mut Vec<String>) {
     }
 }
 
-// What is printed of conversions.
+// Printing of FX transfers.
 
 impl Show for ConversionId {
     fn show(&self) -> Shown<'_> {

@@ -1,7 +1,7 @@
-//! The nodes of a cluster that deliver callbacks.
+//! Assigns the delivery of callbacks to the nodes of a cluster (couriers).
 //!
-//! The node that leads records which of them live. So which node delivers to whom is the same wherever the journal has
-//! been read up to the same record.
+//! The leader records which nodes are alive. All nodes that have read the journal up to the same record therefore agree
+//! which node delivers to which participant.
 
 use alloc::vec::Vec;
 
@@ -11,8 +11,8 @@ use crate::event::Event;
 use crate::participant::ParticipantId;
 use crate::state::Ledger;
 
-/// The node that delivers to a participant, of these: the one that a hash of both puts first. Where nodes come and go,
-/// only what they have or had changes hands. `None`: of no nodes.
+/// The node, among `nodes`, that delivers to a participant: the one with the highest hash of node and participant. When
+/// a node joins or leaves, only its own participants move. Returns `None` if there are no nodes.
 pub fn courier_of(nodes: &[u32], target: ParticipantId) -> Option<u32> {
     nodes
         .iter()
@@ -20,7 +20,7 @@ pub fn courier_of(nodes: &[u32], target: ParticipantId) -> Option<u32> {
         .max_by_key(|node| (mixed(u64::from(*node) << 32 | u64::from(target.number())), *node))
 }
 
-/// A bijection whose every bit depends on all bits of the number. All nodes use it, whatever their version.
+/// A bijection in which every bit depends on all bits of the number. All nodes use it, regardless of their version.
 const fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     let number = (number ^ (number >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -28,7 +28,7 @@ const fn mixed(number: u64) -> u64 {
 }
 
 impl Ledger {
-    /// The nodes that deliver callbacks, in order. None are recorded as long as the node that leads delivers all.
+    /// The nodes that deliver callbacks, in order. The list is empty while the leader delivers all callbacks.
     pub fn couriers(&self) -> &[u32] {
         &self.couriers
     }

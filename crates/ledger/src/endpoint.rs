@@ -1,4 +1,4 @@
-//! Endpoint types: what a DFSP's callback URL or address is for.
+//! Endpoint types: the purposes of a DFSP's callback URLs and addresses.
 
 /// A kind of endpoint, from the fixed catalogue that schemes use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,7 @@ impl EndpointType {
     pub const PARTICIPANT_DELETE: Self = Self(15);
     /// `DELETE /participants/{Type}/{ID}/{SubId}`.
     pub const PARTICIPANT_SUB_ID_DELETE: Self = Self(16);
-    /// `PUT /participants/{ID}`, the result of a batch.
+    /// `PUT /participants/{ID}`, the result of a batch request.
     pub const PARTICIPANT_BATCH_PUT: Self = Self(17);
     /// `PUT /participants/{ID}/error`.
     pub const PARTICIPANT_BATCH_PUT_ERROR: Self = Self(18);
@@ -70,7 +70,7 @@ impl EndpointType {
         NAMES.iter().position(|known| *known == name).map(|index| Self(index as u8))
     }
 
-    /// From the stored number, which is stable: names are only ever added at the end.
+    /// Finds the type with a stored number. Numbers are stable, because names are only added at the end.
     pub fn from_number(number: u8) -> Option<Self> {
         (usize::from(number) < NAMES.len()).then_some(Self(number))
     }
@@ -80,7 +80,7 @@ impl EndpointType {
         self.0
     }
 
-    /// The name.
+    /// The type's name in the catalogue.
     pub fn name(self) -> &'static str {
         NAMES[usize::from(self.0)]
     }
@@ -90,22 +90,23 @@ impl EndpointType {
         (0..NAMES.len() as u8).map(Self)
     }
 
-    /// Whether the value is a URL (and not an e-mail address or a topic).
+    /// Whether the value is a URL, not an e-mail address or a topic.
     pub fn is_url(self) -> bool {
         self.name().contains("_URL")
     }
 
-    /// Whether this hub sends messages there. Other URLs are kept for parts of the API that it does not have.
+    /// Whether this hub sends messages to the endpoint. Other URLs are stored for parts of the API that the hub does
+    /// not implement.
     pub fn is_called(self) -> bool {
         CALLED.contains(&self)
     }
 
-    /// The types of a DFSP that serves everything below one base URL, with the path of each behind it.
+    /// The endpoint types of a DFSP that serves everything below one base URL, with the path of each.
     pub fn usual_paths() -> impl Iterator<Item = (Self, &'static str)> {
         USUAL_PATHS.into_iter()
     }
 
-    /// The path below a base URL; `None` for types that such a DFSP does not have.
+    /// The path below a base URL. `None` for types that such a DFSP does not have.
     pub fn usual_path(self) -> Option<&'static str> {
         USUAL_PATHS.iter().find(|(kind, _)| *kind == self).map(|(_, path)| *path)
     }
@@ -141,8 +142,8 @@ const CALLED: [EndpointType; 27] = [
     EndpointType::SERVICES,
 ];
 
-/// The paths of endpoints below a DFSP's base URL, with the placeholders that hubs fill in. Types whose callers append
-/// the path themselves have the base alone.
+/// The paths of endpoints below a DFSP's base URL, with the placeholders that hubs fill in. If clients append the path
+/// themselves, the type has an empty path.
 const USUAL_PATHS: [(EndpointType, &str); 29] = [
     (EndpointType::TRANSFER_POST, "/transfers"),
     (EndpointType::TRANSFER_PUT, "/transfers/{{transferId}}"),

@@ -1,7 +1,7 @@
-//! Events: what a decision changed. The state is the fold of them.
+//! Events: the state changes of a decision. The state is the fold over all events.
 //!
-//! This table is their one declaration. A row has the tag, the name, the fields and the text that `upesi journal`
-//! prints; [`Ledger::evolve`](crate::Ledger::evolve) has the fold.
+//! This table is the only declaration of events. A row contains the tag, the name, the fields and the text that `upesi
+//! journal` prints. [`Ledger::evolve`](crate::Ledger::evolve) contains the fold.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -31,9 +31,9 @@ use crate::transfer::{AbortKind, Fingerprint, Settled, Transfer};
 use crate::window::{ContentRef, NewContent, SettlementId, WindowId};
 
 events! {
-    /// A change of state. The instant of the change is that of its journal record, or of [`Event::DecidedAt`].
+    /// A change of state. Its time is the time of its journal record, or of [`Event::DecidedAt`].
     Event, "unknown event; it was written by a newer version" {
-        /// A prepare was reserved, or refused (its state says which).
+        /// A prepare was reserved or rejected; the transfer's state shows which.
         1 TransferPrepared(transfer: Transfer) = "transfer {transfer}";
         /// A reserved transfer was committed.
         2 TransferCommitted {
@@ -44,7 +44,7 @@ events! {
             fingerprint: Fingerprint,
             /// The fulfil's extensions.
             extensions: Option<Box<str>>,
-            /// What the amount was added to.
+            /// Whether the amount was added to a settlement window or settled immediately.
             settled as "settledAtOnce": Settled,
         } = "transfer {id} COMMITTED{settled}";
         /// A reserved transfer was aborted.
@@ -52,7 +52,7 @@ events! {
             id as "transferId": TransferId,
             kind: AbortKind,
             cause: Cause,
-            /// Fingerprint of the PUT that did it.
+            /// Fingerprint of the PUT that caused the abort.
             fingerprint: Option<Fingerprint>,
             /// The reason of the operator who ended it.
             operator_reason: Option<Box<str>>,
@@ -62,7 +62,7 @@ events! {
             /// The next identifier.
             id as "number": ParticipantId,
             name: FspId,
-            /// Whether it stands for other schemes.
+            /// Whether the participant represents other schemes.
             is_proxy: bool,
         } = "participant {name} created, proxy: {is_proxy}";
         /// A participant was activated or deactivated.
@@ -76,14 +76,14 @@ events! {
             participant: ParticipantId,
             currency: Currency,
             kind as "ledgerAccountType": LedgerAccountTypeId,
-            /// Whether it is active and opened at once, as hub accounts are.
+            /// Whether the account is active and opened immediately, as hub accounts are.
             is_opened: bool,
         } = "account {id} created";
         /// An account got its balance row and became active.
         13 AccountOpened { id: AccountId } = "account {id} opened";
         /// An account was activated or deactivated.
         14 AccountActivitySet { id: AccountId, is_active: bool } = "account {id} active: {is_active}";
-        /// Money moved between two accounts outside a transfer: `amount` is added to one and taken from the other.
+        /// Money moved between two accounts outside a transfer: `amount` is added to one and subtracted from the other.
         15 Posted {
             /// The account whose balance rises.
             debit: AccountId,
@@ -113,12 +113,12 @@ events! {
             id: LedgerAccountTypeId,
             name: Box<str>,
             description: Box<str>,
-            /// Whether it may be used.
+            /// Whether the type may be used.
             is_active: bool,
             /// Whether settlement models may settle it.
             is_settleable: bool,
         } = "ledger account type {name} created";
-        /// Funds were deposited, or a withdrawal was reserved or refused (its state says which).
+        /// Funds were deposited, or a withdrawal was reserved or rejected; the state shows which.
         21 FundsPrepared(funds: FundsTransfer) = "funds {funds}";
         /// A reserved withdrawal ended.
         22 FundsEnded {
@@ -128,41 +128,42 @@ events! {
             /// The operator's reason.
             reason: Box<str>,
         } = "funds {id} {state} \"{reason}\"";
-        /// A caller is this participant if its certificate has the value.
+        /// A client is this participant if it has the credential.
         23 BindingAdded { participant: ParticipantId, kind: BindingKind, value: Box<str> }
             = "binding {participant} {kind}:{value} added";
-        /// A caller is not this participant any more, whatever its certificate.
+        /// A credential no longer identifies this participant.
         24 BindingRemoved { participant: ParticipantId, kind: BindingKind, value: Box<str> }
             = "binding {participant} {kind}:{value} removed";
         /// Callbacks were delivered.
         30 CallbacksDelivered(callbacks: Vec<CallbackKey>) = "delivered {callbacks}";
-        /// A callback was given up until an operator looks.
+        /// Delivery of a callback was given up until an operator intervenes.
         31 CallbackParked {
             key as "callback": CallbackKey,
-            /// How often it was tried.
+            /// Number of delivery attempts.
             attempts: u32,
-            /// What went wrong last.
+            /// The last error.
             reason: Box<str>,
         } = "parked {key} after {attempts} attempts: {reason}";
         /// Parked callbacks were put back into their lanes.
         32 CallbacksRedelivered(callbacks: Vec<CallbackKey>) = "to be redelivered {callbacks}";
-        /// Other nodes of a cluster deliver callbacks from here on.
+        /// The nodes of a cluster that deliver callbacks from now on.
         33 CouriersSet {
-            /// Their numbers, in order.
+            /// Numbers of the nodes, in order.
             nodes: Vec<u32>,
         } = "couriers are nodes {nodes}";
-        /// Retention removed the transfers that finished up to a record: their ids are unknown from here on.
+        /// Retention removed the transfers that finished up to a record. Their ids are unknown from now on.
         40 FinishedRemoved {
-            /// The last of the records whose finished transfers are gone.
+            /// The last record whose finished transfers were removed.
             to_seq: u64,
         } = "retention removed what finished up to record {to_seq}";
-        /// A division of the archive ends with what finished up to this record, on every node.
+        /// A division of the archive ends, on every node, with the transfers that finished up to this record.
         43 ArchiveDivided = "a division of the archive ends here";
-        /// First in a record that was decided before its own instant: the journal's time was ahead of the hub's clock.
+        /// First event of a record that was decided before the record's own time, because journal time was ahead of the
+        /// hub's clock.
         41 DecidedAt(at: Timestamp) = "decided at {at} by the clock";
         /// An operator accepted that the wall clock jumped.
         42 ClockAccepted {
-            /// How far, in milliseconds; negative when it jumped back.
+            /// Size of the jump in milliseconds; negative if the clock jumped back.
             jump_ms: i64,
             /// The operator's reason.
             reason: Box<str>,
@@ -173,7 +174,7 @@ events! {
             next as "nextSettlementWindowId": WindowId,
             /// The operator's reason.
             reason: Box<str>,
-            /// One per currency and ledger account type that its transfers used.
+            /// One for each currency and ledger account type that its transfers used.
             contents: Vec<NewContent>,
         } = "window {id} closed: \"{reason}\", contents {contents}; window {next} opened";
         /// A settlement of closed windows was created.
@@ -183,15 +184,16 @@ events! {
             model as "settlementModelId": u32,
             /// The operator's reason.
             reason: Box<str>,
-            /// What it settles.
+            /// The window contents that it settles.
             contents: Vec<ContentRef>,
-            /// What each account owes.
+            /// The net amount of each account.
             accounts: Vec<SettlementNet>,
         } = "settlement {id} created by model {model}: \"{reason}\", contents {contents}, nets {accounts}";
-        /// Accounts of a settlement reached their next states, or recorded theirs again. Money moves by further events.
+        /// Accounts of a settlement reached their next states, or recorded their current states again. Further events
+        /// move the money.
         52 SettlementAdvanced { id as "settlementId": SettlementId, accounts: Vec<SettlementStage> }
             = "settlement {id}: {accounts}";
-        /// A settlement was given up, or another reason was recorded for that. Money goes back by further events.
+        /// A settlement was aborted, or another reason for the abort was recorded. Further events return the money.
         53 SettlementAborted {
             id as "settlementId": SettlementId,
             /// The operator's reason.
@@ -203,58 +205,58 @@ events! {
         54 CapRaised {
             id as "settlementId": SettlementId,
             account: AccountId,
-            /// By how much.
+            /// The amount of the increase.
             amount: Amount,
         } = "settlement {id}: net debit cap of account {account} raised by {amount}";
-        /// An aborted settlement lowers a net debit cap by the amount of its raise.
+        /// An aborted settlement lowers a net debit cap by the amount of its earlier increase.
         55 CapReturned { id as "settlementId": SettlementId, account: AccountId, amount: Amount }
             = "settlement {id}: net debit cap of account {account} lowered by {amount}";
-        /// A movement of funds settles an account's net. The movement is earlier in the record, or in an earlier
-        /// record.
+        /// A movement of funds settles an account's net amount. The movement is earlier in the same record, or in an
+        /// earlier record.
         56 CoverMoved {
             id as "settlementId": SettlementId,
             account: AccountId,
             funds as "transferId": TransferId,
         } = "settlement {id}: cover of account {account} moved by {funds}";
-        /// A settlement takes over what earlier ones left over and leaves something over itself; it follows the
-        /// creation in its record.
+        /// A settlement takes over remainders of earlier settlements and leaves new ones. The event follows the
+        /// creation in the same record.
         57 RemaindersCarried { id as "settlementId": SettlementId, accounts: Vec<CarriedRemainder> }
             = "settlement {id}: remainders {accounts}";
-        /// The hub first started, and the first window opened. The first record of a journal has it; journals of
-        /// earlier versions lack it.
+        /// The hub started for the first time and the first window opened. The event is in the first record of a
+        /// journal; journals of earlier versions do not have it.
         58 FirstWindowOpened(at: Timestamp) = "window 1 opened at {at}";
-        /// A rule for interchange fees was created.
+        /// An interchange fee rule was created.
         60 FeeRuleCreated(rule: FeeRule) = "fee rule {rule} created";
-        /// The end of a rule for interchange fees was set.
+        /// The end of an interchange fee rule was set.
         61 FeeRuleEnded {
             id as "feeRuleId": u32,
-            /// First instant that it does not apply to any more.
+            /// The first instant at which the rule no longer applies.
             until: Timestamp,
         } = "fee rule {id} ends at {until}";
-        /// A committed transfer owes a fee; it follows the commit in its record.
+        /// A committed transfer owes a fee. The event follows the commit in the same record.
         62 FeeCharged {
             transfer as "transferId": TransferId,
             /// Number of the rule.
             rule as "feeRuleId": u32,
             /// The account that owes the fee.
             payer as "payerAccount": AccountId,
-            /// The account that is owed it.
+            /// The account to which the fee is owed.
             payee as "payeeAccount": AccountId,
             amount: Amount,
         } = "fee of transfer {transfer} by rule {rule}: {amount} from {payer} to {payee}";
-        /// A rule applies to a committed transfer, and yet nothing is owed; it follows the commit in its record.
+        /// A rule applies to a committed transfer, but no fee is owed. The event follows the commit in the same record.
         63 FeeNotCharged {
             transfer as "transferId": TransferId,
             /// Number of the rule.
             rule as "feeRuleId": u32,
-            /// What the rule would have charged.
+            /// The amount that the rule would have charged.
             amount: Amount,
-            /// Why it is not charged.
+            /// The reason why nothing is charged.
             reason: NoFee,
         } = "fee of transfer {transfer} by rule {rule}: {amount} not charged, {reason}";
-        /// A conversion was reserved, or refused (its state says which).
+        /// An FX transfer was reserved or rejected; its state shows which.
         70 ConversionPrepared(conversion: Box<Conversion>) = "conversion {conversion}";
-        /// The FXP fulfilled a conversion: its transfer decides.
+        /// The FXP fulfilled an FX transfer. Its outcome now depends on its transfer.
         71 ConversionFulfilled {
             id as "commitRequestId": ConversionId,
             /// Preimage of the condition.
@@ -262,123 +264,125 @@ events! {
             /// The FXP's PUT.
             answer: ConversionAnswer,
         } = "conversion {id} fulfilled";
-        /// A conversion was committed with its transfer.
+        /// An FX transfer was committed with its transfer.
         72 ConversionCommitted {
             id as "commitRequestId": ConversionId,
-            /// What the reserved amount was added to.
+            /// Whether the reserved amount was added to a settlement window or settled immediately.
             settled as "settledAtOnce": Settled,
-            /// The same of what the payee passes on to the FXP; absent on the payer's side.
+            /// The same for the amount that the payee passes on to the FXP; absent on the payer's side.
             further as "passedOnAtOnce": Option<Settled>,
         } = "conversion {id} COMMITTED{settled}";
-        /// A conversion was aborted, by itself or with its transfer.
+        /// An FX transfer was aborted, alone or with its transfer.
         73 ConversionAborted {
             id as "commitRequestId": ConversionId,
             kind: AbortKind,
             cause: Cause,
-            /// The FXP's PUT that did it.
+            /// The FXP's PUT that caused the abort.
             answer: Option<ConversionAnswer>,
         } = "conversion {id} {kind} {cause}";
-        /// A bulk was taken, or refused as a whole (its state says which).
+        /// A bulk transfer was accepted, or rejected as a whole; its state shows which.
         80 BulkReceived(bulk: Box<Bulk>) = "bulk {bulk}";
-        /// The next item of a bulk was decided: its transfer stands before this in the record, unless its id was known.
+        /// The next item of a bulk transfer was decided. The event of its transfer precedes this event in the record,
+        /// unless the id was already used.
         81 BulkItemDecided {
             id as "bulkTransferId": BulkId,
-            /// Among the items, from 0.
+            /// Position of the item, from 0.
             place as "item": u32,
-            /// Why it was not reserved; absent when it was.
+            /// The reason why the item was not reserved; absent if it was reserved.
             refused: Option<Cause>,
         } = "item {place} of bulk {id} decided, refused: {refused}";
-        /// All items of a bulk are decided, and the payee was asked for those that are reserved.
+        /// All items of a bulk transfer are decided, and the request with the reserved items was sent to the payee.
         82 BulkAccepted { id as "bulkTransferId": BulkId } = "bulk {id} ACCEPTED";
-        /// The payee's PUT was taken. Its results take effect by further records.
+        /// The payee's PUT was accepted. Its results take effect through further records.
         83 BulkAnswered {
             id as "bulkTransferId": BulkId,
             /// The payee's PUT.
             answer: BulkAnswer,
-            /// What is to become of the items, by their place.
+            /// The results for the items, by position.
             results: BTreeMap<u32, ItemResult>,
-            /// Results that count for nothing: of transfers that are not in the bulk, or not open.
+            /// Number of ignored results: their transfers are not in the bulk transfer, or not open.
             ignored: u32,
         } = "bulk {id} answered: {results}; ignored: {ignored}";
-        /// Nothing of a bulk is left to decide: it is COMPLETED if an item was committed, and else REJECTED.
+        /// Nothing of a bulk transfer is left to decide. It is COMPLETED if an item was committed, otherwise REJECTED.
         84 BulkEnded {
             id as "bulkTransferId": BulkId,
-            /// Why the payee refused it as a whole.
+            /// The payee's reason for rejecting the bulk transfer as a whole.
             cause: Option<Cause>,
         } = "bulk {id} ended, refused: {cause}";
-        /// A DFSP of another scheme is reached through a proxy, whose accounts carry what it sends and receives.
+        /// A DFSP of another scheme is reached through a proxy, whose accounts carry the DFSP's payments.
         87 ProxiedAdded { participant: ParticipantId, proxy: ParticipantId }
             = "participant {participant} behind proxy {proxy}";
-        /// A DFSP is not reached through its proxy any more.
+        /// A DFSP is no longer reached through its proxy.
         88 ProxiedRemoved { participant: ParticipantId, proxy: ParticipantId }
             = "participant {participant} no longer behind proxy {proxy}";
-        /// An operator's change, or a refusal of one; it is the last event of its record.
+        /// An operator's change or a rejected attempt. It is the last event of its record.
         92 OperatorActed(entry: Box<AuditEntry>) = "{entry}";
         /// An operator was created or changed.
         93 OperatorSet {
             name as "operator": Box<str>,
             roles: Roles,
-            /// The DFSP whose operator it is.
+            /// The DFSP to which the operator belongs.
             participant: Option<ParticipantId>,
             is_active: bool,
         } = "operator {name}: {roles}, active: {is_active}";
-        /// An operator has a further credential.
+        /// An operator has an additional credential.
         94 CredentialAdded { name as "operator": Box<str>, credential: Credential }
             = "operator {name} has {credential}";
-        /// A credential is refused from here on.
+        /// A credential is rejected from now on.
         95 CredentialRemoved { name as "operator": Box<str>, credential as "credentialId": u32 }
             = "operator {name} lost credential {credential}";
         /// A change waits for a second person.
         96 ProposalMade(proposal: Box<Proposal>) = "{proposal}";
-        /// A proposal ended. If it was executed, the change stands before this in the record.
+        /// A proposal ended. If it was executed, the events of the change precede this event in the record.
         97 ProposalEnded {
             id as "approvalId": u64,
             state: ProposalState,
-            /// Who decided; absent if time did.
+            /// The operator who decided; absent if the proposal expired.
             by: Option<Box<str>>,
             comment: Option<Box<str>>,
-            /// What came of the change, or why it failed.
+            /// The outcome of the change, or the reason why it failed.
             result: Option<Box<str>>,
         } = "approval {id} {state} by {by}, comment: {comment}, result: {result}";
-        /// Other changes need a second person from here on.
+        /// The approval policy was changed.
         98 ApprovalPolicySet(policy: ApprovalPolicy) = "approval policy: {policy}";
-        /// A person has a password and a second factor, in place of earlier ones.
+        /// A user has a password and a second factor, replacing earlier ones.
         99 PersonSet { name as "operator": Box<str>, person: Person } = "operator {name} has {person}";
-        /// A person used the code of an interval of its second factor.
+        /// A user used the code of a time step of its second factor.
         100 CodeUsed { name as "operator": Box<str>, code_step: u64 } = "operator {name} used code {code_step}";
-        /// A change set was approved, and is applied from here on.
+        /// A change set was approved and is applied from now on.
         101 ChangeSetApproved {
             id as "approvalId": u64,
-            /// Who approved it, how they were known, and from where.
+            /// The operator who approved it; the fields below state how the operator was authenticated, and from which
+            /// address.
             operator: Box<str>,
             known_by as "knownBy": Box<str>,
             address: Option<Box<str>>,
             comment: Option<Box<str>>,
         } = "approval {id} is applied, approved by {operator} ({known_by}, {address}), comment: {comment}";
-        /// A change of a set was made; its own events stand before this in the record.
+        /// A change of a set was made. Its own events precede this event in the record.
         102 ChangeSetStepped { id as "approvalId": u64, number: u32 } = "change {number} of approval {id}";
-        /// The rules refused a change of a set, in whole or for some accounts.
+        /// The rules rejected a change of a set, completely or for some accounts.
         103 ChangeSetStopped { id as "approvalId": u64, number: u32, why: Box<str> }
             = "approval {id} stopped at change {number}: {why}";
-        /// A participant has a further key by which it signs, or other times for one.
+        /// A participant has an additional key for signing, or new times for a known key.
         110 SignatureKeyAdded {
             participant: ParticipantId,
             key: SignatureKey,
-            /// When those that have started by then end.
+            /// Time when the other keys that have started by then end.
             others_end_at: Timestamp,
         } = "participant {participant} signs by {key}; its other keys end at {others_end_at}";
-        /// A key is refused from here on, and for good.
+        /// A key is permanently rejected from now on.
         111 SignatureKeyRevoked { participant: ParticipantId, sha256: [u8; 32] }
             = "key {sha256} of participant {participant} revoked";
-        /// Callers that this names are refused from here on.
+        /// Clients that the block names are rejected from now on.
         112 BlockSet { block: Block } = "{block} blocked";
-        /// They are let in again.
+        /// A block was lifted.
         113 BlockLifted { block: Block } = "block of {block} lifted";
     }
 }
 
 impl Event {
-    /// The transfer that begins or ends with it.
+    /// The transfer that the event begins or ends.
     pub const fn transfer_id(&self) -> Option<TransferId> {
         match self {
             Self::TransferPrepared(transfer) => Some(transfer.id),

@@ -1,4 +1,4 @@
-//! What a decision knows of the world beside its command.
+//! The facts about the outside world that a decision depends on, in addition to its command.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -9,47 +9,47 @@ use crate::bulk::Bulk;
 use crate::conversion::Conversion;
 use crate::transfer::Transfer;
 
-/// What the world is like when a command is decided.
+/// The state of the outside world when a command is decided.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The hub's time.
     pub present: Present,
-    /// What the archive holds of the transfer or conversion that the command is about.
+    /// The archive's answer for the objects that the command names.
     pub archived: &'a Archived,
-    /// How far the wall clock has jumped, in milliseconds; 0 if it has not. Only [`AcceptClock`] asks for it.
+    /// Size of the wall clock's jump, in milliseconds; 0 if it has not jumped. Only [`AcceptClock`] uses it.
     ///
     /// [`AcceptClock`]: crate::AdminCommand::AcceptClock
     pub clock_jump_ms: i64,
 }
 
-/// What is known of an id beyond the ledger's memory.
+/// The archive's answer for an id that is not in the ledger's memory.
 #[derive(Clone, Debug, Default)]
 pub enum Archived {
-    /// The archive was not asked.
+    /// The archive was not queried.
     #[default]
     Unknown,
-    /// The archive does not hold it.
+    /// The archive does not contain the id.
     Absent,
-    /// The archive holds it.
+    /// The archive contains this transfer.
     Found(Box<Transfer>),
-    /// What the archive holds for a command about a conversion.
+    /// The archive's answer for a command about an FX transfer.
     Conversion {
-        /// The conversion.
+        /// The FX transfer, if the archive contains it.
         conversion: Option<Box<Conversion>>,
-        /// Whether it holds the determining transfer, which is final then.
+        /// Whether the archive contains the determining transfer, which is then final.
         has_transfer: bool,
     },
-    /// What the archive holds for a command about a bulk.
+    /// The archive's answer for a command about a bulk transfer.
     Bulk {
-        /// The bulk.
+        /// The bulk transfer, if the archive contains it.
         bulk: Option<Box<Bulk>>,
-        /// Those of its items' transfers that the archive holds.
+        /// The transfers of its items that the archive contains.
         transfers: BTreeSet<TransferId>,
     },
 }
 
 impl Facts<'static> {
-    /// An instant on which all clocks agree, with an archive that was not asked.
+    /// Facts at an instant on which all clocks agree, with an archive that was not queried.
     pub fn at(instant: Timestamp) -> Self {
         static UNKNOWN: Archived = Archived::Unknown;
         Facts::new(instant.into(), &UNKNOWN)
@@ -57,12 +57,12 @@ impl Facts<'static> {
 }
 
 impl<'a> Facts<'a> {
-    /// The time and the archive's answer; the wall clock has not jumped.
+    /// Facts with the given time and archive answer. The wall clock has not jumped.
     pub const fn new(present: Present, archived: &'a Archived) -> Self {
         Self { present, archived, clock_jump_ms: 0 }
     }
 
-    /// The instant that the hub goes by.
+    /// The hub's time.
     pub const fn now(&self) -> Timestamp {
         self.present.at
     }

@@ -1,4 +1,4 @@
-//! Interchange fees: rules as data, applied to a transfer by its commit.
+//! Interchange fees: rules that are stored as data and applied to a transfer when it is committed.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,73 +10,74 @@ use crate::settlement_model::wire_enum;
 use crate::stored::stored_struct;
 use crate::transfer::Transfer;
 
-/// Parts of an amount that a whole one has: a rate of 6,000 is 0.6 %.
+/// The rate that stands for the whole amount: a rate of 6,000 is 0.6 %.
 pub const RATE_WHOLE: u32 = 1_000_000;
-/// Decimals of a stored amount, which is the most that a fee is rounded to.
+/// Decimals of a stored amount, and so the maximum number of decimals of a fee.
 pub const FEE_DECIMALS_MAX: u8 = 4;
 
 wire_enum! {
-    /// Which party of a transfer owes a fee to the other.
+    /// The party of a transfer that owes a fee to the other party.
     FeePayer {
-        /// The payer DFSP, to the payee DFSP.
+        /// The payer DFSP owes the payee DFSP.
         Payer = 1 "PAYER",
-        /// The payee DFSP, to the payer DFSP.
+        /// The payee DFSP owes the payer DFSP.
         Payee = 2 "PAYEE",
     }
 }
 
 wire_enum! {
-    /// Why a rule that applies to a committed transfer charges nothing.
+    /// The reason why a rule that applies to a committed transfer charges nothing.
     NoFee {
-        /// The payer or the payee has no account for fees in the transfer's currency: a converted transfer's payer.
+        /// The payer or the payee has no fee account in the transfer's currency, for example the payer of a transfer
+        /// after conversion.
         Account = 1 "NO_ACCOUNT",
-        /// A balance could not hold it.
+        /// The fee would exceed the range of a balance.
         Room = 2 "NO_ROOM",
     }
 }
 
-/// What a rule for a fee says: which transfers, how much, who pays. Operators name DFSPs, the ledger numbers them.
+/// The terms of a fee rule: which transfers, how much, and who pays. Operators name DFSPs; the ledger numbers them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeeTerms<P> {
     /// Name, alphanumeric, 2–30 characters.
     pub name: Box<str>,
     /// Currency of the transfers.
     pub currency: Currency,
-    /// Payer DFSPs of the transfers; all of them if there is none.
+    /// Payer DFSPs of the transfers. An empty list means all.
     pub payers: Vec<P>,
-    /// Payee DFSPs of the transfers; all of them if there is none.
+    /// Payee DFSPs of the transfers. An empty list means all.
     pub payees: Vec<P>,
-    /// Least amount of a transfer.
+    /// Minimum amount of a transfer.
     pub amount_min: Amount,
-    /// Largest amount of a transfer.
+    /// Maximum amount of a transfer.
     pub amount_max: Option<Amount>,
     /// Share of the amount, in parts of [`RATE_WHOLE`].
     pub rate: u32,
-    /// Decimals that the share is rounded to, half up.
+    /// Number of decimals to which the share is rounded, half up.
     pub decimals: u8,
-    /// Added to the share.
+    /// Fixed amount, added to the share.
     pub fixed: Amount,
-    /// Who pays it.
+    /// The party that pays the fee.
     pub paid_by: FeePayer,
 }
 
-/// A rule for a fee, and from when to when it applies. Nothing of it changes but its end.
+/// A fee rule and the period in which it applies. A rule never changes, except for its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeeRule {
     /// Identifier, from 1.
     pub id: u32,
-    /// What it says; DFSPs are in order.
+    /// The terms; DFSPs are sorted.
     pub terms: FeeTerms<ParticipantId>,
-    /// First instant of a commit that it applies to.
+    /// The first commit time to which the rule applies.
     pub from: Timestamp,
-    /// First instant that it does not apply to any more.
+    /// The first commit time to which the rule no longer applies.
     pub until: Option<Timestamp>,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
 impl<P> FeeTerms<P> {
-    /// The same about DFSPs that are named in another way.
+    /// The same terms with another representation of the DFSPs.
     pub fn with_parties<Q>(&self, payers: Vec<Q>, payees: Vec<Q>) -> FeeTerms<Q> {
         let Self { currency, amount_min, amount_max, rate, decimals, fixed, paid_by, .. } = *self;
         let name = self.name.clone();
@@ -92,8 +93,7 @@ stored_struct! {
 }
 
 impl FeeRule {
-    /// The fee of a transfer between two DFSPs that is committed at an instant, if the rule applies and it is above
-    /// zero.
+    /// The fee of a transfer that is committed at an instant, if the rule applies and the fee is above zero.
     pub fn fee(&self, transfer: &Transfer, at: Timestamp) -> Option<Amount> {
         let is_one_of = |wanted: &[ParticipantId], party: Option<ParticipantId>| {
             wanted.is_empty() || party.is_some_and(|party| wanted.contains(&party))
@@ -114,12 +114,12 @@ impl FeeRule {
         i64::try_from(fee).ok().and_then(Amount::from_units).filter(|fee| *fee > Amount::ZERO)
     }
 
-    /// The DFSPs that it names.
+    /// The DFSPs that the rule names.
     pub(crate) fn parties(&self) -> impl Iterator<Item = ParticipantId> {
         self.terms.payers.iter().chain(&self.terms.payees).copied()
     }
 
-    /// Whether it cannot apply any more.
+    /// Whether the rule no longer applies at an instant.
     pub fn has_ended(&self, at: Timestamp) -> bool {
         self.until.is_some_and(|until| until <= at)
     }

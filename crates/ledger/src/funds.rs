@@ -12,13 +12,13 @@ use crate::settlement_model::wire_enum;
 use crate::stored::stored_struct;
 use crate::transfer::{Fingerprint, PublicState};
 
-/// The reason of a withdrawal that was refused.
+/// The reason of a withdrawal that was rejected.
 pub(crate) const REASON_NOT_COVERED: &str = "Aborted due to insufficient funds";
 /// The reason of a withdrawal that expired.
 pub(crate) const REASON_LATE: &str = "The withdrawal was not committed in time";
 
 wire_enum! {
-    /// Which way the money goes.
+    /// The direction of the movement.
     FundsDirection {
         /// Deposit.
         In = 1 "recordFundsIn",
@@ -28,13 +28,13 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Where a movement of funds stands.
+    /// The state of a movement of funds.
     FundsState {
         /// The withdrawal holds the money.
         Reserved = 1 "RESERVED",
-        /// Done. Final.
+        /// The movement is complete. Final.
         Committed = 2 "COMMITTED",
-        /// Undone or refused. Final.
+        /// The movement was reversed or rejected. Final.
         Aborted = 3 "ABORTED_REJECTED",
     }
 }
@@ -44,39 +44,39 @@ wire_enum! {
 pub struct FundsTransfer {
     /// Identifier chosen by the operator.
     pub id: TransferId,
-    /// Which way.
+    /// Deposit or withdrawal.
     pub direction: FundsDirection,
-    /// Whose funds.
+    /// The participant whose funds move.
     pub participant: ParticipantId,
     /// The DFSP's settlement account.
     pub account: AccountId,
     /// The hub's reconciliation account.
     pub hub_account: AccountId,
-    /// How much, above zero.
+    /// The amount, above zero.
     pub amount: Amount,
-    /// Of what.
+    /// The currency.
     pub currency: Currency,
     /// The bank's reference.
     pub external_reference: Box<str>,
-    /// Why, in the operator's words; of the last step.
+    /// The operator's reason for the last step.
     pub reason: Box<str>,
     /// JSON text of the request's extension array.
     pub extensions: Option<Box<str>>,
-    /// Fingerprint of the request, to tell a resend from a modified one.
+    /// Fingerprint of the request, to distinguish a resend from a modified request.
     pub fingerprint: Fingerprint,
-    /// Where it stands.
+    /// The current state.
     pub state: FundsState,
-    /// When it was recorded.
+    /// Time when it was recorded.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub changed_at: Timestamp,
-    /// When a reserved withdrawal is given back.
+    /// Time when a reserved withdrawal expires.
     pub expires_at: Timestamp,
 }
 
 impl FundsTransfer {
-    /// What its participant is told when it asks: the state, and when it was reached if it is final. The reference, the
-    /// reason and the extensions are the operator's.
+    /// The view for a participant that queries it: the state, and the time of the state if it is final. The reference,
+    /// the reason and the extensions are only for operators.
     pub fn view(&self) -> TransferView {
         let state = match self.state {
             FundsState::Reserved => PublicState::Reserved,
@@ -88,8 +88,8 @@ impl FundsTransfer {
     }
 }
 
-/// The withdrawals that are reserved: when each lapses, and what their ends may yet take from balances. An abort takes
-/// the amount from the DFSP's account, a commit from the hub's.
+/// The reserved withdrawals: their deadlines, and the amounts that their ends may still take from balances. An abort
+/// takes the amount from the DFSP's account, a commit from the hub's account.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenWithdrawals {
     deadlines: BTreeSet<(Timestamp, TransferId)>,
@@ -97,13 +97,13 @@ pub(crate) struct OpenWithdrawals {
 }
 
 impl OpenWithdrawals {
-    /// A withdrawal is reserved.
+    /// Adds a reserved withdrawal.
     pub(crate) fn open(&mut self, funds: &FundsTransfer) {
         self.deadlines.insert((funds.expires_at, funds.id));
         self.add(funds, funds.amount.units().into());
     }
 
-    /// It ends.
+    /// Removes a withdrawal that ends.
     pub(crate) fn close(&mut self, funds: &FundsTransfer) {
         self.deadlines.remove(&(funds.expires_at, funds.id));
         self.add(funds, -i128::from(funds.amount.units()));
@@ -119,17 +119,18 @@ impl OpenWithdrawals {
         }
     }
 
-    /// Deadlines, the earliest first.
+    /// Deadlines, earliest first.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = (Timestamp, TransferId)> {
         self.deadlines.iter().copied()
     }
 
-    /// Whether a balance that loses so many ten-thousandths stays in range however the reserved withdrawals end.
+    /// Whether a balance that falls by `units` ten-thousandths stays in range regardless of how the reserved
+    /// withdrawals end.
     pub(crate) fn leave_room(&self, account: &Account, units: i128) -> bool {
         self.leave_room_at(account.id, account.balance, units)
     }
 
-    /// As `leave_room`, for another balance of the account.
+    /// Like `leave_room`, for another balance of the account.
     pub(crate) fn leave_room_at(&self, id: AccountId, balance: Amount, units: i128) -> bool {
         let pending = self.pending.get(&id).copied().unwrap_or(0);
         let lowest = i128::from(balance.units()) - pending - units;

@@ -1,32 +1,32 @@
-//! Where a transfer lies, by the hash of its id.
+//! Finds the slot of a transfer by the hash of its id.
 //!
-//! An extendible hash table: the upper bits of a hash name a segment by way of a directory, and a segment that is full
-//! is split in two. So one more entry costs microseconds at most, however many there are, and finding one costs a
-//! single fetch from memory: an entry is 8 bytes, and those with near hashes lie side by side.
+//! The index is an extendible hash table. A directory maps the upper bits of a hash to a segment, and a full segment is
+//! split in two. Adding an entry therefore takes microseconds at most, whatever the size of the table. A lookup costs a
+//! single fetch from memory: an entry has 8 bytes, and entries with near hashes are adjacent.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// Entries of a segment that is split rather than made larger: 32 KiB.
+/// Number of entries at which a segment is split instead of enlarged (32 KiB).
 const SEGMENT_ENTRIES: usize = 4_096;
-/// Entries of the first segment of all.
+/// Entries of the very first segment.
 const FIRST_ENTRIES: usize = 64;
-/// Bits of the hash that name a segment at most. A segment takes the others.
+/// Maximum number of hash bits that select a segment. The remaining bits select the place in it.
 const DEPTH_MAX: u32 = u32::BITS - SEGMENT_ENTRIES.ilog2();
 
-/// Slots by the hashes of what they hold. Several may have the same hash.
+/// Slots by the hashes of their contents. Several slots may have the same hash.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
-    /// A segment's number for each value of the upper `depth` bits of a hash.
+    /// The segment number for each value of the upper `depth` bits of a hash.
     directory: Vec<u32>,
     depth: u32,
     segments: Vec<Segment>,
 }
 
-/// Entries whose hashes have the same upper bits, as many as `depth` says. Each is at the place that its hash names, or
-/// behind it without a gap.
+/// Entries whose hashes agree in the upper `depth` bits. Each entry is at the place that its hash selects, or after it
+/// without a gap.
 #[derive(Clone, Debug)]
 struct Segment {
     depth: u32,
@@ -37,7 +37,7 @@ struct Segment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     hash: u32,
-    /// The slot and 1, so that an empty place costs nothing.
+    /// The slot number plus 1, so that an empty place needs no extra space.
     numbered: NonZeroU32,
 }
 
@@ -59,14 +59,14 @@ impl Index {
         Self { directory: vec![0], depth: 0, segments: vec![Segment::new(0, FIRST_ENTRIES)] }
     }
 
-    /// The slot under a hash that is the one sought.
+    /// The slot with this hash for which `is_it` is true.
     pub(crate) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let segment = &self.segments[self.segment_of(hash)];
         let place = segment.place_of(hash, is_it).ok()?;
         segment.places[place].map(Entry::slot)
     }
 
-    /// Adds a slot under a hash; false if the one sought is there already.
+    /// Adds a slot under a hash. Returns false if a slot for which `is_it` is true already exists.
     pub(crate) fn insert(&mut self, hash: u32, slot: u32, is_it: impl Fn(u32) -> bool) -> bool {
         let number = self.segment_of(hash);
         let segment = &mut self.segments[number];
@@ -78,7 +78,7 @@ impl Index {
         true
     }
 
-    /// Takes a slot out that is there.
+    /// Removes an existing slot.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
         let number = self.segment_of(hash);
         let segment = &mut self.segments[number];
@@ -87,7 +87,8 @@ impl Index {
         }
     }
 
-    /// Reads where a search for a hash begins, and tells something of what is there.
+    /// Reads the place where a search for a hash begins, to prefetch it. The result depends on the content, so the read
+    /// is not optimised away.
     pub(crate) fn peek(&self, hash: u32) -> u32 {
         let segment = &self.segments[self.segment_of(hash)];
         segment.places[segment.home(hash)].map_or(0, |entry| entry.hash)
@@ -97,7 +98,7 @@ impl Index {
         self.directory[upper_bits(hash, self.depth)] as usize
     }
 
-    /// Makes room in a full segment, that of a hash: it gets larger, or is split in two.
+    /// Makes space in the full segment of a hash: the segment is enlarged or split in two.
     fn grow(&mut self, number: usize, hash: u32) {
         let full = &mut self.segments[number];
         let (depth, places) = (full.depth + 1, full.places.len());
@@ -116,7 +117,7 @@ impl Index {
             self.directory = self.directory.iter().flat_map(|segment| [*segment; 2]).collect();
             self.depth = depth;
         }
-        // Of the values that named the full segment the upper half names the new one.
+        // The upper half of the directory entries of the full segment now refers to the new segment.
         let half = 1 << (self.depth - depth);
         let first = (upper_bits(hash, depth) | 1) * half;
         self.directory[first..first + half].fill(self.segments.len() as u32 - 1);
@@ -133,7 +134,7 @@ impl Segment {
         Self { depth, len: 0, places: vec![None; places].into_boxed_slice() }
     }
 
-    /// A quarter of the places stays empty, so that a search soon meets one.
+    /// A quarter of the places stays empty, so that a search soon reaches an empty place.
     const fn is_full(&self) -> bool {
         self.len * 4 > self.places.len() * 3
     }
@@ -142,7 +143,7 @@ impl Segment {
         self.places.iter().filter_map(|place| *place)
     }
 
-    /// Where the slot is that is sought, or the place for it.
+    /// The place of the slot for which `is_it` is true, or else the free place for it.
     fn place_of(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Result<usize, usize> {
         let mut place = self.home(hash);
         while let Some(entry) = self.places[place] {
@@ -154,7 +155,7 @@ impl Segment {
         Err(place)
     }
 
-    /// The place where a search begins.
+    /// The place where a search for a hash begins.
     const fn home(&self, hash: u32) -> usize {
         hash as usize & (self.places.len() - 1)
     }
@@ -174,7 +175,8 @@ impl Segment {
         }
     }
 
-    /// Empties a place, and closes the gap: an entry behind it moves there unless its search begins behind the gap.
+    /// Empties a place and closes the gap. An entry after the gap moves into it, unless its search begins after the
+    /// gap.
     fn empty(&mut self, mut gap: usize) {
         let mut place = gap;
         self.len -= 1;

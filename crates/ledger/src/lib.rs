@@ -1,8 +1,8 @@
 //! The money rules: one deterministic state machine for participants, accounts, limits and transfers.
 //!
-//! [`Ledger::decide`] turns a [`Command`] into a [`Decision`]: events, callbacks owed and a reply.
-//! [`Ledger::evolve`] folds a recorded decision into the state. Replaying the journal through `evolve` rebuilds the
-//! state exactly; nothing is ever decided twice. No IO, clock, randomness or floats: time arrives as an argument.
+//! [`Ledger::decide`] turns a [`Command`] into a [`Decision`]: events, callbacks owed and a reply. [`Ledger::evolve`]
+//! folds a recorded decision into the state. Replaying the journal through `evolve` rebuilds the state exactly, and
+//! nothing is decided twice. The crate has no IO, clock, randomness or floats: time is an argument.
 #![no_std]
 
 extern crate alloc;

@@ -1,67 +1,67 @@
-//! How much a ledger holds, and how its limits relate, checked when it is compiled.
+//! Limits of the ledger's size and the relations between them, which are checked at compile time.
 
 use upesi_types::FspId;
 
 use crate::account::SEEDED_TYPES;
 use crate::command::CONVERSIONS_PER_TRANSFER_MAX;
 
-/// Most callbacks that one record may owe: their index is stored in a byte.
+/// Maximum number of callbacks that one record may owe. Their index is stored in a byte.
 pub const CALLBACKS_PER_RECORD_MAX: usize = u8::MAX as usize + 1;
 
-/// Callbacks that one transfer owes when it ends: payer, payee, and the payee's PATCH.
+/// Maximum number of callbacks that one transfer owes when it ends: payer, payee, and the payee's PATCH.
 const CALLBACKS_PER_TRANSFER_MAX: usize = 3;
 
-/// Callbacks that one conversion owes when it ends: initiator and FXP.
+/// Maximum number of callbacks that one FX transfer owes when it ends: initiator and FXP.
 const CALLBACKS_PER_CONVERSION_MAX: usize = 2;
 
-/// Callbacks of a transfer that takes its conversions along.
+/// Maximum number of callbacks of a transfer that ends together with its FX transfers.
 const CALLBACKS_PER_CONVERTED_MAX: usize =
     CALLBACKS_PER_TRANSFER_MAX + CONVERSIONS_PER_TRANSFER_MAX * CALLBACKS_PER_CONVERSION_MAX;
 
-/// How many of each a ledger takes. Whatever would be one more is refused. A hub ships with [`Limits::SHIPPED`]; with
-/// [`Limits::TINY`] simulated worlds come to every limit within a day.
+/// Maximum numbers of objects in a ledger. Anything beyond a limit is rejected. A hub ships with [`Limits::SHIPPED`].
+/// With [`Limits::TINY`], simulated worlds reach every limit within a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Participants, the hub among them.
+    /// Participants, including the hub.
     pub participants: usize,
     /// Accounts of all participants.
     pub accounts: usize,
     /// Bindings of one participant.
     pub bindings: usize,
-    /// Keys by which one participant signs, those that ended aside: the next one, the present one, the one of before.
+    /// Keys of one participant, not counting ended ones: the next, the current and the previous key.
     pub signature_keys: usize,
     /// Revoked keys of one participant.
     pub revoked_keys: usize,
-    /// Certificates, keys and participants that are blocked.
+    /// Blocked certificates, keys and participants.
     pub blocks: usize,
-    /// Settlement models, those switched off included.
+    /// Settlement models, including inactive ones.
     pub settlement_models: usize,
-    /// Ledger account types, the seeded ones included.
+    /// Ledger account types, including the seeded ones.
     pub ledger_account_types: usize,
-    /// Deposits and withdrawals, finished ones included.
+    /// Deposits and withdrawals, including finished ones.
     pub funds_transfers: usize,
-    /// Fee rules, ended ones included.
+    /// Fee rules, including ended ones.
     pub fee_rules: usize,
-    /// Fee rules that have not ended: each commit looks at them.
+    /// Fee rules that have not ended. Each commit checks all of them.
     pub fee_rules_live: usize,
-    /// Settlement windows, settled ones included.
+    /// Settlement windows, including settled ones.
     pub windows: usize,
-    /// Sums between two accounts that windows keep: those of settled windows are dropped first, and no window closes
-    /// while those of unsettled ones are as many.
+    /// Sums between two accounts that windows store. Sums of settled windows are dropped first. No window can be closed
+    /// while unsettled windows have this many sums.
     pub pairs: usize,
-    /// Settlements, ended ones included.
+    /// Settlements, including ended ones.
     pub settlements: usize,
     /// Accounts in all settlements.
     pub settlement_accounts: usize,
     /// Windows of one settlement.
     pub windows_per_settlement: usize,
-    /// Transfers that one tick ends, so that a flood of deadlines cannot hold up the queue: the engine ticks again as
-    /// long as something is due.
+    /// Transfers that one tick ends, so that many simultaneous deadlines cannot block the queue. The engine ticks again
+    /// while something is due.
     pub expiries_per_tick: usize,
 }
 
 impl Limits {
-    /// What a hub ships with.
+    /// The limits of a shipped hub.
     pub const SHIPPED: Self = Self {
         participants: 10_000,
         accounts: 1_000_000,
@@ -105,82 +105,83 @@ impl Limits {
     }
     .related();
 
-    /// The same, if what one limit promises another can hold.
+    /// Returns the limits unchanged after checking the relations between them.
     const fn related(self) -> Self {
-        // A tick ends most transfers of all commands, and every other command ends one at most.
+        // A tick ends more transfers than any other command; every other command ends at most one.
         assert!(self.expiries_per_tick * CALLBACKS_PER_TRANSFER_MAX <= CALLBACKS_PER_RECORD_MAX);
-        // While conversions are live, a tick ends as many transfers by their own deadlines as by those of conversions.
+        // While FX transfers are live, a tick ends equally many transfers by their own deadlines and by those of FX
+        // transfers.
         assert!(
             2 * self.converted_expiries_per_tick() * CALLBACKS_PER_CONVERTED_MAX <= CALLBACKS_PER_RECORD_MAX
         );
         assert!(self.converted_expiries_per_tick() > 0);
-        // An account type's number is a byte, and 0 is none.
+        // The number of an account type is a byte, and 0 means none.
         assert!(SEEDED_TYPES.len() <= self.ledger_account_types);
         assert!(self.ledger_account_types <= u8::MAX as usize);
-        // The numbers of participants, accounts, models, windows and settlements are 32 bits, and 0 is none.
+        // The numbers of participants, accounts, models, windows and settlements have 32 bits, and 0 means none.
         assert!(self.participants < u32::MAX as usize);
         assert!(self.accounts < u32::MAX as usize);
         assert!(self.settlement_models < u32::MAX as usize);
         assert!(self.windows < u32::MAX as usize);
         assert!(self.settlements < u32::MAX as usize);
-        // Each participant has room for accounts of every seeded type in one currency.
+        // Each participant can have accounts of every seeded type in one currency.
         assert!(self.participants * SEEDED_TYPES.len() <= self.accounts);
-        // A settlement may take windows that one hub holds, and a live fee rule is one of all.
+        // A settlement cannot contain more windows than the hub has, and live fee rules are part of all fee rules.
         assert!(self.windows_per_settlement <= self.windows);
         assert!(self.fee_rules_live <= self.fee_rules);
         self
     }
 
-    /// Transfers that one tick ends while conversions are live: each end may take a transfer's conversions along.
+    /// Transfers that one tick ends while FX transfers are live. Each end may also end the transfer's FX transfers.
     pub(crate) const fn converted_expiries_per_tick(&self) -> usize {
         self.expiries_per_tick / 4
     }
 }
 
-// Scheme policy that steers decisions. Recorded decisions never depend on it again.
+// Scheme policy that influences decisions. Recorded decisions do not depend on it.
 
 /// Scheme-wide settings of the ledger.
 #[derive(Clone, Debug)]
 pub struct LedgerConfig {
-    /// Name under which the hub itself appears as a participant and as `FSPIOP-Source`.
+    /// Name of the hub as a participant and in `FSPIOP-Source`.
     pub hub_name: FspId,
     /// Whether payer and payee of a transfer may be the same participant.
     pub on_us_transfers: bool,
-    /// Whether a payee that answered COMMITTED, or aborted, gets a courtesy copy from the hub.
+    /// Whether a payee that answered COMMITTED, or aborted, receives a confirmation from the hub.
     pub payee_confirmation: bool,
-    /// How far a withdrawal may lower a participant's cover.
+    /// Limit for withdrawals that lower a participant's cover.
     pub funds_out_guard: FundsOutGuard,
-    /// What the sender of a fulfil or abort is told when nobody knows the transfer.
+    /// The error that the sender of a fulfil or abort for an unknown transfer receives.
     pub unknown_transfer: UnknownTransfer,
-    /// Whether fee rules with more decimals than their currency are refused.
+    /// Whether fee rules with more decimals than their currency are rejected.
     pub rejects_finer_amounts: bool,
-    /// How far ahead the `expiration` of a prepare may lie, in milliseconds.
+    /// Maximum time from now to the `expiration` of a prepare, in milliseconds.
     pub transfer_validity_max_ms: i64,
-    /// How long a prepared withdrawal holds the money before it is given back, in milliseconds.
+    /// Time for which a prepared withdrawal reserves the money before it expires, in milliseconds.
     pub internal_transfer_validity_ms: i64,
-    /// How long a change waits for a second person, in milliseconds.
+    /// Time for which a proposal waits for a second person, in milliseconds.
     pub proposal_lifetime_ms: i64,
-    /// How many of each the ledger takes.
+    /// Maximum numbers of objects in the ledger.
     pub limits: Limits,
-    /// Seed of the hash tables, so that nobody outside can choose colliding transfer ids.
+    /// Seed of the hash tables, so that clients cannot choose colliding transfer ids.
     pub hash_seed: u64,
 }
 
-/// What must still hold after a withdrawal is prepared.
+/// The condition that must hold after a withdrawal is prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FundsOutGuard {
-    /// The remaining cover is not below the participant's present position.
+    /// The remaining cover is not below the participant's current position.
     Position,
-    /// The settlement account alone stays in credit, whatever the position (as Mojaloop does).
+    /// The settlement account stays in credit, whatever the position is (as in Mojaloop).
     SettlementAccount,
 }
 
-/// The error for a PUT about a transfer that nobody knows.
+/// The error for a PUT about an unknown transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownTransfer {
-    /// 2001, as Mojaloop says and its clients may expect.
+    /// 2001, as Mojaloop answers; its clients may expect it.
     InternalError,
-    /// 3208, as a GET is answered.
+    /// 3208, as in the answer to a GET.
     NotFound,
 }
 

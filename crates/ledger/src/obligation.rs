@@ -1,4 +1,4 @@
-//! What a commit adds to a settlement window: the list of obligations behind a net.
+//! Obligations: the amounts that commits add to a settlement window, which make up the nets.
 
 use alloc::vec::Vec;
 
@@ -11,24 +11,24 @@ use crate::transfer::{Transfer, TransferState};
 use crate::window::WindowId;
 
 wire_enum! {
-    /// What an obligation comes from.
+    /// The origin of an obligation.
     ObligationKind {
         /// A committed transfer.
         Transfer = 1 "TRANSFER",
         /// A movement of a committed FX transfer.
         FxTransfer = 2 "FX_TRANSFER",
-        /// A fee that a committed transfer was charged.
+        /// A fee that was charged for a committed transfer.
         Fee = 3 "FEE",
     }
 }
 
-/// An amount that one account owes another one in a settlement window. The net of an account is the sum of the amounts
-/// with it as debtor, less the sum of the amounts with it as creditor.
+/// An amount that one account owes another in a settlement window. The net of an account is the sum of the amounts with
+/// it as debtor minus the sum of the amounts with it as creditor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Obligation {
-    /// Its origin.
+    /// The origin.
     pub kind: ObligationKind,
-    /// The transfer, or the FX transfer.
+    /// The id of the transfer or FX transfer.
     pub id: TransferId,
     /// The window.
     pub window: WindowId,
@@ -36,12 +36,13 @@ pub struct Obligation {
     pub debtor: AccountId,
     /// The account that is owed.
     pub creditor: AccountId,
-    /// How much, in the currency of both.
+    /// The amount, in the currency of both accounts.
     pub amount: Amount,
 }
 
 impl Transfer {
-    /// What its commit added to a window, fees included. Nothing if it was settled by its commit, and had no fees.
+    /// The obligations that the commit added to a window, including fees. Empty if the commit was settled immediately
+    /// and had no fees.
     pub fn obligations(&self) -> Vec<Obligation> {
         let TransferState::Committed(end) = &self.state else { return Vec::new() };
         let own = end.window.zip(self.payer_account).zip(self.payee_account);
@@ -66,8 +67,8 @@ impl Transfer {
 }
 
 impl Conversion {
-    /// What its commit added to a window. Nothing if its movements were settled by its commit, or if a hub kept it that
-    /// did not note their windows yet.
+    /// The obligations that the commit added to a window. Empty if the commit settled its movements, or if the hub
+    /// version that stored the FX transfer did not record their windows.
     pub fn obligations(&self) -> Vec<Obligation> {
         let ConversionState::Committed { windows: Some(windows), .. } = self.state else { return Vec::new() };
         let Some((reserved, further)) = self.legs() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Operators: those whom the hub itself lets use the admin API.
+//! Operators: the accounts of the admin API that the hub manages itself.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -16,48 +16,48 @@ use crate::participant::ParticipantId;
 use crate::show::{Names, Show, Shown};
 use crate::stored::{Stored, stored_struct};
 
-/// Most operators of a hub.
+/// Maximum number of operators of a hub.
 pub const OPERATORS_MAX: usize = 1_000;
-/// Most credentials of an operator.
+/// Maximum number of credentials of an operator.
 pub const CREDENTIALS_MAX: usize = 8;
 /// Longest name of an operator, in bytes.
 pub const OPERATOR_NAME_BYTES_MAX: usize = 64;
-/// Longest life of a token, in days.
+/// Longest lifetime of a token, in days.
 pub const TOKEN_DAYS_MAX: i64 = 366;
-/// Longest life of an enrolment's token, in hours.
+/// Longest lifetime of an enrolment token, in hours.
 pub const ENROLMENT_HOURS_MAX: i64 = 72;
 
-/// What an operator is there for; the admin API says what each role may do.
+/// A role of an operator. The admin API defines the permissions of each role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Reads.
+    /// Reads data.
     Viewer,
-    /// Scrapes metrics and health.
+    /// Reads metrics and health.
     Monitor,
-    /// Searches transfers, and has callbacks sent again.
+    /// Searches transfers and redelivers callbacks.
     Support,
-    /// Participants, endpoints, bindings, windows.
+    /// Manages participants, endpoints, bindings and windows.
     Operations,
-    /// Approves what operations propose.
+    /// Approves proposals of operations.
     OperationsApprover,
-    /// Funds, limits, settlement.
+    /// Manages funds, limits and settlement.
     Treasury,
-    /// Approves what the treasury proposes.
+    /// Approves proposals of the treasury.
     TreasuryApprover,
-    /// Bindings, and the process.
+    /// Manages bindings and the process.
     SecurityOfficer,
-    /// Operators, their roles and credentials.
+    /// Manages operators, their roles and credentials.
     IamAdmin,
-    /// Reads everything, the audit trail included.
+    /// Reads everything, including the audit trail.
     Auditor,
-    /// A person of a DFSP: reads what is its own.
+    /// A user at a DFSP, who reads the DFSP's own data.
     DfspUser,
-    /// A machine of a DFSP: the same.
+    /// A program at a DFSP, which reads the DFSP's own data.
     DfspMachine,
 }
 
 impl Role {
-    /// All of them, in the order of their stored numbers.
+    /// Every role, in the order of the stored numbers.
     pub const ALL: [Self; 12] = [
         R::Viewer,
         R::Monitor,
@@ -73,7 +73,7 @@ impl Role {
         R::DfspMachine,
     ];
 
-    /// As operators write it.
+    /// The role's name, as operators write it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -91,12 +91,12 @@ impl Role {
         }
     }
 
-    /// The role of a name.
+    /// Finds the role with a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == name)
     }
 
-    /// Whether it is for a DFSP's own people and machines, who see only what is the DFSP's.
+    /// Whether the role is for users and programs of a DFSP, which see only the DFSP's own data.
     pub const fn is_of_dfsp(self) -> bool {
         matches!(self, Self::DfspUser | Self::DfspMachine)
     }
@@ -106,8 +106,8 @@ impl Role {
     }
 }
 
-/// Pairs of roles that no operator has together: who proposes does not approve, who manages operators moves no money,
-/// who audits changes nothing.
+/// Pairs of roles that no operator can have together. Proposers do not approve, managers of operators do not move
+/// money, and auditors change nothing.
 pub const EXCLUSIONS: &[(Role, Role)] = &[
     (R::Operations, R::OperationsApprover),
     (R::Treasury, R::TreasuryApprover),
@@ -129,22 +129,22 @@ pub const EXCLUSIONS: &[(Role, Role)] = &[
 pub struct Roles(u16);
 
 impl Roles {
-    /// Whether a role is among them.
+    /// Whether the set contains a role.
     pub const fn has(self, role: Role) -> bool {
         self.0 & role.bit() != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// They, in order.
+    /// The roles in the set, in order.
     pub fn iter(self) -> impl Iterator<Item = Role> {
         Role::ALL.into_iter().filter(move |role| self.has(*role))
     }
 
-    /// Two of them that no operator has together.
+    /// Two roles in the set that cannot be combined, if any.
     pub fn excluded(self) -> Option<(Role, Role)> {
         EXCLUSIONS.iter().copied().find(|(one, other)| self.has(*one) && self.has(*other))
     }
@@ -192,17 +192,18 @@ impl Show for Roles {
     }
 }
 
-/// What proves that a caller is an operator. Whoever reads it cannot use it: there is only a digest of what is sent.
+/// A secret that proves that a client is an operator. Only a digest is stored, so the stored secret cannot be used to
+/// log in.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// SHA-256 of a token.
     Token([u8; 32]),
-    /// SHA-256 of a token by which a person takes a password and a second factor, and which is good for nothing else.
+    /// SHA-256 of a token with which a user sets a password and a second factor. It has no other use.
     Enrolment([u8; 32]),
 }
 
 impl Secret {
-    /// What it is.
+    /// The kind of the secret.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Token(_) => "token",
@@ -210,14 +211,14 @@ impl Secret {
         }
     }
 
-    /// The digest by which it is found.
+    /// The digest by which the secret is found.
     pub const fn digest(&self) -> &[u8; 32] {
         match self {
             Self::Token(digest) | Self::Enrolment(digest) => digest,
         }
     }
 
-    /// What tells it from others: the beginning of the digest.
+    /// The beginning of the digest, which identifies the secret in output.
     fn fingerprint(&self) -> String {
         hex(&self.digest()[..4])
     }
@@ -247,16 +248,16 @@ impl Stored for Secret {
     }
 }
 
-/// One of an operator's credentials.
+/// A credential of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
-    /// Its number, which no other credential of the operator has had.
+    /// The credential's number; it is never reused for the same operator.
     pub id: u32,
-    /// What proves that a caller is the operator.
+    /// The secret that proves that a client is the operator.
     pub secret: Secret,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// From when on it is refused.
+    /// Time from which the credential is rejected.
     pub expires_at: Timestamp,
 }
 
@@ -266,7 +267,7 @@ stored_struct! {
 }
 
 impl Credential {
-    /// Whether it is refused.
+    /// Whether the credential has expired.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now
     }
@@ -287,28 +288,28 @@ impl Show for Credential {
     }
 }
 
-/// Somebody, or a machine, that the hub lets use the admin API.
+/// An account of the admin API for a user or a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// Its name.
+    /// The operator's name.
     pub name: Box<str>,
-    /// What it is there for.
+    /// The operator's roles.
     pub roles: Roles,
-    /// The DFSP whose operator it is; the hub's, if none.
+    /// The DFSP to which the operator belongs; `None` for an operator of the hub.
     pub participant: Option<ParticipantId>,
-    /// Whether it may do anything.
+    /// Whether the operator may do anything.
     pub is_active: bool,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// What proves that a caller is it.
+    /// The operator's credentials.
     pub credentials: Vec<Credential>,
-    /// Number of its next credential.
+    /// Number of the operator's next credential.
     pub next_credential: u32,
-    /// Its password and second factor, if it is a person who logs in at the hub.
+    /// Password and second factor, if the operator is a user who logs in at the hub.
     pub person: Option<Person>,
 }
 
-/// Whether an operator may have a name: 1 to 64 of a–z, 0–9 and `. _ - @`, beginning with a letter or digit.
+/// Whether a name is valid for an operator: 1 to 64 of a–z, 0–9 and `. _ - @`, beginning with a letter or digit.
 pub fn is_operator_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     (1..=OPERATOR_NAME_BYTES_MAX).contains(&name.len())
@@ -320,22 +321,22 @@ pub fn is_operator_name(name: &str) -> bool {
 #[derive(Clone, Debug, Default)]
 pub struct Operators {
     by_name: BTreeMap<Box<str>, Operator>,
-    /// The owners of what has a digest.
+    /// The owners of secrets, by digest.
     by_digest: BTreeMap<[u8; 32], Box<str>>,
 }
 
 impl Operators {
-    /// The operator of a name.
+    /// The operator with a name.
     pub fn named(&self, name: &str) -> Option<&Operator> {
         self.by_name.get(name)
     }
 
-    /// The operator and its credential by the digest of a token, however old or inactive.
+    /// The operator and its credential for the digest of a token, even if expired or inactive.
     pub fn by_token(&self, digest: &[u8; 32]) -> Option<(&Operator, &Credential)> {
         self.by_digest(digest).filter(|(_, credential)| matches!(credential.secret, Secret::Token(_)))
     }
 
-    /// The same of an enrolment's token.
+    /// The operator and its credential for the digest of an enrolment token.
     pub fn by_enrolment(&self, digest: &[u8; 32]) -> Option<(&Operator, &Credential)> {
         self.by_digest(digest).filter(|(_, credential)| matches!(credential.secret, Secret::Enrolment(_)))
     }
@@ -347,7 +348,7 @@ impl Operators {
         Some((operator, credential))
     }
 
-    /// They, by name.
+    /// The operators, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Operator> {
         self.by_name.values()
     }
@@ -411,7 +412,7 @@ impl Operators {
         self.by_name.get_mut(name).unwrap_or_else(|| panic!("operator {name} was never created"))
     }
 
-    /// They, as a snapshot has them.
+    /// Restores the operators from a snapshot.
     pub(crate) fn restore(operators: Vec<Operator>) -> Decoded<Self> {
         let mut restored = Self::default();
         for operator in operators {
@@ -430,7 +431,7 @@ impl Operators {
     }
 }
 
-/// What is set of an operator.
+/// The fields of an operator that a change sets.
 pub(crate) struct OperatorFields {
     pub(crate) name: Box<str>,
     pub(crate) roles: Roles,
@@ -438,36 +439,37 @@ pub(crate) struct OperatorFields {
     pub(crate) is_active: bool,
 }
 
-// What lets a person log in at the hub itself: a password, and a second factor that is sealed under it.
+// Login at the hub itself: a password, and a second factor that is encrypted with it.
 
-/// Bytes of the secret of a second factor.
+/// Length of a second factor's secret, in bytes.
 pub const SEED_BYTES: usize = 20;
-/// Bytes of that secret once it is sealed: it, and the tag.
+/// Length of the encrypted secret in bytes, including its authentication tag.
 pub const SEALED_BYTES: usize = SEED_BYTES + 16;
 
-/// The secret of a second factor, sealed under a password. Whoever reads it has neither of them.
+/// The secret of a second factor, encrypted with a key from the password. A reader of this value learns neither of
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Sealed {
-    /// What the password is hashed with. Each sealing has a new one.
+    /// Salt of the password hash. Each encryption has a new one.
     pub salt: [u8; 16],
-    /// Memory that the hash takes, in KiB.
+    /// Memory that the hash uses, in KiB.
     pub memory_kib: u32,
-    /// Passes over that memory.
+    /// Number of passes over that memory.
     pub passes: u32,
-    /// The secret under the key that the hash is, with a tag that holds for no other password.
+    /// The secret, encrypted with the hash as key, and a tag that is valid only for this password.
     pub secret: [u8; SEALED_BYTES],
 }
 
-/// A person's password and second factor.
+/// A user's password and second factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Person {
-    /// Its number among the credentials of the operator.
+    /// The number among the credentials of the operator.
     pub id: u32,
-    /// The second factor under the password.
+    /// The second factor, encrypted with the password.
     pub sealed: Sealed,
-    /// When both were set.
+    /// Time when both were set.
     pub set_at: Timestamp,
-    /// The last interval whose code was used: codes of it and of those before it are refused.
+    /// The last time step whose code was used. Codes of this and earlier steps are rejected.
     pub code_step: u64,
 }
 
@@ -477,7 +479,7 @@ stored_struct! {
 }
 
 impl Sealed {
-    /// What tells it from others: the beginning of the salt.
+    /// The beginning of the salt, which identifies the password in output.
     fn fingerprint(&self) -> String {
         hex(&self.salt[..4])
     }

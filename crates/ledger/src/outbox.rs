@@ -1,4 +1,4 @@
-//! The outbox: every callback owed and not yet delivered.
+//! The outbox: every callback that is owed and not yet delivered.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -11,24 +11,24 @@ use crate::callback::CallbackKey;
 use crate::participant::ParticipantId;
 use crate::stored::stored_struct;
 
-/// A queue with fewer places than this is never rid of its empty ones.
+/// A queue with fewer places than this is not compacted.
 const PLACES_COMPACTED_MIN: usize = 64;
 
-/// An undelivered callback. Its content is in the journal, at the key's sequence.
+/// An undelivered callback. Its content is in the journal, in the record with the key's sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutboxEntry<'a> {
-    /// Present when delivery was given up and an operator must look.
+    /// Present if delivery was given up and an operator must intervene.
     pub parked: Option<&'a Parked>,
 }
 
-/// Why and when delivery was given up.
+/// Time and reason of giving up delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// When.
+    /// Time of parking.
     pub at: Timestamp,
-    /// How often it was tried.
+    /// Number of delivery attempts.
     pub attempts: u32,
-    /// What went wrong last.
+    /// The last error.
     pub reason: Box<str>,
 }
 
@@ -36,7 +36,7 @@ stored_struct! {
     Parked { at, attempts, reason }
 }
 
-/// Undelivered callbacks in order of target, then age.
+/// Undelivered callbacks, ordered by target, then age.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     queues: BTreeMap<ParticipantId, Queue>,
@@ -44,21 +44,21 @@ pub struct Outbox {
     parked_len: usize,
 }
 
-/// The callbacks owed to one participant, oldest first. They come and go at the ends, or nearly: a delivered one in
-/// between leaves an empty place behind.
+/// The callbacks owed to one participant, oldest first. Callbacks are added and removed at the ends, or near them. A
+/// callback that is delivered in between leaves an empty place.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     places: VecDeque<Place>,
-    /// Places whose callback is still owed.
+    /// Number of places whose callback is still owed.
     owed: usize,
-    /// Of those that are parked.
+    /// Data of the parked callbacks.
     parked: BTreeMap<Age, Parked>,
 }
 
-/// The sequence of a callback's record, and the callback's place in it.
+/// The sequence number of a callback's record, and the index of the callback in it.
 type Age = (u64, u8);
 
-/// Small: there is one for each callback of a participant that takes none.
+/// Kept small, because an unreachable participant has one for each owed callback.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     seq: u64,
@@ -79,7 +79,7 @@ impl Queue {
         self.places.binary_search_by_key(&age, Place::age)
     }
 
-    /// The place of a callback that is owed.
+    /// The place of a callback, if it is owed.
     fn owed_at(&self, age: Age) -> Option<usize> {
         self.find(age).ok().filter(|at| self.places[*at].is_owed)
     }
@@ -88,7 +88,7 @@ impl Queue {
         OutboxEntry { parked: self.parked.get(&age) }
     }
 
-    /// Puts a callback into its place, which is nearly always the last; false if it was owed already.
+    /// Inserts a callback in order, nearly always as the last one. Returns false if it was already owed.
     fn insert(&mut self, (seq, index): Age) -> bool {
         let place = Place { seq, index, is_owed: true };
         let was_owed = if self.places.back().is_none_or(|last| last.age() < place.age()) {
@@ -107,7 +107,7 @@ impl Queue {
         !was_owed
     }
 
-    /// Takes a callback that is owed out.
+    /// Removes an owed callback.
     fn remove(&mut self, at: usize) {
         self.places[at].is_owed = false;
         self.owed -= 1;
@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// Parks a callback that is owed, or has it tried again; tells whether it was parked.
+    /// Parks an owed callback, or unparks it for redelivery. Returns whether it was parked.
     fn set_parked(&mut self, age: Age, parked: Option<Parked>) -> bool {
         match parked {
             Some(parked) => self.parked.insert(age, parked).is_some(),
@@ -158,33 +158,33 @@ impl Outbox {
         }
     }
 
-    /// How many callbacks are undelivered, parked ones included.
+    /// Number of undelivered callbacks, including parked ones.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether everything was delivered.
+    /// Whether every callback was delivered.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many are parked.
+    /// Number of parked callbacks.
     pub const fn parked_len(&self) -> usize {
         self.parked_len
     }
 
-    /// One entry.
+    /// The entry of an owed callback.
     pub fn get(&self, key: CallbackKey) -> Option<OutboxEntry<'_>> {
         let queue = self.queues.get(&key.target)?;
         queue.owed_at(key.age()).map(|_| queue.entry(key.age()))
     }
 
-    /// All entries, by target, then age.
+    /// All entries, ordered by target, then age.
     pub fn iter(&self) -> impl Iterator<Item = (CallbackKey, OutboxEntry<'_>)> {
         self.iter_after(None)
     }
 
-    /// The entries behind a key, by target, then age.
+    /// The entries after a key, ordered by target, then age.
     pub fn iter_after(
         &self,
         after: Option<CallbackKey>,
@@ -203,9 +203,9 @@ impl Outbox {
         pending.map(move |((seq, index), _)| CallbackKey { target, seq, index })
     }
 
-    /// The lowest journal sequence that an undelivered callback still needs.
+    /// The lowest journal sequence number that an undelivered callback needs.
     pub fn oldest_seq(&self) -> Option<u64> {
-        // The first place of a queue is never empty.
+        // The first place of a queue always has an owed callback.
         self.queues.values().filter_map(|queue| queue.places.front()).map(|place| place.seq).min()
     }
 }

@@ -21,7 +21,7 @@ impl ParticipantId {
     /// The hub itself.
     pub const HUB: Self = Self(NonZeroU32::MIN);
 
-    /// From a stored integer.
+    /// Creates an id from a stored integer. Returns `None` for 0.
     pub fn new(number: u32) -> Option<Self> {
         NonZeroU32::new(number).map(Self)
     }
@@ -43,24 +43,24 @@ pub struct Participant {
     pub id: ParticipantId,
     /// Name, as in `FSPIOP-Source`.
     pub name: FspId,
-    /// Whether it may be party to new transfers.
+    /// Whether the participant may be a party of new transfers.
     pub is_active: bool,
-    /// Whether it stands for other schemes.
+    /// Whether the participant represents other schemes.
     pub is_proxy: bool,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Its accounts, in order of creation.
+    /// Accounts, in order of creation.
     pub accounts: Vec<AccountRef>,
     /// Net debit caps, one per currency.
     pub limits: Vec<Limit>,
     /// Callback URLs and e-mail addresses, by type, in order of type.
     pub endpoints: Vec<(EndpointType, Box<str>)>,
-    /// What proves that a caller is it, in order.
+    /// Credentials that prove which participant a client is, sorted.
     pub bindings: Vec<Binding>,
 }
 
 impl Participant {
-    /// An active participant that has nothing yet and is no proxy.
+    /// Creates an active participant without accounts that is not a proxy.
     pub const fn new(id: ParticipantId, name: FspId, created_at: Timestamp) -> Self {
         Self {
             id,
@@ -76,7 +76,7 @@ impl Participant {
     }
 }
 
-/// An entry of a participant's account list.
+/// An entry in a participant's list of accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountRef {
     /// Currency.
@@ -87,10 +87,10 @@ pub struct AccountRef {
     pub id: AccountId,
 }
 
-/// A net debit cap: the highest position a prepare may lead to.
+/// A net debit cap: the highest position that a prepare may lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Currency it applies to.
+    /// The currency to which it applies.
     pub currency: Currency,
     /// The cap.
     pub value: Amount,
@@ -99,7 +99,7 @@ pub struct Limit {
 }
 
 impl Participant {
-    /// The account of a kind in a currency.
+    /// The account of a type in a currency.
     pub fn account(&self, currency: Currency, kind: LedgerAccountTypeId) -> Option<AccountId> {
         self.accounts
             .iter()
@@ -125,12 +125,12 @@ stored_struct! {
     Participant { id, name, is_active, is_proxy, created_at, accounts, limits, endpoints, bindings }
 }
 
-// DFSPs of other schemes, which are reached through proxies.
+// DFSPs of other schemes that are reached through proxies.
 //
-// Each is a participant without accounts and endpoints. Those of its proxy count for it.
+// Each is a participant without accounts and endpoints. It uses the accounts and endpoints of its proxy.
 
 impl Ledger {
-    /// The proxy that a participant is behind.
+    /// The proxy in front of a participant, if any.
     pub fn proxy_of(&self, id: ParticipantId) -> Option<ParticipantId> {
         self.proxies.get(&id).copied()
     }
@@ -140,12 +140,12 @@ impl Ledger {
         self.proxies.iter().map(|(participant, proxy)| (*participant, *proxy))
     }
 
-    /// Who owes and is owed what a participant sends and receives: itself, or its proxy.
+    /// The participant that is liable for a participant's payments: itself or its proxy.
     pub(crate) fn liable<'a>(&'a self, party: &'a Participant) -> &'a Participant {
         self.proxy_of(party.id).map_or(party, |proxy| self.participant(proxy))
     }
 
-    /// Whether one participant owes what the two send to each other.
+    /// Whether the same participant is liable for both parties.
     pub(crate) fn are_one(&self, one: &Participant, other: &Participant) -> bool {
         self.liable(one).id == self.liable(other).id
     }

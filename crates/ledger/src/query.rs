@@ -1,4 +1,4 @@
-//! Questions about the state.
+//! Queries about the state of the ledger.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -21,12 +21,12 @@ use crate::transfer::Transfer;
 use crate::window::{Pair, SettlementId, Window, WindowId, WindowState};
 
 impl Ledger {
-    /// Changes that wait for a second person, and which changes need one.
+    /// The proposals, and the policy that defines which changes need a second person.
     pub const fn approvals(&self) -> &Approvals {
         &self.approvals
     }
 
-    /// The people and machines that the hub itself lets use the admin API.
+    /// The operators that the hub manages itself.
     pub const fn operators(&self) -> &Operators {
         &self.operators
     }
@@ -41,17 +41,17 @@ impl Ledger {
         &self.config
     }
 
-    /// Journal sequence of the last record folded in; 0 before the first.
+    /// Journal sequence number of the last applied record; 0 before the first.
     pub const fn last_seq(&self) -> u64 {
         self.last_seq
     }
 
-    /// Instant of the last record folded in.
+    /// Time of the last applied record.
     pub const fn last_time(&self) -> Timestamp {
         self.last_time
     }
 
-    /// Transfers since the ledger began.
+    /// Totals of transfers since the ledger began.
     pub const fn totals(&self) -> Totals {
         self.totals
     }
@@ -126,7 +126,7 @@ impl Ledger {
         self.models.iter().find(|model| &*model.name == name)
     }
 
-    /// The active models that govern a currency: its own, or the default ones when it has none.
+    /// The active models that govern a currency: its own models, or the default models if it has none.
     pub fn models_governing(&self, currency: Currency) -> Vec<&SettlementModel> {
         let active_for = |wanted: Option<Currency>| {
             self.models
@@ -156,14 +156,15 @@ impl Ledger {
         default.filter(|_| !has_own)
     }
 
-    /// What covers a participant's position in a currency: what is on its account of the type that the model of
-    /// positions names. Zero without a model, or without such an account. This is what prepares are decided by.
+    /// The liquidity cover of a participant's position in a currency: the funds on its account of the type that the
+    /// model for positions names. Zero without a model or without such an account. Prepares are decided with this
+    /// amount.
     pub fn cover(&self, participant: &Participant, currency: Currency) -> Amount {
         self.position_model(currency)
             .map_or(Amount::ZERO, |model| self.cover_by(model, participant, currency))
     }
 
-    /// The same, where the model is known.
+    /// Like [`Self::cover`], for a known model.
     pub(crate) fn cover_by(
         &self,
         model: &SettlementModel,
@@ -179,18 +180,18 @@ impl Ledger {
         self.transfers.get(id)
     }
 
-    /// Brings the places where transfers are looked up from memory into the processor's caches, all at once. Deciding
-    /// about one after the other would wait for each.
+    /// Loads the table entries of several transfers from memory into the processor's caches at once. Otherwise each
+    /// decision would wait for its own memory access.
     pub fn fetch(&self, ids: impl Iterator<Item = TransferId>) {
         self.transfers.fetch(ids);
     }
 
-    /// How many transfers are reserved.
+    /// Number of reserved transfers.
     pub fn reserved_len(&self) -> usize {
         self.transfers.reserved_len()
     }
 
-    /// How many finished transfers wait in memory for the archive.
+    /// Number of finished transfers in memory that wait for the archive.
     pub fn finished_len(&self) -> usize {
         self.transfers.finished_len()
     }
@@ -200,7 +201,7 @@ impl Ledger {
         self.transfers.reserved()
     }
 
-    /// The record that prepared the oldest of the reserved transfers and live conversions.
+    /// The sequence number of the record that prepared the oldest reserved transfer or live FX transfer.
     pub fn oldest_reserved_seq(&self) -> Option<u64> {
         let conversions = self.conversions.oldest_live_seq();
         [self.transfers.oldest_reserved_seq(), conversions].into_iter().flatten().min()
@@ -211,7 +212,7 @@ impl Ledger {
         self.transfers.finished().map(|(_, transfer)| transfer)
     }
 
-    /// The reserved transfers behind a place, oldest deadline first, and the place of each.
+    /// The reserved transfers after a position, oldest deadline first, with the position of each.
     pub fn reserved_behind(
         &self,
         place: Option<(Timestamp, u32)>,
@@ -219,42 +220,43 @@ impl Ledger {
         self.transfers.reserved_behind(place)
     }
 
-    /// The finished transfers in memory behind a place, oldest first, and the place of each: the journal sequence that
-    /// finished it, and its number among those of that sequence, from 1.
+    /// The finished transfers in memory after a position, oldest first, with the position of each. A position consists
+    /// of the journal sequence number that finished the transfer, and its number among those with this sequence number,
+    /// from 1.
     pub fn finished_behind(&self, place: (u64, u32)) -> impl Iterator<Item = ((u64, u32), &Transfer)> {
         self.transfers.finished_behind(place)
     }
 
-    /// Makes this a ledger that only folds: it no longer keeps reserved transfers in order of their deadlines. Every
-    /// question is answered as before, those for that order more slowly.
+    /// Turns this into a ledger that only applies records: it no longer keeps reserved transfers in order of their
+    /// deadlines. Queries return the same results, but queries in that order are slower.
     #[must_use]
     pub fn without_order_of_deadlines(mut self) -> Self {
         self.transfers.count_deadlines();
         self
     }
 
-    /// Takes the transfers that finished at or before `seq` out of memory: the archive holds them, or is about to.
+    /// Removes the transfers that finished at or before `seq` from memory. The archive contains them, or is about to.
     pub fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = Transfer> {
         self.take_finished(seq).map(|(_, transfer)| transfer)
     }
 
-    /// [`Ledger::drain_finished`], with the record that finished each.
+    /// Like [`Ledger::drain_finished`], with the sequence number of the record that finished each transfer.
     pub fn take_finished(&mut self, seq: u64) -> impl Iterator<Item = (u64, Transfer)> {
         self.transfers.drain_finished(seq)
     }
 
-    /// The record that finished one of the finished transfers in memory, counted from the oldest; 0 when there are
-    /// fewer.
+    /// The sequence number of the record that finished the transfer at this index, counted from the oldest finished one
+    /// in memory. Returns 0 if there are fewer.
     pub fn finished_seq(&self, index: usize) -> u64 {
         self.transfers.finished_seq(index)
     }
 
-    /// The record up to which retention has removed the transfers that finished; 0 when it removed none.
+    /// The record up to which retention has removed finished transfers; 0 if it has removed none.
     pub const fn removed_to(&self) -> u64 {
         self.removed_to
     }
 
-    /// The last record up to `to_seq` with which a division of the archive ends that was not removed.
+    /// The last record up to `to_seq` that ends a division of the archive which was not removed.
     pub fn division_up_to(&self, to_seq: u64) -> Option<u64> {
         self.divisions.iter().rev().find(|end| **end <= to_seq).copied()
     }
@@ -268,7 +270,7 @@ impl Ledger {
         self.funds.values()
     }
 
-    /// The operator who wanted an account; `None` if its record does not say.
+    /// The operator who requested an account; `None` if its record does not state it.
     pub fn creator_of(&self, account: AccountId) -> Option<&str> {
         self.creators.get(&account).map(|operator| &**operator)
     }
@@ -287,7 +289,7 @@ impl Ledger {
         due.filter_map(|(_, id)| self.funds.get(&id))
     }
 
-    /// When the next transfer, conversion or withdrawal expires.
+    /// The earliest deadline of a transfer, FX transfer, withdrawal or proposal.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let funds = self.withdrawals.deadlines().next().map(|(deadline, _)| deadline);
         let conversions = self.conversions.next_deadline();
@@ -305,7 +307,7 @@ impl Ledger {
         self.windows.get(id)
     }
 
-    /// When the oldest window was opened that has obligations which are not settled; `None` if there is none.
+    /// The opening time of the oldest window with unsettled obligations; `None` if there is none.
     pub fn unsettled_since(&self) -> Option<Timestamp> {
         let is_unsettled = |window: &&Window| match window.state {
             WindowState::Open => !self.windows.is_open_empty(),
@@ -315,13 +317,13 @@ impl Ledger {
         self.windows().iter().find(is_unsettled).map(|window| window.created_at)
     }
 
-    /// How many committed transfers the open window has.
+    /// Number of committed transfers in the open window.
     pub fn open_window_transfers(&self) -> u64 {
         self.windows.open_transfers()
     }
 
-    /// What each account owes each other one by a window's transfers, in order of accounts: of the open window so far.
-    /// `None` once a settled window has lost its sums.
+    /// The amount that each account owes each other account through a window's transfers, ordered by account. For the
+    /// open window, the amounts so far. Returns `None` if a settled window's sums were dropped.
     pub fn window_pairs<'a>(&'a self, window: &'a Window) -> Option<Cow<'a, [Pair]>> {
         match window.state {
             WindowState::Open => Some(Cow::Owned(self.windows.open_pairs())),
@@ -339,18 +341,18 @@ impl Ledger {
         self.settlements.get(id.index())
     }
 
-    /// What settled accounts owe (positive) or are owed below their currency's smallest unit, in order of accounts: the
-    /// next settlement of their currency takes it over.
+    /// The amounts below their currency's smallest unit that settled accounts owe (positive) or are owed, ordered by
+    /// account. The next settlement of the currency takes them over.
     pub fn carried(&self) -> impl Iterator<Item = (AccountId, Amount)> {
         self.carried.iter().map(|(account, amount)| (*account, *amount))
     }
 
-    /// All rules for interchange fees in order of creation.
+    /// All interchange fee rules in order of creation.
     pub fn fee_rules(&self) -> &[FeeRule] {
         &self.fee_rules
     }
 
-    /// A rule for interchange fees by name.
+    /// An interchange fee rule by name.
     pub fn fee_rule_named(&self, name: &str) -> Option<&FeeRule> {
         self.fee_rules.iter().find(|rule| &*rule.terms.name == name)
     }

@@ -1,4 +1,4 @@
-//! Journal records: one decided command with the request that caused it.
+//! Journal records: a decided command with the request that caused it.
 
 use alloc::vec::Vec;
 
@@ -10,10 +10,10 @@ use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::event::Event;
 use crate::stored::Stored;
 
-/// Version of the record format, in each record's first byte.
+/// Version of the record format, stored in the first byte of each record.
 const FORMAT: u8 = 2;
 
-/// The request behind a record: what is forwarded, byte for byte.
+/// The request of a record. It is forwarded byte for byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Payload<'a> {
     /// `name: value\r\n` lines, names in lower case, without hop-by-hop headers.
@@ -22,14 +22,14 @@ pub struct Payload<'a> {
     pub body: &'a [u8],
 }
 
-/// A decoded record. Its sequence and instant stand in the journal's frame.
+/// A decoded record. Its sequence number and time are in the journal's frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Who caused it.
+    /// The actor that caused the record.
     pub actor: Actor,
-    /// What changed.
+    /// The state changes.
     pub events: Vec<Event>,
-    /// Which callbacks are owed; a callback's index is its place here.
+    /// The owed callbacks. A callback's index is its position here.
     pub callbacks: Vec<Callback>,
     /// The request.
     pub payload: Payload<'a>,
@@ -53,7 +53,7 @@ impl<'a> Record<'a> {
         encoder.bytes(payload.body);
     }
 
-    /// When it was decided, by the hub's clock: its own instant in the journal, unless it names another one.
+    /// The time of the decision by the hub's clock: the record's journal time, unless an event states another time.
     pub fn decided_at(&self, time: Timestamp) -> Timestamp {
         match self.events.first() {
             Some(Event::DecidedAt(at)) => *at,
@@ -61,12 +61,12 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Reads the stored form.
+    /// Decodes the stored form.
     pub fn decode(bytes: &'a [u8]) -> Decoded<Self> {
         Self::decode_into(bytes, Vec::new(), Vec::new())
     }
 
-    /// The same, into the lists of a record that was read before: what is in them is dropped, their room is used.
+    /// Like [`Self::decode`], reusing the lists of a record that was decoded before. Their contents are dropped.
     pub fn decode_into(
         bytes: &'a [u8],
         mut events: Vec<Event>,

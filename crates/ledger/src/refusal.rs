@@ -1,4 +1,4 @@
-//! Why the ledger refuses requests. The wire has the codes and the words.
+//! Reasons why the ledger rejects DFSPs' requests. The FSPIOP layer maps them to error codes and texts.
 
 use alloc::boxed::Box;
 
@@ -10,19 +10,19 @@ use crate::table::stored_enum;
 use crate::transfer::AbortKind;
 
 stored_enum! {
-    /// Why a DFSP's request was refused or its transfer ended. It is stored, so tags are never used again.
+    /// The reason why a DFSP's request was rejected or its transfer ended. It is stored, so tags are never reused.
     Refusal, "unknown refusal; it was written by a newer version" {
-        /// A prepare does not come from its payer.
+        /// The sender of a prepare is not its payer.
         1 SourceNotPayer;
-        /// The ledger cannot hold the amount as it is written.
+        /// The ledger cannot represent the amount as written.
         2 AmountUnfit { text: Box<str>, error: AmountError };
-        /// The amount is not above zero.
+        /// The amount is not positive.
         3 AmountNotPositive { amount: Amount };
         /// There is no such participant.
         4 ParticipantUnknown { name: FspId };
         /// The participant is inactive.
         5 ParticipantInactive { name: FspId };
-        /// A prepare is not addressed to its payee.
+        /// The destination of a prepare is not its payee.
         6 DestinationNotPayee;
         /// The condition is not 32 bytes.
         7 ConditionInvalid;
@@ -38,111 +38,111 @@ stored_enum! {
         12 AccountInactive { name: FspId, currency: Currency };
         /// No settlement model governs the currency.
         13 CurrencyUngoverned { currency: Currency };
-        /// The payer's cover does not suffice.
+        /// The payer's liquidity cover is insufficient.
         14 CoverShort;
         /// The payer's net debit cap would be exceeded.
         15 CapExceeded;
         /// The position would leave the range of amounts.
         16 AccountFull { name: FspId, currency: Currency };
-        /// The id was used for another request.
+        /// The id was already used for another request.
         20 Modified;
-        /// A fulfil or abort does not come from the payee.
+        /// The sender of a fulfil or abort is not the payee.
         21 SourceNotPayee;
-        /// A fulfil or abort is not addressed to the payer.
+        /// The destination of a fulfil or abort is not the payer.
         22 DestinationNotPayer;
         /// The transfer is final.
         23 NotReserved;
         /// The fulfilment does not match the condition.
         24 FulfilmentInvalid;
-        /// A fulfil with RESERVED in a version without it.
+        /// A fulfil with the state RESERVED in an API version without that state.
         25 ReservedTooEarly;
-        /// A fulfil with RECEIVED.
+        /// A fulfil with the state RECEIVED.
         26 ReceivedNoFulfil;
-        /// A fulfil with ABORTED.
+        /// A fulfil with the state ABORTED.
         27 AbortedNoFulfil;
         /// An abort with an error code that the API does not define.
         28 ErrorCodeUndefined;
-        /// A fulfil or abort of an unknown transfer, if the scheme calls that an internal error.
+        /// A fulfil or abort of an unknown transfer, if the scheme treats it as an internal error.
         30 TransferMissing;
         /// The transfer is unknown.
         31 TransferUnknown;
-        /// The requester is no party of the transfer.
+        /// The sender of the query is not a party of the transfer.
         32 NotParty;
-        /// The deadline passed, or an operator ended the transfer by the same rules.
+        /// The deadline passed, or an operator expired the transfer.
         40 Expired;
-        /// A conversion is not addressed to its FXP.
+        /// The destination of an FX transfer is not its FXP.
         50 DestinationNotFxp;
-        /// A conversion has no expiration.
+        /// An FX transfer has no expiration.
         51 ExpirationMissing;
-        /// A conversion from a currency to itself.
+        /// An FX transfer has the same source and target currency.
         52 CurrenciesEqual;
-        /// A conversion names no transfer that determines it.
+        /// An FX transfer names no determining transfer.
         53 DeterminingTransferMissing;
-        /// The transfer of a conversion is final.
+        /// The determining transfer of an FX transfer is final.
         54 DeterminingTransferFinal;
-        /// A conversion of a reserved transfer does not come from its payee.
+        /// The initiator of an FX transfer for a reserved transfer is not the payee of that transfer.
         55 InitiatorNotPayee;
-        /// A conversion of a reserved transfer sells another amount or currency than the transfer brings.
+        /// An FX transfer sells another amount or currency than its reserved transfer provides.
         56 DeterminingAmountDiffers;
-        /// The initiator has another live conversion for the transfer.
+        /// The initiator has another live FX transfer for the transfer.
         57 ConversionInProgress;
-        /// A transfer whose conversion the FXP has not fulfilled.
+        /// The FXP has not fulfilled the transfer's FX transfer.
         60 ConversionUnfulfilled;
-        /// A transfer of another amount or currency than its conversion buys.
+        /// The transfer has another amount or currency than its FX transfer buys.
         61 ConversionDiffers;
-        /// The conversion is unknown.
+        /// The FX transfer is unknown.
         62 ConversionUnknown;
-        /// A fulfil or abort of an unknown conversion.
+        /// A fulfil or abort of an unknown FX transfer.
         63 ConversionMissing;
-        /// A fulfil or abort of a conversion does not come from its FXP.
+        /// The sender of a fulfil or abort of an FX transfer is not its FXP.
         64 SourceNotFxp;
-        /// A fulfil or abort of a conversion is not addressed to its initiator.
+        /// The destination of a fulfil or abort of an FX transfer is not its initiator.
         65 DestinationNotInitiator;
-        /// The conversion is fulfilled or final.
+        /// The FX transfer is already fulfilled or final.
         66 ConversionNotReserved;
-        /// A fulfil of a conversion with RECEIVED.
+        /// A fulfil of an FX transfer with the state RECEIVED.
         67 ConversionReceived;
-        /// A transfer whose conversion expired before it.
+        /// The transfer's FX transfer expired before the transfer arrived.
         68 ConversionExpired;
-        /// A transfer whose conversion was refused, or declined by the FXP, before it.
+        /// The transfer's FX transfer was rejected, or declined by the FXP, before the transfer arrived.
         69 ConversionDeclined;
-        /// The payer of a bulk is unknown.
+        /// The payer of a bulk transfer is unknown.
         70 BulkPayerUnknown { name: FspId };
-        /// The payee of a bulk is unknown.
+        /// The payee of a bulk transfer is unknown.
         71 BulkPayeeUnknown { name: FspId };
-        /// Payer and payee of a bulk are the same.
+        /// Payer and payee of a bulk transfer are the same.
         72 BulkPartiesEqual;
-        /// The id of an item was used before.
+        /// The id of an item was already used.
         73 BulkItemKnown;
-        /// The payer has a conversion for an item.
+        /// The payer has an FX transfer for an item.
         74 BulkItemConverted;
-        /// A request about a transfer that is an item of a bulk.
+        /// A request about a transfer that is an item of a bulk transfer.
         75 BulkItemAlone;
-        /// The bulk is unknown.
+        /// The bulk transfer is unknown.
         76 BulkUnknown;
-        /// The bulk was answered, or is not there to be answered yet.
+        /// The bulk transfer was already answered, or cannot be answered yet.
         77 BulkNotAccepted;
-        /// A PUT about a bulk that is not addressed to its payer or the hub.
+        /// The destination of a PUT about a bulk transfer is neither its payer nor the hub.
         78 BulkDestination;
-        /// A PUT about a bulk whose state is no answer.
+        /// A PUT about a bulk transfer has a state that is not an answer.
         79 BulkStateNoAnswer;
-        /// An item's result has a fulfilment and an error, or neither.
+        /// The result for an item contains both a fulfilment and an error, or neither.
         80 BulkResultInvalid;
-        /// The `completedTimestamp` of a bulk's answer is in the future.
+        /// The `completedTimestamp` of the answer to a bulk transfer is in the future.
         81 CompletedInFuture;
-        /// The `completedTimestamp` of a bulk's answer is too old.
+        /// The `completedTimestamp` of the answer to a bulk transfer is too old.
         82 CompletedLongAgo;
-        /// The payer of a bulk is inactive.
+        /// The payer of a bulk transfer is inactive.
         90 BulkPayerInactive { name: FspId };
-        /// The payee of a bulk is inactive.
+        /// The payee of a bulk transfer is inactive.
         91 BulkPayeeInactive { name: FspId };
-        /// A bulk does not come from its payer.
+        /// The sender of a bulk transfer is not its payer.
         92 BulkSourceNotPayer;
     }
 }
 
 impl Refusal {
-    /// How a prepare that is refused for this is listed.
+    /// The abort kind of a prepare that is rejected for this reason.
     pub(crate) const fn kind(&self) -> AbortKind {
         match self {
             Self::CurrencyUngoverned { .. } | Self::CoverShort | Self::CapExceeded => AbortKind::Rejected,
@@ -151,16 +151,16 @@ impl Refusal {
     }
 }
 
-/// Why a transfer was aborted, and what an error callback says.
+/// The cause of an aborted transfer, which is also the content of the error callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The hub refused it.
+    /// The hub rejected the transfer.
     Hub(Refusal),
-    /// The payee declined, in its own words.
+    /// The payee declined; code and description are the payee's.
     Payee {
-        /// Its error code.
+        /// The payee's error code.
         code: ErrorCode,
-        /// Its description.
+        /// The payee's description.
         description: Box<str>,
     },
 }

@@ -1,8 +1,8 @@
-//! Nets that a bank can pay, and the remainders that settlements carry over.
+//! Rounds nets to amounts that a bank can pay, and manages the remainders that settlements carry over.
 //!
-//! A bank moves whole units of a currency, transfers may have finer amounts. A settlement rounds the nets of a currency
-//! so that they still sum to zero. What an account owes beyond its rounded net stays in its position, and the next
-//! settlement of its currency and type takes it over.
+//! A bank moves whole units of a currency, but transfers may have finer amounts. A settlement rounds the nets of a
+//! currency so that they still sum to zero. The rest of an account's net stays in its position. The next settlement of
+//! the account's currency and type takes it over.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -11,8 +11,9 @@ use upesi_types::Amount;
 
 use crate::account::AccountId;
 
-/// Amounts of whole units that sum to zero, as the given ones do. Each differs from its own by less than a unit: all
-/// are rounded down, and those with the largest remainders get a unit each until the sum is zero.
+/// Rounds amounts to whole units. The results sum to zero, as the given amounts do, and each differs from its amount by
+/// less than a unit. All amounts are rounded down; then those with the largest remainders get one unit each until the
+/// sum is zero.
 pub(crate) fn whole_units(amounts: &BTreeMap<AccountId, i128>, unit: i128) -> BTreeMap<AccountId, i128> {
     let mut rounded: BTreeMap<_, _> =
         amounts.iter().map(|(id, units)| (*id, units - units.rem_euclid(unit))).collect();
@@ -28,7 +29,7 @@ pub(crate) fn whole_units(amounts: &BTreeMap<AccountId, i128>, unit: i128) -> BT
     rounded
 }
 
-/// Adds remainders to the waiting ones. Each is below a unit of its currency.
+/// Adds remainders to those that are already carried. Each is below one unit of its currency.
 pub(crate) fn add(
     carried: &mut BTreeMap<AccountId, Amount>,
     more: impl Iterator<Item = (AccountId, Amount)>,

@@ -1,4 +1,4 @@
-//! Settlements: what the accounts of closed windows owe, and how far paying it has come.
+//! Settlements: the net amounts that accounts of closed windows owe, and the progress of their payment.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -16,7 +16,7 @@ const SOME_SETTLED: &str = "Some settlement accounts are SETTLED";
 const ALL_SETTLED: &str = "All settlement accounts are SETTLED";
 
 wire_enum! {
-    /// Where a settlement or one of its accounts stands.
+    /// The state of a settlement or of one of its accounts.
     SettlementState {
         /// Created.
         Pending = 1 "PENDING_SETTLEMENT",
@@ -26,11 +26,11 @@ wire_enum! {
         Reserved = 3 "PS_TRANSFERS_RESERVED",
         /// Senders' positions are reset.
         Committed = 4 "PS_TRANSFERS_COMMITTED",
-        /// Some accounts are settled. No state of an account.
+        /// Some accounts are settled. Only a settlement has this state, not an account.
         Settling = 5 "SETTLING",
         /// Paid. Final.
         Settled = 6 "SETTLED",
-        /// Given up; its windows can be settled again. Final.
+        /// Aborted; the windows can be settled again. Final.
         Aborted = 7 "ABORTED",
     }
 }
@@ -55,21 +55,22 @@ pub struct Settlement {
     pub id: SettlementId,
     /// Number of the settlement model.
     pub model: u32,
-    /// Where it stands: with its account that is furthest behind.
+    /// The state, which is that of the account with the least progress.
     pub state: SettlementState,
-    /// Reason of the last change, in the operator's words or the hub's.
+    /// Reason of the last change, from the operator or the hub.
     pub reason: Box<str>,
     /// The bank's reference.
     pub external_reference: Option<Box<str>>,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub changed_at: Timestamp,
-    /// Why it was created, in the operator's words. It stays, while [`Self::reason`] follows its accounts.
+    /// The operator's reason for creating the settlement. It stays the same, while [`Self::reason`] follows the
+    /// accounts.
     pub creation_reason: Box<str>,
-    /// The contents that it settles, in order of windows.
+    /// The window contents that it settles, ordered by window.
     pub contents: Vec<ContentRef>,
-    /// The accounts that these concern, in order.
+    /// The accounts in these contents, in order.
     pub accounts: Vec<SettlementAccount>,
 }
 
@@ -78,36 +79,36 @@ pub struct Settlement {
 pub struct SettlementAccount {
     /// The account.
     pub account: AccountId,
-    /// What it owes (positive) or is owed (negative).
+    /// The net amount that it owes (positive) or is owed (negative).
     pub net: Amount,
-    /// Where it stands.
+    /// The account's state.
     pub state: SettlementState,
     /// Reason of the last change.
     pub reason: Box<str>,
     /// The bank's reference.
     pub external_reference: Option<Box<str>>,
-    /// When the settlement was created.
+    /// Time when the settlement was created.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub changed_at: Timestamp,
-    /// The net debit cap that the liquidity check of this settlement left, if an earlier version raised it.
+    /// The net debit cap after the liquidity check of this settlement, if an earlier version raised it.
     pub cap_raised_to: Option<Amount>,
-    /// By how much the liquidity check raised the net debit cap, unless an operator set another cap since.
+    /// The amount by which the liquidity check raised the net debit cap, unless an operator has set another cap since.
     pub cap_raised_by: Option<Amount>,
-    /// The deposit or withdrawal that moved the net's cover.
+    /// The deposit or withdrawal that moved the cover of the net amount.
     pub funds: Option<TransferId>,
-    /// What earlier settlements left over: less than the currency's smallest unit. It is in the net.
+    /// The remainder from earlier settlements, less than the currency's smallest unit. The net amount includes it.
     pub carried_in: Amount,
-    /// What this settlement leaves to the next one.
+    /// The remainder that this settlement leaves to the next one.
     pub carried_over: Amount,
 }
 
-/// What an account owes or is owed, as a settlement is created.
+/// The net amount of an account when a settlement is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettlementNet {
     /// The account.
     pub account: AccountId,
-    /// Positive when it owes.
+    /// The net amount; positive if the account owes it.
     pub net: Amount,
 }
 
@@ -116,24 +117,24 @@ pub struct SettlementNet {
 pub struct SettlementStage {
     /// The account.
     pub account: AccountId,
-    /// Its state.
+    /// The account's state.
     pub state: SettlementState,
     /// The operator's reason.
     pub reason: Box<str>,
     /// The bank's reference.
     pub external_reference: Option<Box<str>>,
-    /// The net debit cap that the liquidity check left, in records of earlier versions.
+    /// The net debit cap after the liquidity check, in records of earlier versions.
     pub cap_raised_to: Option<Amount>,
 }
 
-/// What an account of a settlement takes over from earlier settlements and leaves to the next one.
+/// The remainders that an account of a settlement takes over from earlier settlements and leaves to the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarriedRemainder {
     /// The account.
     pub account: AccountId,
-    /// What earlier settlements left over.
+    /// The remainder from earlier settlements.
     pub carried_in: Amount,
-    /// What this settlement leaves over.
+    /// The remainder that this settlement leaves.
     pub carried_over: Amount,
 }
 
@@ -151,7 +152,7 @@ stored_struct! {
 }
 
 impl SettlementAccount {
-    /// Reads an account as snapshots of version 2 have it.
+    /// Reads an account from a snapshot of version 2.
     fn decode_of_version_2(decoder: &mut Decoder<'_>) -> Decoded<Self> {
         Ok(Self {
             account: Stored::decode(decoder)?,
@@ -169,14 +170,14 @@ impl SettlementAccount {
         })
     }
 
-    /// Whether it owes and the withdrawal of its net is not recorded.
+    /// Whether the account owes and the withdrawal of its net amount is not recorded.
     pub fn is_unpaid(&self) -> bool {
         self.net > Amount::ZERO && self.funds.is_none()
     }
 }
 
 impl Settlement {
-    /// Reads a settlement as snapshots of version 2 have it.
+    /// Reads a settlement from a snapshot of version 2.
     pub(crate) fn decode_of_version_2(decoder: &mut Decoder<'_>) -> Decoded<Self> {
         Ok(Self {
             id: Stored::decode(decoder)?,
@@ -192,7 +193,7 @@ impl Settlement {
         })
     }
 
-    /// A settlement of closed windows.
+    /// Creates a settlement of closed windows.
     pub(crate) fn new(
         (id, model): (SettlementId, u32),
         at: Timestamp,
@@ -239,12 +240,12 @@ impl Settlement {
         Some(&mut self.accounts[at])
     }
 
-    /// Whether its state is final.
+    /// Whether the state is final.
     pub(crate) const fn is_final(&self) -> bool {
         matches!(self.state, SettlementState::Settled | SettlementState::Aborted)
     }
 
-    /// Whether all that a stored settlement refers to is there.
+    /// Whether all objects that a stored settlement references exist.
     pub(crate) fn refers_to(
         &self,
         is_account: impl Fn(AccountId) -> bool,
@@ -257,8 +258,8 @@ impl Settlement {
             && self.accounts.is_sorted_by(|one, next| one.account < next.account)
     }
 
-    /// Whether an account may be set to a state now: its next one while the settlement stands just before, or the one
-    /// that it has.
+    /// Whether an account may be set to a state now. The state must be the account's current one, or its next one while
+    /// the settlement is in the state just before.
     pub(crate) fn may_advance(&self, account: &SettlementAccount, state: SettlementState) -> bool {
         if account.state == state {
             return true;
@@ -267,7 +268,7 @@ impl Settlement {
         account.state.next() == Some(state) && (account.state == self.state || is_last)
     }
 
-    /// Records states of accounts, and what follows for the settlement, its contents and windows.
+    /// Records states of accounts, and the resulting states of the settlement, its contents and windows.
     pub(crate) fn advance(&mut self, at: Timestamp, stages: Vec<SettlementStage>, windows: &mut Windows) {
         let mut settles = false;
         for stage in stages {
@@ -305,7 +306,7 @@ impl Settlement {
         }
     }
 
-    /// A content is settled once all its accounts are.
+    /// Settles each content all of whose accounts are settled.
     fn settle_contents(&self, at: Timestamp, windows: &mut Windows) {
         let is_settled = |account: &&SettlementAccount| account.state == SettlementState::Settled;
         let settled: BTreeSet<_> =
@@ -322,7 +323,7 @@ impl Settlement {
         }
     }
 
-    /// Gives it up, or records another reason for that.
+    /// Aborts the settlement, or records another reason for the abort.
     pub(crate) fn abort(
         &mut self,
         at: Timestamp,

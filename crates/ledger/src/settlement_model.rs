@@ -1,4 +1,4 @@
-//! Settlement models: which accounts a currency uses and how they are settled.
+//! Settlement models: the accounts that a currency uses, and how they are settled.
 
 use alloc::boxed::Box;
 
@@ -22,7 +22,7 @@ macro_rules! wire_enum {
                 match self { $(Self::$variant => $text),* }
             }
 
-            /// Reads the name.
+            /// Finds the value with a name.
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == text)
             }
@@ -32,7 +32,7 @@ macro_rules! wire_enum {
                 self as u8
             }
 
-            /// From the stored number.
+            /// Finds the value with a stored number.
             pub fn from_number(number: u8) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.number() == number)
             }
@@ -53,9 +53,9 @@ macro_rules! wire_enum {
 pub(crate) use wire_enum;
 
 wire_enum! {
-    /// Whether obligations are settled one by one or netted.
+    /// Whether obligations are settled individually or netted.
     Granularity {
-        /// One by one.
+        /// Settled individually.
         Gross = 1 "GROSS",
         /// Netted.
         Net = 2 "NET",
@@ -63,17 +63,17 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Between whom obligations are netted.
+    /// The parties between which obligations are netted.
     Interchange {
-        /// Pair by pair.
+        /// Between pairs of participants.
         Bilateral = 1 "BILATERAL",
-        /// Against the hub.
+        /// Between each participant and the hub.
         Multilateral = 2 "MULTILATERAL",
     }
 }
 
 wire_enum! {
-    /// When obligations are settled.
+    /// The time when obligations are settled.
     Delay {
         /// At commit.
         Immediate = 1 "IMMEDIATE",
@@ -89,7 +89,7 @@ pub struct SettlementModel {
     pub id: u32,
     /// Name, alphanumeric, 2–30 characters.
     pub name: Box<str>,
-    /// Whether it is in force.
+    /// Whether the model is in force.
     pub is_active: bool,
     /// Gross or net.
     pub granularity: Granularity,
@@ -97,27 +97,28 @@ pub struct SettlementModel {
     pub interchange: Interchange,
     /// Immediate or deferred.
     pub delay: Delay,
-    /// Currency it governs; without one it is the default for currencies that have no model of their own.
+    /// The currency that the model governs. `None` for a default model, which governs currencies without their own
+    /// model.
     pub currency: Option<Currency>,
-    /// Whether liquidity must be checked (always done for POSITION).
+    /// Whether liquidity must be checked (always checked for POSITION).
     pub require_liquidity_check: bool,
-    /// Type of the account whose obligations it settles.
+    /// The type of the accounts whose obligations the model settles.
     pub ledger_account_type: LedgerAccountTypeId,
-    /// Type of the account that gives cover.
+    /// The type of the accounts that provide cover.
     pub settlement_account_type: LedgerAccountTypeId,
     /// Whether positions are reset when a settlement completes.
     pub auto_position_reset: bool,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
 impl SettlementModel {
-    /// Whether it is in force and settles each transfer by its commit.
+    /// Whether the model is in force and settles each transfer when it is committed.
     pub fn settles_commits(&self) -> bool {
         self.is_active && self.granularity == Granularity::Gross
     }
 
-    /// Whether the combination of delay, granularity and interchange is one that schemes allow.
+    /// Whether the combination of delay, granularity and interchange is allowed.
     pub const fn is_combination_allowed(
         granularity: Granularity,
         interchange: Interchange,

@@ -1,4 +1,4 @@
-//! What is printed of stored values: a small tree that printers turn into JSON or text.
+//! Converts stored values to a small tree, which printers turn into JSON or text.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -23,19 +23,19 @@ use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::transfer::{AbortKind, Settled, Transfer, TransferState};
 use crate::window::{ContentId, ContentRef, NewContent, SettlementId, WindowId};
 
-/// Most items of a list that a line of text shows.
+/// Maximum number of list items in a line of text.
 const ITEMS_SHOWN_MAX: usize = 4;
 
-/// A value as it is printed.
+/// A value in printable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown<'a> {
-    /// Nothing.
+    /// No value.
     Absent,
     /// A flag.
     Flag(bool),
     /// A number.
     Number(i128),
-    /// A text, or a value that is written as one.
+    /// A text, or a value that is printed as text.
     Text(Cow<'a, str>),
     /// A participant.
     Participant(ParticipantId),
@@ -45,7 +45,7 @@ pub enum Shown<'a> {
     AccountType(LedgerAccountTypeId),
     /// A callback.
     Callback(CallbackKey),
-    /// Why a request was refused or a transfer ended.
+    /// The reason why a request was rejected or a transfer ended.
     Cause(&'a Cause),
     /// A list.
     List(Vec<Shown<'a>>),
@@ -53,7 +53,7 @@ pub enum Shown<'a> {
     Fields(Vec<(&'static str, Shown<'a>)>),
 }
 
-/// The names that records do not repeat.
+/// Looks up names that records do not contain.
 pub trait Names {
     /// A participant's name.
     fn participant(&self, id: ParticipantId) -> String;
@@ -70,16 +70,16 @@ pub trait Names {
 
 /// A value that can be printed.
 pub trait Show {
-    /// The value for printers.
+    /// The value in printable form.
     fn show(&self) -> Shown<'_>;
 
-    /// Writes it for people.
+    /// Writes the value as text for users.
     fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
         describe(&self.show(), names, f)
     }
 }
 
-/// A value with the names that its text needs.
+/// A value together with the names that its text needs.
 pub(crate) struct Named<'a, T>(pub(crate) &'a T, pub(crate) &'a dyn Names);
 
 impl<T: Show> Display for Named<'_, T> {
@@ -119,7 +119,7 @@ fn describe(shown: &Shown<'_>, names: &dyn Names, f: &mut Formatter<'_>) -> fmt:
     }
 }
 
-/// Values that are printed as their [`Display`].
+/// Implements `Show` for values that are printed with [`Display`].
 macro_rules! shown_as_text {
     ($($type:ty),* $(,)?) => {
         $(impl Show for $type {
@@ -132,7 +132,7 @@ macro_rules! shown_as_text {
 
 shown_as_text!(TransferId, FspId, Amount, Currency, Timestamp, AmountError);
 
-/// Values that are printed as a word.
+/// Implements `Show` for values that are printed as a word.
 macro_rules! shown_as_word {
     ($($type:ty: $word:ident),* $(,)?) => {
         $(impl Show for $type {

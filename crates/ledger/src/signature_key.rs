@@ -1,4 +1,4 @@
-//! Public keys by which participants sign their messages: the next one, the present one, the one of before.
+//! Public keys with which participants sign their messages: the next, the current and the previous key.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -17,19 +17,19 @@ use crate::show::{Names, Show, Shown};
 use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
 
-/// Longest public key, in bytes: an RSA key of 8,192 bits takes 1,062.
+/// Longest public key, in bytes. An RSA key of 8,192 bits has 1,062.
 pub const SIGNATURE_KEY_BYTES_MAX: usize = 1_200;
-/// Longest overlap of a key with those before it, in hours.
+/// Longest overlap of a key with earlier keys, in hours.
 pub const KEY_OVERLAP_HOURS_MAX: u16 = 720;
-/// The overlap unless an operator says another one, in hours.
+/// Default overlap, in hours.
 pub const KEY_OVERLAP_HOURS: u16 = 24;
 
-/// A public key as an X.509 `SubjectPublicKeyInfo` in DER. The ledger does not look into it.
+/// A public key as an X.509 `SubjectPublicKeyInfo` in DER. The ledger does not parse it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKeyDer(pub Box<[u8]>);
 
 impl PublicKeyDer {
-    /// SHA-256 over it, by which it is named.
+    /// SHA-256 of the key, which identifies it.
     pub fn sha256(&self) -> [u8; 32] {
         Sha256::digest(&self.0).into()
     }
@@ -57,36 +57,36 @@ impl Show for PublicKeyDer {
     }
 }
 
-/// A key of a participant.
+/// A signature key of a participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignatureKey {
     /// The key.
     pub public_key: PublicKeyDer,
-    /// When it was added.
+    /// Time when it was added.
     pub added_at: Timestamp,
-    /// The start of its certificate's validity, if it came in one: it verifies nothing before that.
+    /// Start of the validity of its certificate, if it was added with one. The key verifies nothing before that time.
     pub not_before: Option<Timestamp>,
-    /// From when on it is the one that its participant signs by. It verifies before that, too.
+    /// Time from which the participant signs with it. The key also verifies messages before that time.
     pub starts_at: Timestamp,
-    /// The first instant at which it verifies nothing any more.
+    /// The first instant at which it no longer verifies messages.
     pub ends_at: Option<Timestamp>,
 }
 
-/// What a key is at a moment.
+/// The state of a key at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureKeyState {
-    /// Its participant will sign by it.
+    /// The participant will sign with it.
     Next,
-    /// Its participant signs by it.
+    /// The participant signs with it.
     Current,
-    /// Its participant signed by it, and what it signed may be under way.
+    /// The participant signed with it earlier, and such messages may still arrive.
     Previous,
-    /// It verifies nothing any more.
+    /// It no longer verifies messages.
     Retired,
 }
 
 impl SignatureKeyState {
-    /// As operators read it.
+    /// The state's name, as operators see it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Next => "next",
@@ -97,23 +97,24 @@ impl SignatureKeyState {
     }
 }
 
-/// A key that is refused for good, whoever has it and wherever it stands.
+/// A key that is permanently rejected, for every participant and also in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RevokedKey {
-    /// SHA-256 over the key.
+    /// SHA-256 of the key.
     pub sha256: [u8; 32],
-    /// When it was revoked.
+    /// Time of the revocation.
     pub at: Timestamp,
 }
 
 /// The keys of a participant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParticipantKeys {
-    /// Those that count, and those that ended since the last one was added. In order of addition.
+    /// Valid keys, and keys that ended since the last one was added, in order of addition.
     pub keys: Vec<SignatureKey>,
-    /// Those that were revoked, in order of revocation.
+    /// Revoked keys, in order of revocation.
     pub revoked: Vec<RevokedKey>,
-    /// From when on its keys in files do not count: they are the keys before the first one that was added here.
+    /// Time from which the participant's keys in files are no longer valid. They precede the first key that was added
+    /// here.
     pub files_end_at: Option<Timestamp>,
 }
 
@@ -128,7 +129,7 @@ stored_struct! {
 }
 
 impl SignatureKey {
-    /// Whether it verifies nothing any more.
+    /// Whether the key no longer verifies messages.
     pub fn has_ended(&self, now: Timestamp) -> bool {
         self.ends_at.is_some_and(|end| end <= now)
     }
@@ -151,7 +152,7 @@ impl ParticipantKeys {
         self.revoked.iter().find(|revoked| revoked.sha256 == *sha256)
     }
 
-    /// What one of the keys is at a moment: of those that have started, the one that started last is in use.
+    /// The state of a key at an instant. Among the keys that have started, the one that started last is current.
     pub fn state_of(&self, key: &SignatureKey, now: Timestamp) -> SignatureKeyState {
         let has_started = |key: &SignatureKey| key.starts_at <= now;
         if key.has_ended(now) {
@@ -166,7 +167,7 @@ impl ParticipantKeys {
         if self.keys.iter().any(is_later) { SignatureKeyState::Previous } else { SignatureKeyState::Current }
     }
 
-    /// How many keys count besides one.
+    /// Number of valid keys, not counting one of them.
     pub(crate) fn usable_besides(&self, sha256: &[u8; 32], now: Timestamp) -> usize {
         let counts = |key: &&SignatureKey| !key.has_ended(now) && key.public_key.sha256() != *sha256;
         self.keys.iter().filter(counts).count()
@@ -189,12 +190,12 @@ impl ParticipantKeys {
 }
 
 impl SignatureKeys {
-    /// Those of a participant, if it ever had one here.
+    /// The keys of a participant, if it ever had one here.
     pub fn of(&self, participant: ParticipantId) -> Option<&ParticipantKeys> {
         self.0.get(&participant)
     }
 
-    /// All participants that ever had one here.
+    /// All participants that ever had a key here, with their keys.
     pub fn iter(&self) -> impl Iterator<Item = (ParticipantId, &ParticipantKeys)> {
         self.0.iter().map(|(participant, keys)| (*participant, keys))
     }
@@ -204,7 +205,7 @@ impl SignatureKeys {
         self.iter().find(|(_, keys)| keys.find(sha256).is_some()).map(|(participant, _)| participant)
     }
 
-    /// Whether a key was revoked, whose ever it was.
+    /// Whether a key was revoked for any participant.
     pub fn is_revoked(&self, sha256: &[u8; 32]) -> bool {
         self.0.values().any(|keys| keys.revocation_of(sha256).is_some())
     }
@@ -225,12 +226,12 @@ impl SignatureKeys {
 }
 
 impl Ledger {
-    /// The keys by which participants sign.
+    /// The keys with which participants sign.
     pub const fn signature_keys(&self) -> &SignatureKeys {
         &self.signature_keys
     }
 
-    /// What operators call a key of a participant at a moment.
+    /// Describes a key of a participant at its current state, for operators.
     pub(crate) fn describe_signature_key(&self, name: &FspId, sha256: &[u8; 32]) -> String {
         let keys = self.participant_named(name).and_then(|found| self.signature_keys.of(found.id));
         let Some(keys) = keys else { return "none".into() };

@@ -1,7 +1,7 @@
-//! Snapshots: the whole state as bytes, so that a restart replays only what came after.
+//! Snapshots: the whole state as bytes, so that a restart replays only later records.
 //!
-//! A snapshot is a list of sections. Each has a version of its own, so that a part of the state can change its form
-//! alone.
+//! A snapshot is a list of sections. Each section has its own version, so that the format of one part of the state can
+//! change alone.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -24,14 +24,14 @@ use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
 use crate::{approval, block, bulk, conversion, courier, participant, signature_key};
 
-/// Why a snapshot could not be read.
+/// The reason why a snapshot cannot be read.
 pub type SnapshotError = DecodeError;
 
-/// Version of the frame of sections, in a snapshot's first byte.
+/// Version of the format of the section list, stored in a snapshot's first byte.
 const FORMAT: u8 = 3;
 
-/// About what a reserved transfer and an undelivered callback take, in bytes. There may be millions of them: room that
-/// is made at once is not moved as it grows.
+/// Approximate bytes of a reserved transfer and of an undelivered callback. There may be millions of them. Reserving
+/// the space at once avoids copying while the buffer grows.
 const TRANSFER_BYTES: usize = 136;
 const CALLBACK_BYTES: usize = 14;
 
@@ -39,20 +39,21 @@ const CALLBACK_BYTES: usize = 14;
 struct Section {
     number: u8,
     version: u8,
-    /// Whether a snapshot without it is read as if it were empty: versions before the section wrote none.
+    /// Whether a snapshot without the section is read as if the section were empty, because earlier versions did not
+    /// write it.
     is_optional: bool,
-    /// What is wrong with a snapshot that has another section or version here.
+    /// The error for a snapshot with another section or version at this position.
     mismatch: &'static str,
     write: fn(&Ledger, &mut Encoder<'_>),
     read: Read,
-    /// How earlier versions of it are read.
+    /// Functions that read earlier versions of the section.
     earlier: &'static [(u8, Read)],
 }
 
 type Read = fn(&mut Ledger, &mut Decoder<'_>) -> Decoded<()>;
 
 impl Section {
-    /// How a version of it is read.
+    /// The function that reads a version of the section.
     fn read_of(&self, version: u8) -> Option<Read> {
         let earlier = self.earlier.iter().find(|(known, _)| *known == version);
         if version == self.version { Some(self.read) } else { earlier.map(|(_, read)| *read) }
@@ -60,7 +61,7 @@ impl Section {
 }
 
 /// Rows are `number name version: write, read;`, or `…, read, earlier version: read;`. A row ends with `optional` if
-/// older snapshots lack the section. Sections stand in a snapshot in this order.
+/// older snapshots lack the section. Sections appear in a snapshot in this order.
 macro_rules! sections {
     ($(
         $number:literal $name:literal $version:literal:
@@ -118,8 +119,8 @@ impl Ledger {
         }
     }
 
-    /// The state as bytes without the finished transfers that it still holds, of which there may be more or fewer: two
-    /// ledgers of one history compare equal by it.
+    /// Encodes the state without finished transfers, because ledgers may still hold more or fewer of them. Two ledgers
+    /// with the same history have equal bytes.
     pub fn encode_unfinished(&self) -> Vec<u8> {
         let mut unfinished = self.clone();
         unfinished.drain_finished(u64::MAX).for_each(drop);
@@ -130,7 +131,7 @@ impl Ledger {
         bytes
     }
 
-    /// Reads a state back.
+    /// Decodes a state.
     pub fn decode_snapshot(bytes: &[u8], config: LedgerConfig) -> Result<Self, SnapshotError> {
         let d = &mut Decoder(bytes);
         if d.u8()? != FORMAT {
@@ -164,7 +165,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Everything that is referred to exists, so that the rules may index without asking.
+    /// Checks that all referenced objects exist, so that the rules may index without checking.
     fn check_references(&self) -> Decoded<()> {
         let participant = |id: ParticipantId| id.index() < self.participants.len();
         let account = |id: AccountId| id.index() < self.accounts.len();
@@ -229,7 +230,7 @@ stored_struct! {
     Totals { reserved, refused, committed, aborted, expired, settled_at_once, fees, fees_not_charged }
 }
 
-/// Items behind their count, each behind its length.
+/// Writes items with a count prefix, each item with a length prefix.
 fn write_items<'a, T: Stored + 'a>(encoder: &mut Encoder<'_>, items: impl ExactSizeIterator<Item = &'a T>) {
     encoder.list(items, |encoder, item| encoder.sized(|encoder| item.encode(encoder)));
 }
@@ -334,7 +335,8 @@ fn read_outbox(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     Ok(())
 }
 
-/// Before the first record, the first window only shows when it opened: a replay does not know.
+/// Before the first record, only a running hub knows when the first window opened; a replay does not. The time is
+/// therefore left out.
 fn write_windows(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     if ledger.last_seq > 0 || ledger.windows.all.len() > 1 {
         return ledger.windows.encode(encoder);
@@ -360,7 +362,7 @@ fn read_settlements(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     Ok(())
 }
 
-/// Without remainders that are carried over.
+/// Reads settlements without carried remainders.
 fn read_settlements_of_version_2(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     ledger.settlements = d.list(|d| Settlement::decode_of_version_2(&mut d.sized()?))?;
     Ok(())

@@ -1,4 +1,4 @@
-//! The state, and how events change it.
+//! The state of the ledger, and how events change it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -32,24 +32,24 @@ use crate::transfer::{Aborted, ChargedFee, Committed, Settled, Transfer, Transfe
 use crate::transfer_table::TransferTable;
 use crate::window::{ContentRef, SettlementId, WindowState, Windows};
 
-/// Transfers since the ledger began, by how they came out.
+/// Totals of transfers since the ledger began, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Prepares that were reserved.
     pub reserved: u64,
-    /// Prepares that were refused.
+    /// Prepares that were rejected.
     pub refused: u64,
     /// Reserved transfers that were committed.
     pub committed: u64,
-    /// Reserved transfers that were aborted, expiry included.
+    /// Reserved transfers that were aborted, including expired ones.
     pub aborted: u64,
-    /// Of the aborted, those that expired.
+    /// Aborted transfers that expired.
     pub expired: u64,
-    /// Of the committed, those that were settled by their commit, and are in no window. Legs of conversions count, too.
+    /// Commits that were settled immediately and are in no window. The count includes movements of FX transfers.
     pub settled_at_once: u64,
     /// Fees that committed transfers owe.
     pub fees: u64,
-    /// Fees of rules that apply to committed transfers and could not be charged.
+    /// Fees of rules that apply to committed transfers but could not be charged.
     pub fees_not_charged: u64,
 }
 
@@ -59,13 +59,13 @@ pub struct Ledger {
     pub(crate) config: LedgerConfig,
     pub(crate) participants: Vec<Participant>,
     pub(crate) names: HashMap<FspId, ParticipantId, FixedState>,
-    /// The proxies of those that are behind one.
+    /// The proxies of participants behind one.
     pub(crate) proxies: BTreeMap<ParticipantId, ParticipantId>,
     pub(crate) signature_keys: SignatureKeys,
-    /// What is blocked, and since when.
+    /// Blocks in force, with the time when each was set.
     pub(crate) blocks: BTreeMap<Block, Timestamp>,
     pub(crate) accounts: Vec<Account>,
-    /// Who wanted each account, if its record says so.
+    /// The operator who requested each account, if its record states it.
     pub(crate) creators: BTreeMap<AccountId, Box<str>>,
     pub(crate) account_types: Vec<LedgerAccountType>,
     pub(crate) models: Vec<SettlementModel>,
@@ -76,7 +76,8 @@ pub struct Ledger {
     pub(crate) withdrawals: OpenWithdrawals,
     pub(crate) windows: Windows,
     pub(crate) settlements: Vec<Settlement>,
-    /// What settled accounts owe, or are owed, below their currency's smallest unit: the next settlement takes it over.
+    /// Amounts below the currency's smallest unit that settled accounts owe or are owed. The next settlement takes them
+    /// over.
     pub(crate) carried: BTreeMap<AccountId, Amount>,
     pub(crate) fee_rules: Vec<FeeRule>,
     pub(crate) outbox: Outbox,
@@ -84,9 +85,9 @@ pub struct Ledger {
     pub(crate) approvals: Approvals,
     pub(crate) trail: Trail,
     pub(crate) totals: Totals,
-    /// Retention has removed the transfers that finished up to this record.
+    /// The record up to which retention has removed finished transfers.
     pub(crate) removed_to: u64,
-    /// The records with which divisions of the archive end, of those behind `removed_to`, in order.
+    /// The records after `removed_to` that end divisions of the archive, in order.
     pub(crate) divisions: Vec<u64>,
     /// The nodes that deliver callbacks.
     pub(crate) couriers: Vec<u32>,
@@ -95,7 +96,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A scheme with nothing but its hub and the seeded ledger account types.
+    /// Creates a scheme that has only its hub and the seeded ledger account types.
     pub fn new(config: LedgerConfig) -> Self {
         let (hash_seed, limits) = (config.hash_seed, config.limits);
         let mut ledger = Self {
@@ -142,17 +143,16 @@ impl Ledger {
         ledger
     }
 
-    /// Shows the first window as opened at an instant, until a record states when. Changes nothing once there are
-    /// records.
+    /// Sets the opening time of the first window until a record states it. Changes nothing if there are records.
     pub fn show_first_window_opened(&mut self, at: Timestamp) {
         if self.last_seq == 0 {
             self.windows.set_first_opened(at);
         }
     }
 
-    /// Folds one journal record into the state: its sequence, instant, events and callbacks.
+    /// Applies one journal record to the state: its sequence number, time, events and callbacks.
     ///
-    /// Panics when the record contradicts the state; that is a fault of the program, never of a request.
+    /// Panics if the record contradicts the state. This is a programmer error, never the fault of a request.
     pub fn evolve(
         &mut self,
         seq: u64,
@@ -181,7 +181,7 @@ impl Ledger {
         }
     }
 
-    /// The accounts of this record are the operator's who wanted them. The entry is the last event of its record.
+    /// Records the operator who requested the accounts of this record. The audit entry is the last event of its record.
     fn note_creator(&mut self, accounts_before: usize, entry: &AuditEntry) {
         let operator = entry.by.on_behalf_of.as_ref().unwrap_or(&entry.by.operator);
         for account in &self.accounts[accounts_before..] {
@@ -189,7 +189,7 @@ impl Ledger {
         }
     }
 
-    /// Folds events into a draft, without a record.
+    /// Applies events to a draft, without a record.
     pub(crate) fn try_on(&mut self, now: Timestamp, events: impl IntoIterator<Item = Event>) {
         events.into_iter().for_each(|event| self.apply(self.last_seq, now, event));
     }
@@ -335,7 +335,7 @@ impl Ledger {
             Event::FinishedRemoved { to_seq } => {
                 self.removed_to = to_seq;
                 self.divisions.retain(|end| *end > to_seq);
-                // Whoever folds late may still hold them; their ids may come again from here on.
+                // A ledger that applies records late may still hold them. From now on their ids may be used again.
                 self.transfers.drain_finished(to_seq).for_each(drop);
                 self.conversions.drain_finished(to_seq).for_each(drop);
                 self.conversions.ended.forget_to(to_seq);
@@ -411,7 +411,8 @@ impl Ledger {
         self.transfers.insert(seq, transfer);
     }
 
-    /// Ends a reserved transfer: commit credits the payee, or settles it at once; abort reverses the payer.
+    /// Ends a reserved transfer. A commit credits the payee or is settled immediately; an abort releases the payer's
+    /// amount.
     fn end_transfer(
         &mut self,
         seq: u64,
@@ -448,8 +449,8 @@ impl Ledger {
         self.note_end_of_item(id);
     }
 
-    /// Settles a committed transfer or leg of a conversion, or has it settled with the open window. Returns the
-    /// position that the amount is taken from.
+    /// Settles a committed transfer, or a movement of an FX transfer, immediately or with the open window. Returns the
+    /// account that is credited.
     pub(crate) fn settle_commit(
         &mut self,
         now: Timestamp,
@@ -564,7 +565,8 @@ impl Ledger {
         limit.value = value;
     }
 
-    /// An operator set another cap: it stays, whatever becomes of the settlements that raised the one before.
+    /// Records that an operator set another cap: it stays, whatever happens to the settlements that raised the previous
+    /// cap.
     fn forget_cap_raises(&mut self, participant: ParticipantId, currency: Currency) {
         let position = self.participant(participant).account(currency, LedgerAccountTypeId::POSITION);
         let Some(position) = position else { return };
@@ -632,7 +634,7 @@ impl Ledger {
     }
 }
 
-/// The accounts of a transfer that was reserved.
+/// The accounts of a reserved transfer.
 pub(crate) fn accounts_of(transfer: &Transfer) -> (AccountId, AccountId) {
     match (transfer.payer_account, transfer.payee_account) {
         (Some(payer), Some(payee)) => (payer, payee),

@@ -1,4 +1,4 @@
-//! How values are stored: one implementation per type, from which tables of events and refusals take theirs.
+//! The stored form of values: one implementation per type, which the tables of events and rejections use.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,11 +15,11 @@ pub trait Stored: Sized {
     /// Appends the stored form.
     fn encode(&self, encoder: &mut Encoder<'_>);
 
-    /// Reads the stored form.
+    /// Decodes the stored form.
     fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self>;
 }
 
-/// Types that the codec knows by name and that are copied.
+/// Implements `Stored` for types that have their own codec function and are copied.
 macro_rules! stored_by_copy {
     ($($type:ty: $name:ident),* $(,)?) => {
         $(impl Stored for $type {
@@ -39,7 +39,7 @@ stored_by_copy! {
     Currency: currency, Timestamp: timestamp,
 }
 
-/// Types that are stored as a number, not every value of which is one of theirs.
+/// Implements `Stored` for types that are stored as a number of which not every value is valid.
 macro_rules! stored_by_number {
     ($($type:ty: $name:ident, $unknown:literal);* $(;)?) => {
         $(impl Stored for $type {
@@ -60,7 +60,7 @@ stored_by_number! {
     EndpointType: u8, "unknown endpoint type";
 }
 
-/// Structs that are stored field by field, in this order.
+/// Implements `Stored` for structs, field by field in this order.
 macro_rules! stored_struct {
     ($($type:ident { $($field:ident),* $(,)? })*) => {
         $(impl $crate::stored::Stored for $type {

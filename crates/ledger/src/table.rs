@@ -1,7 +1,7 @@
-//! Tables of what is stored under a tag: the rows of an enum give its tags, names, stored forms and fields.
+//! Macros for enums that are stored under a tag. Their rows define tags, names, stored forms and fields.
 
-/// An enum whose rows are `tag Name(value: Type);` or `tag Name { field: Type, … };`. What is printed of a field as
-/// JSON has its name, or another one: `field as "name": Type`.
+/// An enum whose rows are `tag Name(value: Type);` or `tag Name { field: Type, … };`. In JSON a field is printed under
+/// its own name, or under another name: `field as "name": Type`.
 macro_rules! stored_enum {
     (
         $(#[$enum_doc:meta])*
@@ -19,20 +19,20 @@ macro_rules! stored_enum {
         }
 
         impl $enum {
-            /// The stored numbers of all kinds.
+            /// The stored numbers of all variants.
             pub const TAGS: &'static [u8] = &[$($tag),*];
 
-            /// The stored number of its kind.
+            /// The stored number of the variant.
             pub const fn tag(&self) -> u8 {
                 match self { $(Self::$name { .. } => $tag),* }
             }
 
-            /// The name of its kind.
+            /// The name of the variant.
             pub const fn name(&self) -> &'static str {
                 match self { $(Self::$name { .. } => stringify!($name)),* }
             }
 
-            /// Its fields by name. A single value gives its own fields.
+            /// The fields by name. For a single value, the fields of that value.
             pub fn fields(&self) -> alloc::vec::Vec<(&'static str, $crate::show::Shown<'_>)> {
                 match self {
                     $(Self::$name $(($value))? $({ $($field),* })? => {
@@ -68,7 +68,7 @@ macro_rules! stored_enum {
             }
         }
 
-        /// A tag, a length, the fields.
+        /// A tag, a length, then the fields.
         impl $crate::stored::Stored for $enum {
             fn encode(&self, encoder: &mut $crate::codec::Encoder<'_>) {
                 encoder.u8(self.tag());
@@ -83,7 +83,7 @@ macro_rules! stored_enum {
     };
 }
 
-/// A [`stored_enum`] whose rows end with `= "what is printed of it for people, {field} by {field}"`.
+/// A [`stored_enum`] whose rows end with `= "text for users, {field} by {field}"`.
 macro_rules! events {
     (
         $(#[$enum_doc:meta])*
@@ -104,7 +104,7 @@ macro_rules! events {
         }
 
         impl $enum {
-            /// Writes it for people.
+            /// Writes the event as text for users.
             pub fn describe(
                 &self,
                 names: &dyn $crate::show::Names,
@@ -124,7 +124,7 @@ macro_rules! events {
     };
 }
 
-/// What a field is called when it is printed.
+/// The name under which a field is printed.
 macro_rules! key {
     ($field:ident) => {
         stringify!($field)

@@ -1,4 +1,4 @@
-//! The audit trail: who changed what, from where and why, each entry bound to all before it.
+//! The audit trail: who changed what, from where and why. Each entry is chained to all earlier ones.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -15,46 +15,46 @@ use crate::event::Event;
 use crate::show::{Names, Show, Shown};
 use crate::stored::{Stored, stored_struct};
 
-/// Longest text of an entry, in bytes; longer ones are cut.
+/// Longest text of an entry, in bytes. Longer texts are cut.
 pub const AUDIT_TEXT_BYTES_MAX: usize = 512;
-/// Bytes of a digest that stands for a text.
+/// Length of a digest that represents a text, in bytes.
 const DIGEST_BYTES: usize = 16;
 
-/// Who asks for a change, and how that is known.
+/// The operator who requests a change, and how the operator was authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribution {
-    /// The operator; `anonymous` while the admin port asks nobody who they are.
+    /// The operator; `anonymous` if the admin port requires no authentication.
     pub operator: Box<str>,
-    /// How the operator was known: `nothing`, `bootstrap`, `token 3`, `session`, `certificate`.
+    /// How the operator was authenticated: `nothing`, `bootstrap`, `token 3`, `session`, `certificate`.
     pub known_by: Box<str>,
-    /// The address it was asked from.
+    /// The address from which the request came.
     pub address: Option<Box<str>>,
-    /// For whom: the operator who proposed what is approved.
+    /// The operator who proposed the change, if this is an approval.
     pub on_behalf_of: Option<Box<str>>,
-    /// The permission that it needs.
+    /// The permission that the request needs.
     pub action: Box<str>,
-    /// Why, in the operator's words.
+    /// The operator's reason.
     pub reason: Option<Box<str>>,
 }
 
 /// An entry of the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// Its number: from 1, without gaps.
+    /// Number of the entry, from 1 without gaps.
     pub number: u64,
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// Who asked, and how that is known.
+    /// The operator who requested it, and how the operator was authenticated.
     pub by: Attribution,
-    /// What was changed.
+    /// The object that was changed.
     pub object: Box<str>,
-    /// What it was before.
+    /// The object's state before.
     pub before: Box<str>,
-    /// What it is after.
+    /// The object's state after.
     pub after: Box<str>,
-    /// Why it was refused; `None` if it was done.
+    /// The reason of the rejection; `None` if the change was made.
     pub refused: Option<Box<str>>,
-    /// SHA-256 over that of the entry before, the digest of the record's other events, and this entry.
+    /// SHA-256 of the previous entry's chain value, the digest of the record's other events, and this entry.
     pub chain: [u8; 32],
 }
 
@@ -65,12 +65,13 @@ stored_struct! {
 }
 
 impl AuditEntry {
-    /// What its `chain` must be, behind an entry with this one and in a record with these events.
+    /// The chain value that this entry must have after an entry with chain value `previous`, in a record with these
+    /// events.
     pub fn chain_after(&self, previous: &[u8; 32], events: &[Event]) -> [u8; 32] {
         self.chain_beside(previous, &effects_of(events))
     }
 
-    /// The same by the digest of those events, which is all that an export has of them.
+    /// Like [`Self::chain_after`], given the digest of the events. An export contains only that digest.
     pub fn chain_beside(&self, previous: &[u8; 32], effects: &[u8; 32]) -> [u8; 32] {
         let mut bytes = Vec::new();
         bytes.extend_from_slice(previous);
@@ -79,14 +80,14 @@ impl AuditEntry {
         Sha256::digest(&bytes).into()
     }
 
-    /// With its link to the entry before and to the record's other events.
+    /// Sets the entry's chain value, given the previous one and the record's other events.
     pub(crate) fn linked(mut self, previous: &[u8; 32], events: &[Event]) -> Self {
         self.chain = self.chain_after(previous, events);
         self
     }
 }
 
-/// SHA-256 over the events of a record that its entry is bound to.
+/// SHA-256 of the events of a record that its entry covers.
 pub fn effects_of(events: &[Event]) -> [u8; 32] {
     let mut bytes = Vec::new();
     let encoder = &mut Encoder(&mut bytes);
@@ -96,19 +97,19 @@ pub fn effects_of(events: &[Event]) -> [u8; 32] {
     Sha256::digest(&bytes).into()
 }
 
-/// Whether an event is part of what an entry is bound to: not the entry itself, not the instant of the decision, which
-/// the entry has, and not the start of the hub, which the engine adds.
+/// Whether the entry's digest covers an event. It does not cover the entry itself, the time of the decision, which the
+/// entry contains, and the start of the hub, which the engine adds.
 const fn is_bound(event: &Event) -> bool {
     !matches!(event, Event::OperatorActed(_) | Event::DecidedAt(_) | Event::FirstWindowOpened(_))
 }
 
-/// A text, cut to what an entry may hold.
+/// Cuts a text to the length that an entry allows.
 pub(crate) fn clip(text: impl Into<Box<str>>) -> Box<str> {
     let text = text.into();
     if text.len() <= AUDIT_TEXT_BYTES_MAX { text } else { cut(&text, AUDIT_TEXT_BYTES_MAX).into() }
 }
 
-/// The beginning of a text that does not fit.
+/// The beginning of a text that is too long.
 fn cut(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_string();
@@ -118,13 +119,13 @@ fn cut(text: &str, bytes_max: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// A text with an end that stays whole, cut to the length of an entry's texts.
+/// Joins a text and an end that must not be cut. The text is cut to the length that an entry allows.
 pub(crate) fn clip_before(text: &str, end: &str) -> String {
     let room = AUDIT_TEXT_BYTES_MAX.saturating_sub(end.len());
     format!("{}{end}", cut(text, room))
 }
 
-/// A text, cut to the length of an entry's texts. A long text ends with its digest, so that two different texts stay
+/// Cuts a text to the length that an entry allows. A long text ends with its digest, so that two different texts stay
 /// different.
 pub(crate) fn clip_with_digest(text: &str) -> Box<str> {
     if text.len() <= AUDIT_TEXT_BYTES_MAX {
@@ -133,7 +134,7 @@ pub(crate) fn clip_with_digest(text: &str) -> Box<str> {
     clip_before(text, &format!(" sha256:{}", short_digest(text))).into()
 }
 
-/// The beginning of SHA-256 over a text, as digits. It is long enough against collisions.
+/// The beginning of the text's SHA-256 in hexadecimal, long enough to prevent collisions.
 pub(crate) fn short_digest(text: &str) -> String {
     hex(&Sha256::digest(text)[..DIGEST_BYTES])
 }
@@ -141,9 +142,9 @@ pub(crate) fn short_digest(text: &str) -> String {
 /// The end of the audit trail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Its entries.
+    /// Number of entries.
     pub count: u64,
-    /// The `chain` of the last one; zeros before the first.
+    /// The chain value of the last entry; zeros before the first.
     pub head: [u8; 32],
 }
 

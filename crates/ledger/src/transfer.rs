@@ -1,4 +1,4 @@
-//! A transfer and its life: RESERVED, then exactly one of COMMITTED and ABORTED.
+//! A transfer and its states: RESERVED, then either COMMITTED or ABORTED.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,43 +17,43 @@ use crate::window::WindowId;
 /// First half of the SHA-256 of a request body; equal for a resend, different for a modified request.
 pub type Fingerprint = [u8; 16];
 
-/// A transfer as the ledger and the archive keep it.
+/// A transfer as stored in the ledger and the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// Identifier chosen by the payer DFSP.
     pub id: TransferId,
-    /// Payer; absent when a refused prepare named an unknown one.
+    /// Payer; absent if a rejected prepare named an unknown one.
     pub payer: Option<ParticipantId>,
-    /// Payee; absent when a refused prepare named an unknown one.
+    /// Payee; absent if a rejected prepare named an unknown one.
     pub payee: Option<ParticipantId>,
-    /// Payer's position account; absent when the prepare was refused.
+    /// Payer's position account; absent if the prepare was rejected.
     pub payer_account: Option<AccountId>,
-    /// Payee's position account; absent when the prepare was refused.
+    /// Payee's position account; absent if the prepare was rejected.
     pub payee_account: Option<AccountId>,
-    /// How much; zero when a refused prepare's amount does not fit the ledger.
+    /// The amount; zero if a rejected prepare's amount does not fit the ledger.
     pub amount: Amount,
-    /// Of what.
+    /// The currency.
     pub currency: Currency,
-    /// SHA-256 of the fulfilment that commits it; zero when a refused prepare gave none.
+    /// SHA-256 of the fulfilment that commits it; zero if a rejected prepare contained none.
     pub condition: [u8; 32],
-    /// When the reservation lapses.
+    /// Time when the reservation expires.
     pub expires_at: Timestamp,
-    /// When it was prepared.
+    /// Time when it was prepared.
     pub prepared_at: Timestamp,
-    /// Journal sequence of the prepare, where its headers and body are.
+    /// Journal sequence number of the prepare, whose record contains headers and body.
     pub prepare_seq: u64,
     /// Fingerprint of the prepare.
     pub prepare_fingerprint: Fingerprint,
-    /// The prepare's extensions (the JSON text of the array); once committed, the fulfil's.
+    /// The prepare's extensions (JSON text of the array). After the commit, the fulfil's extensions.
     pub extensions: Option<Box<str>>,
-    /// Where it stands.
+    /// The current state.
     pub state: TransferState,
 }
 
-/// Where a transfer stands.
+/// The state of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferState {
-    /// The payer's position carries the amount; the payee has been asked.
+    /// The payer's position carries the amount, and the request was sent to the payee.
     Reserved,
     /// Both positions carry the amount. Final.
     Committed(Box<Committed>),
@@ -61,37 +61,37 @@ pub enum TransferState {
     Aborted(Box<Aborted>),
 }
 
-// What lies behind a pointer takes no room in a transfer in flight, of which there may be millions.
+// Data of ended transfers is behind a pointer, so that transfers in flight stay small; there may be millions.
 const _: () = assert!(size_of::<Transfer>() <= 152);
 
-/// How a transfer was committed.
+/// Data of a committed transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// Preimage of the condition.
     pub fulfilment: [u8; 32],
     /// Fingerprint of the fulfil.
     pub fingerprint: Fingerprint,
-    /// When.
+    /// Time of the commit.
     pub at: Timestamp,
-    /// The settlement window that it belongs to; absent if its commit settled it, or if a hub kept it that did not note
-    /// windows yet.
+    /// The settlement window that contains it. Absent if the commit settled it, or if the hub version that stored it
+    /// did not record windows.
     pub window: Option<WindowId>,
-    /// The fees that it was charged; none if a hub kept it that did not note them yet.
+    /// The fees that were charged. Empty if the hub version that stored it did not record them.
     pub fees: Vec<ChargedFee>,
 }
 
-/// A fee that a rule charged with a commit. It is settled with the window that was open then.
+/// A fee that a rule charged with a commit. It is settled with the window that was open at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChargedFee {
-    /// The rule.
+    /// The number of the rule.
     pub rule: u32,
-    /// The account that owes it.
+    /// The account that owes the fee.
     pub payer: AccountId,
-    /// The account that is owed it.
+    /// The account to which the fee is owed.
     pub payee: AccountId,
-    /// How much.
+    /// The amount of the fee.
     pub amount: Amount,
-    /// The window.
+    /// The settlement window.
     pub window: WindowId,
 }
 
@@ -99,18 +99,18 @@ stored_struct! {
     ChargedFee { rule, payer, payee, amount, window }
 }
 
-/// How a transfer was aborted.
+/// Data of an aborted transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aborted {
-    /// How it came to this.
+    /// The kind of the abort.
     pub kind: AbortKind,
-    /// What the parties are told.
+    /// The cause that the parties receive.
     pub cause: Cause,
-    /// Fingerprint of the PUT that ended it, to tell resends from modified requests.
+    /// Fingerprint of the PUT that ended it. It distinguishes resends from modified requests.
     pub fingerprint: Option<Fingerprint>,
-    /// Why an operator ended it, in the operator's words; absent when none did.
+    /// The reason of the operator who ended it; absent if no operator did.
     pub operator_reason: Option<Box<str>>,
-    /// When.
+    /// Time of the abort.
     pub at: Timestamp,
 }
 
@@ -129,23 +129,24 @@ impl From<Aborted> for TransferState {
 /// How a committed transfer is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// With the settlement window that is open at its commit.
+    /// With the settlement window that is open at the commit.
     InWindow,
-    /// By its commit itself: the amount goes from one of these accounts to the other, and back from the positions.
+    /// Immediately by the commit: the amount moves between these cover accounts, and the positions return to their
+    /// values before the transfer.
     AtOnce {
-        /// The payer's account that gives cover.
+        /// The payer's cover account.
         payer: AccountId,
-        /// The payee's.
+        /// The payee's cover account.
         payee: AccountId,
     },
 }
 
 wire_enum! {
-    /// How a transfer came to be aborted. The name is what operators see; DFSPs see ABORTED.
+    /// The kind of an abort. Operators see these names; DFSPs see ABORTED.
     AbortKind {
-        /// Refused at prepare by a validation rule.
+        /// Rejected at prepare by a validation rule.
         Invalid = 1 "INVALID",
-        /// Refused at prepare for want of cover or by the net debit cap.
+        /// Rejected at prepare because of insufficient cover or the net debit cap.
         Rejected = 2 "ABORTED_REJECTED",
         /// Aborted by the payee.
         ByPayee = 3 "ABORTED_ERROR",
@@ -153,7 +154,7 @@ wire_enum! {
         InvalidFulfil = 4 "ABORTED_INVALID_FULFIL",
         /// The payee's abort was invalid.
         InvalidAbort = 5 "ABORTED_INVALID_ABORT",
-        /// Its deadline passed, or an operator ended it by the same rules.
+        /// The deadline passed, or an operator expired the transfer.
         Expired = 6 "EXPIRED_RESERVED",
     }
 }
@@ -182,7 +183,7 @@ impl Transfer {
         }
     }
 
-    /// When it reached its final state.
+    /// Time when it reached its final state.
     pub fn completed_at(&self) -> Option<Timestamp> {
         match &self.state {
             TransferState::Reserved => None,
@@ -191,12 +192,12 @@ impl Transfer {
         }
     }
 
-    /// Whether a participant is payer or payee.
+    /// Whether a participant is the payer or the payee.
     pub fn has_party(&self, participant: ParticipantId) -> bool {
         self.payer == Some(participant) || self.payee == Some(participant)
     }
 
-    /// What a party is told when it asks: state, completion, fulfilment, extensions, and the cause of an abort.
+    /// The view for a party that queries it: state, completion, fulfilment, extensions, and the cause of an abort.
     pub fn view(&self) -> TransferView {
         let (fulfilment, cause) = match &self.state {
             TransferState::Reserved => (None, None),
@@ -300,7 +301,7 @@ impl Stored for Settled {
 impl Stored for Transfer {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.transfer_id(self.id);
-        // Absent ones take no byte more: no participant or account has the number 0.
+        // Absent ids need no extra byte, because no participant or account has the number 0.
         for number in [self.payer.map(ParticipantId::number), self.payee.map(ParticipantId::number)] {
             encoder.u32(number.unwrap_or(0));
         }

@@ -1,4 +1,4 @@
-//! The transfers in memory: those in flight, and those finished but not yet archived.
+//! The transfers in memory: transfers in flight, and finished ones that are not archived yet.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -12,10 +12,10 @@ use upesi_types::{Timestamp, TransferId};
 use crate::index::Index;
 use crate::transfer::{ChargedFee, Transfer, TransferState};
 
-/// Transfers by id, by deadline while reserved, and by age once finished.
+/// Transfers by id, reserved ones also by deadline, finished ones by age.
 ///
-/// Transfers stay in their slot for life. The index does not repeat their ids, so it is small: a prepare looks for an
-/// id that is not there, and what that costs is fetching the index from memory.
+/// A transfer stays in its slot until it is removed. The index does not repeat the ids, so it is small. A prepare looks
+/// for an id that does not exist, and its main cost is fetching the index from memory.
 #[derive(Clone, Debug)]
 pub(crate) struct TransferTable {
     slots: Slots<Transfer>,
@@ -36,12 +36,12 @@ impl TransferTable {
         }
     }
 
-    /// Stops keeping the deadlines in order. Every question is answered as before, those for the order more slowly.
+    /// Stops keeping the deadlines in order. Queries return the same results, but queries in that order are slower.
     pub(crate) fn count_deadlines(&mut self) {
         self.deadlines = Deadlines::Counted(self.deadlines.len());
     }
 
-    /// The hash under which the index has an id.
+    /// The hash of an id in the index.
     fn hash_of(&self, id: TransferId) -> u32 {
         self.hash.hash_one(id) as u32
     }
@@ -50,7 +50,7 @@ impl TransferTable {
         self.index.find(self.hash_of(id), |slot| holds(&self.slots, slot, id))
     }
 
-    /// Brings the places where these ids are looked up from memory into the processor's caches, all at once.
+    /// Loads the index entries of these ids from memory into the processor's caches at once.
     pub(crate) fn fetch(&self, ids: impl Iterator<Item = TransferId>) {
         black_box(ids.fold(0, |seen, id| seen ^ self.index.peek(self.hash_of(id))));
     }
@@ -59,7 +59,7 @@ impl TransferTable {
         self.slots.get(self.slot_of(id)?)
     }
 
-    /// Adds a transfer that `seq` prepared.
+    /// Adds a transfer that the record `seq` prepared.
     pub(crate) fn insert(&mut self, seq: u64, transfer: Transfer) {
         let (id, expires_at) = (transfer.id, transfer.expires_at);
         let is_reserved = transfer.state == TransferState::Reserved;
@@ -74,7 +74,7 @@ impl TransferTable {
         }
     }
 
-    /// Ends a reserved transfer: `change` puts the final state in.
+    /// Ends a reserved transfer. `change` sets the final state.
     pub(crate) fn finish(&mut self, seq: u64, id: TransferId, change: impl FnOnce(&mut Transfer)) {
         let slot =
             self.slot_of(id).unwrap_or_else(|| panic!("transfer {id} is finished but was never prepared"));
@@ -86,7 +86,7 @@ impl TransferTable {
         self.finished.push_back((seq, slot));
     }
 
-    /// Notes a fee with the transfer whose commit charged it.
+    /// Adds a fee to the transfer whose commit charged it.
     pub(crate) fn note_fee(&mut self, id: TransferId, fee: ChargedFee) {
         let transfer = self.slot_of(id).and_then(|slot| self.slots.get_mut(slot));
         if let Some(TransferState::Committed(end)) = transfer.map(|transfer| &mut transfer.state) {
@@ -94,7 +94,8 @@ impl TransferTable {
         }
     }
 
-    /// Takes out the transfers that finished at or before `seq`, oldest first, with the sequence that finished each.
+    /// Removes the transfers that finished at or before `seq`, oldest first, with the sequence number that finished
+    /// each.
     pub(crate) fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = (u64, Transfer)> {
         core::iter::from_fn(move || {
             let (finished_seq, slot) = self.finished.pop_front_if(|(finished, _)| *finished <= seq)?;
@@ -118,7 +119,7 @@ impl TransferTable {
         self.deadlines.len()
     }
 
-    /// Whether a transfer finished with this record, which is the last one.
+    /// Whether a transfer finished with this record, which must be the last one.
     pub(crate) fn is_finished_by(&self, seq: u64, id: TransferId) -> bool {
         let of_record = self.finished.iter().rev().take_while(|(finished, _)| *finished == seq);
         of_record.into_iter().any(|(_, slot)| holds(&self.slots, *slot, id))
@@ -141,33 +142,33 @@ impl TransferTable {
         self.deadlines.from(lower, || self.in_memory_order().map(|(slot, found)| (found.expires_at, slot)))
     }
 
-    /// The reserved transfers in the order in which they lie in memory, and their slots.
+    /// The reserved transfers in memory order, with their slots.
     fn in_memory_order(&self) -> impl Iterator<Item = (u32, &Transfer)> {
         self.slots.iter().filter(|(_, transfer)| transfer.state == TransferState::Reserved)
     }
 
     /// The reserved transfers, oldest prepare first.
     pub(crate) fn reserved_by_age(&self) -> impl ExactSizeIterator<Item = &Transfer> {
-        // They lie in memory nearly in this order, and the keys are at hand, so that sorting costs little.
+        // They are already nearly in this order in memory, and the keys are copied first, so sorting costs little.
         let mut reserved = Vec::with_capacity(self.reserved_len());
         reserved.extend(self.in_memory_order().map(|(_, transfer)| (transfer.prepare_seq, transfer)));
         reserved.sort_unstable_by_key(|(seq, _)| *seq);
         reserved.into_iter().map(|(_, transfer)| transfer)
     }
 
-    /// The record that prepared the oldest of the reserved transfers.
+    /// The sequence number of the record that prepared the oldest reserved transfer.
     pub(crate) fn oldest_reserved_seq(&self) -> Option<u64> {
         self.in_memory_order().map(|(_, transfer)| transfer.prepare_seq).min()
     }
 
-    /// The reserved transfers behind a place, oldest deadline first, and the place of each.
+    /// The reserved transfers after a position, oldest deadline first, with the position of each.
     pub(crate) fn reserved_behind(&self, place: Option<Place>) -> impl Iterator<Item = (Place, &Transfer)> {
         let lower = place.map_or(Bound::Unbounded, Bound::Excluded);
         self.deadlines_from(lower).filter_map(|place| Some((place, self.slots.get(place.1)?)))
     }
 
-    /// The finished transfers from a place on, oldest first, and the place behind each: the sequence that finished it,
-    /// and how many of that sequence were passed.
+    /// The finished transfers from a position on, oldest first, with the position after each. A position is the
+    /// sequence number that finished the transfer, and how many transfers with that number were passed.
     pub(crate) fn finished_behind(
         &self,
         (seq, passed): (u64, u32),
@@ -182,7 +183,7 @@ impl TransferTable {
         behind.filter_map(|(place, slot)| Some((place, self.slots.get(slot)?)))
     }
 
-    /// The finished transfers with the sequence that finished each, oldest first.
+    /// The finished transfers with the sequence number that finished each, oldest first.
     pub(crate) fn finished(&self) -> impl Iterator<Item = (u64, &Transfer)> {
         self.finished.iter().filter_map(|(seq, slot)| Some((*seq, self.slots.get(*slot)?)))
     }
@@ -192,7 +193,7 @@ fn holds(slots: &Slots<Transfer>, slot: u32, id: TransferId) -> bool {
     slots.get(slot).is_some_and(|transfer| transfer.id == id)
 }
 
-// The deadlines of the reserved transfers.
+// Deadlines of the reserved transfers.
 
 /// A reserved transfer: its deadline and its slot.
 type Place = (Timestamp, u32);
@@ -200,9 +201,9 @@ type Place = (Timestamp, u32);
 /// The reserved transfers by deadline, then slot.
 #[derive(Clone, Debug)]
 enum Deadlines {
-    /// In order: of a ledger that decides.
+    /// In order, for a ledger that decides.
     Kept(BTreeSet<Place>),
-    /// Their number: of a ledger that only folds. Whoever asks for the order has it sorted then.
+    /// Only their number, for a ledger that only applies records. Queries that need the order sort the deadlines.
     Counted(usize),
 }
 
@@ -216,7 +217,7 @@ impl Deadlines {
         }
     }
 
-    /// Removes the deadline of a reserved transfer; false if there is none.
+    /// Removes the deadline of a reserved transfer. Returns false if there is none.
     fn remove(&mut self, place: &Place) -> bool {
         match self {
             Self::Kept(places) => places.remove(place),
@@ -237,7 +238,7 @@ impl Deadlines {
         }
     }
 
-    /// The places from a bound on, in order. `reserved` finds them in any order if they are not kept.
+    /// The deadlines from a bound on, in order. If the order is not kept, `reserved` returns them in any order.
     fn from<I: Iterator<Item = Place>>(
         &self,
         lower: Bound<Place>,
@@ -255,13 +256,13 @@ impl Deadlines {
     }
 }
 
-// Where transfers lie: numbered slots that never move.
+// Storage of transfers: numbered slots that never move.
 
-/// Slots of one block, a few hundred kilobytes together.
+/// Slots of one block, which has a few hundred kilobytes.
 const BLOCK_SLOTS: usize = 2_048;
 
-/// Numbered places. They are allocated in blocks: more of them never means moving those that are there already, which
-/// would hold up a ledger with millions of transfers in flight for as long as it takes to copy them all.
+/// Numbered slots, allocated in blocks. Adding slots never moves existing ones. Moving them would block a ledger with
+/// millions of transfers in flight while it copies them all.
 #[derive(Clone, Debug)]
 struct Slots<T> {
     blocks: Vec<Vec<Option<T>>>,
@@ -273,7 +274,7 @@ impl<T> Slots<T> {
         Self { blocks: Vec::new(), free: Vec::new() }
     }
 
-    /// Fills a slot that is empty, one that was used before where there is one, and gives its number.
+    /// Fills an empty slot, preferably one that was used before, and returns its number.
     fn fill(&mut self, value: T) -> u32 {
         if let Some(slot) = self.free.pop() {
             let (block, place) = place(slot);

@@ -1,7 +1,7 @@
-//! Settlement windows: which committed transfers are settled together.
+//! Settlement windows: groups of committed transfers that are settled together.
 //!
-//! Exactly one window is open. A commit adds its amount to the open window's sum of its pair of accounts, both legs at
-//! once, in the fold of the commit itself: so a transfer is in exactly one window, and closing a window reads no
+//! Exactly one window is open. When a commit is applied, its amount is added to the open window's sum for the pair of
+//! accounts, which covers both legs. A transfer is therefore in exactly one window, and closing a window reads no
 //! transfer.
 
 use alloc::boxed::Box;
@@ -18,7 +18,7 @@ use crate::codec::{Decoded, Decoder, Encoder};
 use crate::settlement_model::wire_enum;
 use crate::stored::{Stored, stored_struct};
 
-/// Most transfers that a stored sum may claim; their sums add up without leaving 128 bits.
+/// Maximum number of transfers that a stored sum may state. It guarantees that adding sums does not exceed 128 bits.
 const TRANSFERS_MAX: u64 = 1 << 40;
 
 macro_rules! numbered {
@@ -63,17 +63,17 @@ numbered! {
 }
 
 wire_enum! {
-    /// Where a window or one of its contents stands.
+    /// The state of a window or of one of its contents.
     WindowState {
-        /// Commits are added to it.
+        /// Commits are added to the window.
         Open = 1 "OPEN",
-        /// Complete, and not in a settlement yet.
+        /// Closed, and not in a settlement yet.
         Closed = 2 "CLOSED",
-        /// In a settlement.
+        /// Part of a settlement.
         Pending = 3 "PENDING_SETTLEMENT",
         /// Settled. Final.
         Settled = 4 "SETTLED",
-        /// Its settlement was aborted; it can be settled again.
+        /// The settlement was aborted; the window can be settled again.
         Aborted = 5 "ABORTED",
     }
 }
@@ -90,20 +90,20 @@ impl WindowState {
 pub struct Window {
     /// Identifier.
     pub id: WindowId,
-    /// Follows from the states of its contents, once it is closed.
+    /// The state. After the close it follows from the states of the contents.
     pub state: WindowState,
-    /// Reason of the last change, in the operator's words or the hub's.
+    /// Reason of the last change, from the operator or the hub.
     pub reason: Box<str>,
-    /// When it was opened.
+    /// Time when the window was opened.
     pub created_at: Timestamp,
-    /// When its state last changed.
+    /// Time of the last change of its state.
     pub changed_at: Timestamp,
-    /// Why it was closed, in the operator's words. It stays, while [`Self::reason`] follows its settlements.
+    /// The operator's reason for closing the window. It stays the same, while [`Self::reason`] follows the settlements.
     pub close_reason: Option<Box<str>>,
-    /// One per currency and ledger account type that its transfers used; none while it is open.
+    /// One content for each currency and ledger account type that its transfers used; empty while the window is open.
     pub contents: Vec<Content>,
-    /// What each account owes each other one, in order of accounts; none while it is open, `None` once they were
-    /// dropped ([`Limits::pairs`](crate::Limits::pairs)).
+    /// The amount that each account owes each other account, ordered by account. Empty while the window is open; `None`
+    /// after the sums were dropped ([`Limits::pairs`](crate::Limits::pairs)).
     pub pairs: Option<Vec<Pair>>,
 }
 
@@ -116,27 +116,28 @@ pub struct Content {
     pub currency: Currency,
     /// Type of its accounts.
     pub kind: LedgerAccountTypeId,
-    /// Where it stands; never OPEN.
+    /// The state; never OPEN.
     pub state: WindowState,
-    /// When the window was closed.
+    /// Time when the window was closed.
     pub created_at: Timestamp,
-    /// When its state last changed.
+    /// Time of the last change of its state.
     pub changed_at: Timestamp,
-    /// The settlement that it is or was last in.
+    /// The settlement that contains it, or that contained it last.
     pub settlement: Option<SettlementId>,
-    /// All its transfers together.
+    /// Sum of all its transfers.
     pub sum: Sum,
-    /// What each account owes (positive) or is owed (negative), in order of accounts; empty once the window's
-    /// pairs were dropped.
+    /// The net amounts that accounts owe (positive) or are owed (negative), ordered by account. Empty after the
+    /// window's pairs were dropped.
     pub nets: Vec<Net>,
 }
 
-/// Amount and number of transfers.
+/// Total amount and number of transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// In ten-thousandths. Wider than an amount: money may go round within a window.
+    /// The amount in ten-thousandths. It is wider than [`Amount`], because the same money may move several times within
+    /// a window.
     pub units: i128,
-    /// How many transfers.
+    /// Number of transfers.
     pub transfers: u64,
 }
 
@@ -168,22 +169,22 @@ impl fmt::Display for Sum {
 pub struct Pair {
     /// The account that owes.
     pub payer: AccountId,
-    /// The account that is owed.
+    /// The account to which the amount is owed.
     pub payee: AccountId,
-    /// How much, in how many transfers.
+    /// Total amount and number of the transfers.
     pub sum: Sum,
 }
 
-/// What an account owes at the end of a window.
+/// The net amount of an account at the end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Net {
     /// The account.
     pub account: AccountId,
-    /// In ten-thousandths; positive when it owes.
+    /// The amount in ten-thousandths; positive if the account owes it.
     pub units: i128,
 }
 
-/// A content that a close makes.
+/// A content that is created when a window is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewContent {
     /// Identifier.
@@ -194,7 +195,7 @@ pub struct NewContent {
     pub kind: LedgerAccountTypeId,
 }
 
-/// A content by its window.
+/// Refers to a content of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRef {
     /// The window.
@@ -219,16 +220,16 @@ pub(crate) struct Windows {
     pub(crate) all: Vec<Window>,
     open: HashMap<(AccountId, AccountId), Sum, FixedState>,
     contents_len: u32,
-    /// Pairs of the closed windows that are not settled, and of those that are.
+    /// Number of pairs of closed windows that are not settled, and of settled windows.
     unsettled_pairs: usize,
     settled_pairs: usize,
-    /// Every window before this index is settled and has lost its pairs.
+    /// Every window before this index is settled and its pairs were dropped.
     dropped_before: usize,
     pub(crate) pairs_kept_max: usize,
 }
 
 impl Windows {
-    /// The first window, open and empty. [`Self::set_first_opened`] sets its beginning.
+    /// Creates the first window, open and empty. [`Self::set_first_opened`] sets its opening time.
     pub(crate) fn new(hash_seed: u64, pairs_kept_max: usize) -> Self {
         let open = HashMap::with_hasher(FixedState::with_seed(hash_seed));
         let mut windows = Self {
@@ -244,7 +245,7 @@ impl Windows {
         windows
     }
 
-    /// Sets when the first window opened, which is open.
+    /// Sets the opening time of the first window, which must be open.
     pub(crate) fn set_first_opened(&mut self, at: Timestamp) {
         let [first] = &mut self.all[..] else { panic!("the first window is open before there are others") };
         (first.created_at, first.changed_at) = (at, at);
@@ -264,18 +265,18 @@ impl Windows {
         });
     }
 
-    /// The window that is open.
+    /// The id of the open window.
     pub(crate) fn open_id(&self) -> WindowId {
         self.all.last().map_or(WindowId(1), |window| window.id)
     }
 
-    /// Adds a committed transfer to the open window, both legs.
+    /// Adds a committed transfer to the open window. The sum covers both legs.
     pub(crate) fn add(&mut self, payer: AccountId, payee: AccountId, amount: Amount) {
         let transfer = Sum { units: i128::from(amount.units()), transfers: 1 };
         self.open.entry((payer, payee)).or_default().add(transfer);
     }
 
-    /// The sums of the open window, in order of accounts.
+    /// The sums of the open window, ordered by account.
     pub(crate) fn open_pairs(&self) -> Vec<Pair> {
         let pairs = self.open.iter().map(|(&(payer, payee), &sum)| Pair { payer, payee, sum });
         let mut pairs: Vec<_> = pairs.collect();
@@ -287,7 +288,7 @@ impl Windows {
         self.all.get(id.index())
     }
 
-    /// How many transfers the open window has.
+    /// Number of transfers in the open window.
     pub(crate) fn open_transfers(&self) -> u64 {
         self.open.values().map(|sum| sum.transfers).sum()
     }
@@ -296,7 +297,7 @@ impl Windows {
         self.open.is_empty()
     }
 
-    /// Whether the windows that are not settled hold as many sums as windows may hold.
+    /// Whether the unsettled windows have the maximum number of sums.
     pub(crate) const fn are_unsettled_full(&self) -> bool {
         self.unsettled_pairs >= self.pairs_kept_max
     }
@@ -339,7 +340,7 @@ impl Windows {
         self.get(at.window)?.contents.iter().find(|content| content.id == at.content)
     }
 
-    /// Changes the state of a content and, by it, of its window.
+    /// Changes the state of a content, and so of its window.
     pub(crate) fn set_state(
         &mut self,
         place: ContentRef,
@@ -378,7 +379,7 @@ impl Windows {
     }
 
     /// Whether windows and contents are numbered without gaps, exactly the last window is open, states agree, and sums
-    /// are of a size that transfers can have.
+    /// have a size that transfers can have.
     pub(crate) fn are_sound(&self) -> bool {
         let Some((open, closed)) = self.all.split_last() else { return false };
         let are_numbered = self.all.iter().enumerate().all(|(at, window)| window.id.index() == at);
@@ -428,7 +429,7 @@ impl Windows {
 }
 
 impl Sum {
-    /// Whether so many transfers can have such a sum.
+    /// Whether this number of transfers can have this sum.
     fn is_sound(self) -> bool {
         let most = i128::from(Amount::MAX.units()) * i128::from(self.transfers);
         self.transfers <= TRANSFERS_MAX && (0..=most).contains(&self.units)
@@ -446,8 +447,8 @@ impl Window {
         self.state == self.state_of_contents()
     }
 
-    /// Settled once all contents are; pending while one is; else aborted once one was. What is partly settled stays
-    /// pending.
+    /// The window's state: settled if all contents are, pending if one is, otherwise aborted if one is. A partly
+    /// settled window stays pending.
     fn state_of_contents(&self) -> WindowState {
         let is_any = |state| self.contents.iter().any(|content| content.state == state);
         if self.contents.iter().all(|content| content.state == WindowState::Settled) {
@@ -464,7 +465,7 @@ impl Window {
     }
 }
 
-/// Contents while they are summed up.
+/// Contents while their sums are computed.
 struct Entries(Vec<(Content, BTreeMap<AccountId, i128>)>);
 
 impl Entries {

@@ -1,4 +1,4 @@
-//! All proposals: those that wait, and the last of those that ended.
+//! The table of proposals: all pending ones and the most recent ended ones.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -12,33 +12,33 @@ use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::state::Ledger;
 use crate::stored::Stored;
 
-/// Most proposals that wait.
+/// Maximum number of pending proposals.
 pub const PROPOSALS_MAX: usize = 256;
-/// Most of them by one operator.
+/// Maximum number of pending proposals of one operator.
 pub const PROPOSALS_OF_MAKER_MAX: usize = 64;
-/// Bytes that the changes of all of them take, at most.
+/// Maximum total bytes of the changes of all pending proposals.
 pub const PROPOSAL_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Proposals that are kept after their end; the journal has all of them.
+/// Number of ended proposals that are retained. The journal contains all of them.
 pub const PROPOSALS_ENDED_MAX: usize = 1_000;
 
-/// The policy and the proposals.
+/// The approval policy and the proposals.
 #[derive(Clone, Debug, Default)]
 pub struct Approvals {
     policy: ApprovalPolicy,
     all: BTreeMap<u64, Proposal>,
-    /// Those that wait, by when they expire.
+    /// Pending proposals by expiry.
     deadlines: BTreeSet<(Timestamp, u64)>,
-    /// Those that ended, by when.
+    /// Ended proposals by time of end.
     ended: BTreeSet<(Timestamp, u64)>,
-    /// The change sets that were approved and have not ended.
+    /// Change sets that were approved and have not ended.
     progress: BTreeMap<u64, Progress>,
-    /// What the changes of those that wait take.
+    /// Total bytes of the changes of pending proposals.
     bytes: usize,
     made: u64,
 }
 
 impl Approvals {
-    /// Which changes need a second person.
+    /// The approval policy.
     pub fn policy(&self) -> &ApprovalPolicy {
         &self.policy
     }
@@ -48,27 +48,27 @@ impl Approvals {
         self.all.get(&id)
     }
 
-    /// Those with a number above one, in order.
+    /// Proposals whose number is greater than `id`, in order.
     pub fn after(&self, id: u64) -> impl Iterator<Item = &Proposal> {
         self.all.range(id.saturating_add(1)..).map(|(_, proposal)| proposal)
     }
 
-    /// Those that wait, by when they expire.
+    /// Pending proposals by expiry.
     pub fn pending(&self) -> impl ExactSizeIterator<Item = &Proposal> {
         self.deadlines.iter().map(|(_, id)| &self.all[id])
     }
 
-    /// Where a proposal stands.
+    /// The state of a proposal, including the progress of its change set.
     pub fn state_of(&self, proposal: &Proposal) -> ProposalState {
         self.progress(proposal.id).map_or_else(|| proposal.state(), Progress::state)
     }
 
-    /// How far a change set is that was approved and has not ended.
+    /// The progress of a change set that was approved and has not ended.
     pub fn progress(&self, id: u64) -> Option<&Progress> {
         self.progress.get(&id)
     }
 
-    /// The change sets that the hub is applying.
+    /// The change sets that the hub is currently applying.
     pub fn applying(&self) -> impl Iterator<Item = u64> {
         self.progress.iter().filter(|(_, progress)| progress.stopped.is_none()).map(|(id, _)| *id)
     }
@@ -77,7 +77,7 @@ impl Approvals {
         self.progress.iter()
     }
 
-    /// A set is applied from here on, or again after it stopped.
+    /// Starts applying a change set, or continues it after it stopped.
     pub(crate) fn begin(&mut self, id: u64, by: Progress) {
         let made = self.progress(id).map_or(0, |before| before.made);
         self.progress.insert(id, Progress { made, stopped: None, ..by });
@@ -97,7 +97,7 @@ impl Approvals {
         self.progress.get_mut(&id).unwrap_or_else(|| panic!("approval {id} is not being applied"))
     }
 
-    /// As a snapshot has it.
+    /// Restores the progress from a snapshot.
     pub(crate) fn restore_progress(&mut self, id: u64, progress: Progress) -> Decoded<()> {
         let changes = self.get(id).and_then(Proposal::set).map(|set| set.changes.len());
         if changes.is_none_or(|count| progress.made as usize >= count) {
@@ -107,12 +107,12 @@ impl Approvals {
         Ok(())
     }
 
-    /// Bytes that the changes of those that wait take.
+    /// Total bytes of the changes of pending proposals.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The number of the next one.
+    /// The number of the next proposal.
     pub(crate) fn next_id(&self) -> u64 {
         self.made + 1
     }
@@ -121,12 +121,12 @@ impl Approvals {
         self.undecided().next().map(|(at, _)| at)
     }
 
-    /// Those that nobody decided in time.
+    /// Proposals that were not decided before they expired.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = u64> {
         self.undecided().take_while(move |(at, _)| *at <= now).map(|(_, id)| id)
     }
 
-    /// The proposals that wait for a person, by expiry. A set that is applied was approved in time.
+    /// Proposals that wait for a decision, by expiry. A change set that is being applied was already approved in time.
     fn undecided(&self) -> impl Iterator<Item = (Timestamp, u64)> {
         let is_applied = |id| self.progress(id).is_some_and(|progress| progress.stopped.is_none());
         self.deadlines.iter().copied().filter(move |(_, id)| !is_applied(*id))
@@ -172,7 +172,7 @@ impl Approvals {
         self.all.insert(proposal.id, proposal);
     }
 
-    /// What contradicts the rules in how they ended.
+    /// Violations of the rules about who may end a proposal.
     pub(crate) fn findings(&self) -> impl Iterator<Item = alloc::string::String> {
         self.all.values().filter_map(|proposal| {
             let by = proposal.end.as_ref().and_then(|end| end.by.as_deref());
@@ -184,7 +184,7 @@ impl Approvals {
     }
 }
 
-/// The part of a snapshot. How far change sets are is behind the proposals.
+/// Writes the snapshot section. The progress of change sets follows the proposals.
 pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     let approvals = &ledger.approvals;
     approvals.policy.encode(encoder);
@@ -199,7 +199,7 @@ pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     change_set::read(ledger, d)
 }
 
-/// As it was before change sets.
+/// Reads the format of the time before change sets.
 pub(crate) fn read_of_version_1(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     let mut approvals = Approvals { policy: Stored::decode(d)?, made: d.u64()?, ..Approvals::default() };
     let proposals: Vec<Box<Proposal>> = d.list(|d| Stored::decode(&mut d.sized()?))?;

@@ -1,4 +1,4 @@
-//! The stored forms of bulks.
+//! The stored forms of bulk transfers.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -27,7 +27,7 @@ impl Stored for BulkId {
     }
 }
 
-/// Enums whose variants have a tag and fields that are stored in order.
+/// Implements `Stored` for an enum: each variant has a tag, followed by its fields in order.
 macro_rules! stored_variants {
     ($type:ident, $unknown:literal {
         $($tag:literal $variant:ident $(($value:ident))? $({ $($field:ident),* })?;)*
@@ -92,7 +92,7 @@ stored_variants! {
     }
 }
 
-/// An amount, or the text that is none.
+/// An amount, or an invalid text in its place.
 impl Stored for Result<Amount, (AmountError, Box<str>)> {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         match self {
@@ -130,7 +130,7 @@ impl Stored for BTreeMap<u32, ItemResult> {
     }
 }
 
-/// Values that are kept boxed, so that what holds them stays small.
+/// Values that are boxed, so that their containers stay small.
 macro_rules! stored_boxed {
     ($($type:ty),*) => {
         $(impl Stored for Box<$type> {
@@ -159,14 +159,14 @@ stored_struct! {
     }
 }
 
-// The section of bulks in a snapshot.
+// The snapshot section of bulk transfers.
 
 stored_struct! {
     BulkTotals { taken, refused, completed, rejected, items, items_committed, results_ignored }
 }
 
-/// Totals, the live ones oldest first, those with a step to take in their order, the ended ones with the records that
-/// ended them.
+/// Writes the totals, the live bulk transfers (oldest first), the queue of those with a step to take, and the ended
+/// ones with the sequence numbers of the records that ended them.
 pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     ledger.bulks.totals().encode(encoder);
     encoder.list(ledger.live_bulks(), |encoder, bulk| encoder.sized(|encoder| bulk.encode(encoder)));
@@ -206,7 +206,7 @@ fn restore(ledger: &mut Ledger, seq: u64, bulk: Bulk, is_live: bool) -> Decoded<
     Ok(())
 }
 
-/// Whether a live bulk has its parties, each open item for itself, and items that fit its state.
+/// Whether a live bulk transfer has its parties and items that fit its state, and shares no open item with another.
 fn is_whole(ledger: &Ledger, bulk: &Bulk) -> bool {
     let is_received = bulk.state == BulkState::Received;
     let mut open =
@@ -240,7 +240,7 @@ fn is_open(item: &BulkItem) -> bool {
     matches!(item.state, ItemState::Waiting | ItemState::Accepted)
 }
 
-/// Whether all participants that bulks name are known.
+/// Whether all participants that bulk transfers reference are known.
 pub(crate) fn are_references_known(ledger: &Ledger, is_participant: impl Fn(ParticipantId) -> bool) -> bool {
     let mut all = ledger.live_bulks().chain(ledger.finished_bulks().map(|(_, bulk)| bulk));
     all.all(|bulk| [bulk.payer, bulk.payee].into_iter().flatten().all(&is_participant))

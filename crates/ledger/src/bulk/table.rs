@@ -1,4 +1,4 @@
-//! The bulks in memory: the live ones, and those that ended but are not archived yet.
+//! The bulk transfers in memory: the live ones, and ended ones that are not archived yet.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -13,32 +13,32 @@ use crate::Ledger;
 use crate::refusal::Cause;
 use crate::transfer::TransferState;
 
-/// Bulks since the ledger began, by how they came out.
+/// Totals of bulk transfers since the ledger began, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BulkTotals {
-    /// Requests that were taken.
+    /// Requests that were accepted.
     pub taken: u64,
-    /// Requests that were refused as a whole.
+    /// Requests that were rejected as a whole.
     pub refused: u64,
-    /// Taken ones with an item that was committed.
+    /// Accepted bulk transfers with at least one committed item.
     pub completed: u64,
-    /// Taken ones without.
+    /// Accepted bulk transfers without a committed item.
     pub rejected: u64,
-    /// Items of the taken ones.
+    /// Items of accepted bulk transfers.
     pub items: u64,
     /// Items that were committed.
     pub items_committed: u64,
-    /// Results in answers of payees that named no open item of their bulk.
+    /// Results in payees' answers that named no open item of their bulk transfer.
     pub results_ignored: u64,
 }
 
-/// A bulk with what its next step depends on.
+/// A bulk transfer with the data that determines its next step.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) bulk: Box<Bulk>,
-    /// Items before this place are decided.
+    /// Number of leading items that are decided.
     pub(super) decided: usize,
-    /// Items whose transfers are reserved.
+    /// Number of items whose transfers are reserved.
     pub(super) open: usize,
     is_due: bool,
 }
@@ -52,7 +52,7 @@ impl Entry {
         entry
     }
 
-    /// The first item that is not decided.
+    /// The first item that is not decided, with its position.
     pub(crate) fn next_waiting(&self) -> Option<(u32, &BulkItem)> {
         self.bulk.items.get(self.decided).map(|item| (self.decided as u32, item))
     }
@@ -70,7 +70,7 @@ impl Entry {
         self.open
     }
 
-    /// Whether the hub has something to do about it by itself.
+    /// Whether the hub itself must take the next step.
     fn needs_step(&self) -> bool {
         match self.bulk.state {
             BulkState::Received => true,
@@ -80,19 +80,19 @@ impl Entry {
         }
     }
 
-    /// What its items hold until the payee has it.
+    /// Bytes of the payer's item requests that are still retained.
     fn asked_bytes(&self) -> usize {
         self.bulk.items.iter().filter_map(|item| item.asked.as_ref()).map(|asked| asked.bytes()).sum()
     }
 }
 
-/// Bulks by id, those with a step to take in turn, and by age once they ended.
+/// Bulk transfers by id, with a queue of those that have a step to take, and the ended ones by age.
 #[derive(Clone, Debug)]
 pub(crate) struct Bulks {
     all: HashMap<BulkId, Entry, FixedState>,
     /// The items that are not final, by their transfer.
     items: HashMap<TransferId, (BulkId, u32), FixedState>,
-    /// Those with a step to take: each takes one, then the next.
+    /// Queue of bulk transfers with a step to take. Each takes one step in turn.
     due: VecDeque<BulkId>,
     finished: VecDeque<(u64, BulkId)>,
     live: usize,
@@ -117,7 +117,7 @@ impl Bulks {
         self.totals
     }
 
-    /// Whether none is live: what hubs without bulks ask at each transfer.
+    /// Whether no bulk transfer is live. Checked for each transfer, so it must be fast.
     pub(crate) const fn are_none_live(&self) -> bool {
         self.live == 0
     }
@@ -126,7 +126,7 @@ impl Bulks {
         self.live
     }
 
-    /// What live bulks hold until their payees have it, in bytes.
+    /// Bytes that live bulk transfers hold until their requests are sent to the payees.
     pub(crate) const fn asked_bytes(&self) -> usize {
         self.asked_bytes
     }
@@ -135,7 +135,8 @@ impl Bulks {
         self.all.get(&id).map(|entry| &*entry.bulk)
     }
 
-    /// The live bulk that a transfer is an item of, and its place in it. The transfer may not exist yet.
+    /// The live bulk transfer to which a transfer belongs, and the position of the item. The transfer may not exist
+    /// yet.
     pub(crate) fn holding(&self, transfer: TransferId) -> Option<(&Bulk, u32)> {
         if self.are_none_live() {
             return None;
@@ -144,7 +145,7 @@ impl Bulks {
         Some((self.get(*bulk)?, *place))
     }
 
-    /// The bulk whose turn it is to take a step.
+    /// The bulk transfer whose turn is next.
     pub(crate) fn due(&self) -> Option<&Entry> {
         self.all.get(self.due.front()?)
     }
@@ -153,7 +154,7 @@ impl Bulks {
         self.due.iter()
     }
 
-    /// Adds a bulk that `seq` received, or ended.
+    /// Adds a bulk transfer that the record `seq` received or ended.
     pub(super) fn insert(&mut self, seq: u64, bulk: Box<Bulk>) {
         let id = bulk.id;
         let entry = Entry::new(bulk);
@@ -174,7 +175,7 @@ impl Bulks {
         assert!(previous.is_none(), "bulk {id} is received twice");
     }
 
-    /// Puts those with a step to take into this order: they were written in it.
+    /// Restores the order of the queue from a snapshot.
     pub(super) fn restore_due(&mut self, ids: Vec<BulkId>) -> bool {
         for id in ids {
             match self.all.get_mut(&id).filter(|entry| entry.needs_step() && !entry.is_due) {
@@ -186,7 +187,7 @@ impl Bulks {
         self.all.values().all(|entry| entry.is_due == entry.needs_step())
     }
 
-    /// Changes a live bulk; then it is the last one to take its next step, if it has one to take.
+    /// Changes a live bulk transfer. If it still has a step to take, it moves to the end of the queue.
     pub(super) fn change(&mut self, id: BulkId, change: impl FnOnce(&mut Entry)) {
         let found = self.all.get_mut(&id).filter(|entry| entry.bulk.is_live());
         let entry = found.unwrap_or_else(|| panic!("bulk {id} changes, but is not live"));
@@ -194,7 +195,7 @@ impl Bulks {
         self.take_turn(id);
     }
 
-    /// Puts a bulk behind the others with a step to take.
+    /// Moves a bulk transfer to the end of the queue.
     fn take_turn(&mut self, id: BulkId) {
         let Some(entry) = self.all.get_mut(&id) else { return };
         if entry.is_due
@@ -208,12 +209,12 @@ impl Bulks {
         }
     }
 
-    /// An item is final: its transfer is nobody's item any more.
+    /// Forgets an item that is final: its transfer no longer belongs to a live bulk transfer.
     pub(super) fn release(&mut self, transfer: TransferId) {
         self.items.remove(&transfer);
     }
 
-    /// Drops what the payer asked for: the payee has it, or never will.
+    /// Drops the payer's item requests after they were sent to the payee, or if they never will be.
     pub(super) fn drop_asked(&mut self, id: BulkId) {
         let Some(entry) = self.all.get_mut(&id) else { return };
         self.asked_bytes -= entry.asked_bytes();
@@ -221,7 +222,7 @@ impl Bulks {
         entry.bulk.extensions = None;
     }
 
-    /// Ends a live bulk that has no open item.
+    /// Ends a live bulk transfer that has no open item.
     pub(super) fn finish(&mut self, seq: u64, id: BulkId, state: BulkState) {
         self.drop_asked(id);
         self.change(id, |entry| {
@@ -233,7 +234,7 @@ impl Bulks {
         self.finished.push_back((seq, id));
     }
 
-    /// The live ones, oldest request first.
+    /// The live bulk transfers, oldest request first.
     pub(crate) fn live_by_age(&self) -> impl ExactSizeIterator<Item = &Entry> {
         let mut live: Vec<_> = self.all.values().filter(|entry| entry.bulk.is_live()).collect();
         live.sort_unstable_by_key(|entry| (entry.bulk.prepare_seq, entry.bulk.id));
@@ -244,7 +245,7 @@ impl Bulks {
         self.finished.len()
     }
 
-    /// The ended ones with the sequence that ended each, oldest first.
+    /// The ended bulk transfers, oldest first, with the sequence number that ended each.
     pub(crate) fn finished(&self) -> impl ExactSizeIterator<Item = (u64, &Bulk)> {
         self.finished.iter().map(|(seq, id)| {
             let found = self.get(*id);
@@ -252,7 +253,8 @@ impl Bulks {
         })
     }
 
-    /// Takes out those that ended at or before `seq`, oldest first, with the sequence that ended each.
+    /// Removes the bulk transfers that ended at or before `seq`, oldest first, with the sequence number that ended
+    /// each.
     pub(crate) fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = (u64, Box<Bulk>)> {
         core::iter::from_fn(move || {
             let (finished, id) = self.finished.pop_front_if(|(finished, _)| *finished <= seq)?;
@@ -261,10 +263,10 @@ impl Bulks {
     }
 }
 
-// How events change bulks, and questions about them.
+// Effects of events on bulk transfers, and queries.
 
 impl Ledger {
-    /// A live one waits for its first step.
+    /// Adds a bulk transfer. A live one waits for its first step.
     pub(crate) fn apply_bulk_received(&mut self, seq: u64, bulk: Box<Bulk>) {
         let id = bulk.id;
         if bulk.is_live() {
@@ -278,7 +280,7 @@ impl Ledger {
         }
     }
 
-    /// The next item that was not decided is reserved, or refused.
+    /// Marks the next undecided item as reserved or rejected.
     pub(crate) fn apply_bulk_item(&mut self, id: BulkId, place: u32, refused: Option<Cause>) {
         let mut released = None;
         self.bulks.change(id, |entry| {
@@ -302,7 +304,7 @@ impl Ledger {
         }
     }
 
-    /// The payee was asked for what is reserved.
+    /// Records that the request with the reserved items was sent to the payee.
     pub(crate) fn apply_bulk_accepted(&mut self, id: BulkId) {
         self.bulks.drop_asked(id);
         self.bulks.change(id, |entry| {
@@ -312,7 +314,7 @@ impl Ledger {
         });
     }
 
-    /// The payee's PUT takes effect item by item.
+    /// Records the payee's PUT, which takes effect item by item.
     pub(crate) fn apply_bulk_answered(
         &mut self,
         id: BulkId,
@@ -331,7 +333,7 @@ impl Ledger {
         });
     }
 
-    /// Nothing is left to decide.
+    /// Ends a bulk transfer in which nothing is left to decide.
     pub(crate) fn apply_bulk_ended(&mut self, seq: u64, now: Timestamp, id: BulkId, cause: Option<Cause>) {
         let has_committed = self.bulks.get(id).is_some_and(Bulk::has_committed);
         let state = if has_committed {
@@ -344,7 +346,7 @@ impl Ledger {
         self.bulks.finish(seq, id, state);
     }
 
-    /// Brings the end of a transfer to the bulk that it is an item of.
+    /// Passes the end of a transfer to the bulk transfer to which it belongs.
     pub(crate) fn note_end_of_item(&mut self, transfer: TransferId) {
         let ended = self.bulks.holding(transfer).map(|(bulk, place)| (bulk.id, place));
         let Some(((id, place), transfer)) = ended.zip(self.transfers.get(transfer)) else { return };
@@ -370,47 +372,48 @@ impl Ledger {
         self.bulks.release(transfer.id);
     }
 
-    /// A bulk in memory: live, or ended and not yet archived.
+    /// A bulk transfer in memory: live, or ended and not yet archived.
     pub fn bulk(&self, id: BulkId) -> Option<&Bulk> {
         self.bulks.get(id)
     }
 
-    /// The live bulk that a transfer is an item of, and its place among the items, from 0.
+    /// The live bulk transfer to which a transfer belongs, and the position of the item, from 0.
     pub fn bulk_of(&self, transfer: TransferId) -> Option<(&Bulk, u32)> {
         self.bulks.holding(transfer)
     }
 
-    /// The live bulks, oldest request first.
+    /// The live bulk transfers, oldest request first.
     pub fn live_bulks(&self) -> impl ExactSizeIterator<Item = &Bulk> {
         self.bulks.live_by_age().map(|entry| &*entry.bulk)
     }
 
-    /// How many bulks are live.
+    /// Number of live bulk transfers.
     pub const fn live_bulks_len(&self) -> usize {
         self.bulks.live_len()
     }
 
-    /// The ended bulks in memory, oldest first, with the record that ended each.
+    /// The ended bulk transfers in memory, oldest first, with the sequence number of the record that ended each.
     pub fn finished_bulks(&self) -> impl ExactSizeIterator<Item = (u64, &Bulk)> {
         self.bulks.finished()
     }
 
-    /// How many ended bulks wait in memory for the archive.
+    /// Number of ended bulk transfers in memory that wait for the archive.
     pub fn finished_bulks_len(&self) -> usize {
         self.bulks.finished_len()
     }
 
-    /// Takes the bulks that ended at or before `seq` out of memory, as [`Ledger::take_finished`] does transfers.
+    /// Removes the bulk transfers that ended at or before `seq` from memory, like [`Ledger::take_finished`] for
+    /// transfers.
     pub fn take_finished_bulks(&mut self, seq: u64) -> impl Iterator<Item = (u64, Box<Bulk>)> {
         self.bulks.drain_finished(seq)
     }
 
-    /// What live bulks hold in memory until their payees are asked, in bytes.
+    /// Bytes that live bulk transfers hold until their requests are sent to the payees.
     pub const fn bulk_bytes_held(&self) -> usize {
         self.bulks.asked_bytes()
     }
 
-    /// Bulks since the ledger began.
+    /// Totals of bulk transfers since the ledger began.
     pub const fn bulk_totals(&self) -> BulkTotals {
         self.bulks.totals()
     }

@@ -1,4 +1,4 @@
-//! `PUT /transfers/{ID}/error`: the payee declines, the payer gets its money back.
+//! Decides `PUT /transfers/{ID}/error`: the payee declines, and the payer's money is released.
 
 use alloc::boxed::Box;
 
@@ -12,7 +12,7 @@ use crate::facts::Facts;
 use crate::refusal::{Cause, Refusal};
 use crate::transfer::{AbortKind, Fingerprint};
 
-/// An abort as the gateway read it.
+/// An abort as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct Abort {
     /// The id in the path.
@@ -21,7 +21,7 @@ pub struct Abort {
     pub source: FspId,
     /// `FSPIOP-Destination`.
     pub destination: Option<FspId>,
-    /// `errorInformation.errorCode`, listed or not.
+    /// `errorInformation.errorCode`; it need not be in the catalogue.
     pub code: ErrorCode,
     /// `errorInformation.errorDescription`.
     pub description: Box<str>,

@@ -1,4 +1,4 @@
-//! What operators do, each with its entry in the audit trail: effect and entry are one record.
+//! Operators' actions, each with its entry in the audit trail. Effect and entry are in one record.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -16,45 +16,45 @@ use crate::event::Event;
 use crate::facts::Facts;
 use crate::trail::{Attribution, AuditEntry, clip, clip_before};
 
-/// Something that an operator does or attempts.
+/// An operator's action or attempt, with the operator who is responsible.
 #[derive(Clone, Debug)]
 pub struct Act {
-    /// Who, and how that is known.
+    /// The operator, and how the operator was authenticated.
     pub by: Attribution,
-    /// What.
+    /// The action.
     pub deed: Deed,
-    /// Whether no change needs a second person, whatever the policy says.
+    /// Whether no change needs a second person, regardless of the policy.
     pub is_alone: bool,
 }
 
-/// What an operator does or attempts.
+/// An operator's action, completed or rejected.
 #[derive(Clone, Debug)]
 pub enum Deed {
-    /// A change of the ledger, or the proposal of one that needs a second person.
+    /// A change of the ledger, or the proposal of a change that needs a second person.
     Change(AdminCommand),
     /// The decision about a proposal.
     Verdict(Verdict),
-    /// The next change of a set that was approved. Its entry names the people who proposed and approved the set.
+    /// The next change of an approved set. Its entry names the operators who proposed and approved the set.
     ApplyNext(ApplyNext),
-    /// What a person does about its own log-in.
+    /// A user's own login action.
     Enter(Entrance),
     /// The end of a reservation.
     Expire(Expire),
-    /// Parked callbacks are tried again.
+    /// Redelivery of parked callbacks.
     Redeliver(Vec<CallbackKey>),
-    /// A change of something that is no part of the ledger, which is made once the entry is durable.
+    /// A change outside the ledger, which is made once the entry is durable.
     Elsewhere(Change),
-    /// An attempt that was refused.
+    /// A rejected attempt.
     Refused {
-        /// What would have been changed.
+        /// The object of the attempted change.
         object: Box<str>,
-        /// Why it was refused.
+        /// The reason for the rejection.
         why: Box<str>,
     },
 }
 
 impl Deed {
-    /// Why it is done, if it says so itself.
+    /// The reason of the action, if the action itself contains one.
     pub fn reason(&self) -> Option<Box<str>> {
         match self {
             Self::Change(command) => command.reason().map(Into::into),
@@ -70,7 +70,7 @@ impl Deed {
 }
 
 impl Ledger {
-    /// Decides what is done, without the entry.
+    /// Decides the action, without its audit entry.
     pub(super) fn decide_deed(&self, act: &Act, facts: &Facts<'_>, out: &mut Decision) {
         match &act.deed {
             Deed::Change(command) if !act.is_alone && self.needs_second(&act.by.operator, command) => {
@@ -98,17 +98,18 @@ impl Ledger {
         }
     }
 
-    /// Appends the entry, if anything was done or refused. What the rules refuse leaves no record here.
+    /// Appends the audit entry if an action was made, or an attempt was rejected before it reached the ledger. A
+    /// rejection by the ledger's own rules adds no entry here.
     pub(super) fn record_act(&self, act: &Act, now: Timestamp, out: &mut Decision) {
         let Reply::Admin(Ok(outcome)) = &out.reply else { return };
         let mut by = act.by.clone();
         let (change, refused) = match &act.deed {
             Deed::Change(command) => match outcome {
-                // The same was proposed before.
+                // The same change was already proposed.
                 AdminOutcome::Proposed(_) if out.events.is_empty() => return,
                 outcome => (Change::of(command, self).made(outcome), None),
             },
-            // The set is being applied already.
+            // The set is already being applied.
             Deed::Verdict(_) if out.events.is_empty() => return,
             Deed::Verdict(verdict) => {
                 let Some(proposal) = self.approvals.get(verdict.id) else { return };
@@ -151,8 +152,8 @@ impl Ledger {
         out.events.push(Event::OperatorActed(Box::new(entry)));
     }
 
-    /// The entry of a decision about a proposal. One that was approved is the entry of its change, by the second person
-    /// on behalf of the first.
+    /// The audit entry of a decision about a proposal. An approval's entry is the entry of the change, made by the
+    /// second person on behalf of the maker.
     fn judged(
         &self,
         proposal: &Proposal,

@@ -1,4 +1,4 @@
-//! Operators' changes.
+//! Operators' changes of the ledger, and the reasons for rejecting them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -30,14 +30,14 @@ use crate::table::stored_enum;
 use crate::window::{SettlementId, WindowId};
 
 stored_enum! {
-    /// An operator's change. Participants are named as operators name them.
+    /// An operator's change. Names of participants are written as operators write them.
     AdminCommand, "unknown change; it was written by a newer version" {
         /// `POST /participants`: a new DFSP, or a new currency for one.
         1 CreateParticipant {
             /// Name, 2–30 characters.
             name: FspId,
             currency: Currency,
-            /// Whether it stands for other schemes.
+            /// Whether the participant represents other schemes.
             is_proxy: bool,
         };
         /// `PUT /participants/{name}`.
@@ -52,29 +52,29 @@ stored_enum! {
         /// `POST /participants/{name}/bindings`.
         4 AddBinding {
             name: FspId,
-            /// The part of the caller's certificate.
+            /// The property that the binding checks.
             kind: BindingKind,
-            /// What must stand there.
+            /// The value that it must have.
             value: Box<str>,
         };
         /// `DELETE /participants/{name}/bindings`.
         5 RemoveBinding {
             name: FspId,
-            /// The part of the caller's certificate.
+            /// The property that the binding checks.
             kind: BindingKind,
-            /// What no longer suffices.
+            /// The value that it no longer accepts.
             value: Box<str>,
         };
         /// `POST /participants/{proxy}/proxied`.
         6 AddProxied {
             proxy: FspId,
-            /// The DFSP behind it.
+            /// The DFSP behind the proxy.
             name: FspId,
         };
         /// `DELETE /participants/{proxy}/proxied/{name}`.
         7 RemoveProxied {
             proxy: FspId,
-            /// The DFSP that was behind it.
+            /// The DFSP that was behind the proxy.
             name: FspId,
         };
         /// `POST /participants/{name}/initialPositionAndLimits`.
@@ -82,7 +82,7 @@ stored_enum! {
             name: FspId,
             currency: Currency,
             net_debit_cap: Amount,
-            /// Position to begin with.
+            /// The initial position.
             initial_position: Amount,
         };
         /// `PUT /participants/{name}/limits`.
@@ -107,9 +107,9 @@ stored_enum! {
         12 PrepareFunds(funds: FundsPrepare);
         /// `PUT /participants/{name}/accounts/{id}/transfers/{transferId}`: the second step of funds out.
         13 EndFunds(end: FundsEnd);
-        /// `POST /clock/accept`: the wall clock is right, although it jumped.
+        /// `POST /clock/accept`: confirms that the wall clock is correct although it jumped.
         14 AcceptClock {
-            /// Why, in the operator's words.
+            /// The operator's reason.
             reason: Box<str>,
         };
         /// `POST /settlementModels`.
@@ -129,12 +129,12 @@ stored_enum! {
         19 AdvanceSettlement(advance: SettlementAdvance);
         /// `PUT /settlements/{id}` with the state ABORTED.
         20 AbortSettlement(abort: SettlementAbort);
-        /// A new rule for interchange fees.
+        /// Creates an interchange fee rule.
         21 CreateFeeRule(rule: NewFeeRule);
-        /// The end of a rule for interchange fees.
+        /// Ends an interchange fee rule.
         22 EndFeeRule {
             name: Box<str>,
-            /// First instant that it does not apply to any more; now, if not given.
+            /// The first instant at which the rule no longer applies. If absent, the rule ends now.
             until: Option<Timestamp>,
         };
         /// `POST /ledgerAccountTypes`.
@@ -143,7 +143,7 @@ stored_enum! {
             name: Box<str>,
             /// Free text.
             description: Box<str>,
-            /// Whether it may be used.
+            /// Whether the type may be used.
             is_active: bool,
             /// Whether settlement models may settle it.
             is_settleable: bool,
@@ -161,18 +161,19 @@ stored_enum! {
         27 SetApprovalPolicy(policy: ApprovalPolicy);
         /// `PUT /settlements/{id}/cover`: accounts become COMMITTED and their cover moves, in one record.
         28 MoveCover(cover: SettlementCover);
-        /// `POST /participants/{name}/accounts/SETTLEMENT`: funds in, to an account that is found when this is decided.
+        /// `POST /participants/{name}/accounts/SETTLEMENT`: funds in, to an account that is determined when this is
+        /// decided.
         29 Deposit(deposit: Deposit);
         /// `PUT /participants/{name}/endpoints`: several endpoints of one participant.
         30 SetEndpoints { name: FspId, endpoints: Vec<EndpointValue> };
-        /// `POST /changeSets`: changes that are approved together. It is applied change by change.
+        /// `POST /changeSets`: changes that are approved together. They are applied one by one.
         31 ChangeSet(set: ChangeSet);
         /// `POST /participants/{name}/signatureKeys`.
         40 AddSignatureKey(key: NewSignatureKey);
-        /// `DELETE /participants/{name}/signatureKeys/{sha256}`: refused from now on, and for good.
+        /// `DELETE /participants/{name}/signatureKeys/{sha256}`: the key is permanently rejected from now on.
         41 RevokeSignatureKey {
             name: FspId,
-            /// SHA-256 over the key.
+            /// SHA-256 of the key.
             sha256: [u8; 32],
         };
         /// `POST /blocks`.
@@ -186,7 +187,7 @@ impl AdminCommand {
     /// The stored number of change sets.
     pub(crate) const CHANGE_SET_TAG: u8 = 31;
 
-    /// The id of the movement of funds that it begins.
+    /// The id of the movement of funds that the command begins.
     pub(super) fn new_funds(&self) -> Option<TransferId> {
         match self {
             Self::PrepareFunds(funds) => Some(funds.id),
@@ -195,7 +196,7 @@ impl AdminCommand {
         }
     }
 
-    /// Why it is wanted, if it says so itself.
+    /// The command's reason, if it contains one.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::PrepareFunds(funds) => Some(&funds.reason),
@@ -211,30 +212,30 @@ impl AdminCommand {
     }
 }
 
-/// What came of an operator's change.
+/// The outcome of an operator's change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminOutcome {
-    /// It was made.
+    /// The change was made.
     Done,
-    /// It had been made before; nothing changed.
+    /// The change had already been made; nothing changed.
     AlreadyDone,
-    /// A movement of funds now stands there.
+    /// The movement of funds with this id now has this state.
     Funds(TransferId, FundsState),
-    /// So many parked callbacks are owed again.
+    /// Number of parked callbacks that are owed again.
     Redelivered(usize),
-    /// A window was closed; this one is open now.
+    /// A window was closed, and this window is now open.
     WindowOpened(WindowId),
     /// A settlement was created.
     SettlementCreated(SettlementId),
-    /// It waits for a second person, as this proposal.
+    /// The change waits for a second person, as the proposal with this number.
     Proposed(u64),
-    /// A proposal ended, or a change set is applied from here on. A single change that was made has its outcome.
+    /// A proposal ended, or a change set starts to be applied. If a single change was made, its outcome is included.
     ProposalEnded(u64, ProposalState, Option<Box<Self>>),
-    /// The state of a change set after a change, with the outcome of a change that was not refused.
+    /// The state of a change set after a step, with the outcome of the change unless it was rejected.
     SetStepped(ProposalState, Option<Box<Self>>),
-    /// Accounts of a settlement advanced, except those with a fault: by their place in the command, from 0.
+    /// Accounts of a settlement advanced, except those with a fault.
     SettlementAdvanced {
-        /// The faults.
+        /// The faults, by index of the account in the command, from 0.
         faults: Vec<(u32, AdvanceFault)>,
     },
 }
@@ -257,7 +258,7 @@ impl Ledger {
                 self.decide_set_endpoint(name, *kind, value, out)
             }
             AdminCommand::SetEndpoints { name, endpoints } => self.decide_set_endpoints(name, endpoints, out),
-            // A set is proposed, and its changes are decided one by one.
+            // A change set is proposed as a whole, and its changes are decided one by one.
             AdminCommand::ChangeSet(_) => Err(AdminRefusal::ChangeSetKind),
             AdminCommand::AddBinding { name, kind, value } => {
                 self.decide_add_binding(name, *kind, value, out)
@@ -318,79 +319,79 @@ impl Ledger {
     }
 }
 
-// Why the ledger refuses operators' commands. The wire has the codes and the words.
+// Rejections of operators' commands. The admin API defines their codes and texts.
 
-/// Why an operator's command was refused.
+/// The reason why an operator's command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are named by what they are")]
 pub enum AdminRefusal {
     /// There is no such participant.
     ParticipantUnknown { name: FspId },
-    /// A participant's name has not 2 to 30 characters.
+    /// A participant's name does not have 2 to 30 characters.
     ParticipantName,
-    /// A new participant has a name that cannot stand everywhere as it is.
+    /// A new participant's name contains characters that would need escaping.
     ParticipantNameUnusable,
     /// The hub lacks an account that a currency needs.
     HubAccountMissing { kind: LedgerAccountTypeId },
-    /// Another participant has the name in another case.
+    /// Another participant has the same name in different case.
     ParticipantNameInOtherCase,
-    /// The participant has the currency.
+    /// The participant already has the currency.
     CurrencyRegistered,
-    /// No settlement model governs the currency, by itself or by default.
+    /// No settlement model governs the currency, directly or by default.
     ModelMissing,
-    /// The scheme has as many participants as a scheme can have.
+    /// The maximum number of participants is reached.
     ParticipantsFull,
-    /// The scheme has as many accounts as a scheme can have.
+    /// The maximum number of accounts is reached.
     AccountsFull,
     /// An endpoint's value is empty or too long.
     EndpointValue,
-    /// The hub calls, and is not called as a participant.
+    /// The hub has no bindings, because it never calls as a participant.
     BindingOfHub,
-    /// A binding's value is no value of its kind.
+    /// A binding's value is invalid for its kind.
     BindingValue { kind: BindingKind },
     /// Another participant has the binding.
     BindingTaken { owner: FspId },
-    /// A certificate would be a participant's own and that of a gateway.
+    /// The certificate would belong to both a participant and a gateway.
     BindingOfGateway { owner: FspId },
-    /// The participant has as many bindings as a participant can have.
+    /// The participant has the maximum number of bindings.
     BindingsFull,
     /// The participant has no such binding.
     BindingUnknown,
-    /// The hub's keys are in files.
+    /// The hub's own keys are in files.
     SignatureKeyOfHub,
-    /// A public key is empty, or too long.
+    /// A public key is empty or too long.
     SignatureKeyLength,
-    /// A key ends before it starts, or overlaps with those before it for too long.
+    /// A key ends before it starts, or overlaps for too long with earlier keys.
     SignatureKeyTimes,
-    /// Another participant signs by the key.
+    /// Another participant signs with the key.
     SignatureKeyTaken { owner: FspId },
-    /// The key was revoked, by whom ever it was used.
+    /// The key was revoked, for this or another participant.
     SignatureKeyRevoked,
     /// Another key of the participant has not started yet.
     SignatureKeyNext,
-    /// The participant has as many keys as a participant can have.
+    /// The participant has the maximum number of keys.
     SignatureKeysFull,
-    /// As many keys of the participant were revoked as can be.
+    /// The participant has the maximum number of revoked keys.
     RevokedKeysFull,
-    /// The hub is no caller.
+    /// The hub never calls as a participant.
     BlockOfHub,
-    /// The hub has as many blocks as a hub can have.
+    /// The maximum number of blocks is reached.
     BlocksFull,
-    /// Nothing of that is blocked.
+    /// There is no such block.
     BlockUnknown,
-    /// A participant that is no proxy stands for nobody else.
+    /// Only a proxy can represent other DFSPs.
     NotAProxy { name: FspId },
-    /// The DFSP takes part itself, with accounts or bindings of its own, or is the hub.
+    /// The DFSP participates directly, with accounts or bindings of its own, or it is the hub.
     ProxiedIsParticipant { name: FspId },
     /// The DFSP is behind another proxy.
     ProxiedByAnother { name: FspId, proxy: FspId },
     /// The DFSP is not behind this proxy.
     ProxiedUnknown { name: FspId, proxy: FspId },
-    /// The DFSP is behind a proxy, whose accounts, endpoints and bindings count for it.
+    /// The DFSP is behind a proxy and uses the proxy's accounts, endpoints and bindings.
     IsProxied { name: FspId, proxy: FspId },
     /// The participant has no POSITION account in the currency.
     PositionAccountMissing { name: FspId, currency: Currency },
-    /// The accounts have their first limit and position.
+    /// The accounts already have their first limit and position.
     AccountsOpened,
     /// A net debit cap is negative.
     LimitNegative,
@@ -398,7 +399,7 @@ pub enum AdminRefusal {
     HubSettlementAccountMissing { currency: Currency },
     /// The hub's account cannot hold the initial position.
     InitialPositionTooLarge,
-    /// The initial position is beyond the net debit cap.
+    /// The initial position exceeds the net debit cap.
     InitialPositionBeyondCap,
     /// The participant has no limit in the currency.
     LimitMissing { name: FspId, currency: Currency },
@@ -406,17 +407,17 @@ pub enum AdminRefusal {
     LimitOrAlarmInvalid,
     /// There is no such ledger account type.
     AccountTypeUnknown,
-    /// A hub account is wanted for an unknown participant.
+    /// The participant named for a hub account is unknown.
     HubAccountParticipantUnknown,
-    /// The hub has the account.
+    /// The hub already has the account.
     HubAccountRegistered,
-    /// A hub account is wanted for a DFSP.
+    /// The participant named for a hub account is a DFSP.
     HubAccountForDfsp,
-    /// The hub may have no account of the type.
+    /// The hub cannot have an account of this type.
     HubAccountTypeNotAllowed,
     /// There is no such account.
     AccountUnknown,
-    /// The account is another participant's.
+    /// The account belongs to another participant.
     AccountOfAnother,
     /// Only position accounts can be activated and deactivated.
     AccountNotPosition,
@@ -424,25 +425,25 @@ pub enum AdminRefusal {
     AccountUnopened,
     /// A settlement model's name is not 2 to 30 alphanumeric characters.
     ModelName,
-    /// Settlement models cannot be of this kind.
+    /// This combination is not allowed for settlement models.
     ModelCombination { delay: Delay, granularity: Granularity, interchange: Interchange },
-    /// The type that a settlement model settles is unknown or inactive.
+    /// The type that the settlement model settles is unknown or inactive.
     LedgerTypeUnknown,
-    /// The type that a settlement model takes cover from is unknown or inactive.
+    /// The type from which the settlement model takes cover is unknown or inactive.
     SettlementTypeUnknown,
     /// Accounts of the type are not settled.
     TypeNotSettled { kind: Box<str> },
-    /// The type gives no cover.
+    /// The type does not provide cover.
     SettlementTypeNotAllowed,
-    /// Accounts of the type have cover of another type.
+    /// Accounts of the type take cover from another type.
     SettlementTypeOfAnother { kind: Box<str>, cover: Box<str> },
-    /// The currency would have models of its own, and none of positions.
+    /// The currency would have its own models, but none for positions.
     ModelStopsPositions { currency: Currency },
     /// The settlement model's name is taken.
     ModelExists,
-    /// Another model governs the currency and account type.
+    /// Another model already governs the currency and account type.
     ModelGovernsAlready { model: Box<str> },
-    /// The hub has as many settlement models as a hub can have.
+    /// The maximum number of settlement models is reached.
     ModelsFull,
     /// There is no such settlement model.
     ModelUnknown { name: Box<str> },
@@ -450,25 +451,25 @@ pub enum AdminRefusal {
     AccountTypeName,
     /// The ledger account type's name is taken.
     AccountTypeExists,
-    /// The hub has as many ledger account types as a hub can have.
+    /// The maximum number of ledger account types is reached.
     AccountTypesFull,
-    /// The account does not match participant or currency.
+    /// The account does not belong to this participant and currency.
     FundsAccountMismatch,
-    /// The id was used for another movement of funds.
+    /// The id was already used for another movement of funds.
     FundsModified,
-    /// The id of a movement of funds was used for a transfer.
+    /// The id was already used for a transfer.
     FundsIsTransfer,
     /// The account is inactive.
     FundsAccountInactive,
-    /// The amount is not above zero.
+    /// The amount is not positive.
     FundsAmount,
-    /// The hub keeps as many movements of funds as a hub can keep.
+    /// The maximum number of movements of funds is reached.
     FundsFull,
     /// The hub has no HUB_RECONCILIATION account in the currency.
     ReconciliationAccountMissing { currency: Currency },
     /// The account is not of type SETTLEMENT.
     AccountNotSettlement,
-    /// The balance cannot hold the amount.
+    /// The amount would exceed the range of the balance.
     BalanceFull,
     /// The account has no such movement of funds.
     FundsUnknown,
@@ -478,47 +479,47 @@ pub enum AdminRefusal {
     WithdrawalExpired,
     /// There is no such transfer.
     TransferUnknown,
-    /// Only a reservation can be ended.
+    /// The transfer is not reserved, so it cannot be expired.
     TransferFinal { state: &'static str },
     /// There is no such settlement window.
     WindowUnknown { window: WindowId },
-    /// The settlement window was closed before.
+    /// The settlement window is already closed.
     WindowNotOpen { window: WindowId },
-    /// No transfer was committed in the settlement window.
+    /// The settlement window contains no committed transfer.
     WindowEmpty { window: WindowId },
-    /// The hub has as many settlement windows as a hub can have.
+    /// The maximum number of settlement windows is reached.
     WindowsFull,
-    /// The windows that are not settled hold as many sums as windows may hold.
+    /// The unsettled windows contain the maximum number of sums.
     WindowsUnsettled,
     /// There is no such settlement model, or it is inactive.
     SettlementModelUnknown { name: Box<str> },
-    /// The model settles transfers one by one.
+    /// The model settles transfers individually.
     SettlementModelGross,
-    /// A settlement is wanted of too many windows.
+    /// The settlement would include too many windows.
     SettlementWindowsMany,
-    /// The windows hold nothing that the model could settle now.
+    /// The windows contain nothing that the model can settle now.
     WindowsInapplicable { windows: Vec<WindowId> },
-    /// The hub has as many settlements, or accounts in them, as a hub can have.
+    /// The maximum number of settlements, or of accounts in them, is reached.
     SettlementsFull,
     /// There is no such settlement.
     SettlementUnknown,
-    /// The settlement cannot be aborted any more.
+    /// The settlement can no longer be aborted.
     SettlementStateChange,
-    /// An account of the settlement is committed.
+    /// An account of the settlement is already committed.
     SettlementCommitted,
     /// The name of a fee rule is not 2 to 30 alphanumeric characters.
     FeeRuleName,
     /// A fee rule charges nothing or more than the whole amount, or its limits contradict each other.
     FeeRuleInvalid,
-    /// A fee rule has amounts with more decimals than its currency.
+    /// A fee rule contains amounts with more decimals than its currency.
     FeeRuleFiner { currency: Currency },
-    /// A fee rule would change what was charged, or ends before it begins.
+    /// A fee rule would change fees that were already charged, or ends before it begins.
     FeeRuleTime,
     /// The fee rule's name is taken.
     FeeRuleExists,
     /// There is no such fee rule.
     FeeRuleUnknown,
-    /// The hub has as many fee rules as a hub can have.
+    /// The maximum number of fee rules is reached.
     FeeRulesFull,
     /// None of the callbacks is parked.
     NothingParked,
@@ -526,49 +527,49 @@ pub enum AdminRefusal {
     OperatorName,
     /// There is no such operator.
     OperatorUnknown { name: Box<str> },
-    /// The hub's operator does not become a DFSP's.
+    /// An operator of the hub cannot become an operator of a DFSP.
     OperatorFixed,
-    /// The roles of a DFSP's operators need a DFSP, and no other roles have one.
+    /// Roles for operators of a DFSP require a DFSP, and other roles must not have one.
     OperatorScope,
-    /// No operator has both roles.
+    /// An operator cannot have both roles.
     RolesExcluded { one: Role, other: Role },
-    /// The hub has as many operators as a hub can have.
+    /// The maximum number of operators is reached.
     OperatorsFull,
-    /// A token ends in the future, and within so many days.
+    /// A token must expire in the future and within the maximum number of days.
     CredentialLife,
-    /// The operator has as many credentials as an operator can have.
+    /// The operator has the maximum number of credentials.
     CredentialsFull,
     /// Another credential has the same token.
     CredentialTaken,
     /// The operator has no such credential.
     CredentialUnknown,
-    /// The code of a second factor, or a later one, was used before.
+    /// This code of the second factor, or a later one, was already used.
     CodeUsed,
-    /// A change that needs a second person comes with a reason that this person can judge.
+    /// A change that needs a second person must have a reason on which that person can decide.
     ProposalReason,
-    /// So many changes wait for a second person, or so many of this operator.
+    /// The maximum number of pending proposals is reached, in total or for this operator.
     ProposalsFull,
-    /// The changes that wait for a second person take up too much.
+    /// The pending changes exceed the maximum size.
     ProposalLarge,
-    /// Another proposal with the id of this movement of funds waits.
+    /// Another pending proposal has the id of this movement of funds.
     ProposalPending { id: u64 },
     /// There is no such proposal, or it ended long ago.
     ProposalUnknown,
-    /// The proposal waits for nobody.
+    /// The proposal no longer waits for a decision.
     ProposalEnded { state: ProposalState },
-    /// Nobody approves or rejects what they proposed.
+    /// Operators cannot approve or reject their own proposals.
     ProposalOwn,
-    /// Only its maker takes a proposal back.
+    /// Only the maker can withdraw a proposal.
     ProposalOfAnother,
-    /// A change set has no changes, too many, or too many bytes.
+    /// A change set has no changes, too many changes, or too many bytes.
     ChangeSetSize,
-    /// The change is none that a change set takes, or the set is not proposed.
+    /// The change cannot be part of a set, or the set is not submitted as a proposal.
     ChangeSetKind,
-    /// Too many change sets of this operator wait.
+    /// The operator has too many pending change sets.
     ChangeSetsFull,
-    /// An account of a settlement would be passed over.
+    /// The change set would skip an account of a settlement.
     ChangeSetPassesOver { fault: AdvanceFault },
-    /// A change of a set is refused.
+    /// A change of the set is rejected.
     ChangeSetChange { number: u32, refusal: Box<Self> },
     /// A policy names an action that one person may always take, or too many currencies.
     PolicyInvalid,

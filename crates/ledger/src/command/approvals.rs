@@ -1,7 +1,7 @@
-//! Changes that wait for a second person: proposed, then approved, rejected or taken back.
+//! Commands of two-person approval: propose a change, then approve, reject or withdraw it.
 //!
-//! A proposal holds the change itself. Its approval decides the change again, by what is there then, and decision,
-//! effect and entry of the audit trail are one record: nothing lies between approval and effect.
+//! A proposal contains the change itself. Approval decides the change again, given the current state. Decision, effect
+//! and audit entry are one record, so nothing happens between approval and effect.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -24,28 +24,28 @@ use crate::trail::{Attribution, clip, clip_with_digest};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
-/// What a second person, or the maker, does about a proposal.
+/// A decision about a proposal, by a second person or its maker.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The proposal.
+    /// The number of the proposal.
     pub id: u64,
-    /// What is done about it.
+    /// The decision.
     pub kind: VerdictKind,
-    /// What is said to it.
+    /// The operator's comment.
     pub comment: Option<Box<str>>,
 }
 
-/// Puts a refusal into words.
+/// Converts a rejection to text.
 pub type Words = fn(&AdminRefusal) -> String;
 
-/// What is done about a proposal.
+/// The kind of decision about a proposal.
 #[derive(Clone, Copy, Debug)]
 pub enum VerdictKind {
-    /// The change is made; if the rules refuse it, the proposal fails for the reason that this puts into words.
+    /// The change is made. If the rules reject it, the proposal fails, with the reason converted by this function.
     Approve(Words),
-    /// It is not made.
+    /// The change is not made.
     Reject,
-    /// Its maker takes it back.
+    /// The maker withdraws the proposal.
     Withdraw,
 }
 
@@ -69,7 +69,8 @@ impl Ledger {
         }
     }
 
-    /// Whether a change of operators only takes rights away, from others than administrators: those approve.
+    /// Whether a change of operators only revokes rights. Revoking an administrator's role does not count, because
+    /// administrators approve changes.
     fn takes_rights_away(&self, command: &AdminCommand) -> bool {
         match command {
             AdminCommand::RemoveCredential { .. } => true,
@@ -84,14 +85,16 @@ impl Ledger {
         }
     }
 
-    /// Whether nobody else could approve: there is one administrator who has ever had a credential, and it is this one.
+    /// Whether there is no other possible approver: only one administrator has ever had a credential, and it is this
+    /// one.
     fn is_only_administrator(&self, name: &str) -> bool {
         let mut administrators =
             self.operators.iter().filter(|one| is_administrator(one) && one.next_credential > 1);
         administrators.next().is_some_and(|one| &*one.name == name) && administrators.next().is_none()
     }
 
-    /// Proposes a change that the rules would allow now. The same change by the same maker is proposed once.
+    /// Proposes a change that the rules would allow now. If the same maker already proposed the same change, nothing is
+    /// added.
     pub(super) fn decide_propose(
         &self,
         by: &Attribution,
@@ -158,7 +161,7 @@ impl Ledger {
         Ok(AdminOutcome::Proposed(id))
     }
 
-    /// A pending proposal of the same movement of funds, by any maker.
+    /// A pending proposal for the same movement of funds, by any maker.
     fn pending_with_id_of(&self, command: &AdminCommand) -> Option<u64> {
         let ids: BTreeSet<_> = command.parts().filter_map(AdminCommand::new_funds).collect();
         let is_same = |other: &AdminCommand| other.new_funds().is_some_and(|id| ids.contains(&id));
@@ -189,7 +192,7 @@ impl Ledger {
             (VerdictKind::Approve(words), AdminCommand::ChangeSet(set), _) if !is_maker => {
                 return self.approve_set((by, comment.as_deref()), (*id, set), (facts, *words), out);
             }
-            // A set that is applied cannot be taken back.
+            // A set that is being applied cannot be withdrawn.
             (_, _, state @ ProposalState::Applying) => return Err(AdminRefusal::ProposalEnded { state }),
             _ => {}
         }
@@ -221,7 +224,7 @@ impl Ledger {
         Ok(AdminOutcome::ProposalEnded(*id, state, made))
     }
 
-    /// Makes the change, if what it is about is still what its maker saw.
+    /// Makes the change if its object still has the state that the maker saw.
     fn execute(
         &self,
         proposal: &Proposal,
@@ -249,7 +252,7 @@ impl Ledger {
 }
 
 enum NotExecuted {
-    /// What it is about is something else by now.
+    /// The object has changed since the proposal.
     Changed(Box<str>),
     Refused(AdminRefusal),
 }
@@ -258,7 +261,7 @@ fn is_administrator(operator: &Operator) -> bool {
     operator.is_active && operator.roles.has(Role::IamAdmin)
 }
 
-/// What came of a change, where the change itself does not say it.
+/// The text of an outcome that the proposal's change does not already contain.
 fn result_of(outcome: &AdminOutcome) -> Option<Box<str>> {
     let text = match outcome {
         AdminOutcome::Funds(_, state) => state.as_str().to_string(),

@@ -1,4 +1,4 @@
-//! Bindings of participants.
+//! Adds and removes bindings of participants, and blocks.
 
 use alloc::string::ToString as _;
 
@@ -43,7 +43,8 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    /// A certificate is a participant's or a gateway's: whom a binding of the other kind concerns by the same value.
+    /// The participant with a conflicting binding, if any. A certificate belongs either to a participant or to a
+    /// gateway, not to both.
     fn owner_of_gateway(&self, binding: &Binding) -> Option<FspId> {
         let owner = match binding.gateway() {
             Some(peer) => self.participants().iter().find(|one| one.bindings.binary_search(&peer).is_ok()),
@@ -73,7 +74,7 @@ impl Ledger {
     }
 }
 
-// Blocks: one person sets them, two lift them.
+// Blocks: one person can set them, but lifting them takes two.
 
 impl Ledger {
     pub(super) fn decide_set_block(&self, block: Block, out: &mut Decision) -> Outcome {

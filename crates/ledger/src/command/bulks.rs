@@ -1,7 +1,7 @@
-//! Commands about bulks: `/bulkTransfers` (FSPIOP API v1.1 §6.10).
+//! Commands about bulk transfers: `/bulkTransfers` (FSPIOP API v1.1 §6.10).
 //!
-//! A bulk is decided in steps: a record per item, so that the requests of other DFSPs pass between them, and so that no
-//! record is longer than one message about a bulk.
+//! A bulk transfer is decided in steps, with one record per item. Requests of other DFSPs are processed between the
+//! steps, and no record is longer than one message about a bulk transfer.
 
 mod put;
 
@@ -22,7 +22,7 @@ use crate::participant::{Participant, ParticipantId};
 use crate::refusal::{Cause, Refusal};
 use crate::transfer::Fingerprint;
 
-/// What DFSPs ask about a bulk.
+/// A DFSP's request about a bulk transfer.
 #[derive(Clone, Debug)]
 pub enum BulkCommand {
     /// `POST /bulkTransfers`.
@@ -35,7 +35,7 @@ pub enum BulkCommand {
     Get(GetBulk),
 }
 
-/// A bulk as the gateway read it.
+/// A request for a bulk transfer as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct PrepareBulk {
     /// `bulkTransferId`.
@@ -60,7 +60,7 @@ pub struct PrepareBulk {
     pub extensions: Option<Box<str>>,
 }
 
-/// A payee's answer as the gateway read it.
+/// A payee's answer as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct FulfilBulk {
     /// The id in the path.
@@ -71,7 +71,7 @@ pub struct FulfilBulk {
     pub destination: Option<FspId>,
     /// `bulkTransferState`.
     pub state: PublicBulkState,
-    /// Why the bulk is rejected, whatever the results say.
+    /// The reason why the bulk transfer is rejected, regardless of the results.
     pub fault: Option<Refusal>,
     /// `individualTransferResults`, each transfer once.
     pub results: Vec<(TransferId, ItemResult)>,
@@ -81,7 +81,7 @@ pub struct FulfilBulk {
     pub extensions: Option<Box<str>>,
 }
 
-/// A payee's error as the gateway read it.
+/// A payee's error as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct AbortBulk {
     /// The id in the path.
@@ -90,7 +90,7 @@ pub struct AbortBulk {
     pub source: FspId,
     /// `FSPIOP-Destination`.
     pub destination: Option<FspId>,
-    /// `errorInformation.errorCode`, listed or not.
+    /// `errorInformation.errorCode`; it need not be in the catalogue.
     pub code: ErrorCode,
     /// `errorInformation.errorDescription`.
     pub description: Box<str>,
@@ -98,7 +98,7 @@ pub struct AbortBulk {
     pub fingerprint: Fingerprint,
 }
 
-/// A question about a bulk as the gateway read it.
+/// A query about a bulk transfer as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct GetBulk {
     /// The id in the path.
@@ -108,7 +108,7 @@ pub struct GetBulk {
 }
 
 impl BulkCommand {
-    /// The DFSP that causes it.
+    /// The DFSP that sent the request.
     pub const fn source(&self) -> FspId {
         match self {
             Self::Prepare(prepare) => prepare.source,
@@ -118,7 +118,7 @@ impl BulkCommand {
         }
     }
 
-    /// The bulk whose state decides it.
+    /// The bulk transfer whose state the decision depends on.
     pub fn bulk(&self) -> Option<BulkId> {
         let id = match self {
             Self::Prepare(prepare) => return Some(prepare.id),
@@ -129,7 +129,7 @@ impl BulkCommand {
         id.id().map(BulkId::new)
     }
 
-    /// The transfers whose ids must not have been used before.
+    /// The transfers whose ids must be new.
     pub fn transfers(&self) -> impl Iterator<Item = TransferId> {
         let items = match self {
             Self::Prepare(prepare) => Some(prepare.items.transfers()),
@@ -149,7 +149,7 @@ impl Ledger {
         }
     }
 
-    /// Finds a bulk in memory or in the archive's answer; an error if the archive must be asked first.
+    /// Finds a bulk transfer in memory or in the archive's answer. Fails if the archive must be queried first.
     fn find_bulk<'a>(
         &'a self,
         id: Option<BulkId>,
@@ -164,19 +164,19 @@ impl Ledger {
         }
     }
 
-    /// Whether a transfer is an item of a live bulk that is not final, be it decided or not.
+    /// Whether a transfer is an item of a live bulk transfer and is not final, decided or not.
     pub(super) fn is_item_of_bulk(&self, transfer: TransferId) -> bool {
         self.bulks.holding(transfer).is_some()
     }
 
-    /// Whether the payee's result for such an item is taken and about to take effect.
+    /// Whether the payee's result for such an item was accepted and is about to take effect.
     pub(super) fn is_answered_item(&self, transfer: TransferId) -> bool {
         self.bulks.holding(transfer).is_some_and(|(bulk, place)| bulk.results.contains_key(&place))
     }
 }
 
 impl Decision {
-    /// Owes a callback about a bulk.
+    /// Owes a callback about a bulk transfer.
     fn tell_of_bulk(&mut self, target: ParticipantId, id: impl Into<ResourceId>, content: CallbackContent) {
         self.callbacks.push(Callback { target, subject: Subject::bulk(id), content });
     }
@@ -186,10 +186,10 @@ impl Decision {
     }
 }
 
-// `GET /bulkTransfers/{ID}`: a party asks where a bulk stands.
+// `GET /bulkTransfers/{ID}`: a party queries the state of a bulk transfer.
 
 impl Ledger {
-    /// The payer is told of all items, the payee of those that it was asked for.
+    /// Owes the state: all items to the payer, only the requested items to the payee.
     fn decide_bulk_get(&self, get: &GetBulk, facts: &Facts<'_>, out: &mut Decision) {
         let Some(requester) = self.participant_named(&get.source) else {
             return out.reply = Reply::UnknownSender(get.source);
@@ -211,7 +211,7 @@ impl Ledger {
     }
 }
 
-// `POST /bulkTransfers`: take a bulk, or refuse it as a whole.
+// `POST /bulkTransfers`: accepts a bulk transfer or rejects it as a whole.
 
 impl Ledger {
     fn decide_bulk_prepare(&self, prepare: &PrepareBulk, facts: &Facts<'_>, out: &mut Decision) {
@@ -221,12 +221,12 @@ impl Ledger {
         match self.find_bulk(Some(prepare.id), facts) {
             Err(ArchiveLookupNeeded) => out.reply = Reply::NeedsArchive,
             Ok(Some(original)) => answer_duplicate(prepare, sender, original, out),
-            // The ids of its items must be looked up even if this bulk was in memory a moment ago.
+            // The item ids must be looked up even if this bulk transfer was in memory a moment ago.
             Ok(None) => self.take_bulk(prepare, sender, facts, out),
         }
     }
 
-    /// A bulk that is taken reserves nothing yet: its items are decided by its steps. From here on their ids are taken.
+    /// Accepts a bulk transfer. This reserves the item ids but no money: its steps decide the items.
     fn take_bulk(&self, prepare: &PrepareBulk, sender: ParticipantId, facts: &Facts<'_>, out: &mut Decision) {
         let now = facts.now();
         let payer = self.participant_named(&prepare.payer);
@@ -260,7 +260,7 @@ impl Ledger {
         out.events.push(Event::BulkReceived(bulk));
     }
 
-    /// An item whose id was used before is refused at once: whatever it was used for.
+    /// Creates an item. An item whose id was already used for anything is rejected immediately.
     fn new_item(&self, (id, asked): &(TransferId, AskedItem), archived: &Archived) -> BulkItem {
         let is_archived = matches!(archived, Archived::Bulk { transfers, .. } if transfers.contains(id));
         let is_known = self.transfer(*id).is_some() || self.is_item_of_bulk(*id) || self.funds(*id).is_some();
@@ -271,7 +271,7 @@ impl Ledger {
         BulkItem { transfer: *id, asked: Some(Box::new(asked.clone())), state: ItemState::Waiting }
     }
 
-    /// The rules of a bulk as a whole, in the order in which they are reported.
+    /// Checks the rules for a bulk transfer as a whole, in the order in which violations are reported.
     fn check_bulk(
         &self,
         prepare: &PrepareBulk,
@@ -303,8 +303,8 @@ impl Ledger {
     }
 }
 
-/// A resend is told how the bulk came out, once it has; a modified request is refused; the original is untouched either
-/// way.
+/// Answers a repeated id. A resend receives the outcome if the bulk transfer is final, and a modified request is
+/// rejected. The original is unchanged in both cases.
 fn answer_duplicate(prepare: &PrepareBulk, sender: ParticipantId, original: &Bulk, out: &mut Decision) {
     let id = prepare.id.id();
     if original.prepare_fingerprint != prepare.fingerprint {
@@ -317,7 +317,7 @@ fn answer_duplicate(prepare: &PrepareBulk, sender: ParticipantId, original: &Bul
         BulkState::Rejected { cause: Some(cause), .. } if original.items.is_empty() => {
             out.tell_of_bulk(sender, id, CallbackContent::Error(cause.clone()));
         }
-        // Its end tells.
+        // Its end will send the outcome.
         _ if original.is_live() => {}
         _ => {
             out.tell_of_bulk(sender, id, CallbackContent::BulkState(Box::new(original.view(sender))));

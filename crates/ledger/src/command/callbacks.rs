@@ -1,4 +1,4 @@
-//! Callbacks that were delivered or given up, and those that operators want sent again.
+//! Decides reports of delivered and parked callbacks, and redelivery by operators.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use crate::event::Event;
 impl Ledger {
     pub(super) fn decide_delivered(&self, keys: &[CallbackKey], out: &mut Decision) {
         let mut owed: Vec<_> = keys.iter().copied().filter(|key| self.outbox().get(*key).is_some()).collect();
-        // Once each, though a report may name one twice that was sent twice.
+        // Each key once, because a report may contain a callback twice if it was sent twice.
         owed.sort_unstable();
         owed.dedup();
         if !owed.is_empty() {

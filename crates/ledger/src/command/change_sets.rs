@@ -1,4 +1,4 @@
-//! Change sets: proposed as one, approved once, applied change by change.
+//! Commands about change sets, which are proposed together, approved once, and applied change by change.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -25,17 +25,17 @@ pub use draft::Preview;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
-/// The next change of a set that was approved.
+/// Command to make the next change of an approved set.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyNext {
-    /// The approval.
+    /// The number of the approval.
     pub id: u64,
-    /// Puts into words why a change is refused.
+    /// Converts the reason of a rejection to text.
     pub words: Words,
 }
 
 impl AdminCommand {
-    /// The movements of funds that it names.
+    /// The movements of funds that the command names.
     pub(super) fn named_funds(&self) -> Vec<TransferId> {
         match self {
             Self::PrepareFunds(funds) => [funds.id].into(),
@@ -47,7 +47,7 @@ impl AdminCommand {
     }
 }
 
-/// The accounts that were passed over, in words; `None` if there are none.
+/// A text about accounts that were skipped; `None` if there are none.
 fn passed_over(outcome: &AdminOutcome) -> Option<String> {
     let AdminOutcome::SettlementAdvanced { faults } = outcome else { return None };
     let (_, first) = faults.first()?;
@@ -55,7 +55,8 @@ fn passed_over(outcome: &AdminOutcome) -> Option<String> {
 }
 
 impl Ledger {
-    /// Whether a change is decided by windows and settlements. A position is corrected only while none has it.
+    /// Whether the decision about a change depends on windows and settlements. A position can only be corrected while
+    /// no window or settlement contains it.
     pub(super) fn is_decided_by_windows(&self, command: &AdminCommand) -> bool {
         match command {
             AdminCommand::CloseWindow { .. }
@@ -70,8 +71,8 @@ impl Ledger {
         }
     }
 
-    /// The set as it is proposed: with the state before each change, and without changes that have no effect. `None` if
-    /// no change is left.
+    /// Returns the set in the form in which it is proposed: with the state before each change, and without changes that
+    /// have no effect. Returns `None` if no change is left.
     pub(super) fn checked_set(
         &self,
         set: &ChangeSet,
@@ -108,8 +109,8 @@ impl Ledger {
         Ok(Some(checked))
     }
 
-    /// A second person approves a set: all of it is decided again, and if the rules allow it, it is applied from here
-    /// on. A set that stopped goes on.
+    /// Approves a set: all its changes are decided again, and if the rules allow them, the hub starts to apply the set.
+    /// A stopped set continues.
     pub(super) fn approve_set(
         &self,
         (by, comment): (&Attribution, Option<&str>),
@@ -144,8 +145,8 @@ impl Ledger {
         applying
     }
 
-    /// Why a set would not be applied as its maker saw it. Of a set that stopped, the changes that are left are decided
-    /// again; the state before the refused one may be another by now.
+    /// The reason why a set would not be applied as its maker saw it. For a stopped set, only the remaining changes are
+    /// decided again. The object of the change that stopped it may have a different state by now.
     fn hindrance_of(
         &self,
         set: &ChangeSet,
@@ -162,7 +163,7 @@ impl Ledger {
             };
             let is_first_left = progress.is_some() && at == 0;
             let why = match refused {
-                // It stops the set again.
+                // The change stops the set again.
                 Some(_) if is_first_left => return None,
                 _ if !is_first_left && from != kept.before => {
                     Some(format!("it was {} and is {from}", kept.before))
@@ -176,7 +177,7 @@ impl Ledger {
         None
     }
 
-    /// Makes the next change of a set, or stops the set if the rules refuse the change.
+    /// Makes the next change of a set, or stops the set if the rules reject the change.
     pub(super) fn decide_apply_next(
         &self,
         next: &ApplyNext,
@@ -221,7 +222,7 @@ impl Ledger {
         Ok(AdminOutcome::SetStepped(ProposalState::Executed, made))
     }
 
-    /// The entry of a step: by the approver, on behalf of the maker, and with the name of the set.
+    /// The audit entry of a step: by the approver, on behalf of the maker, with the name of the set.
     pub(super) fn stepped(
         &self,
         id: u64,
@@ -250,22 +251,22 @@ impl Ledger {
             });
             return Some((change, why));
         };
-        // A change that is already in force has its entry, too: the set counts it as made.
+        // A change that is already in effect also has its entry, because the set counts it as made.
         Some((change.clone().made(made).unwrap_or(change), None))
     }
 
-    /// What a set that ends early has come to.
+    /// The result of a set that ends early.
     pub(super) fn result_of_stopped(&self, proposal: &Proposal) -> Option<Box<str>> {
         Some(made_of(self.approvals.progress(proposal.id)?, proposal.set()?).into())
     }
 
-    /// The next change of a set that is applied.
+    /// The next change of a set that is being applied.
     pub fn next_of_set(&self, id: u64) -> Option<&AdminCommand> {
         let progress = self.approvals.progress(id)?;
         Some(&self.approvals.get(id)?.set()?.changes.get(progress.made as usize)?.command)
     }
 
-    /// What a change, or each change of a set, is.
+    /// The action of a change, or of each change of a set.
     pub fn actions_of(&self, command: &AdminCommand) -> Vec<AdminAction> {
         let mut actions: Vec<_> = command.parts().map(|part| self.action_of(part)).collect();
         actions.sort_unstable();
@@ -274,7 +275,7 @@ impl Ledger {
     }
 }
 
-/// How far a set is, in words.
+/// The progress of a set as text.
 fn made_of(progress: &Progress, set: &ChangeSet) -> String {
     format!("{} of {} changes were made", progress.made, set.changes.len())
 }

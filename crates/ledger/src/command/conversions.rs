@@ -1,4 +1,4 @@
-//! Commands about conversions: `/fxTransfers` (FSPIOP API v2.0).
+//! Commands about FX transfers: `/fxTransfers` (FSPIOP API v2.0).
 
 mod put;
 
@@ -22,7 +22,7 @@ use crate::participant::{Participant, ParticipantId};
 use crate::refusal::{Cause, Refusal};
 use crate::transfer::{Fingerprint, Transfer, TransferState};
 
-/// What DFSPs and FXPs ask about a conversion.
+/// A DFSP's or FXP's request about an FX transfer.
 #[derive(Clone, Debug)]
 pub enum ConversionCommand {
     /// `POST /fxTransfers`.
@@ -35,7 +35,7 @@ pub enum ConversionCommand {
     Get(GetConversion),
 }
 
-/// A request for a conversion as the gateway read it.
+/// A request for an FX transfer as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct PrepareConversion {
     /// `commitRequestId`.
@@ -62,16 +62,16 @@ pub struct PrepareConversion {
     pub fingerprint: Fingerprint,
 }
 
-/// An amount as it was written.
+/// An amount as the request states it.
 #[derive(Clone, Debug)]
 pub struct AskedMoney {
-    /// The amount; the text is kept when it does not fit the ledger.
+    /// The amount. If it does not fit the ledger, the text is retained.
     pub amount: Result<Amount, (AmountError, Box<str>)>,
     /// The currency.
     pub currency: Currency,
 }
 
-/// A fulfil of a conversion as the gateway read it.
+/// A fulfil of an FX transfer as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct FulfilConversion {
     /// The id in the path.
@@ -88,7 +88,7 @@ pub struct FulfilConversion {
     pub fingerprint: Fingerprint,
 }
 
-/// An FXP's error as the gateway read it.
+/// An FXP's error as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct AbortConversion {
     /// The id in the path.
@@ -97,7 +97,7 @@ pub struct AbortConversion {
     pub source: FspId,
     /// `FSPIOP-Destination`.
     pub destination: Option<FspId>,
-    /// `errorInformation.errorCode`, listed or not.
+    /// `errorInformation.errorCode`; it need not be in the catalogue.
     pub code: ErrorCode,
     /// `errorInformation.errorDescription`.
     pub description: Box<str>,
@@ -105,19 +105,19 @@ pub struct AbortConversion {
     pub fingerprint: Fingerprint,
 }
 
-/// A question about a conversion as the gateway read it.
+/// A query about an FX transfer as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct GetConversion {
     /// The id in the path.
     pub conversion: ResourceId,
     /// `FSPIOP-Source`.
     pub source: FspId,
-    /// Whether an inter-scheme proxy passed the question on (`FSPIOP-Proxy`).
+    /// Whether an inter-scheme proxy forwarded the query (`FSPIOP-Proxy`).
     pub is_proxied: bool,
 }
 
 impl ConversionCommand {
-    /// The DFSP or FXP that causes it.
+    /// The DFSP or FXP that sent the request.
     pub const fn source(&self) -> FspId {
         match self {
             Self::Prepare(prepare) => prepare.source,
@@ -127,7 +127,7 @@ impl ConversionCommand {
         }
     }
 
-    /// The conversion whose state decides it.
+    /// The FX transfer whose state the decision depends on.
     pub fn conversion(&self) -> Option<ConversionId> {
         let id = match self {
             Self::Prepare(prepare) => return Some(prepare.id),
@@ -138,7 +138,7 @@ impl ConversionCommand {
         id.id().map(ConversionId::new)
     }
 
-    /// The transfer whose state decides it too.
+    /// The transfer whose state the decision also depends on.
     pub fn determining_transfer(&self) -> Option<TransferId> {
         match self {
             Self::Prepare(prepare) => prepare.determining_transfer,
@@ -147,14 +147,14 @@ impl ConversionCommand {
     }
 }
 
-/// What is known of the transfer that a new conversion is for.
+/// The state of the transfer that a new FX transfer belongs to.
 #[derive(Clone, Copy)]
 enum Determining<'a> {
-    /// There is none yet.
+    /// The transfer does not exist yet.
     Absent,
-    /// In memory.
+    /// The transfer is in memory.
     Known(&'a Transfer),
-    /// In the archive, so that it is final.
+    /// The transfer is in the archive, so it is final.
     Final,
 }
 
@@ -173,7 +173,7 @@ impl Ledger {
         }
     }
 
-    /// Finds a conversion in memory or in the archive's answer; an error if the archive must be asked first.
+    /// Finds an FX transfer in memory or in the archive's answer. Fails if the archive must be queried first.
     fn find_conversion<'a>(
         &'a self,
         id: Option<ConversionId>,
@@ -188,7 +188,7 @@ impl Ledger {
         }
     }
 
-    /// The transfer that a new conversion names. The archive was asked already.
+    /// The transfer that a new FX transfer names. The archive has already been queried.
     fn determining<'a>(&'a self, id: Option<TransferId>, facts: &Facts<'a>) -> Determining<'a> {
         match (id.and_then(|id| self.transfer(id)), facts.archived) {
             (Some(transfer), _) => Determining::Known(transfer),
@@ -199,7 +199,7 @@ impl Ledger {
 }
 
 impl Decision {
-    /// Owes a callback about a conversion.
+    /// Owes a callback about an FX transfer.
     fn tell_of_conversion(
         &mut self,
         target: ParticipantId,
@@ -214,10 +214,10 @@ impl Decision {
     }
 }
 
-// `GET /fxTransfers/{ID}`: a party asks where a conversion stands.
+// `GET /fxTransfers/{ID}`: a party queries the state of an FX transfer.
 
 impl Ledger {
-    /// Parties are the initiator and the FXP; those of the determining transfer are not.
+    /// The parties are the initiator and the FXP, not the parties of the determining transfer.
     fn decide_conversion_get(&self, get: &GetConversion, facts: &Facts<'_>, out: &mut Decision) {
         let Some(requester) = self.participant_named(&get.source) else {
             return out.reply = Reply::UnknownSender(get.source);
@@ -235,7 +235,7 @@ impl Ledger {
                 CallbackContent::Error(Refusal::NotParty.into())
             }
             Some(conversion) => match &conversion.state {
-                // Another scheme is told by the callback that it knows for failures.
+                // Another scheme receives the error callback, which it understands as a failure.
                 ConversionState::Aborted { cause, .. } if get.is_proxied => {
                     CallbackContent::Error(cause.clone())
                 }
@@ -246,13 +246,13 @@ impl Ledger {
     }
 }
 
-// The rules of a new conversion, in the order in which they are reported.
+// The rules for a new FX transfer, in the order in which violations are reported.
 
-/// An amount on an account, which its owner's refusal names.
+/// An amount that an account carries, with the owner that a rejection names.
 type Carried<'a> = (&'a Participant, &'a Account, Amount);
 
 impl Ledger {
-    /// The FXP and the accounts of a conversion that may be reserved.
+    /// Checks the rules. Returns the FXP and the accounts of an FX transfer that may be reserved.
     fn check_conversion(
         &self,
         prepare: &PrepareConversion,
@@ -322,7 +322,8 @@ impl Ledger {
         Ok((fxp.id, accounts))
     }
 
-    /// The account on which a payee receives what it converts: of a reserved transfer to it, the whole amount.
+    /// The account on which a payee receives the amount that it converts. The determining transfer must be reserved,
+    /// pay this payee, and have the same amount.
     fn received_account(
         &self,
         prepare: &PrepareConversion,
@@ -351,8 +352,8 @@ fn fitting(asked: &AskedMoney) -> Result<Amount, Refusal> {
     }
 }
 
-/// Every account stays in range however what it carries ends, this conversion included. An FXP that converts for itself
-/// carries both sides on one account.
+/// Checks that every account stays in range regardless of how its pending amounts end, including those of this FX
+/// transfer. An FXP that converts for itself carries both sides on one account.
 fn check_room(carried: &[Carried<'_>]) -> Result<(), Refusal> {
     for (owner, account, _) in carried {
         let mut on_it = carried.iter().filter(|(_, other, _)| other.id == account.id);
@@ -364,7 +365,7 @@ fn check_room(carried: &[Carried<'_>]) -> Result<(), Refusal> {
     Ok(())
 }
 
-// `POST /fxTransfers`: reserve a conversion, or refuse it.
+// `POST /fxTransfers`: reserves an FX transfer or rejects it.
 
 impl Ledger {
     fn decide_conversion_prepare(&self, prepare: &PrepareConversion, facts: &Facts<'_>, out: &mut Decision) {
@@ -381,7 +382,8 @@ impl Ledger {
         }
     }
 
-    /// The side is that of the order in which transfer and conversion come, and never changes.
+    /// Reserves or rejects the FX transfer. Its side depends on whether the transfer or the FX transfer arrives first,
+    /// and never changes.
     fn prepare_conversion(
         &self,
         prepare: &PrepareConversion,
@@ -431,7 +433,8 @@ impl Ledger {
     }
 }
 
-/// A resend is told the present state; a modified request is refused; the original is untouched either way.
+/// Answers a repeated id. A resend receives the current state, and a modified request is rejected. The original is
+/// unchanged in both cases.
 fn answer_duplicate(
     prepare: &PrepareConversion,
     sender: ParticipantId,

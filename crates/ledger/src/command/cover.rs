@@ -1,7 +1,8 @@
-//! Cover moved with a settlement: an account becomes COMMITTED and its money is taken, or credited, in one record.
+//! Moves liquidity cover with a settlement: an account becomes COMMITTED and its money is debited or credited in one
+//! record.
 //!
-//! A payer that is COMMITTED has its position back. Were its money taken by a later record, it could spend the cover in
-//! between, and nothing would be left to take. No account that is owed is credited before all that owe have paid.
+//! A payer that is COMMITTED has its position back. If a later record debited its money, the payer could spend the
+//! cover in between, and nothing would be left to debit. No creditor account is credited before all debtors have paid.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -30,14 +31,14 @@ pub struct SettlementCover {
     pub items: Vec<CoverItem>,
 }
 
-/// An account whose net the bank moved, as an operator names it.
+/// An account whose net amount the bank moved, as an operator names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoverItem {
     /// Number of the participant.
     pub participant: u32,
     /// Number of the account.
     pub account: u32,
-    /// The id of its withdrawal or deposit.
+    /// The id of the withdrawal or deposit.
     pub funds: TransferId,
     /// The operator's reason.
     pub reason: Box<str>,
@@ -46,7 +47,7 @@ pub struct CoverItem {
 }
 
 impl SettlementAccount {
-    /// The state in which its cover moves: COMMITTED, or SETTLED if the account is SETTLED.
+    /// The state in which the cover moves: COMMITTED, or SETTLED if the account is already SETTLED.
     fn state_with_cover(&self) -> SettlementState {
         match self.state {
             SettlementState::Settled => SettlementState::Settled,
@@ -56,7 +57,8 @@ impl SettlementAccount {
 }
 
 impl Ledger {
-    /// Accounts that cannot be finished are passed over. Payers come first, in any order of the call.
+    /// Moves the cover of the given accounts. Accounts that cannot be finished are skipped. Payers are processed first,
+    /// whatever their order in the call.
     pub(super) fn decide_move_cover(
         &self,
         cover: &SettlementCover,
@@ -100,7 +102,7 @@ impl Ledger {
         Ok(AdminOutcome::SettlementAdvanced { faults })
     }
 
-    /// What stays on an account of cover must cover the position, as after a withdrawal.
+    /// The amount that must remain as cover of a position, as after a withdrawal.
     fn cover_needed(&self, position: Amount) -> Amount {
         match self.config().funds_out_guard {
             FundsOutGuard::SettlementAccount => Amount::ZERO,
@@ -118,7 +120,7 @@ struct Moves<'a> {
 }
 
 impl<'a> Moves<'a> {
-    /// Finishes an account. Returns its new state, or none if nothing of it changes.
+    /// Finishes an account. Returns its new state, or `None` if nothing changes.
     fn make(
         &mut self,
         settlement: &Settlement,
@@ -169,7 +171,7 @@ impl<'a> Moves<'a> {
         Some(self.ledger.account_ref(id)).filter(|account| account.is_opened)
     }
 
-    /// Whether a recorded movement is an account's net, and no other settlement has it.
+    /// Whether a recorded movement equals an account's net amount and belongs to no other settlement.
     fn is_movement_of(&self, known: &FundsTransfer, cover: &Account, account: &SettlementAccount) -> bool {
         let (direction, amount) = direction_of(account.net);
         let mut others = self.ledger.settlements().iter().flat_map(|settlement| &settlement.accounts);
@@ -178,7 +180,8 @@ impl<'a> Moves<'a> {
             && others.all(|other| other.funds != Some(known.id))
     }
 
-    /// Whether enough stays after a withdrawal. The position of an account that becomes COMMITTED falls by as much.
+    /// Whether enough cover remains after a withdrawal. When the account becomes COMMITTED, the position falls by the
+    /// same amount.
     fn covers(&self, cover: &Account, account: &SettlementAccount, state: SettlementState) -> bool {
         if account.net.is_negative() {
             return true;
@@ -193,7 +196,7 @@ impl<'a> Moves<'a> {
         needed.zip(left).is_some_and(|(needed, left)| left >= needed)
     }
 
-    /// Records the deposit, or the withdrawal as reserved and committed.
+    /// Records the deposit, or the withdrawal as both reserved and committed.
     fn record(
         &mut self,
         settlement: &Settlement,
@@ -233,7 +236,7 @@ impl<'a> Moves<'a> {
             external_reference: reference.unwrap_or_else(|| format!("settlement {}", settlement.id).into()),
             reason: item.reason.clone(),
             extensions: None,
-            // No request for funds has it: such a request under this id is another one.
+            // The movement has no request for funds. Such a request with the same id is a different one.
             fingerprint: [0; 16],
             state,
             created_at: self.now,
@@ -248,7 +251,7 @@ impl<'a> Moves<'a> {
     }
 }
 
-/// Which way a net goes, and how much.
+/// The direction and the amount of a net.
 fn direction_of(net: Amount) -> (FundsDirection, Amount) {
     if net.is_negative() { (FundsDirection::In, net.negated()) } else { (FundsDirection::Out, net) }
 }

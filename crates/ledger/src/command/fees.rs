@@ -1,4 +1,4 @@
-//! Rules for interchange fees, and what they charge.
+//! Manages rules for interchange fees, and charges the fees.
 
 use alloc::vec::Vec;
 
@@ -14,19 +14,19 @@ use crate::participant::ParticipantId;
 use crate::state::accounts_of;
 use crate::transfer::Transfer;
 
-/// Most DFSPs that a rule names on a side.
+/// Maximum number of DFSPs that a rule names on each side.
 pub const FEE_RULE_PARTIES_MAX: usize = 100;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
-/// A rule for a fee to be created.
+/// A fee rule to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFeeRule {
-    /// What it says.
+    /// The terms of the rule.
     pub terms: FeeTerms<FspId>,
-    /// First instant that it applies to; not before now, which it is if absent.
+    /// First instant at which the rule applies; not before now. If absent, the rule applies from now on.
     pub from: Option<Timestamp>,
-    /// First instant that it does not apply to any more.
+    /// First instant at which the rule no longer applies.
     pub until: Option<Timestamp>,
 }
 
@@ -46,7 +46,7 @@ fn check_terms(terms: &FeeTerms<FspId>) -> Result<(), AdminRefusal> {
     if is_sound { Ok(()) } else { Err(AdminRefusal::FeeRuleInvalid) }
 }
 
-/// Whether fees by a rule can have more decimals than its currency.
+/// Whether a rule's fees can have more decimals than its currency.
 fn charges_finer(terms: &FeeTerms<FspId>) -> bool {
     let decimals = terms.currency.decimals().unwrap_or(FEE_DECIMALS_MAX.into());
     let limits = [Some(terms.fixed), Some(terms.amount_min), terms.amount_max];
@@ -101,7 +101,8 @@ impl Ledger {
         Ok(ids)
     }
 
-    /// Every DFSP with a position in the currency gets an account for fees; later ones get theirs with the position.
+    /// Creates a fee account for every DFSP with a position in the currency. Later DFSPs get theirs together with the
+    /// position.
     fn create_fee_accounts(&self, currency: Currency, out: &mut Decision) -> Result<(), AdminRefusal> {
         let lacks = |participant: &&crate::Participant| {
             participant.account(currency, LedgerAccountTypeId::POSITION).is_some()
@@ -136,7 +137,7 @@ impl Ledger {
         if rule.until == Some(until) {
             return Ok(AdminOutcome::AlreadyDone);
         }
-        // What was charged, or not charged, stays right.
+        // Fees that were already charged, or not charged, remain correct.
         if until < now || rule.has_ended(now) {
             return Err(AdminRefusal::FeeRuleTime);
         }
@@ -144,10 +145,10 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    /// The fees of a transfer that is committed now, one of each rule that applies. A fulfil is never refused for its
-    /// fees: what cannot be charged is recorded as that.
+    /// Charges the fees of a transfer that is committed now, one for each applicable rule. A fulfil is never rejected
+    /// because of fees: a fee that cannot be charged is recorded as such.
     ///
-    /// The owners of the reserved accounts owe the fees. A DFSP may be behind another proxy by now.
+    /// The owners of the reserved accounts owe the fees, because a DFSP may be behind another proxy by now.
     pub(crate) fn charge_fees(&self, transfer: &Transfer, now: Timestamp, out: &mut Decision) {
         let account = |position: AccountId| {
             let kind = LedgerAccountTypeId::INTERCHANGE_FEE;
@@ -157,7 +158,7 @@ impl Ledger {
         };
         let (debtor, payee) = accounts_of(transfer);
         let conversion = self.conversions.linked(transfer.id, ConversionSide::Payer, transfer.payer);
-        // An FXP pays a converted transfer. The payer holds a reservation in the source currency.
+        // An FXP pays a transfer after conversion. The payer has a reservation in the source currency.
         let converted = conversion.and_then(|conversion| conversion.accounts);
         let payer = converted.map_or(debtor, |accounts| accounts.initiator_source);
         let mut accounts = account(payer).zip(account(payee));
@@ -173,10 +174,10 @@ impl Ledger {
     }
 }
 
-/// Fee accounts of payer and payee with their balances.
+/// Fee accounts of payer and payee, with their balances.
 type FeeAccounts = ((AccountId, Amount), (AccountId, Amount));
 
-/// Moves a fee between the balances of payer and payee; the answer is who owes it to whom.
+/// Moves a fee between the balances of payer and payee. Returns debtor and creditor.
 fn charge(
     accounts: Option<&mut FeeAccounts>,
     paid_by: FeePayer,

@@ -1,4 +1,4 @@
-//! `PUT /transfers/{ID}`: commit on the payee's position, if the fulfilment is right.
+//! Decides `PUT /transfers/{ID}`: commits the transfer on the payee's position if the fulfilment is valid.
 
 use alloc::boxed::Box;
 
@@ -19,7 +19,7 @@ use crate::settlement_model::SettlementModel;
 use crate::state::accounts_of;
 use crate::transfer::{Fingerprint, PublicState, Settled, Transfer};
 
-/// A fulfil as the gateway read it.
+/// A fulfil as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct Fulfil {
     /// The id in the path.
@@ -30,7 +30,7 @@ pub struct Fulfil {
     pub destination: Option<FspId>,
     /// `transferState`.
     pub state: FulfilState,
-    /// Whether the message's version is 1.1 or later, which alone knows RESERVED.
+    /// Whether the message has version 1.1 or later. Earlier versions have no state RESERVED.
     pub may_reserve: bool,
     /// `fulfilment`.
     pub fulfilment: Fulfilment,
@@ -40,25 +40,25 @@ pub struct Fulfil {
     pub extensions: Option<Box<str>>,
 }
 
-/// What a payee says of a transfer.
+/// The transfer state in a payee's PUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FulfilState {
-    /// Received: not an answer.
+    /// Received; not valid as an answer.
     Received,
-    /// The payee reserved and waits for the hub's word.
+    /// The payee reserved and waits for the hub's confirmation.
     Reserved,
     /// The payee committed at its own risk.
     Committed,
-    /// Aborted: belongs into `PUT …/error`.
+    /// Aborted; must be sent as `PUT …/error`.
     Aborted,
 }
 
 /// The fulfilment of a PUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fulfilment {
-    /// None was given.
+    /// The PUT has no fulfilment.
     Missing,
-    /// 32 bytes: any text that the API's schema lets pass stands for as many.
+    /// 32 bytes. Every text that the API's schema admits decodes to 32 bytes.
     Preimage([u8; 32]),
 }
 
@@ -136,7 +136,7 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Records the commit of a reserved transfer with its fees. The answer is payer and payee.
+    /// Records the commit of a reserved transfer with its fees. Returns payer and payee.
     pub(super) fn record_commit(
         &self,
         transfer: &Transfer,
@@ -156,9 +156,9 @@ impl Ledger {
         (payer, payee)
     }
 
-    /// Whether a model of gross settlement governs the positions of a debtor and a creditor at a commit. Without the
-    /// accounts of cover, or without room on them after the earlier events of the decision, the commit is left to the
-    /// open window: a fulfil is never refused for that.
+    /// Whether a gross settlement model settles a commit between two positions immediately. If cover accounts are
+    /// missing, or cannot hold the amount after the earlier events of the decision, the commit is added to the open
+    /// window. A fulfil is never rejected for this reason.
     pub(crate) fn settled_by_commit(
         &self,
         (debtor, creditor): (AccountId, AccountId),
@@ -184,7 +184,7 @@ impl Ledger {
         accounts.map_or(Settled::InWindow, |(payer, payee)| Settled::AtOnce { payer, payee })
     }
 
-    /// What the commits among events that are not folded yet add to an account of cover, in ten-thousandths.
+    /// The sum, in ten-thousandths, that commits among not yet applied events add to a cover account.
     fn moved_at_once(&self, events: &[Event], account: AccountId) -> i128 {
         let moved = |(settled, amount): (Settled, Amount)| match settled {
             Settled::AtOnce { payer, payee } => {
@@ -210,7 +210,7 @@ impl Ledger {
     }
 }
 
-/// PUTs that are no fulfils at all; the transfer is left to its payee or its deadline.
+/// Rejects PUTs that are not fulfils. The transfer remains open for its payee or its deadline.
 fn refuses_outright(fulfil: &Fulfil) -> Option<Refusal> {
     match fulfil.state {
         FulfilState::Reserved if !fulfil.may_reserve => Some(Refusal::ReservedTooEarly),

@@ -1,4 +1,4 @@
-//! Funds in and out.
+//! Decides funds in (deposits) and funds out (withdrawals).
 
 use alloc::boxed::Box;
 
@@ -19,21 +19,21 @@ type Outcome = Result<AdminOutcome, AdminRefusal>;
 /// A deposit, or the first step of a withdrawal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FundsPrepare {
-    /// Which way.
+    /// Deposit or withdrawal.
     pub direction: FundsDirection,
     /// `transferId`, chosen by the operator.
     pub id: TransferId,
-    /// Whose funds.
+    /// The participant whose funds move.
     pub name: FspId,
     /// The settlement account in the path.
     pub account: AccountId,
-    /// How much.
+    /// The amount.
     pub amount: Amount,
-    /// Of what.
+    /// The currency.
     pub currency: Currency,
     /// The bank's reference.
     pub external_reference: Box<str>,
-    /// The reason, in words.
+    /// The operator's reason.
     pub reason: Box<str>,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
@@ -41,20 +41,21 @@ pub struct FundsPrepare {
     pub fingerprint: Fingerprint,
 }
 
-/// A deposit into the SETTLEMENT account of a participant in a currency, whatever number the account has by then.
+/// A deposit to a participant's SETTLEMENT account in a currency. The account is determined when the deposit is
+/// decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deposit {
     /// `transferId`, chosen by the operator.
     pub id: TransferId,
-    /// Whose funds.
+    /// The participant whose funds move.
     pub name: FspId,
-    /// How much.
+    /// The amount.
     pub amount: Amount,
-    /// Of what.
+    /// The currency.
     pub currency: Currency,
     /// The bank's reference.
     pub external_reference: Box<str>,
-    /// The reason, in words.
+    /// The operator's reason.
     pub reason: Box<str>,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
@@ -67,27 +68,28 @@ pub struct Deposit {
 pub struct FundsEnd {
     /// Commit or abort.
     pub action: FundsAction,
-    /// The withdrawal.
+    /// The id of the withdrawal.
     pub id: TransferId,
-    /// Whose funds.
+    /// The participant whose funds move.
     pub name: FspId,
     /// The settlement account in the path.
     pub account: AccountId,
-    /// The reason, in words.
+    /// The operator's reason.
     pub reason: Box<str>,
 }
 
-/// How a withdrawal ends.
+/// The end of a withdrawal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FundsAction {
     /// The bank paid out.
     Commit,
-    /// The bank did not.
+    /// The bank did not pay out.
     Abort,
 }
 
 impl Ledger {
-    /// Funds of a suspended DFSP move, too: suspension stops its new payments, and not the settlement of earlier ones.
+    /// Decides a deposit or withdrawal. Funds of a suspended DFSP can move, too: suspension stops its new payments, but
+    /// not the settlement of earlier ones.
     pub(super) fn decide_prepare_funds(
         &self,
         funds: &FundsPrepare,
@@ -106,7 +108,7 @@ impl Ledger {
                 Err(AdminRefusal::FundsModified)
             };
         }
-        // An id identifies one thing only.
+        // An id must identify only one object.
         let is_transfer = self.transfer(funds.id).is_some()
             || self.is_item_of_bulk(funds.id)
             || matches!(facts.archived, Archived::Found(_));
@@ -204,15 +206,15 @@ impl Ledger {
         if fits { Ok(FundsState::Committed) } else { Err(AdminRefusal::BalanceFull) }
     }
 
-    /// Its end cannot be refused, so the hub's account must have room for it now. The DFSP's has: an abort brings back
-    /// what the reservation took.
+    /// The end of a withdrawal cannot be rejected, so the hub's account must be able to hold the amount now. The DFSP's
+    /// account always can: an abort returns what the reservation debited.
     fn check_withdrawal(&self, hub_account: AccountId, amount: Amount) -> Result<FundsState, AdminRefusal> {
         let fits = self.withdrawals.leave_room(self.account_ref(hub_account), amount.units().into());
         if fits { Ok(FundsState::Reserved) } else { Err(AdminRefusal::BalanceFull) }
     }
 
-    /// Whether enough stays after a withdrawal: the settlement account alone answers for the position then, whichever
-    /// account the model takes cover from, for it is what the position will be settled with.
+    /// Whether enough cover remains after a withdrawal. The settlement account alone must cover the position, whichever
+    /// account the model takes cover from, because the position will be settled with it.
     fn covers_withdrawal(&self, participant: &Participant, settlement: &Account, amount: Amount) -> bool {
         let position = participant.account(settlement.currency, LedgerAccountTypeId::POSITION);
         let needed = match self.config().funds_out_guard {

@@ -1,4 +1,4 @@
-//! `GET /transfers/{ID}`: a party asks where a transfer stands, or a participant where its deposit or withdrawal does.
+//! Decides `GET /transfers/{ID}`: a party queries a transfer, or a participant queries its deposit or withdrawal.
 
 use upesi_types::FspId;
 
@@ -9,14 +9,14 @@ use crate::facts::Facts;
 use crate::refusal::Refusal;
 use crate::transfer::TransferState;
 
-/// A question as the gateway read it.
+/// A query as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct Get {
     /// The id in the path.
     pub transfer: ResourceId,
     /// `FSPIOP-Source`.
     pub source: FspId,
-    /// Whether an inter-scheme proxy passed the question on (`FSPIOP-Proxy`).
+    /// Whether an inter-scheme proxy forwarded the query (`FSPIOP-Proxy`).
     pub is_proxied: bool,
 }
 
@@ -45,7 +45,7 @@ impl Ledger {
             Some(transfer) if !transfer.has_party(requester.id) => refuse(out, Refusal::NotParty),
             Some(transfer) => {
                 let content = match &transfer.state {
-                    // Another scheme is told by the callback that it knows for failures.
+                    // Another scheme receives the error callback, which it understands as a failure.
                     TransferState::Aborted(end) if get.is_proxied => {
                         CallbackContent::Error(end.cause.clone())
                     }

@@ -1,4 +1,4 @@
-//! Commands: what the outside asks of the ledger, one file for what is decided about one thing.
+//! Commands: requests to change or query the state of the ledger. Each subject is decided in its own file.
 
 mod abort;
 mod act;
@@ -61,7 +61,7 @@ use crate::participant::ParticipantId;
 use crate::refusal::Refusal;
 use crate::transfer::Transfer;
 
-/// What the outside asks of the ledger.
+/// A request to change or query the state of the ledger.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// `POST /transfers`.
@@ -76,32 +76,32 @@ pub enum Command {
     Conversion(ConversionCommand),
     /// `/bulkTransfers`.
     Bulk(BulkCommand),
-    /// The bulk whose turn it is takes its next step.
+    /// The next bulk transfer in the queue takes its next step.
     StepBulk,
-    /// Time has passed: expire what is due.
+    /// Time has passed: expire everything whose deadline is reached.
     Tick,
-    /// An operator ends a reservation.
+    /// An operator expires a reservation.
     Expire(Expire),
-    /// The courier delivered these callbacks.
+    /// The courier reports that these callbacks were delivered.
     Delivered(Vec<CallbackKey>),
-    /// The courier gave a callback up.
+    /// The courier gave up a callback.
     Park {
         /// The callback.
         key: CallbackKey,
-        /// How often it was tried.
+        /// Number of delivery attempts.
         attempts: u32,
-        /// What went wrong last.
+        /// The last error.
         reason: Box<str>,
     },
-    /// An operator wants parked callbacks tried again.
+    /// An operator requests redelivery of parked callbacks.
     Redeliver(Vec<CallbackKey>),
-    /// These nodes of the cluster deliver callbacks from here on.
+    /// Sets the nodes of the cluster that deliver callbacks from now on.
     SetCouriers(Vec<u32>),
-    /// Retention ends a division of the archive.
+    /// Retention closes a division of the archive.
     DivideArchive,
     /// Retention is about to remove the transfers that finished up to this record from the archive.
     RemoveFinished {
-        /// The last record.
+        /// The sequence number of the last such record.
         to_seq: u64,
     },
     /// An operator's change.
@@ -111,7 +111,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Who causes it.
+    /// The actor that causes the command.
     pub const fn actor(&self) -> Actor {
         match self {
             Self::Prepare(prepare) => Actor::Dfsp(prepare.source),
@@ -128,7 +128,7 @@ impl Command {
         }
     }
 
-    /// The operator's change that it makes.
+    /// The operator's change that the command makes.
     pub fn admin(&self) -> Option<&AdminCommand> {
         match self {
             Self::Admin(command) => Some(command),
@@ -140,7 +140,7 @@ impl Command {
         }
     }
 
-    /// The proposal that the command approves: its change decides the command.
+    /// The proposal that the command approves. The decision depends on the change in it.
     const fn approved(&self) -> Option<u64> {
         match self {
             Self::Act(act) => match &act.deed {
@@ -162,7 +162,7 @@ impl Command {
         }
     }
 
-    /// The transfer whose state decides the command: what memory does not hold of it, the archive may.
+    /// The transfer on whose state the decision depends. If it is not in memory, it may be in the archive.
     pub fn transfer_id(&self) -> Option<TransferId> {
         match self {
             Self::Prepare(prepare) => Some(prepare.id),
@@ -181,47 +181,48 @@ impl Command {
     }
 }
 
-/// What came of a command. Reused from command to command, so that deciding allocates little.
+/// The decision about a command. It is reused from command to command, so that deciding allocates little.
 #[derive(Debug, Default)]
 pub struct Decision {
-    /// Who caused it.
+    /// The actor that caused the command.
     pub actor: Actor,
-    /// What changes.
+    /// The state changes.
     pub events: Vec<Event>,
-    /// Which callbacks are owed.
+    /// The callbacks that are owed.
     pub callbacks: Vec<Callback>,
-    /// What the caller is told once the record is durable.
+    /// The reply that is sent once the record is durable.
     pub reply: Reply,
 }
 
-/// What the caller of a command is told.
+/// The reply to the sender of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reply {
-    /// Taken: whatever is to be said follows by callback.
+    /// Accepted. Any further answer is sent by callback.
     #[default]
     Accepted,
-    /// The sender is no participant, so that nobody could be told anything later: refused at once, nothing was decided.
+    /// The sender is not a participant, so no callback could reach it. The command is rejected immediately, and nothing
+    /// was decided.
     UnknownSender(FspId),
-    /// The transfer is not in memory: ask the archive and decide again with its answer. Nothing was decided.
+    /// The transfer is not in memory. Query the archive and decide again with its answer. Nothing was decided.
     NeedsArchive,
-    /// An operator's change was made or refused.
+    /// An operator's change was made or rejected.
     Admin(Result<AdminOutcome, AdminRefusal>),
 }
 
 impl Decision {
-    /// Empties it for the next command.
+    /// Empties the decision for the next command.
     pub fn clear(&mut self) {
         self.events.clear();
         self.callbacks.clear();
         self.reply = Reply::Accepted;
     }
 
-    /// Whether anything must be journalled.
+    /// Whether the decision requires no journal record.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.callbacks.is_empty()
     }
 
-    /// Answers an operator. What is refused changes nothing.
+    /// Replies to an operator. A rejection discards all changes.
     fn answer(&mut self, reply: Result<AdminOutcome, AdminRefusal>) {
         if reply.is_err() {
             self.clear();
@@ -250,9 +251,9 @@ impl Decision {
 }
 
 impl Ledger {
-    /// Decides a command under the facts that hold, without changing anything. `out` must be empty.
+    /// Decides a command, given the facts, without changing the state. `out` must be empty.
     ///
-    /// The decision takes effect through [`Ledger::evolve`], after it is in the journal's next batch.
+    /// The decision takes effect through [`Ledger::evolve`], after it was added to the journal's next batch.
     pub fn decide(&self, command: &Command, facts: &Facts<'_>, out: &mut Decision) {
         debug_assert!(out.is_empty(), "the decision is reused without clearing it");
         let now = facts.now();
@@ -287,7 +288,7 @@ impl Ledger {
         }
     }
 
-    /// The id of the transfer that the archive must look up for a command.
+    /// The id of the transfer that must be looked up in the archive for a command.
     pub fn archive_id_of(&self, command: &Command) -> Option<TransferId> {
         let of_proposal = || {
             let proposal = self.approvals.get(command.approved()?)?;
@@ -297,7 +298,7 @@ impl Ledger {
         command.transfer_id().or_else(of_proposal).or_else(of_set)
     }
 
-    /// Whether a movement of funds has an id that only the archive may know as a transfer's.
+    /// Whether a command has a movement of funds whose id may belong to a transfer that only the archive knows.
     fn needs_archive_for_funds(&self, command: &Command) -> bool {
         if !matches!(command, Command::Admin(_) | Command::Act(_)) {
             return false;
@@ -312,7 +313,7 @@ impl Ledger {
         out.answer(reply);
     }
 
-    /// Finds a transfer in memory or in the archive's answer; an error if the archive must be asked first.
+    /// Finds a transfer in memory or in the archive's answer. Fails if the archive must be queried first.
     fn find<'a>(
         &'a self,
         transfer: &ResourceId,
@@ -333,14 +334,14 @@ impl Ledger {
     }
 }
 
-/// The archive must be asked before this can be decided.
+/// The archive must be queried before this can be decided.
 struct ArchiveLookupNeeded;
 
-// Finished transfers leave for good.
+// Removal of finished transfers from the archive.
 
 impl Ledger {
-    /// Recorded before the archive lets them go, so that every later fold of the journal knows from which record on
-    /// their ids are unknown. What is reserved stays, and so does what was removed already.
+    /// Records the removal before the archive deletes the transfers. Every later fold of the journal then knows up to
+    /// which record ids are unknown. Reserved transfers stay.
     fn decide_removal(&self, to_seq: u64, out: &mut Decision) {
         let to_seq = to_seq.min(self.last_seq);
         if to_seq > self.removed_to {

@@ -1,4 +1,4 @@
-//! Operators and their credentials.
+//! Manages operators and their credentials.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -18,27 +18,27 @@ use crate::operator::{
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// An operator as it is to be.
+/// An operator as it should be after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewOperator {
-    /// Its name; a new one creates an operator.
+    /// The operator's name. An unknown name creates an operator.
     pub name: Box<str>,
-    /// What it is there for.
+    /// The operator's roles.
     pub roles: Roles,
-    /// The DFSP whose operator it is. It stays that.
+    /// The DFSP to which the operator belongs. This cannot change.
     pub participant: Option<FspId>,
-    /// Whether it may do anything.
+    /// Whether the operator may do anything.
     pub is_active: bool,
 }
 
 /// A credential to be added to an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCredential {
-    /// The operator.
+    /// The operator's name.
     pub name: Box<str>,
-    /// What proves that a caller is the operator.
+    /// The secret that proves that a client is the operator.
     pub secret: Secret,
-    /// From when on it is refused.
+    /// Time from which the credential is rejected.
     pub expires_at: Timestamp,
 }
 
@@ -78,7 +78,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    /// Tokens that expired make room.
+    /// Adds a credential. Expired tokens are removed to make space.
     pub(super) fn decide_add_credential(
         &self,
         new: &NewCredential,
@@ -128,44 +128,44 @@ impl Ledger {
     }
 }
 
-// What people do about their own log-in: enrol, show a code, choose another password.
+// Users' own login actions: enrol, log in with a code, change the password.
 
-/// What a person does about its own log-in. The hub has verified password and code; that a code was not used before,
-/// and that all is still as it was then, is decided here.
+/// A user's own login action. The hub has already verified password and code. The ledger decides that the code was not
+/// used before and that the credentials have not changed since.
 #[derive(Clone, Debug)]
 pub struct Entrance {
-    /// The person.
+    /// The operator name of the user.
     pub operator: Box<str>,
-    /// The interval of the code that was shown.
+    /// The time step of the submitted code.
     pub code_step: u64,
-    /// What for.
+    /// The purpose of the code.
     pub kind: EntranceKind,
 }
 
-/// What a person shows a code for.
+/// The purpose for which a user submits a code.
 #[derive(Clone, Debug)]
 pub enum EntranceKind {
-    /// To take a password and a second factor, in place of earlier ones.
+    /// Set a password and a second factor, replacing earlier ones.
     Enrol {
-        /// Digest of the enrolment's token, which is good for nothing then.
+        /// Digest of the enrolment token, which becomes invalid.
         token: [u8; 32],
-        /// The second factor under the password.
+        /// The second factor, encrypted under the password.
         sealed: Sealed,
     },
-    /// To choose another password.
+    /// Change the password.
     SetPassword {
-        /// Number of the password that was shown.
+        /// Number of the password that was submitted.
         credential: u32,
-        /// The second factor under the new one.
+        /// The second factor, encrypted under the new password.
         sealed: Sealed,
     },
-    /// To open a session, or to go on with it.
+    /// Open or continue a session.
     Session {
-        /// Number of the password that was shown.
+        /// Number of the password that was submitted.
         credential: u32,
-        /// What is done, for the audit trail.
+        /// The action, for the audit trail.
         change: Change,
-        /// The second factor sealed in a better way than before, which takes another number.
+        /// The second factor, encrypted in a stronger form than before. It gets a new number.
         sealed: Option<Sealed>,
     },
 }
@@ -212,7 +212,7 @@ impl Ledger {
     }
 }
 
-/// A code is good once, also for two who show it at the same moment.
+/// Checks that the code was not used before. Of two requests with the same code, only the first succeeds.
 fn check_code(operator: &Operator, credential: u32, code_step: u64) -> Result<(), AdminRefusal> {
     let person = operator.person.filter(|person| person.id == credential);
     let person = person.ok_or(AdminRefusal::CredentialUnknown)?;
@@ -220,7 +220,7 @@ fn check_code(operator: &Operator, credential: u32, code_step: u64) -> Result<()
 }
 
 impl Change {
-    /// What a person does about its own log-in.
+    /// The change that a user's own login action makes.
     pub fn of_entrance(entrance: &Entrance, ledger: &Ledger) -> Self {
         let operator = ledger.operators().named(&entrance.operator);
         let before = operator.and_then(|operator| operator.person);

@@ -1,4 +1,4 @@
-//! Participants, their accounts, endpoints and limits.
+//! Manages participants, their accounts, endpoints and limits.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,16 +14,16 @@ use crate::participant::{Participant, ParticipantId};
 
 /// Longest endpoint value, in bytes.
 pub const ENDPOINT_VALUE_BYTES_MAX: usize = 512;
-/// Alarm threshold of a limit set without one, in hundredths of a percent. Reference hubs set 10 %, which nearly every
-/// DFSP is beyond at all times.
+/// Alarm threshold for a limit set without one, in hundredths of a percent. Mojaloop hubs set 10 %, which nearly every
+/// DFSP always exceeds.
 const ALARM_BASIS_POINTS_DEFAULT: u16 = 8_000;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
-/// An endpoint of a participant, as it is to be.
+/// An endpoint of a participant as it should be after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointValue {
-    /// Its type.
+    /// The endpoint's type.
     pub kind: EndpointType,
     /// URL template or address.
     pub value: Box<str>,
@@ -54,7 +54,7 @@ impl Ledger {
         }
         let existing = self.participant_named(&name);
         if existing.is_none() && self.participant_id_ignoring_case(&name).is_some() {
-            // Fulfils name their parties in any case, so two names may not differ in nothing else.
+            // Fulfils may name their parties in any case, so two names must differ in more than case.
             return Err(AdminRefusal::ParticipantNameInOtherCase);
         }
         if existing.is_none() && FspId::parse_new(name.as_str()).is_none() {
@@ -85,8 +85,8 @@ impl Ledger {
         self.create_accounts(participant, currency, &kinds, false, out)
     }
 
-    /// The account types that the models of a currency use: its own models, else the default ones. The one for fees if
-    /// there are rules for some.
+    /// The account types that the models of a currency use: its own models, or else the default models. The fee account
+    /// type is included if fee rules exist.
     fn account_kinds_for(&self, currency: Currency) -> impl Iterator<Item = LedgerAccountTypeId> {
         let mut kinds = Vec::new();
         for model in self.models_governing(currency) {
@@ -174,7 +174,7 @@ impl Ledger {
         Ok(outcome)
     }
 
-    /// Sets the first net debit cap, gives the currency's accounts a balance and activates them.
+    /// Sets the first net debit cap, opens the currency's accounts with a balance, and activates them.
     pub(super) fn decide_open_accounts(
         &self,
         name: &FspId,
@@ -192,7 +192,7 @@ impl Ledger {
             return self.decide_correct_position(participant, currency, corrected, out);
         }
         check_opening(net_debit_cap, initial_position)?;
-        // A model that came after the participant: its accounts are created on demand.
+        // A model may have been created after the participant. Its accounts are created on demand.
         let missing: Vec<_> = self
             .account_kinds_for(currency)
             .filter(|kind| participant.account(currency, *kind).is_none())
@@ -207,7 +207,8 @@ impl Ledger {
         self.post_initial_position(currency, position, initial_position, out)
     }
 
-    /// Double entry holds from the first posting on: what one begins with, the hub's settlement account answers for.
+    /// Posts the initial position. Double entry holds from the first posting on: the contra account is the hub's
+    /// settlement account.
     fn post_initial_position(
         &self,
         currency: Currency,
@@ -228,7 +229,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    /// Another initial position, and the cap with it, while nothing but the first one is in the position.
+    /// Corrects the initial position and the cap while the position contains only the initial one.
     fn decide_correct_position(
         &self,
         participant: &Participant,
@@ -256,7 +257,7 @@ impl Ledger {
         self.post_initial_position(currency, position, correction, out)
     }
 
-    /// Whether no transfer is in a position: none is reserved, in a window or in a settlement.
+    /// Whether no transfer affects a position: none is reserved, in a window or in a settlement.
     fn is_position_unused(&self, position: AccountId) -> bool {
         let mut pairs = self.windows.open_pairs().into_iter();
         let mut nets =
@@ -346,7 +347,8 @@ impl Ledger {
     }
 }
 
-/// A first cap is not negative. A first position beyond it would refuse every payment: it is a mistake.
+/// Checks a first cap and position. A negative cap is rejected. A position beyond the cap would block every payment, so
+/// it is treated as a mistake.
 fn check_opening(net_debit_cap: Amount, initial_position: Amount) -> Result<(), AdminRefusal> {
     if net_debit_cap.is_negative() {
         return Err(AdminRefusal::LimitNegative);
@@ -357,7 +359,7 @@ fn check_opening(net_debit_cap: Amount, initial_position: Amount) -> Result<(), 
     Ok(())
 }
 
-// Which DFSPs of other schemes are behind which proxy.
+// DFSPs of other schemes and the proxies in front of them.
 
 impl Ledger {
     pub(super) fn decide_add_proxied(&self, proxy: &FspId, name: &FspId, out: &mut Decision) -> Outcome {
@@ -410,7 +412,8 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    /// A participant behind a proxy has nothing of its own that others of the scheme have.
+    /// Checks that a participant is not behind a proxy. A DFSP behind a proxy has no accounts, endpoints or bindings of
+    /// its own.
     pub(super) fn check_not_proxied(&self, found: Option<&Participant>) -> Result<(), AdminRefusal> {
         let proxied = found.and_then(|one| Some((one.name, self.proxy_of(one.id)?)));
         match proxied {
@@ -420,7 +423,7 @@ impl Ledger {
     }
 }
 
-/// Whether a participant is one of this scheme.
+/// Whether a participant takes part in this scheme directly.
 fn takes_part(participant: &Participant) -> bool {
     participant.id == ParticipantId::HUB
         || participant.is_proxy

@@ -1,4 +1,4 @@
-//! `POST /transfers`: reserve the amount on the payer's position, or refuse.
+//! Decides `POST /transfers`: reserves the amount on the payer's position or rejects the transfer.
 
 use alloc::boxed::Box;
 
@@ -15,7 +15,7 @@ use crate::participant::{Participant, ParticipantId};
 use crate::refusal::{Cause, Refusal};
 use crate::transfer::{Aborted, Fingerprint, Transfer, TransferState};
 
-/// A prepare as the gateway read it.
+/// A prepare as parsed by the gateway.
 #[derive(Clone, Debug)]
 pub struct Prepare {
     /// `transferId`.
@@ -28,11 +28,11 @@ pub struct Prepare {
     pub payer: FspId,
     /// `payeeFsp`.
     pub payee: FspId,
-    /// `amount.amount`; the text is kept when it does not fit the ledger.
+    /// `amount.amount`. If it does not fit the ledger, the text is retained.
     pub amount: Result<Amount, (AmountError, Box<str>)>,
     /// `amount.currency`.
     pub currency: Currency,
-    /// `condition`; absent when it is not 32 bytes.
+    /// `condition`; absent if it is not 32 bytes.
     pub condition: Option<[u8; 32]>,
     /// `expiration`.
     pub expires_at: Timestamp,
@@ -60,7 +60,7 @@ impl Ledger {
         match self.find(&prepare.id.into(), facts) {
             Err(ArchiveLookupNeeded) => out.reply = Reply::NeedsArchive,
             Ok(Some(original)) => self.answer_duplicate_prepare(prepare, sender, original, out),
-            // An id identifies one thing only.
+            // An id must identify only one object.
             Ok(None) if self.funds(prepare.id).is_some() => {
                 out.tell_error(sender, prepare.id, Refusal::Modified);
             }
@@ -88,7 +88,7 @@ impl Ledger {
         }
     }
 
-    /// Records a new transfer, reserved or refused. The answer is the payee, or why it was refused.
+    /// Records a new transfer, reserved or rejected. Returns the payee, or the cause of the rejection.
     pub(super) fn reserve(
         &self,
         prepare: &Prepare,
@@ -133,7 +133,7 @@ impl Ledger {
         outcome
     }
 
-    /// The rules of a prepare, in the order in which they are reported.
+    /// Checks the rules for a prepare, in the order in which violations are reported.
     fn check_prepare(
         &self,
         prepare: &Prepare,
@@ -163,7 +163,7 @@ impl Ledger {
         if self.are_one(payer, payee) && !self.config().on_us_transfers {
             return Err(Refusal::PartiesEqual);
         }
-        // An FXP pays what the payer has converted.
+        // If the payer has converted, an FXP pays.
         let (debtor, payer_account) = match conversion {
             None => {
                 if let Some(ended) = self.conversions.ended.get(prepare.id, payer.id) {
@@ -179,12 +179,12 @@ impl Ledger {
         Ok(Reservation { payee: payee.id, payer_account: payer_account.id, payee_account: payee_account.id })
     }
 
-    /// Not in the past, and not further ahead than the scheme allows.
+    /// Checks that the expiration is not in the past and not further ahead than the scheme allows.
     pub(super) fn check_expiration(&self, expires_at: Timestamp, present: Present) -> Result<(), Refusal> {
         if expires_at < present.at {
             return Err(Refusal::ExpirationPassed { expires_at });
         }
-        // While clocks disagree, DFSPs may go by the latest of them.
+        // While clocks disagree, DFSPs may use the latest of them.
         let latest = present.latest.max(self.last_time());
         let validity_max_ms = self.config().transfer_validity_max_ms;
         if expires_at > latest.plus_ms(validity_max_ms) {
@@ -193,7 +193,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Cover first, then the net debit cap, of whoever owns the position; reaching either exactly is allowed.
+    /// Checks the liquidity cover first, then the net debit cap, of the position's owner. Reaching either exactly is
+    /// allowed.
     pub(super) fn check_liquidity(
         &self,
         payer: &Participant,
@@ -215,7 +216,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The account that carries what a participant sends and receives: its own, or that of its proxy.
+    /// The account for a participant's payments: its own account or its proxy's.
     pub(super) fn active_position_account(
         &self,
         party: &Participant,
@@ -235,7 +236,8 @@ impl Ledger {
         }
     }
 
-    /// A resend is told the present state; a modified request is refused; the original is untouched either way.
+    /// Answers a repeated id. A resend receives the current state, and a modified request is rejected. The original is
+    /// unchanged in both cases.
     fn answer_duplicate_prepare(
         &self,
         prepare: &Prepare,
@@ -261,13 +263,13 @@ pub(super) fn active<'a>(found: Option<&'a Participant>, name: &FspId) -> Result
     }
 }
 
-/// Both accounts stay in range however their reserved transfers and this one end.
+/// Checks that both accounts stay in range regardless of how their reserved transfers and this one end.
 fn check_room(
     (payer, payer_account): (&Participant, &Account),
     (payee, payee_account): (&Participant, &Account),
     amount: Amount,
 ) -> Result<(), Refusal> {
-    // On-us, the one account carries the reservation of either side.
+    // If payer and payee are the same DFSP, its one account carries the reservation of both sides.
     let share = if payer.id == payee.id { amount.checked_add(amount) } else { Some(amount) };
     let can_reserve =
         |account: &Account| share.and_then(|share| account.pending_credits.checked_add(share)).is_some();

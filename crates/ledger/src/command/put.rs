@@ -1,4 +1,4 @@
-//! What fulfils and aborts have in common: a PUT by which somebody wants to end a transfer.
+//! The common rules of fulfils and aborts: PUT requests that end a transfer.
 
 use alloc::boxed::Box;
 
@@ -13,10 +13,10 @@ use crate::participant::ParticipantId;
 use crate::refusal::{Cause, Refusal};
 use crate::transfer::{AbortKind, Aborted, Fingerprint, Transfer, TransferState};
 
-/// A PUT that wants to end a transfer.
+/// A PUT request to end a transfer.
 pub(super) struct Put {
     pub(super) kind: PutKind,
-    /// Who sent it.
+    /// The participant that sent it.
     pub(super) sender: ParticipantId,
     pub(super) destination: Option<FspId>,
     /// Whether the payee reserved and waits for a PATCH.
@@ -25,33 +25,34 @@ pub(super) struct Put {
     pub(super) now: Timestamp,
 }
 
-/// Fulfils and aborts are compared with their own kind only.
+/// Fulfils and aborts are compared only with requests of the same kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PutKind {
     Fulfil,
     Abort,
 }
 
-/// How a transfer is aborted.
+/// The way in which a transfer is aborted.
 pub(super) struct Ending {
     pub(super) kind: AbortKind,
     pub(super) cause: Cause,
-    /// The reason of the operator who ends it, if one does.
+    /// The reason of the operator who ends it, if an operator does.
     pub(super) operator_reason: Option<Box<str>>,
 }
 
 impl Ending {
-    /// By the rules of expiry.
+    /// The ending of a transfer whose deadline passed, or that an operator expires.
     pub(super) fn expiry(operator_reason: Option<Box<str>>) -> Self {
         Self { kind: AbortKind::Expired, cause: Refusal::Expired.into(), operator_reason }
     }
 }
 
 impl Ledger {
-    /// Whether this PUT may end the transfer. If not, the answer is in `out`.
+    /// Whether this PUT may end the transfer. If not, `out` contains the answer.
     ///
-    /// Only the payee may, and only towards the payer. A stranger's PUT is refused and changes nothing; the payee's own
-    /// PUT with a wrong destination aborts a reserved transfer. A final state never changes.
+    /// Only the payee may end it, and only with the payer as destination. Another participant's PUT is rejected and
+    /// changes nothing. The payee's own PUT with a wrong destination aborts a reserved transfer. A final state never
+    /// changes.
     pub(super) fn may_end(&self, put: &Put, transfer: &Transfer, out: &mut Decision) -> bool {
         let is_reserved = transfer.state == TransferState::Reserved;
         if Some(put.sender) != transfer.payee {
@@ -89,17 +90,19 @@ impl Ledger {
         out.tell_error(sender, transfer.clone(), refusal);
     }
 
-    /// Ends a reserved transfer whose deadline has passed; both parties are told.
+    /// Ends a reserved transfer whose deadline has passed and informs both parties.
     pub(super) fn expire(&self, transfer: &Transfer, late: Option<&Put>, now: Timestamp, out: &mut Decision) {
         let ending = Ending::expiry(None);
         self.tell_parties(transfer, &ending, out);
         let reserves = late.is_some_and(|put| put.reserves);
-        // An expiry remembers the late fulfil only, as the kind of abort does not tell of which kind a PUT was.
+        // An expiry stores only the fingerprint of a late fulfil, because the kind of the abort does not show which
+        // kind of PUT it was.
         let late_fulfil = late.filter(|put| put.kind == PutKind::Fulfil);
         end(transfer, ending, late_fulfil.map(|put| put.fingerprint), reserves, now, out);
     }
 
-    /// Tells both parties of a transfer why it ends. Of the items of a bulk its end tells.
+    /// Informs both parties why a transfer ends. For an item of a bulk transfer, the end of the bulk transfer informs
+    /// them instead.
     pub(super) fn tell_parties(&self, transfer: &Transfer, ending: &Ending, out: &mut Decision) {
         if self.is_item_of_bulk(transfer.id) {
             return;
@@ -110,7 +113,7 @@ impl Ledger {
     }
 }
 
-/// Refuses a PUT and leaves the transfer as it is. A payee that reserved is told where the transfer really stands.
+/// Rejects a PUT and leaves the transfer unchanged. A payee that reserved receives the transfer's actual state.
 pub(super) fn refuse(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
     tell_sender(put, transfer, refusal, out);
     if put.reserves && transfer.state != TransferState::Reserved {
@@ -118,7 +121,8 @@ pub(super) fn refuse(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut
     }
 }
 
-/// Ends a reserved transfer because the payee's PUT is invalid: the payer gets its money back and is told why.
+/// Ends a reserved transfer because the payee's PUT is invalid. The payer's money is released, and the payer is
+/// informed of the reason.
 pub(super) fn abort_invalid(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
     let cause = Cause::Hub(refusal);
     if let Some(payer) = transfer.payer {
@@ -132,7 +136,7 @@ pub(super) fn abort_invalid(put: &Put, transfer: &Transfer, refusal: Refusal, ou
     end(transfer, ending, Some(put.fingerprint), put.reserves, put.now, out);
 }
 
-/// Ends a reserved transfer. A payee that reserved is told by PATCH.
+/// Ends a reserved transfer. A payee that reserved is informed by PATCH.
 pub(super) fn end(
     transfer: &Transfer,
     ending: Ending,
@@ -164,7 +168,7 @@ fn tell_sender(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decis
     out.tell_error(put.sender, transfer.id, refusal);
 }
 
-/// The fingerprint of the PUT that ended a transfer, if it was of this kind.
+/// The fingerprint of the PUT that ended a transfer, if that PUT was of this kind.
 fn fingerprint_that_ended(transfer: &Transfer, kind: PutKind) -> Option<&Fingerprint> {
     match (&transfer.state, kind) {
         (TransferState::Committed(end), PutKind::Fulfil) => Some(&end.fingerprint),
@@ -176,7 +180,7 @@ fn fingerprint_that_ended(transfer: &Transfer, kind: PutKind) -> Option<&Fingerp
     }
 }
 
-/// What a payee that reserved is told: never the fulfilment.
+/// The view for a payee that reserved. It never contains the fulfilment.
 fn patch_view(transfer: &Transfer) -> TransferView {
     TransferView { fulfilment: None, ..transfer.view() }
 }

@@ -1,4 +1,4 @@
-//! Settlement models and ledger account types.
+//! Manages settlement models and ledger account types.
 
 use alloc::boxed::Box;
 
@@ -29,14 +29,14 @@ pub struct NewSettlementModel {
     pub require_liquidity_check: bool,
     /// Name of the ledger account type that is settled.
     pub ledger_account_type: Box<str>,
-    /// Name of the ledger account type that gives cover.
+    /// Name of the ledger account type that provides cover.
     pub settlement_account_type: Box<str>,
     /// Whether positions are reset when a settlement completes.
     pub auto_position_reset: bool,
 }
 
 impl NewSettlementModel {
-    /// What nearly every scheme settles by: deferred, net and multilateral, from positions, covered by settlement
+    /// The model that nearly every scheme uses: deferred, net and multilateral, for positions, covered by settlement
     /// accounts. Without a currency it is the default model.
     pub fn deferred_net(name: &str, currency: Option<Currency>) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Ledger {
         if !is_cover {
             return Err(AdminRefusal::SettlementTypeNotAllowed);
         }
-        // Deposits go to SETTLEMENT accounts: a position that others cover would have no cover, ever.
+        // Deposits go to SETTLEMENT accounts. A position that other accounts cover could never receive cover.
         if ledger_account_type == LedgerAccountTypeId::POSITION
             && settlement_account_type != LedgerAccountTypeId::SETTLEMENT
         {
@@ -117,7 +117,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    /// Whether a model may come into force. An inactive model can be replaced.
+    /// Checks whether a model may take effect. An inactive model can be replaced.
     fn check_may_govern(
         &self,
         currency: Option<Currency>,
@@ -132,7 +132,7 @@ impl Ledger {
         }
         let position = LedgerAccountTypeId::POSITION;
         match currency {
-            // A currency with a model of its own is governed by no default one.
+            // The default models do not govern a currency that has its own model.
             Some(own)
                 if kind != position
                     && governs(currency, position).is_none()
@@ -144,7 +144,8 @@ impl Ledger {
         }
     }
 
-    /// Accounts of cover for DFSPs that took part before a model of positions did. Without one they could pay nothing.
+    /// Creates cover accounts for DFSPs that joined before the model for positions existed. Without one they could not
+    /// pay.
     fn create_cover_accounts(&self, model: &SettlementModel, out: &mut Decision) -> Result<(), AdminRefusal> {
         let has_own = |currency: Currency| {
             self.models().iter().any(|other| other.is_active && other.currency == Some(currency))

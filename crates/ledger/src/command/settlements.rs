@@ -1,4 +1,4 @@
-//! Settlements are created, advanced and aborted.
+//! Creates, advances and aborts settlements, and closes settlement windows.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -66,29 +66,29 @@ pub struct SettlementAbort {
     pub external_reference: Option<Box<str>>,
 }
 
-/// Why one account of a call was passed over; the others advance.
+/// The reason why one account of a call was skipped. The other accounts advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdvanceFault {
     /// The settlement has no such account.
     AccountUnknown,
-    /// The account is another participant's.
+    /// The account belongs to another participant.
     AccountOfAnother,
-    /// The call names the account before.
+    /// The call names the account more than once.
     AccountRepeated,
-    /// The account may not have this state now.
+    /// The account cannot change to this state now.
     StateNotAllowed,
-    /// The cover that would stay is below what the position needs.
+    /// The remaining cover would be less than the position needs.
     CoverMissing,
-    /// An account that owes is not COMMITTED with its withdrawal, so that none that is owed is credited.
+    /// A debtor account is not COMMITTED with its withdrawal, so no creditor account can be credited.
     PayerUnfinished,
-    /// The owner has no account of cover that is open.
+    /// The owner has no open cover account.
     CoverAccountMissing,
-    /// Another movement of funds has the id, or one that moved nothing.
+    /// The id belongs to another movement of funds, or to one that moved nothing.
     FundsIdTaken,
 }
 
 impl AdvanceFault {
-    /// The text for operators.
+    /// The fault as text for operators.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AccountUnknown => "Account not found",
@@ -151,8 +151,8 @@ impl Ledger {
         can_settle.map(move |content| ContentRef { window, content: content.id })
     }
 
-    /// The whole units of its currency that each account pays or receives, and the remainders that are not zero.
-    /// Accounts of these currencies that earlier settlements left a remainder are among them.
+    /// The net amount of each account in whole units of its currency, and the remainders that are not zero. This
+    /// includes accounts with a remainder from earlier settlements in these currencies.
     fn nets_of(
         &self,
         contents: &[ContentRef],
@@ -226,7 +226,7 @@ impl Ledger {
         Ok(AdminOutcome::SettlementAdvanced { faults })
     }
 
-    /// The account that a call names, once.
+    /// Finds the account that a call names, and checks that the call names it only once.
     pub(super) fn check_account<'a>(
         &self,
         settlement: &'a Settlement,
@@ -267,7 +267,7 @@ impl Ledger {
     }
 }
 
-/// The postings of one call, each checked against the balances that the ones before it leave.
+/// The postings of one call. Each is checked against the balances after the previous ones.
 pub(super) struct Movements<'a> {
     ledger: &'a Ledger,
     settlement: SettlementId,
@@ -290,7 +290,7 @@ impl<'a> Movements<'a> {
         }
     }
 
-    /// Moves what reaching a state moves: recipients are paid at RESERVED, before senders are relieved at COMMITTED.
+    /// Makes the postings of a state change. Recipients are paid at RESERVED, before senders are relieved at COMMITTED.
     pub(super) fn advance(
         &mut self,
         account: &SettlementAccount,
@@ -308,18 +308,18 @@ impl<'a> Movements<'a> {
         }
     }
 
-    /// Whether reaching a state may move an account's position.
+    /// Whether the state change may move an account's position.
     pub(super) fn is_due(&self, account: &SettlementAccount, state: SettlementState) -> bool {
         self.moves_money && account.state != state
     }
 
-    /// Takes back what a recipient was paid, and the cap that was raised for it unless an operator set another since.
+    /// Reverses the payment of a recipient and the increase of its cap, unless an operator has set another cap since.
     fn reverse(&mut self, account: &SettlementAccount) -> Result<(), AdminRefusal> {
         if !self.moves_money || !account.net.is_negative() {
             return Ok(());
         }
         self.post(account, account.net)?;
-        // Earlier versions noted the cap that they left, and not by how much they raised it.
+        // Earlier versions stored the resulting cap instead of the amount of the increase.
         let limit = self.limit(account);
         let raised_before = account.cap_raised_to.is_some() && account.cap_raised_to == limit;
         let raised_by = account.cap_raised_by.or(raised_before.then_some(account.net.negated()));
@@ -330,7 +330,7 @@ impl<'a> Movements<'a> {
         Ok(())
     }
 
-    /// Raises a recipient's cap by what it is paid, if its position would be beyond the cap.
+    /// Raises a recipient's cap by the amount that it is paid, if its position would otherwise exceed the cap.
     fn raise_cap(&mut self, account: &SettlementAccount) -> Result<(), AdminRefusal> {
         let Some(cap) = self.limit(account).filter(|_| self.checks_liquidity) else { return Ok(()) };
         let position = self.ledger.account_ref(account.account).balance;
@@ -350,7 +350,7 @@ impl<'a> Movements<'a> {
         limit.filter(|_| is_position).map(|limit| limit.value)
     }
 
-    /// Adds an amount to the account, against the hub's settlement account.
+    /// Posts an amount to the account, against the hub's settlement account.
     fn post(&mut self, account: &SettlementAccount, change: Amount) -> Result<(), AdminRefusal> {
         let currency = self.ledger.account_ref(account.account).currency;
         let hub = self.ledger.participant(ParticipantId::HUB);
@@ -368,12 +368,12 @@ impl<'a> Movements<'a> {
         Ok(())
     }
 
-    /// A balance as the postings before leave it.
+    /// A balance after the previous postings.
     pub(super) fn balance(&self, id: AccountId) -> Amount {
         self.balances.get(&id).copied().unwrap_or_else(|| self.ledger.account_ref(id).balance)
     }
 
-    /// A balance holds an amount if it also holds all that reserved transfers may yet take from it.
+    /// Adds an amount to a balance. The result must stay in range even after all reserved transfers lower it.
     pub(super) fn add(&mut self, id: AccountId, change: Amount) -> Result<(), AdminRefusal> {
         let account = self.ledger.account_ref(id);
         let balance = self.balances.entry(id).or_insert(account.balance);
@@ -384,10 +384,10 @@ impl<'a> Movements<'a> {
     }
 }
 
-// Settlement windows are closed.
+// Closing of settlement windows.
 
 impl Ledger {
-    /// Closes the open window and opens the next one, in one record. What belongs to it was added at each commit.
+    /// Closes the open window and opens the next one, in one record. The window's contents were added at each commit.
     pub(super) fn decide_close_window(
         &self,
         id: WindowId,

@@ -1,4 +1,4 @@
-//! Keys by which participants sign.
+//! Manages the keys with which participants sign.
 
 use upesi_types::{FspId, Timestamp};
 
@@ -19,13 +19,13 @@ pub struct NewSignatureKey {
     pub name: FspId,
     /// The key.
     pub public_key: PublicKeyDer,
-    /// The start of its certificate's validity.
+    /// Start of the validity of the key's certificate.
     pub not_before: Option<Timestamp>,
-    /// The end of its certificate's validity.
+    /// End of the validity of the key's certificate.
     pub not_after: Option<Timestamp>,
-    /// From when on the participant signs by it; from now on, if not given.
+    /// Time from which the participant signs with the key. If absent, from now on.
     pub starts_at: Option<Timestamp>,
-    /// How long the keys before it still count, once it has started, in hours.
+    /// Hours during which earlier keys remain valid after this key has started.
     pub overlap_hours: u16,
 }
 
@@ -81,7 +81,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    /// A key that is only in a file can be revoked, too.
+    /// Revokes a key. A key that is only in a file can also be revoked.
     pub(super) fn decide_revoke_signature_key(
         &self,
         name: &FspId,
@@ -101,7 +101,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    /// A key is that of one participant.
+    /// Checks that no other participant has the key.
     fn check_not_anothers(&self, participant: ParticipantId, sha256: &[u8; 32]) -> Result<(), AdminRefusal> {
         match self.signature_keys.owner_of(sha256) {
             Some(owner) if owner != participant => {
@@ -111,7 +111,7 @@ impl Ledger {
         }
     }
 
-    /// A participant behind a proxy signs by its own key.
+    /// The participant whose key is managed. A participant behind a proxy signs with its own key.
     fn signer(&self, name: &FspId) -> Result<&Participant, AdminRefusal> {
         match self.known_participant(name)? {
             hub if hub.id == ParticipantId::HUB => Err(AdminRefusal::SignatureKeyOfHub),

@@ -1,4 +1,4 @@
-//! How operators' changes are kept and printed while they wait for a second person.
+//! Stores and prints operators' changes while they wait for a second person.
 
 use alloc::borrow::Cow;
 use alloc::vec;
@@ -46,7 +46,7 @@ stored_struct! {
     NewSignatureKey { name, public_key, not_before, not_after, starts_at, overlap_hours }
 }
 
-/// Structs that are printed field by field, under the names of their fields or others.
+/// Implements `Show` for structs: they are printed field by field, under the names of their fields or other names.
 macro_rules! shown_struct {
     ($($type:ident { $($field:ident $(as $key:literal)?),* $(,)? })*) => {
         $(impl Show for $type {
@@ -97,7 +97,7 @@ impl Show for FundsAction {
     }
 }
 
-/// The kind and the beginning of the digest.
+/// Shows the kind and the beginning of the digest.
 impl Show for Secret {
     fn show(&self) -> Shown<'_> {
         Shown::Text(Cow::Owned(alloc::format!("{self:?}")))

@@ -1,4 +1,4 @@
-//! The passing of time: transfers, conversions, withdrawals and proposals whose deadline is behind us end.
+//! Expires transfers, FX transfers, withdrawals and proposals whose deadline has passed.
 
 use alloc::boxed::Box;
 
@@ -21,7 +21,7 @@ impl Ledger {
         } else {
             limits.converted_expiries_per_tick()
         };
-        // What the payee of a bulk has fulfilled is not expired any more.
+        // An item that the payee of a bulk transfer has fulfilled no longer expires.
         let is_open = |transfer: &&Transfer| !self.is_answered_item(transfer.id);
         for transfer in self.due_transfers(now).filter(is_open).take(max) {
             self.expire(transfer, None, now, out);
@@ -41,19 +41,20 @@ impl Ledger {
     }
 }
 
-// An operator ends a reservation before its deadline, by the rules of expiry.
+// Expiry of a reservation by an operator before its deadline, under the rules of expiry.
 
-/// An operator's wish that a reservation ends.
+/// An operator's request to expire a reservation.
 #[derive(Clone, Debug)]
 pub struct Expire {
     /// The transfer.
     pub transfer: TransferId,
-    /// Why, in the operator's words.
+    /// The operator's reason.
     pub reason: Box<str>,
 }
 
 impl Ledger {
-    /// The payer gets its money back and both parties are told 3303, as when the deadline passes.
+    /// Expires the reservation. The payer's money is released and both parties receive error 3303, as when the deadline
+    /// passes.
     pub(super) fn decide_expire(&self, expire: &Expire, facts: &Facts<'_>, out: &mut Decision) {
         out.reply = match self.find(&expire.transfer.into(), facts) {
             Err(ArchiveLookupNeeded) => Reply::NeedsArchive,

@@ -1,7 +1,7 @@
-//! Ended links: conversions of payers that lapsed or were declined before their transfers came.
+//! Ended links: payers' FX transfers that expired or were declined before their transfers arrived.
 //!
-//! A payer that asked for a conversion must not pay in the target currency from its own account by mistake. So the link
-//! stays until the transfer id is used, or retention removes the conversion.
+//! A payer that requested an FX transfer must not accidentally pay in the target currency from its own account. The
+//! link is therefore kept until the transfer id is used, or retention removes the FX transfer.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -14,21 +14,21 @@ use crate::participant::ParticipantId;
 use crate::refusal::Refusal;
 use crate::stored::{Stored, stored_struct};
 
-/// Most ended links of one payer: its oldest one is dropped for the next one. It is no setting, because a replay must
-/// drop the same ones.
+/// Maximum number of ended links of one payer. A further link replaces the oldest one. This is not a setting, because a
+/// replay must drop the same links.
 const ENDED_LINKS_MAX: usize = 10_000;
 
-/// How a payer's conversion ended before its transfer came.
+/// How a payer's FX transfer ended before its transfer arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndedLink {
-    /// The record that ended it.
+    /// The sequence number of the record that ended it.
     seq: u64,
-    /// Whether its deadline passed. Otherwise the FXP declined it, or its answer was invalid.
+    /// Whether its deadline passed. Otherwise the FXP declined it or answered invalidly.
     is_expired: bool,
 }
 
 impl EndedLink {
-    /// Why the transfer is refused.
+    /// The reason for rejecting the transfer.
     pub(crate) const fn refusal(self) -> Refusal {
         if self.is_expired { Refusal::ConversionExpired } else { Refusal::ConversionDeclined }
     }
@@ -38,11 +38,11 @@ stored_struct! {
     EndedLink { seq, is_expired }
 }
 
-/// Ended links by transfer and payer, at most [`ENDED_LINKS_MAX`] of a payer.
+/// Ended links by transfer and payer, at most [`ENDED_LINKS_MAX`] for each payer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EndedLinks {
     all: BTreeMap<(TransferId, ParticipantId), EndedLink>,
-    /// The same by payer, oldest first.
+    /// The same links by payer, oldest first.
     by_payer: BTreeMap<ParticipantId, BTreeSet<(u64, TransferId)>>,
 }
 
@@ -54,7 +54,7 @@ impl EndedLinks {
         self.all.get(&(transfer, payer)).copied()
     }
 
-    /// Remembers that a payer's conversion ended. A later one replaces an earlier one of the same transfer.
+    /// Records that a payer's FX transfer ended. A later link for the same transfer replaces the earlier one.
     pub(super) fn insert(
         &mut self,
         (transfer, payer): (TransferId, ParticipantId),
@@ -81,7 +81,7 @@ impl EndedLinks {
         }
     }
 
-    /// The transfer id is used, by whichever payer.
+    /// Removes the links of a transfer id that is now used, by any payer.
     pub(crate) fn note_use(&mut self, transfer: TransferId) {
         if self.all.is_empty() {
             return;
@@ -91,7 +91,7 @@ impl EndedLinks {
         payers.into_iter().for_each(|payer| self.remove(transfer, payer));
     }
 
-    /// Retention removes the conversions that ended up to a record.
+    /// Removes the links of FX transfers that ended up to a record, when retention removes those FX transfers.
     pub(crate) fn forget_to(&mut self, seq: u64) {
         let is_left = |link: &EndedLink| link.seq <= seq;
         let left: Vec<_> = self.all.iter().filter(|(_, link)| is_left(link)).map(|(key, _)| *key).collect();
@@ -100,13 +100,14 @@ impl EndedLinks {
 }
 
 impl Ledger {
-    /// The transfers whose payers' conversions ended before them: transfer, payer and the record of the end.
+    /// Transfers whose payers' FX transfers ended before them: transfer, payer, and sequence number of the ending
+    /// record.
     pub fn ended_links(&self) -> impl Iterator<Item = (TransferId, ParticipantId, u64)> {
         self.conversions.ended.all.iter().map(|((transfer, payer), link)| (*transfer, *payer, link.seq))
     }
 
-    /// Forgets all ended links. Two ledgers of one history may differ in the older ones, if one of them began with a
-    /// snapshot of a version that did not note them.
+    /// Removes all ended links. Two ledgers with the same history may have different older links, if one of them
+    /// started with a snapshot of a version that did not store links.
     pub fn forget_ended_links(&mut self) {
         self.conversions.ended = EndedLinks::default();
     }

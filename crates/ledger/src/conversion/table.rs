@@ -1,4 +1,4 @@
-//! The conversions in memory: the live ones, and those that ended but are not archived yet.
+//! The FX transfers in memory: the live ones, and ended ones that are not archived yet.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -16,27 +16,27 @@ use crate::participant::ParticipantId;
 use crate::refusal::{Cause, Refusal};
 use crate::transfer::{AbortKind, Settled, Transfer, TransferState};
 
-/// Transfer, number of the side, initiator: tells the live conversions of one transfer apart.
+/// Transfer, number of the side, and initiator. It identifies a live FX transfer of a transfer.
 type Link = (TransferId, u8, ParticipantId);
 
-/// Conversions since the ledger began, by how they came out.
+/// Totals of FX transfers since the ledger began, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConversionTotals {
     /// Requests that were reserved.
     pub reserved: u64,
-    /// Requests that were refused.
+    /// Requests that were rejected.
     pub refused: u64,
-    /// Reserved ones that were committed.
+    /// Reserved FX transfers that were committed.
     pub committed: u64,
-    /// Reserved ones that were aborted, expiry included.
+    /// Reserved FX transfers that were aborted, including expired ones.
     pub aborted: u64,
-    /// Of the aborted, those that expired.
+    /// Aborted FX transfers that expired.
     pub expired: u64,
-    /// Movements of the committed ones, each in a settlement window or settled at once.
+    /// Movements of committed FX transfers, each in a settlement window or settled immediately.
     pub committed_legs: u64,
 }
 
-/// Conversions by id, by determining transfer and by deadline while live, and by age once they ended.
+/// FX transfers by id. Live ones also by determining transfer and by deadline, ended ones by age.
 #[derive(Clone, Debug)]
 pub(crate) struct Conversions {
     all: HashMap<ConversionId, Box<Conversion>, FixedState>,
@@ -63,7 +63,7 @@ impl Conversions {
         self.totals
     }
 
-    /// Whether none is live: what hubs without currency conversion ask at each transfer.
+    /// Whether no FX transfer is live. Checked for each transfer, so it must be fast.
     pub(crate) fn are_none_live(&self) -> bool {
         self.deadlines.is_empty()
     }
@@ -76,7 +76,7 @@ impl Conversions {
         self.all.get(&id).map(|conversion| &**conversion)
     }
 
-    /// The live conversion that a party of a transfer has for it.
+    /// The live FX transfer of a party for a transfer.
     pub(crate) fn linked(
         &self,
         transfer: TransferId,
@@ -102,13 +102,13 @@ impl Conversions {
         assert!(previous.is_none(), "conversion {id} is prepared twice");
     }
 
-    /// Changes a live conversion.
+    /// A live FX transfer, mutable.
     pub(super) fn live_mut(&mut self, id: ConversionId) -> &mut Conversion {
         let found = self.all.get_mut(&id).filter(|conversion| conversion.is_live());
         found.unwrap_or_else(|| panic!("conversion {id} changes, but is not live"))
     }
 
-    /// Ends a live conversion: `change` puts the final state in.
+    /// Ends a live FX transfer. `change` sets the final state.
     pub(super) fn finish(&mut self, seq: u64, id: ConversionId, change: impl FnOnce(&mut Conversion)) {
         let conversion = self.live_mut(id);
         let (place, link) = ((conversion.expires_at, id), link(conversion));
@@ -119,12 +119,12 @@ impl Conversions {
         self.finished.push_back((seq, id));
     }
 
-    /// The live ones, oldest deadline first.
+    /// The live FX transfers, oldest deadline first.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Conversion> {
         self.deadlines.iter().filter_map(|(_, id)| self.get(*id))
     }
 
-    /// The live ones, oldest request first.
+    /// The live FX transfers, oldest request first.
     pub(super) fn live_by_age(&self) -> impl ExactSizeIterator<Item = &Conversion> {
         let mut live: Vec<_> = self.live().collect();
         live.sort_unstable_by_key(|conversion| (conversion.prepare_seq, conversion.id));
@@ -135,7 +135,7 @@ impl Conversions {
         self.live().map(|conversion| conversion.prepare_seq).min()
     }
 
-    /// The live ones whose deadline is before `now`, oldest deadline first.
+    /// The live FX transfers whose deadline is before `now`, oldest deadline first.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = &Conversion> {
         let due = self.deadlines.iter().take_while(move |(deadline, _)| *deadline < now);
         due.filter_map(|(_, id)| self.get(*id))
@@ -149,7 +149,7 @@ impl Conversions {
         self.finished.len()
     }
 
-    /// The ended ones with the sequence that ended each, oldest first.
+    /// The ended FX transfers, oldest first, with the sequence number that ended each.
     pub(crate) fn finished(&self) -> impl ExactSizeIterator<Item = (u64, &Conversion)> {
         self.finished.iter().map(|(seq, id)| {
             let found = self.get(*id);
@@ -157,7 +157,7 @@ impl Conversions {
         })
     }
 
-    /// Takes out those that ended at or before `seq`, oldest first, with the sequence that ended each.
+    /// Removes the FX transfers that ended at or before `seq`, oldest first, with the sequence number that ended each.
     pub(crate) fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = (u64, Box<Conversion>)> {
         core::iter::from_fn(move || {
             let (finished, id) = self.finished.pop_front_if(|(finished, _)| *finished <= seq)?;
@@ -173,7 +173,7 @@ fn link(conversion: &Conversion) -> Link {
     }
 }
 
-// How events change conversions and the positions that they carry, and questions about them.
+// Effects of events on FX transfers and on the positions that carry them, and queries.
 
 impl Ledger {
     pub(crate) fn apply_conversion_prepared(
@@ -208,8 +208,8 @@ impl Ledger {
         (conversion.fulfilment, conversion.answer) = (Some(fulfilment), Some(answer));
     }
 
-    /// Each movement takes effect: the reserved one is settled, a further one is carried by its debtor from here on, or
-    /// settled at once.
+    /// Applies the movements of a commit. The reserved movement is settled. A further movement is carried by its debtor
+    /// from now on, or settled immediately.
     pub(crate) fn apply_conversion_committed(
         &mut self,
         seq: u64,
@@ -230,7 +230,8 @@ impl Ledger {
                 .unwrap_or_else(|| panic!("conversion {id} is committed without its second movement"));
             windows.further = window_of(settled);
             let credited = self.settle_leg(now, leg, settled);
-            // If the debtor is credited at once, its balance stays, even if it has no room for the amount.
+            // If the debtor itself is credited immediately, its balance stays the same, even if it could not hold the
+            // amount.
             let carried = if credited == leg.debtor { Amount::ZERO } else { leg.money.amount };
             self.post(leg.debtor, carried, now);
             self.post(credited, carried.negated(), now);
@@ -242,7 +243,7 @@ impl Ledger {
         });
     }
 
-    /// What was reserved goes back.
+    /// Releases the reserved amount.
     pub(crate) fn apply_conversion_aborted(
         &mut self,
         seq: u64,
@@ -264,14 +265,14 @@ impl Ledger {
         });
     }
 
-    /// Remembers a payer's conversion that ended without its transfer. A request from another sender than the initiator
-    /// does not count.
+    /// Records a payer's FX transfer that ended without its transfer. A request from another sender than the initiator
+    /// is not recorded.
     fn note_ended_link(&mut self, seq: u64, conversion: &Conversion, (kind, cause): (AbortKind, &Cause)) {
         let link = conversion.determining_transfer.zip(conversion.initiator);
         let Some((transfer, payer)) = link.filter(|_| conversion.side == ConversionSide::Payer) else {
             return;
         };
-        // Finished transfers of earlier records may have left memory, so they must not count.
+        // Finished transfers of earlier records may have left memory, so they are not considered.
         let is_reserved = |found: &Transfer| found.state == TransferState::Reserved;
         let is_used = self.transfers.is_finished_by(seq, transfer)
             || self.transfer(transfer).is_some_and(is_reserved)
@@ -282,7 +283,7 @@ impl Ledger {
         }
     }
 
-    /// Settles a movement, or has it settled with the open window. Returns the position that it is taken from.
+    /// Settles a movement immediately or with the open window. Returns the account that is credited.
     fn settle_leg(&mut self, now: Timestamp, leg: ConversionLeg, settled: Settled) -> AccountId {
         self.conversions.totals.committed_legs += 1;
         self.settle_commit(now, (leg.debtor, leg.creditor), leg.money.amount, settled)
@@ -294,37 +295,38 @@ impl Ledger {
         }
     }
 
-    /// A conversion in memory: live, or ended and not yet archived.
+    /// An FX transfer in memory: live, or ended and not yet archived.
     pub fn conversion(&self, id: ConversionId) -> Option<&Conversion> {
         self.conversions.get(id)
     }
 
-    /// The live conversions, oldest deadline first.
+    /// The live FX transfers, oldest deadline first.
     pub fn live_conversions(&self) -> impl Iterator<Item = &Conversion> {
         self.conversions.live()
     }
 
-    /// How many conversions are live.
+    /// Number of live FX transfers.
     pub fn live_conversions_len(&self) -> usize {
         self.conversions.live_len()
     }
 
-    /// The ended conversions in memory, oldest first, with the record that ended each.
+    /// The ended FX transfers in memory, oldest first, with the sequence number of the record that ended each.
     pub fn finished_conversions(&self) -> impl ExactSizeIterator<Item = (u64, &Conversion)> {
         self.conversions.finished()
     }
 
-    /// How many ended conversions wait in memory for the archive.
+    /// Number of ended FX transfers in memory that wait for the archive.
     pub fn finished_conversions_len(&self) -> usize {
         self.conversions.finished_len()
     }
 
-    /// Takes the conversions that ended at or before `seq` out of memory, as [`Ledger::take_finished`] does transfers.
+    /// Removes the FX transfers that ended at or before `seq` from memory, like [`Ledger::take_finished`] for
+    /// transfers.
     pub fn take_finished_conversions(&mut self, seq: u64) -> impl Iterator<Item = (u64, Box<Conversion>)> {
         self.conversions.drain_finished(seq)
     }
 
-    /// Conversions since the ledger began.
+    /// Totals of FX transfers since the ledger began.
     pub const fn conversion_totals(&self) -> ConversionTotals {
         self.conversions.totals()
     }

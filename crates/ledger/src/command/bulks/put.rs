@@ -1,4 +1,4 @@
-//! `PUT /bulkTransfers/{ID}` and `…/error`: the payee answers a bulk.
+//! Decides `PUT /bulkTransfers/{ID}` and `…/error`, the payee's answer, and the steps of bulk transfers.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -21,10 +21,10 @@ use crate::participant::ParticipantId;
 use crate::refusal::{Cause, Refusal};
 use crate::transfer::{AbortKind, Transfer};
 
-/// A PUT of a payee.
+/// A payee's PUT.
 struct Put<'a> {
     bulk: &'a Bulk,
-    /// Who sent it.
+    /// The payee that sent it.
     sender: ParticipantId,
 }
 
@@ -45,7 +45,7 @@ impl Ledger {
                 return out.tell_bulk_error(sender, bulk.id.id(), Refusal::BulkStateNoAnswer);
             }
         };
-        // An answer that the hub rejects frees all the money at once.
+        // An answer that the hub rejects releases all reserved money immediately.
         let results = match &answer.cause {
             Some(cause) => results(bulk, &[], Some(cause)),
             None => results(bulk, &fulfil.results, rest.as_ref()),
@@ -56,7 +56,8 @@ impl Ledger {
         out.events.push(Event::BulkAnswered { id: bulk.id, answer, results, ignored });
     }
 
-    /// Every open item is aborted. The payer gets the payee's own message at once: nothing can change the outcome.
+    /// Aborts every open item. The payer receives the payee's own message immediately, because the outcome can no
+    /// longer change.
     pub(super) fn decide_bulk_abort(&self, abort: &AbortBulk, facts: &Facts<'_>, out: &mut Decision) {
         let is_known = abort.code.is_known_to_api();
         let cause = if is_known {
@@ -85,9 +86,10 @@ impl Ledger {
         out.events.push(Event::BulkAnswered { id, answer, results, ignored: 0 });
     }
 
-    /// The bulk and the sender; nothing when the answer is in `out` already.
+    /// Returns the bulk transfer and the sender, or nothing if `out` already contains the answer.
     ///
-    /// Only the payee may answer, once, and only what it was asked for. Anything else is refused and changes nothing.
+    /// Only the payee may answer, once, and only items that were in its request. Any other answer is rejected and
+    /// changes nothing.
     fn begin_bulk_put<'a>(
         &'a self,
         (id, source, destination): (&ResourceId, FspId, Option<FspId>),
@@ -126,7 +128,7 @@ impl Ledger {
         None
     }
 
-    /// To the payer, or to the hub, from which the payee has the bulk.
+    /// Whether the destination is the payer, or the hub, which sent the bulk transfer to the payee.
     fn is_addressed_rightly(&self, bulk: &Bulk, destination: Option<FspId>) -> bool {
         let Some(destination) = destination else { return true };
         let payer = bulk.payer.map(|payer| self.participant(payer).name);
@@ -134,8 +136,8 @@ impl Ledger {
     }
 }
 
-/// What becomes of the open items, by their place: what the payee says, or else the rest's cause. What it says of other
-/// transfers counts for nothing, but is counted.
+/// The results for the open items, by position: the payee's result or, for items that it left out, the cause `rest`.
+/// Results for other transfers have no effect; the caller counts them.
 fn results(
     bulk: &Bulk,
     said: &[(TransferId, ItemResult)],
@@ -162,21 +164,24 @@ fn checked(said: &ItemResult) -> ItemResult {
     }
 }
 
-/// Of an item that a payee leaves out when it rejects the bulk.
+/// The cause for an item that a payee leaves out when it rejects the bulk transfer.
 fn generic_payee_error() -> Cause {
     let code = ErrorCode::PAYEE;
     Cause::Payee { code, description: code.describe("").into() }
 }
 
-// The steps of bulks: one item is reserved, committed or aborted, the payee is asked, or the bulk ends.
+// The steps of bulk transfers: reserve, commit or abort one item, send the request to the payee, or end the bulk
+// transfer.
 
-/// What a step adds to a record beside texts that DFSPs gave, in bytes.
+/// Bytes that a step adds to a record, excluding texts from DFSPs.
 const STEP_BYTES: usize = 2_048;
-/// What an item takes in a message about a bulk, beside such texts: ids, a fulfilment, or an error and its description.
+/// Bytes of an item in a message about a bulk transfer, excluding such texts: ids, a fulfilment, or an error with its
+/// description.
 const OUTCOME_BYTES: usize = 768;
 
 impl Ledger {
-    /// About the most that the next step of a bulk adds to the journal, in bytes; `None` if no bulk has a step to take.
+    /// Approximate maximum of bytes that the next step adds to the journal; `None` if no bulk transfer has a step to
+    /// take.
     pub fn next_bulk_step_bytes(&self) -> Option<usize> {
         let entry = self.bulks.due()?;
         let bulk = &entry.bulk;
@@ -189,7 +194,7 @@ impl Ledger {
         let message: usize = bulk.items.iter().map(item_bytes).sum();
         let extensions = bulk.answer.as_ref().and_then(|answer| answer.extensions.as_ref());
         let texts = [bulk.extensions.as_ref(), extensions].into_iter().flatten().map(|text| text.len());
-        // To payer and payee.
+        // The message is sent to both payer and payee.
         Some(STEP_BYTES + 2 * (message + texts.sum::<usize>()))
     }
 
@@ -209,7 +214,7 @@ impl Ledger {
         }
     }
 
-    /// Reserves an item as a transfer like any other, or refuses it.
+    /// Reserves an item as an ordinary transfer, or rejects it.
     fn decide_item(
         &self,
         bulk: &Bulk,
@@ -243,7 +248,8 @@ impl Ledger {
         out.events.push(Event::BulkItemDecided { id: bulk.id, place, refused });
     }
 
-    /// The payee is asked for what is reserved, in the payer's order. The message is the hub's, for its content is.
+    /// Sends the reserved items to the payee, in the payer's order. The hub is the source of the message, because the
+    /// hub creates its content.
     fn ask_payee(&self, bulk: &Bulk, out: &mut Decision) {
         let (payer, payee) = parties(bulk);
         let asked = |item: &BulkItem| match (&item.state, &item.asked) {
@@ -262,7 +268,7 @@ impl Ledger {
         out.tell_of_bulk(payee, bulk.id.id(), CallbackContent::BulkRequest(Box::new(request)));
     }
 
-    /// Commits or aborts an item by what the payee said of it.
+    /// Commits or aborts an item according to the payee's result.
     fn apply_result(
         &self,
         bulk: &Bulk,
@@ -299,8 +305,8 @@ fn abort_item(transfer: &Transfer, cause: Cause, bulk: &Bulk, now: Timestamp, ou
     put::end(transfer, Ending { kind, cause, operator_reason: None }, fingerprint, false, now, out);
 }
 
-/// Both parties are told what came of all items, unless the payee's error has told the payer already. A payee that was
-/// never asked is told nothing.
+/// Ends the bulk transfer and sends the outcomes of all items to both parties. The payer does not receive them if the
+/// payee's error already informed it. The payee does not receive them if it never received the request.
 fn end_bulk(bulk: &Bulk, now: Timestamp, out: &mut Decision) {
     let cause = bulk.answer.as_ref().and_then(|answer| answer.cause.clone());
     out.events.push(Event::BulkEnded { id: bulk.id, cause });

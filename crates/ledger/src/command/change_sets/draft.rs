@@ -1,4 +1,4 @@
-//! A draft of the state. The changes of a set are decided on it, one after the other, before the hub makes them.
+//! A draft of the state, on which the changes of a set are decided one after the other before the hub makes them.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -16,21 +16,21 @@ use crate::outbox::Outbox;
 use crate::transfer_table::TransferTable;
 use crate::window::Windows;
 
-/// A change of a set as it would be made now, after those before it.
+/// The result of a change in a set if it were made now, after the changes before it.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// Its action.
+    /// The change's action.
     pub action: AdminAction,
-    /// Its object, with the state before and after.
+    /// The change's object, with the state before and after.
     pub change: Change,
     /// The decision.
     pub outcome: Result<AdminOutcome, AdminRefusal>,
-    /// Whether it changes anything; a refused change does not.
+    /// Whether it changes anything. A rejected change does not.
     pub has_effect: bool,
 }
 
 impl Ledger {
-    /// The changes of a set from one on (0 is the first), each decided after those before it.
+    /// Decides the changes of a set from the index `first` on, each after the changes before it.
     pub fn preview(&self, set: &ChangeSet, first: usize, facts: &Facts<'_>) -> Vec<Preview> {
         let mut draft = self.draft_for(set);
         let mut out = Decision::default();
@@ -48,9 +48,9 @@ impl Ledger {
         set.changes.iter().skip(first).map(|change| &change.command).map(preview).collect()
     }
 
-    /// A copy of what changes of operators are decided by: without transfers, conversions, bulks and callbacks, which
-    /// may be millions. Windows and settlements are in it if the set is decided by them, and of movements of
-    /// funds those that it names.
+    /// Copies the state that operators' changes depend on. Transfers, FX transfers, bulk transfers and callbacks are
+    /// left out, because there may be millions. Windows and settlements are included only if the set depends on them,
+    /// and movements of funds only if the set names them.
     fn draft_for(&self, set: &ChangeSet) -> Self {
         let (seed, pairs) = (self.config.hash_seed, self.config.limits.pairs);
         let commands = || set.changes.iter().map(|change| &change.command);

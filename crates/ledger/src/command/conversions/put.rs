@@ -1,4 +1,5 @@
-//! `PUT /fxTransfers/{ID}` and `…/error`: the FXP fulfils a conversion or declines it.
+//! Decides `PUT /fxTransfers/{ID}` and `…/error`, with which the FXP fulfils or declines an FX transfer, and links FX
+//! transfers to their transfers.
 
 use alloc::vec::Vec;
 
@@ -19,9 +20,9 @@ use crate::participant::{Participant, ParticipantId};
 use crate::refusal::{Cause, Refusal};
 use crate::transfer::{AbortKind, PublicState, Settled, Transfer, TransferState};
 
-/// A PUT of an FXP.
+/// An FXP's PUT.
 struct Put {
-    /// Who sent it.
+    /// The participant that sent it.
     sender: ParticipantId,
     destination: Option<FspId>,
     answer: ConversionAnswer,
@@ -90,7 +91,7 @@ impl Ledger {
         self.abort_by_fxp(&put, conversion, cause, true, out);
     }
 
-    /// The sender and the conversion; nothing when the answer is in `out` already.
+    /// Returns the sender and the FX transfer, or nothing if `out` already contains the answer.
     fn begin_put<'a>(
         &'a self,
         (id, source, destination): (&ResourceId, FspId, Option<FspId>),
@@ -115,10 +116,11 @@ impl Ledger {
         }
     }
 
-    /// Whether this PUT may change the conversion. If not, the answer is in `out`.
+    /// Whether this PUT may change the FX transfer. If not, `out` contains the answer.
     ///
-    /// Only the FXP may, only towards the initiator, and only while the conversion is reserved and not yet fulfilled.
-    /// The FXP's own PUT with a wrong destination aborts such a conversion; anything else is only refused.
+    /// Only the FXP may change it, only with the initiator as destination, and only while it is reserved and not yet
+    /// fulfilled. If the FXP's own PUT has a wrong destination, it aborts such an FX transfer. Any other PUT is only
+    /// rejected.
     fn may_answer(&self, put: &Put, conversion: &Conversion, out: &mut Decision) -> bool {
         let is_open = conversion.state == ConversionState::Reserved;
         let refuse = |refusal, out: &mut Decision| {
@@ -147,7 +149,8 @@ impl Ledger {
         false
     }
 
-    /// The initiator gets the FXP's own message if that is an error callback, and else one of the hub's.
+    /// Aborts the FX transfer at the FXP's request. The initiator receives the FXP's own message if it is an error
+    /// callback, otherwise a message from the hub.
     fn abort_by_fxp(
         &self,
         put: &Put,
@@ -169,7 +172,8 @@ impl Ledger {
     }
 }
 
-/// While it waits for its transfer, the FXP has its answer in the 200 alone; later, in the state.
+/// Answers a resent PUT. While the FX transfer waits for its transfer, the 200 response is the only answer. After its
+/// end the FXP also receives the state.
 fn answer_resent(put: &Put, conversion: &Conversion, out: &mut Decision) {
     if !conversion.is_live() {
         let state = CallbackContent::State(StateMethod::Put, conversion.view());
@@ -177,7 +181,7 @@ fn answer_resent(put: &Put, conversion: &Conversion, out: &mut Decision) {
     }
 }
 
-/// Ends a reserved conversion because the FXP's PUT is invalid. An FXP that meant to fulfil it is told by PATCH.
+/// Ends a reserved FX transfer because the FXP's PUT is invalid. If the PUT was a fulfil, the FXP is informed by PATCH.
 fn abort_invalid(put: &Put, conversion: &Conversion, refusal: Refusal, out: &mut Decision) {
     let (id, cause) = (conversion.id.id(), Cause::Hub(refusal));
     out.tell_of_conversion(initiator(conversion), id, CallbackContent::Error(cause.clone()));
@@ -188,7 +192,7 @@ fn abort_invalid(put: &Put, conversion: &Conversion, refusal: Refusal, out: &mut
     end(conversion, kind, cause, Some(put.answer), out);
 }
 
-/// Ends a conversion whose deadline has passed; both parties are told.
+/// Ends an FX transfer whose deadline has passed and informs both parties.
 pub(super) fn expire_conversion(conversion: &Conversion, late: Option<ConversionAnswer>, out: &mut Decision) {
     let cause = Cause::Hub(Refusal::Expired);
     for party in [conversion.initiator, conversion.fxp].into_iter().flatten() {
@@ -197,7 +201,7 @@ pub(super) fn expire_conversion(conversion: &Conversion, late: Option<Conversion
     end(conversion, AbortKind::Expired, cause, late, out);
 }
 
-/// Records the end; the callbacks are in `out` already.
+/// Records the end. `out` already contains the callbacks.
 pub(super) fn end(
     conversion: &Conversion,
     kind: AbortKind,
@@ -208,7 +212,7 @@ pub(super) fn end(
     out.events.push(Event::ConversionAborted { id: conversion.id, kind, cause, answer });
 }
 
-/// What an FXP that fulfilled is told when it was for nothing.
+/// The message to an FXP that fulfilled an FX transfer which was aborted afterwards.
 pub(super) fn aborted_patch(cause: &Cause, now: Timestamp) -> CallbackContent {
     let view = TransferView {
         state: PublicState::Aborted,
@@ -224,13 +228,15 @@ fn initiator(conversion: &Conversion) -> ParticipantId {
     conversion.initiator.unwrap_or_else(|| unreachable!("a reserved conversion has both parties"))
 }
 
-// What ties conversions to their transfers: a transfer needs its conversions, and its end is theirs, in one record.
+// The link between FX transfers and their transfers: a transfer needs its FX transfers, and they end with it, in one
+// record.
 
-/// Most live conversions of one transfer: the payer's and the payee's.
+/// Maximum number of live FX transfers of one transfer: the payer's and the payee's.
 pub(crate) const CONVERSIONS_PER_TRANSFER_MAX: usize = 2;
 
 impl Ledger {
-    /// The conversion by which the payer pays a new transfer. Those of others do not count, nor do those that ended.
+    /// The FX transfer with which the payer funds a new transfer. FX transfers of other initiators and ended ones are
+    /// ignored.
     pub(in crate::command) fn payers_conversion(
         &self,
         prepare: &Prepare,
@@ -240,7 +246,7 @@ impl Ledger {
         self.conversions.linked(prepare.id, ConversionSide::Payer, Some(payer.id))
     }
 
-    /// The FXP and its account, which pay a converted transfer.
+    /// Returns the FXP and its account that pay a transfer after conversion.
     pub(in crate::command) fn check_converted(
         &self,
         conversion: &Conversion,
@@ -259,20 +265,20 @@ impl Ledger {
         Ok((fxp, self.active_position_account(fxp, currency)?))
     }
 
-    /// Until when a reserved transfer can be fulfilled: its payer's conversion may lapse before itself.
+    /// The deadline for fulfilling a reserved transfer. The payer's FX transfer may expire before the transfer itself.
     pub(in crate::command) fn deadline(&self, transfer: &Transfer) -> Timestamp {
         let payers = self.conversions.linked(transfer.id, ConversionSide::Payer, transfer.payer);
         payers.map_or(transfer.expires_at, |conversion| conversion.expires_at.min(transfer.expires_at))
     }
 
-    /// Whether a transfer cannot be committed yet, because its payee has asked for a conversion that is not fulfilled.
+    /// Whether a transfer cannot be committed yet because its payee has requested an FX transfer that is not fulfilled.
     pub(in crate::command) fn awaits_conversion(&self, transfer: &Transfer, now: Timestamp) -> bool {
         let payees = self.conversions.linked(transfer.id, ConversionSide::Payee, transfer.payee);
         payees.is_some_and(|conversion| !is_fulfilled(conversion, now))
     }
 
-    /// Ends the conversions of every transfer that the decision ends: committed with it, or aborted for its cause. A
-    /// transfer that is refused takes its payer's conversion along.
+    /// Ends the FX transfers of every transfer that the decision ends. They are committed with it, or aborted for the
+    /// same cause. The rejection of a new transfer also ends its payer's FX transfer.
     pub(in crate::command) fn cascade(&self, now: Timestamp, out: &mut Decision) {
         let ended: Vec<_> = out.events.iter().flat_map(|event| self.ended_by(event, out)).collect();
         for (conversion, abort) in ended {
@@ -284,7 +290,7 @@ impl Ledger {
         }
     }
 
-    /// The conversions that end by an event of a transfer; with kind and cause if it is aborted.
+    /// The FX transfers that an event of a transfer ends, with kind and cause if the transfer is aborted.
     fn ended_by(
         &self,
         event: &Event,
@@ -313,7 +319,7 @@ impl Ledger {
         Some(ended.into_iter().map(move |conversion| (conversion, abort.clone()))).into_iter().flatten()
     }
 
-    /// The FXP is told; to the initiator the transfer's own callback says it.
+    /// Commits an FX transfer and informs the FXP. The initiator is informed by the transfer's own callback.
     fn commit_conversion(&self, conversion: &Conversion, now: Timestamp, out: &mut Decision) {
         let Some((reserved, passed_on)) = conversion.legs() else { unreachable!("a live one has accounts") };
         let settled_behind = |leg: ConversionLeg, events: &[Event]| {
@@ -339,8 +345,9 @@ impl Ledger {
         tell_fxp(conversion, CallbackContent::State(StateMethod::Patch, view), out);
     }
 
-    /// A payee's position may lack room for the amount that it passes on, if its transfer was settled at once and does
-    /// not lower the position first. Then the open window takes the transfer, too.
+    /// If a transfer was settled immediately, it does not lower the payee's position first, and the position may then
+    /// be unable to hold the amount that the payee passes on. In that case the transfer is added to the open window,
+    /// too.
     fn make_room_for(&self, leg: ConversionLeg, transfer: Option<TransferId>, events: &mut [Event]) {
         if self.account_ref(leg.debtor).balance.checked_add(leg.money.amount).is_some() {
             return;
@@ -359,8 +366,8 @@ impl Ledger {
         self.transfer(id).map_or((None, None), |transfer| (transfer.payer, transfer.payee))
     }
 
-    /// Expires conversions whose deadline has passed. The payer's takes its reserved transfer along; the payee's leaves
-    /// the transfer to its payee, which may convert it elsewhere.
+    /// Expires FX transfers whose deadline has passed. The payer's FX transfer also ends its reserved transfer. The
+    /// payee's FX transfer does not, because the payee may convert elsewhere.
     pub(in crate::command) fn expire_conversions(&self, now: Timestamp, max: usize, out: &mut Decision) {
         for conversion in self.conversions.due(now).take(max) {
             let transfer = conversion.determining_transfer.and_then(|id| self.transfer(id));
@@ -395,7 +402,8 @@ fn is_aborted_by(events: &[Event], conversion: ConversionId) -> bool {
     events.iter().any(|event| matches!(event, Event::ConversionAborted { id, .. } if *id == conversion))
 }
 
-/// The FXP is told: by PATCH if it has fulfilled. To the initiator the transfer's own callback says it.
+/// Aborts an FX transfer together with its transfer and informs the FXP, by PATCH if it has fulfilled. The initiator is
+/// informed by the transfer's own callback.
 fn abort_with_transfer(
     conversion: &Conversion,
     kind: AbortKind,
