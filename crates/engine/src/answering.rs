@@ -1,4 +1,4 @@
-//! A node that stands by and answers questions meanwhile, from what it has followed.
+//! The engine of a standby that answers queries from the records that it has followed.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -25,10 +25,10 @@ use crate::queue::{Queue, Submission};
 use crate::recovery::StandbyEngine;
 use crate::shared::{Serving, SharedState, has_no_dfsp};
 
-/// How often the clocks are compared if nobody asks anything.
+/// Interval at which the clocks are compared if there are no queries.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A [`StandbyEngine`] whose handle answers questions, and refuses commands: another node leads.
+/// A [`StandbyEngine`] whose handle answers queries and rejects commands, because another node is the leader.
 pub struct AnsweringStandby {
     shared: Arc<SharedState>,
     standby: Arc<Mutex<StandbyEngine>>,
@@ -36,10 +36,10 @@ pub struct AnsweringStandby {
 }
 
 impl AnsweringStandby {
-    /// Begins to answer. `log` reads the copy.
+    /// Starts to answer queries. `log` reads the local copy.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start(
         standby: StandbyEngine,
         options: &EngineOptions,
@@ -73,10 +73,10 @@ impl AnsweringStandby {
         Ok((Self { shared, standby, answers: Some(answers) }, handle))
     }
 
-    /// As [`StandbyEngine::follow_to`].
+    /// Like [`StandbyEngine::follow_to`].
     ///
     /// # Errors
-    /// As there.
+    /// Like [`StandbyEngine::follow_to`].
     pub fn follow_to(&self, seq: u64) -> Result<(), StartError> {
         let mut standby = lock(&self.standby);
         let followed = standby.follow_to(seq);
@@ -86,10 +86,10 @@ impl AnsweringStandby {
         followed
     }
 
-    /// Answers nothing more, and waits for what is being answered.
+    /// Stops answering queries and waits for the current one.
     ///
     /// # Panics
-    /// If the thread that answers has.
+    /// Panics if the answering thread panicked.
     pub fn end(mut self) -> StandbyEngine {
         self.stop();
         let standby = Arc::clone(&self.standby);
@@ -124,19 +124,19 @@ fn answer_all(shared: &SharedState, standby: &Mutex<StandbyEngine>) {
     }
 }
 
-/// What was followed is on this node's disk, and on the brokers'.
+/// Answers a submission. All followed records are already on this node's disk and on the brokers' disks.
 fn answer(submission: Submission, ledger: &Ledger) {
     match submission {
         Submission::Question(question) => question(ledger)(Ok(())),
         Submission::Command { answer, .. } => {
-            // Whoever hung up waits for nothing.
+            // The sender may no longer be waiting.
             let _ = answer.send(Err(SubmitError::Stopped));
         }
         Submission::Quiet(_) => {}
     }
 }
 
-/// What is followed is whole between two records; after an error it stays where it is.
+/// Ignores poisoning: the followed state is consistent between two records, and after an error it stays where it is.
 fn lock(standby: &Mutex<StandbyEngine>) -> MutexGuard<'_, StandbyEngine> {
     standby.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! The archivist: folds the journal behind the engine, into the archive and into snapshots.
+//! The archivist: applies the journal after the engine, to the archive and to snapshots.
 //!
-//! It keeps a ledger of its own, built from nothing but the journal. So the archive and the snapshots are proven to be
-//! what a replay gives, and making them never holds up the engine.
+//! The archivist has its own ledger, built only from the journal. Archive and snapshots therefore equal the result of a
+//! replay, and creating them never blocks the engine.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::fold::Fold;
 use crate::metrics::EngineMetrics;
 use crate::progress::ArchiveProgress;
 
-/// Finished transfers that are handed to the archive at once.
+/// Maximum number of finished transfers passed to the archive in one call.
 const ENTRIES_PER_APPLY_MAX: usize = 4_096;
-/// Snapshots that are kept, so that a damaged newest one does no harm.
+/// Number of retained snapshots. If the newest one is damaged, an older one is used.
 const SNAPSHOTS_KEPT: usize = 2;
 
-/// Folds journal records into a ledger of its own.
+/// Applies journal records to its own ledger.
 pub(crate) struct Archivist {
     pub(crate) log: Arc<dyn Log>,
     snapshots: SnapshotStore,
@@ -35,15 +35,15 @@ pub(crate) struct Archivist {
     pub(crate) defers_removals: bool,
     pub(crate) metrics: EngineMetrics,
     entries: Vec<ArchiveEntry>,
-    /// Whether a division of the archive ends with the record that was folded last.
+    /// Whether the last applied record ends a division of the archive.
     ends_division: bool,
-    /// Whether the last attempt found no room.
+    /// Whether the last attempt found the disk full.
     is_held_up: bool,
 }
 
 impl Archivist {
-    /// Begins behind what `ledger` has folded already. What the archive holds by now is not archived again: a part of
-    /// it may have been exported or removed since.
+    /// Starts after the last record of `ledger`. Records whose transfers the archive already received are not archived
+    /// again, because a part of them may have been exported or removed since.
     pub(crate) fn new(
         log: Arc<dyn Log>,
         snapshots: SnapshotStore,
@@ -67,7 +67,8 @@ impl Archivist {
         }
     }
 
-    /// Runs until the progress is closed. A lack of room holds it up and ends nothing: the journal has everything.
+    /// Runs until the progress is closed. A full disk only delays the archivist, because the journal contains
+    /// everything.
     pub(crate) fn run(mut self, progress: &ArchiveProgress) -> Result<(), StartError> {
         loop {
             let seq = self.fold.ledger.last_seq();
@@ -80,7 +81,7 @@ impl Archivist {
         }
     }
 
-    /// Folds what there is, without waiting; tells whether that was the last.
+    /// Applies the available records without waiting. Returns whether these were the last ones.
     pub(crate) fn step(&mut self, progress: &ArchiveProgress) -> Result<bool, StartError> {
         let seq = self.fold.ledger.last_seq();
         let held_up = self.is_held_up.then_some((seq, false));
@@ -118,8 +119,8 @@ impl Archivist {
         Ok(())
     }
 
-    /// Records between snapshots: at least as many as the state has entries, so that writing it costs little per
-    /// record.
+    /// Number of records between snapshots. It is at least the number of entries in the state, so that writing a
+    /// snapshot costs little per record.
     fn snapshot_distance(&self) -> u64 {
         let ledger = &self.fold.ledger;
         let entries = ledger.reserved_len()
@@ -129,7 +130,7 @@ impl Archivist {
         self.snapshot_every_records.max(entries as u64)
     }
 
-    /// Folds up to `goal` without an engine: removals, which an engine would make, and snapshots included.
+    /// Applies records up to `goal` on a node without an engine. It also executes removals and writes snapshots.
     pub(crate) fn follow_to(&mut self, goal: u64) -> Result<(), StartError> {
         self.fold_to(goal)?;
         remove_recorded(&*self.archive, self.fold.ledger.removed_to(), self.defers_removals)?;
@@ -139,9 +140,9 @@ impl Archivist {
         Ok(())
     }
 
-    /// Folds all records up to `goal` and hands the transfers and conversions that finished to the archive.
+    /// Applies all records up to `goal` and passes finished transfers, FX transfers and bulk transfers to the archive.
     pub(crate) fn fold_to(&mut self, goal: u64) -> Result<(), StartError> {
-        // What an attempt without room has left comes first.
+        // First archive the entries that remain from an attempt that found the disk full.
         self.archive_finished()?;
         while self
             .fold
@@ -156,7 +157,7 @@ impl Archivist {
         self.archive_finished()
     }
 
-    /// After a failure the entries stay, for the next attempt.
+    /// Passes finished entries to the archive. After a failure they stay for the next attempt.
     fn archive_finished(&mut self) -> Result<(), StartError> {
         let seq = self.fold.ledger.last_seq();
         self.entries.extend(self.fold.ledger.drain_finished(seq).map(|transfer| {
@@ -181,7 +182,7 @@ impl Archivist {
         }
         self.entries.clear();
         if self.ends_division {
-            // A fold that begins anew meets records behind which the archive has more already.
+            // A fold that starts again processes records after which the archive already has further entries.
             if self.archive.watermark_applied() == seq {
                 self.archive.divide()?;
             }
@@ -190,7 +191,7 @@ impl Archivist {
         Ok(())
     }
 
-    /// Writes a snapshot, once the archive is sure to hold everything that the snapshot leaves out.
+    /// Writes a snapshot after syncing the archive, which must contain everything that the snapshot leaves out.
     pub(crate) fn write_snapshot(&mut self) -> Result<(), StartError> {
         let (seq, started) = (self.fold.ledger.last_seq(), Instant::now());
         let archived = self.archive.sync()?;
@@ -207,8 +208,9 @@ impl Archivist {
         self.trim_log()
     }
 
-    /// Deletes the segments that neither the older snapshot nor an undelivered callback needs. Where segments are kept,
-    /// only those whose transfers have left the archive: there, retention decides how long.
+    /// Deletes the segments that neither the older snapshot nor an undelivered callback nor an open reservation needs.
+    /// If segments are retained, only those are deleted whose transfers have left the archive; retention decides when
+    /// they leave.
     fn trim_log(&self) -> Result<(), StartError> {
         let retained = if self.keep_segments { self.archive.first_seq() } else { u64::MAX };
         if retained <= 1 {
@@ -226,8 +228,8 @@ impl Archivist {
     }
 }
 
-/// Executes a removal that the journal records, unless removals are deferred. An archive without such transfers begins
-/// behind the record in either case. Returns the number of divisions that left.
+/// Executes a removal that the journal records, unless removals are deferred. If the archive has no such transfers, it
+/// starts after the record in either case. Returns the number of removed divisions.
 pub(crate) fn remove_recorded(
     archive: &dyn Archive,
     to_seq: u64,

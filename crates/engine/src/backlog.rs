@@ -9,32 +9,32 @@ use upesi_types::BulkId;
 use crate::follow::{Follow, FollowError, Followed, follow};
 use crate::record::{DurableRecord, Payload};
 
-/// An undelivered callback with everything needed to send it.
+/// An undelivered callback with all data needed to send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingCallback {
-    /// The callback.
+    /// The callback's key.
     pub key: CallbackKey,
     /// The record that owes it.
     pub record: Arc<DurableRecord>,
 }
 
 impl PendingCallback {
-    /// What it says.
+    /// The content of the callback.
     pub fn callback(&self) -> &Callback {
         &self.record.callbacks[usize::from(self.key.index)]
     }
 }
 
-/// Undelivered callbacks of one participant, in ascending order of key.
+/// Undelivered callbacks of one participant, in ascending order of their keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingPage {
-    /// Those whose records can be read.
+    /// The callbacks whose records can be read.
     pub callbacks: Vec<PendingCallback>,
-    /// Where to read on, if there are more: behind the last one looked at, which may be damaged and left out.
+    /// The position after which to continue, if there are more. Its own callback may be damaged and left out.
     pub more_after: Option<(u64, u8)>,
 }
 
-/// Reads records by sequence. Ascending reads are cheap.
+/// Reads records by sequence number. Ascending reads are cheap.
 pub(crate) struct RecordReader {
     log: Arc<dyn Log>,
     records: Mutex<Option<Follow>>,
@@ -45,10 +45,9 @@ impl RecordReader {
         Self { log, records: Mutex::default() }
     }
 
-    /// The callbacks of these keys, which must be durable. Reads from disk.
+    /// The callbacks with these keys, which must be durable. Reads from disk.
     ///
-    /// A record that is damaged or gone must not hold up the others: its callbacks are left out, and stay in the
-    /// outbox.
+    /// A damaged or missing record must not block the others. Its callbacks are left out and stay in the outbox.
     pub(crate) fn callbacks(&self, keys: &[CallbackKey]) -> Result<Vec<PendingCallback>, FollowError> {
         let mut pending = Vec::<PendingCallback>::with_capacity(keys.len());
         for key in keys {
@@ -77,8 +76,8 @@ impl RecordReader {
         self.with_record(seq, |found| Payload::of(&found.record))
     }
 
-    /// The bulk that a transfer is an item of and its place there, by the record that decided it, which must be
-    /// durable. Reads from disk.
+    /// The bulk transfer of a transfer and the position of the item, from the record that decided the item, which must
+    /// be durable. Reads from disk.
     pub(crate) fn item_of(&self, seq: u64) -> Result<Option<(BulkId, u32)>, FollowError> {
         self.with_record(seq, |found| {
             found.record.events.iter().find_map(|event| match event {
@@ -95,7 +94,7 @@ impl RecordReader {
     }
 }
 
-/// Whether reading the record again later will not help.
+/// Whether reading the record again later cannot succeed.
 const fn is_lost(error: &FollowError) -> bool {
     match error {
         FollowError::Gone { .. } | FollowError::Record { .. } => true,

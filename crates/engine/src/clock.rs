@@ -1,4 +1,4 @@
-//! Where the time comes from, and how much of it is believed.
+//! The hub's time, and how far the hub trusts the machine's clocks.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -8,13 +8,13 @@ use upesi_types::{Present, Timestamp};
 
 const NS_PER_MS: i64 = 1_000_000;
 
-/// What the machine's clocks say.
+/// The machine's clocks.
 pub trait Clock: Send + Sync {
-    /// The present instant.
+    /// The current instant by the wall clock.
     fn now(&self) -> Timestamp;
 
-    /// The time since some instant that stays the same, by a clock that nobody can set. Unless a clock has such a one,
-    /// it is not set itself.
+    /// Time since a fixed instant, by a clock that cannot be set. The default uses the wall clock, for clocks that are
+    /// never set.
     fn monotonic(&self) -> Duration {
         self.now().since(Timestamp::EPOCH)
     }
@@ -29,7 +29,7 @@ pub trait Clock: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// When the process first asked.
+/// The instant of the first query in this process.
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Clock for SystemClock {
@@ -37,7 +37,7 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let now = SystemTime::now();
         let signed = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
-        // Before 1970 it is a clock that was never set.
+        // A time before 1970 means that the clock was never set.
         Timestamp::from_ns(now.duration_since(UNIX_EPOCH).map_or(0, signed))
     }
 
@@ -46,16 +46,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// The latest instant that a clock is believed, in the year 2162: later ones would leave no room for the records after.
+/// The latest instant that the hub accepts from a clock, in the year 2162. A later one would leave too little time for
+/// further records.
 const LATEST: Timestamp = Timestamp::from_ms(6_080_000_000_000);
 
-/// How the hub's time stands to the clocks, for operators.
+/// The hub's time compared with the clocks, for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockState {
-    /// How far the wall clock has jumped from the hub's time, in milliseconds, negative when it jumped back; 0 when it
-    /// has not.
+    /// Jump of the wall clock relative to the hub's time, in milliseconds, negative if it jumped back; 0 if it has not
+    /// jumped.
     pub jump_ms: i64,
-    /// How far the journal's time is ahead of the hub's, in milliseconds; 0 when it is not.
+    /// How far the journal's time is ahead of the hub's time, in milliseconds; 0 if it is not ahead.
     pub ahead_ms: i64,
 }
 
@@ -70,7 +71,7 @@ impl ClockState {
         seconds(self.ahead_ms)
     }
 
-    /// Logs what is wrong, if that has changed.
+    /// Logs the state if it changed between good and faulty.
     pub(crate) fn tell_change_from(self, before: Self) {
         let changed = |find: fn(Self) -> i64| (find(before) == 0) != (find(self) == 0);
         if changed(|state| state.jump_ms) || changed(|state| state.ahead_ms) {
@@ -86,7 +87,7 @@ impl ClockState {
         self.jump_ms == 0 && self.ahead_ms == 0
     }
 
-    /// What is wrong, for people; absent when nothing is.
+    /// Description of the fault for users; `None` if there is none.
     pub fn fault(self) -> Option<String> {
         let seconds = |ms: i64| format!("{}.{:03} s", ms.unsigned_abs() / 1_000, ms.unsigned_abs() % 1_000);
         let direction = if self.jump_ms < 0 { "back" } else { "ahead" };
@@ -111,12 +112,12 @@ fn seconds(ms: i64) -> f64 {
     Duration::from_millis(ms.unsigned_abs()).as_secs_f64().copysign(sign)
 }
 
-/// The hub's time. It goes by the monotonic clock, and is compared with the wall clock again and again: it follows that
-/// as long as the two part by no more than a bound, and goes on without it otherwise.
+/// The hub's time. It uses the monotonic clock and is regularly compared with the wall clock. It follows the wall clock
+/// while the difference stays within a bound, and otherwise continues without it.
 pub struct GuardedClock {
     source: Arc<dyn Clock>,
     jump_max_ns: i64,
-    /// The hub's time when the monotonic clock began, in nanoseconds since 1970.
+    /// The hub's time at the zero point of the monotonic clock, in nanoseconds since 1970.
     began_ns: AtomicI64,
     /// [`ClockState::jump_ms`] in nanoseconds.
     jump_ns: AtomicI64,
@@ -133,7 +134,7 @@ fn as_ns(duration: Duration) -> i64 {
 }
 
 impl GuardedClock {
-    /// Begins with what the wall clock says.
+    /// Starts with the time of the wall clock.
     pub(crate) fn new(source: Arc<dyn Clock>, jump_max: Duration) -> Self {
         let clock = Self {
             jump_max_ns: as_ns(jump_max),
@@ -146,14 +147,14 @@ impl GuardedClock {
         clock
     }
 
-    /// From now on the hub's time is this.
+    /// Sets the hub's time.
     fn follow(&self, wall: Timestamp) {
         let began = wall.as_ns().saturating_sub(as_ns(self.source.monotonic()));
         self.began_ns.store(began, Ordering::Relaxed);
         self.jump_ns.store(0, Ordering::Relaxed);
     }
 
-    /// Compares the clocks, and the hub's time with that of the last record. The engine does so at each tick.
+    /// Compares the hub's time with the wall clock and with the last record's time. The engine calls this at each tick.
     pub(crate) fn compare(&self, last_record: Timestamp) -> ClockState {
         let wall = believable(self.source.now());
         let parted = wall.as_ns().saturating_sub(self.now().as_ns());
@@ -168,14 +169,14 @@ impl GuardedClock {
         self.state()
     }
 
-    /// Follows the wall clock, wherever it went.
+    /// Sets the hub's time to the wall clock, whatever the difference is.
     pub(crate) fn accept(&self) {
         self.follow(believable(self.source.now()));
     }
 
-    /// How the hub's time stands to the clocks, as they were compared last.
+    /// The result of the last comparison.
     pub fn state(&self) -> ClockState {
-        // What is wrong by less than a millisecond is wrong all the same.
+        // A difference below one millisecond still counts as a fault.
         let ms = |ns: i64| if ns == 0 { 0 } else { (ns / NS_PER_MS).max(1) };
         let jump_ns = self.jump_ns.load(Ordering::Relaxed);
         ClockState {

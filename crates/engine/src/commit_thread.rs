@@ -1,4 +1,4 @@
-//! The thread that commits large batches while the engine's thread decides the next.
+//! The thread that commits large batches while the engine's thread decides the next batch.
 
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -9,7 +9,7 @@ use crate::committer::Committer;
 use crate::pending_batch::PendingBatch;
 use crate::shared::SharedState;
 
-/// A batch on its way to the commit thread and back, with its committer.
+/// A batch on its way to the commit thread and back, together with its committer.
 pub(crate) struct CommitJob {
     pub(crate) committer: Committer,
     pub(crate) pending: PendingBatch,
@@ -23,18 +23,18 @@ impl CommitJob {
     }
 }
 
-/// Commits large batches while the next is decided.
+/// Commits large batches while the next batch is decided.
 pub(crate) trait CommitThread {
-    /// Hands over a batch; returns it if the thread has ended.
+    /// Submits a batch. Returns it if the thread has ended.
     fn submit(&mut self, job: Box<CommitJob>) -> Result<(), Box<CommitJob>>;
 
-    /// A batch that is committed, if there is one.
+    /// Returns a committed batch, if there is one.
     fn try_recv(&mut self) -> Option<Box<CommitJob>>;
 
-    /// Waits for the batch that was submitted; `None` if the thread has ended.
+    /// Waits for the submitted batch. Returns `None` if the thread has ended.
     fn recv(&mut self) -> Option<Box<CommitJob>>;
 
-    /// Sees each decision before it is recorded. A simulation makes mistakes here; nothing else does anything.
+    /// Called with each decision before it is recorded. Only simulations use it, to inject mistakes.
     fn decided(&mut self, _decision: &mut Decision) {}
 }
 
@@ -58,7 +58,7 @@ impl CommitThread for CommitChannels {
     }
 }
 
-/// The work of the commit thread.
+/// The main loop of the commit thread.
 pub(crate) fn run_commit_thread(
     jobs: &Receiver<Box<CommitJob>>,
     done: &Sender<Box<CommitJob>>,

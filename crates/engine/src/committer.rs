@@ -13,16 +13,16 @@ use crate::record::{Answered, Effects};
 use crate::reply_batcher::ReplyBatcher;
 use crate::shared::SharedState;
 
-/// Owns the right to append to the journal, and the effects. It is on the thread that writes a batch: the engine's,
-/// or for a large one the commit thread.
+/// Owns the right to append to the journal, and the effects. It is on the thread that writes a batch: the engine's
+/// thread, or the commit thread for a large batch.
 pub(crate) struct Committer {
     shared: Arc<SharedState>,
     metrics: EngineMetrics,
     log: Box<dyn Appender>,
     effects: Box<dyn Effects>,
-    /// Releases callbacks that wait for replies, if any do.
+    /// Releases callbacks that wait for replies, if the effects use this.
     answers: Option<Arc<dyn Answered>>,
-    /// Those that got a reply in this batch.
+    /// The batchers that received a reply in this batch.
     batchers: Vec<Arc<ReplyBatcher>>,
 }
 
@@ -37,12 +37,12 @@ impl Committer {
         Self { shared, metrics, log, effects, answers, batchers: Vec::new() }
     }
 
-    /// Whether callbacks wait for answers.
+    /// Whether callbacks wait for the replies to their requests.
     pub(crate) const fn holds_callbacks(&self) -> bool {
         self.answers.is_some()
     }
 
-    /// Makes sure that the disk has room for `bytes` of records; false when it has none.
+    /// Reserves disk space for `bytes` of records. Returns false if the disk is full.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<bool, JournalError> {
         match self.log.reserve(bytes as u64) {
             Ok(()) => Ok(true),
@@ -51,19 +51,19 @@ impl Committer {
         }
     }
 
-    /// Whether there is room for `bytes` of records already.
+    /// Whether space for `bytes` of records is already reserved.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
         self.log.has_room_for(bytes as u64)
     }
 
-    /// Makes the batch durable, then releases its replies and callbacks. After an error they are still in it.
+    /// Makes the batch durable, then releases its replies and callbacks. After an error they are still in the batch.
     pub(crate) fn commit(&mut self, pending: &mut PendingBatch) -> Result<(), JournalError> {
         if !pending.batch.is_empty() {
             let appended = self.log.append(&mut pending.batch)?;
             self.shared.durable.publish(appended.last_seq);
             self.observe_batch(pending, &appended);
         } else if pending.is_awaited() {
-            // An answer that records nothing must be one of the node that appends.
+            // A reply that records nothing is valid only if this node still has the right to append.
             self.log.confirm()?;
         }
         self.release(pending);
@@ -72,7 +72,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Lets another node of the cluster append; see [`Appender::hand_over`].
+    /// Hands over the right to append to another node of the cluster; see [`Appender::hand_over`].
     pub(crate) fn hand_over(&mut self, successor: Option<u32>) -> Result<(), JournalError> {
         self.log.hand_over(successor)
     }
@@ -99,7 +99,7 @@ impl Committer {
                     let held =
                         held.and_then(|record| Some(Held::new(record, Arc::clone(self.answers.as_ref()?))));
                     let Some(batcher) = batcher else {
-                        // A caller that hung up learns the outcome by callback.
+                        // A client that disconnected learns the outcome by callback.
                         let _ = answer.send(answered);
                         continue;
                     };
@@ -121,7 +121,7 @@ impl Committer {
             let commands = pending.batch.len();
             metrics.decide_seconds.observe(pending.decided.as_secs_f64());
             metrics.batch_commands.observe(commands as f64);
-            // Each command took about as long as the others; those that a tick expires are many to one command.
+            // Each command took about as long as the others. One tick may expire many transfers.
             let shares = pending.positions.max(commands as u64).max(1);
             let share = pending.decided / u32::try_from(shares).unwrap_or(u32::MAX);
             metrics.mojaloop_position.observe_many(share, pending.positions);

@@ -1,4 +1,4 @@
-//! The engine's thread: decides commands, journals the decisions, releases their effects.
+//! The engine's thread: decides commands, appends the decisions to the journal and releases their effects.
 
 mod bulks;
 mod observe;
@@ -34,44 +34,45 @@ use crate::queue::{Submission, Verdict};
 use crate::record::{DurableRecord, Payload};
 use crate::shared::SharedState;
 
-/// What the last command of a batch and a tick add to it beyond the command's own bytes: events and callbacks. A tick
-/// expires at most 64 transfers.
+/// Bytes that the last command of a batch and a tick add beyond the command's own bytes, for events and callbacks. A
+/// tick expires at most 64 transfers.
 const DECISION_BYTES_MAX: usize = 128 * 1024;
 
-/// What the expiry of one transfer adds to a record: its event and its callbacks, which hold ids and numbers only.
+/// Bytes that the expiry of one transfer adds to a record: its event and its callbacks, which contain only ids and
+/// numbers.
 const EXPIRY_BYTES_MAX: usize = 512;
 const _: () = assert!(Limits::SHIPPED.expiries_per_tick * EXPIRY_BYTES_MAX <= DECISION_BYTES_MAX);
 
-/// Commands whose transfers are fetched from memory together, before the first of them is decided.
+/// Number of commands whose transfers are loaded from memory together, before the first of them is decided.
 const FETCHED_AHEAD: usize = 32;
 
-/// The engine's work, on a thread of its own ([`Decider::run`]) or turn by turn.
+/// The engine's work, on its own thread ([`Decider::run`]) or one turn at a time.
 pub(crate) struct Decider<H> {
     shared: Arc<SharedState>,
     options: EngineOptions,
     metrics: EngineMetrics,
     ledger: Ledger,
-    /// When the engine started.
+    /// Time when the engine started.
     started_at: Timestamp,
-    /// Absent while the commit thread has it.
+    /// `None` while the commit thread has it.
     committer: Option<Committer>,
-    /// Commits large batches.
+    /// The thread that commits large batches.
     commit_thread: H,
     /// The batch that is being filled.
     open: PendingBatch,
-    /// Takes turns with the open one.
+    /// The second batch, which alternates with the open one.
     spare: Option<PendingBatch>,
     decision: Decision,
     participants_changed: bool,
-    /// Whether callbacks to a waiting caller wait until it has its answer.
+    /// Whether callbacks to the sender of a request wait until the sender has its response.
     holds_callbacks: bool,
-    /// Reports that came while the disk was full.
+    /// Reports that arrived while the disk was full.
     held_back: VecDeque<Command>,
     eviction: Eviction,
-    /// Whether bulks wait for room on the disk.
+    /// Whether bulk transfers wait for disk space.
     stalls_bulks: bool,
     ticks: Ticks,
-    /// As it was logged last.
+    /// The clock state that was last logged.
     clock_state: ClockState,
     ignored_results: IgnoredResults,
 }
@@ -115,7 +116,7 @@ impl<H: CommitThread> Decider<H> {
         let mut submissions = VecDeque::new();
         let reason = loop {
             let patience = match self.ticks {
-                // Bulks go on at once.
+                // Bulk transfers continue immediately.
                 _ if self.has_bulk_to_step() => Duration::ZERO,
                 Ticks::At(instant) => instant.saturating_duration_since(Instant::now()),
                 Ticks::Asked(_) => Duration::ZERO,
@@ -130,20 +131,20 @@ impl<H: CommitThread> Decider<H> {
         self.stop(submissions, reason);
     }
 
-    /// Refuses the remaining submissions: nothing is decided any more.
+    /// Rejects the remaining submissions, because nothing is decided any longer.
     pub(crate) fn stop(&mut self, mut submissions: VecDeque<Submission>, reason: StopReason) {
         self.open.abandon(&SubmitError::Stopped);
         for submission in submissions.drain(..) {
             refuse(submission, &SubmitError::Stopped);
         }
         self.shared.stop(reason);
-        // What slipped in before the queue was closed.
+        // Submissions that arrived just before the queue was closed.
         while self.shared.queue.take_all(&mut submissions, Duration::ZERO) {
             submissions.drain(..).for_each(|submission| refuse(submission, &SubmitError::Stopped));
         }
     }
 
-    /// One turn: everything that has queued up, in batches, and the deadlines.
+    /// One turn: decides everything in the queue, in batches, and expires what is due.
     pub(crate) fn turn(&mut self, submissions: &mut VecDeque<Submission>) -> Result<(), JournalError> {
         while let Some(job) = self.commit_thread.try_recv() {
             self.on_committed(*job)?;
@@ -184,7 +185,7 @@ impl<H: CommitThread> Decider<H> {
             self.tick(has_room);
         }
         // The courier's reports need no sync of their own: losing one only repeats a callback. While the commit thread
-        // is busy the batch grows; its return ends the waiting for the queue.
+        // is busy, the batch grows. The commit thread's return ends the wait for the queue.
         let is_due = ticks || self.is_awaited();
         if is_due && self.committer.is_some() {
             return self.commit();
@@ -217,7 +218,8 @@ impl<H: CommitThread> Decider<H> {
                     return;
                 }
                 if self.eviction.outdates(archive_epoch) {
-                    // The look-up is older than what memory has forgotten since: it must be made again.
+                    // The archive was queried before memory dropped transfers that it may have missed, so it must be
+                    // queried again.
                     archived = Archived::Unknown;
                 }
                 let published = self.open.records.len();
@@ -242,8 +244,8 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    /// Decides a command, records the decision in the batch and folds it into the state. Gives the payload back when
-    /// there was nothing to record.
+    /// Decides a command, records the decision in the batch and applies it to the state. Returns the payload if there
+    /// was nothing to record.
     fn decide(&mut self, command: &Command, archived: &Archived, payload: Payload) -> Option<Payload> {
         let Moment { record: stamp, present } = self.moment();
         let now = present.at;
@@ -281,7 +283,8 @@ impl<H: CommitThread> Decider<H> {
                 | Event::ConversionAborted { .. } => self.open.positions += 1,
                 Event::TransferCommitted { id, .. } | Event::TransferAborted { id, .. } => {
                     self.open.positions += 1;
-                    // A tick may end many at once. Nobody waits for a tick or for a bulk's step.
+                    // A tick may end many transfers at once. No client waits for a tick or for a step of a bulk
+                    // transfer.
                     let is_waited_for = !matches!(command, Command::Tick | Command::StepBulk);
                     if self.metrics.records_metrics && is_waited_for {
                         let ended = self.ledger.transfer(*id);
@@ -294,7 +297,7 @@ impl<H: CommitThread> Decider<H> {
         }
         self.ledger.evolve(seq, stamp, events.drain(..), callbacks);
         if !callbacks.is_empty() {
-            // Of exactly their length: most records owe one or two, and wait for their delivery.
+            // Allocated with the exact length: most records owe one or two callbacks and stay in memory until delivery.
             let mut owed = Vec::with_capacity(callbacks.len());
             owed.append(callbacks);
             let asker = self.asker(command, &owed);
@@ -304,7 +307,7 @@ impl<H: CommitThread> Decider<H> {
         None
     }
 
-    /// The sender of a request, where one of these callbacks goes back to it.
+    /// The sender of the request, if one of these callbacks is for the sender.
     fn asker(&self, command: &Command, callbacks: &[Callback]) -> Option<ParticipantId> {
         if !self.holds_callbacks {
             return None;
@@ -316,14 +319,14 @@ impl<H: CommitThread> Decider<H> {
         callbacks.iter().map(|callback| callback.target).find(is_asker)
     }
 
-    /// Commits the open batch and begins another: on this thread, or on the commit thread if the batch is large. Waits
-    /// until the batch before is durable.
+    /// Commits the open batch and starts another, on this thread, or on the commit thread if the batch is large. Waits
+    /// until the previous batch is durable.
     fn commit(&mut self) -> Result<(), JournalError> {
         self.close_batch();
         let mut committer = self.committer()?;
         let bytes = self.open.batch.bytes();
         let is_large = !self.open.batch.is_empty() && bytes >= self.options.overlap_bytes_min;
-        // The next batch is decided before this one is written, so there must be room for both.
+        // The next batch is decided before this one is written, so there must be space for both.
         let both = bytes + self.options.batch_bytes_max + 2 * DECISION_BYTES_MAX;
         if is_large && committer.has_room_for(both) {
             let next = self.spare.take().unwrap_or_else(|| PendingBatch::new(self.ledger.last_seq() + 1));
@@ -341,7 +344,7 @@ impl<H: CommitThread> Decider<H> {
         Ok(())
     }
 
-    /// Commits the open batch, on this thread, and hands over if that was asked for.
+    /// Commits the open batch on this thread, and hands over the leadership if requested.
     pub(crate) fn finish(&mut self) -> StopReason {
         self.close_batch();
         let committed = self.committer().and_then(|mut committer| {
@@ -362,7 +365,7 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    /// The state, those decisions included that are not durable yet.
+    /// The state, including decisions that are not durable yet.
     pub(crate) const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -371,7 +374,7 @@ impl<H: CommitThread> Decider<H> {
         &mut self.commit_thread
     }
 
-    /// Lets the next turn look at deadlines.
+    /// Makes the next turn check deadlines.
     pub(crate) const fn ask_for_tick(&mut self) {
         self.ticks = Ticks::Asked(true);
     }
@@ -383,7 +386,7 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    /// The committer, taken out; waits until the commit thread has returned it.
+    /// Takes out the committer. Waits until the commit thread has returned it.
     fn committer(&mut self) -> Result<Committer, JournalError> {
         if self.committer.is_none() {
             let job = self.commit_thread.recv().ok_or(JournalError::Poisoned)?;
@@ -410,7 +413,7 @@ fn refuse(submission: Submission, error: &SubmitError) {
             let _ = answer.send(Err(error.clone()));
         }
         Submission::Quiet(_) => {}
-        // A question that cannot be asked is dropped, which its asker sees.
+        // A query that cannot be processed is dropped; its sender notices the closed channel.
         Submission::Question(_) => {}
     }
 }

@@ -1,15 +1,15 @@
-//! The last durable record, and how followers of the journal wait for the next.
+//! The last durable record, and how followers of the journal wait for the next one.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, fence};
 
-/// The sequence number of the last durable record. Publishing it costs no lock as long as no follower waits.
+/// The sequence number of the last durable record. Publishing it needs no lock while no follower waits.
 pub(crate) struct DurableSeq {
     seq: AtomicU64,
     is_closed: AtomicBool,
-    /// Followers that wait, or are about to.
+    /// Number of followers that wait or are about to wait.
     waiting: AtomicU64,
     lock: Mutex<()>,
     changed: Condvar,
@@ -30,26 +30,27 @@ impl DurableSeq {
         self.seq.load(Ordering::Acquire)
     }
 
-    /// All records up to `seq` are durable.
+    /// Announces that all records up to `seq` are durable.
     pub(crate) fn publish(&self, seq: u64) {
         self.seq.store(seq, Ordering::Release);
         self.wake();
     }
 
-    /// No more records follow.
+    /// Announces that no more records follow.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Waits until a record after `seq` is durable and returns the last durable one; `None` if there will be none.
+    /// Waits until a record after `seq` is durable and returns the last durable one. Returns `None` if no more will
+    /// follow.
     pub(crate) fn wait_past(&self, seq: u64) -> Option<u64> {
         if let Some(reached) = self.past(seq) {
             return Some(reached);
         }
         let mut guard = self.lock();
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Either this thread sees what was published, or the publisher sees that this thread waits.
+        // Either this thread sees the published number, or the publisher sees that this thread waits.
         fence(Ordering::SeqCst);
         let found = loop {
             let is_closed = self.is_closed.load(Ordering::Acquire);
@@ -71,7 +72,7 @@ impl DurableSeq {
     fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) > 0 {
-            // Under the lock: no follower is between its check and its wait.
+            // With the lock held, no follower is between its check and its wait.
             let _guard = self.lock();
             self.changed.notify_all();
         }

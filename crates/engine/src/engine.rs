@@ -1,4 +1,4 @@
-//! A running engine.
+//! A running engine with its threads.
 
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
@@ -31,10 +31,10 @@ use crate::record::Effects;
 use crate::recovery::{Recovered, StandbyEngine, recover};
 use crate::shared::{Serving, SharedState, has_no_dfsp};
 
-/// Of the archivist's thread, as `nice` counts it.
+/// The `nice` value of the archivist's thread.
 const ARCHIVIST_NICENESS: i32 = 10;
 
-/// Owns the engine's threads and the lock on the data directory.
+/// Owns the engine's threads and the lock of the data directory.
 pub struct Engine {
     shared: Arc<SharedState>,
     decider: Option<JoinHandle<()>>,
@@ -45,7 +45,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Recovers the state of the data directory and starts.
+    /// Recovers the state of the data directory and starts the engine.
     pub fn start(
         options: EngineOptions,
         metrics: EngineMetrics,
@@ -55,10 +55,10 @@ impl Engine {
         Self::start_recovered(recovered, options, metrics, effects)
     }
 
-    /// Starts on what a node that stood by has followed: the log of the options is the one that it leads.
+    /// Starts the engine from the state of a standby. The log in the options is the one that this node now leads.
     ///
     /// # Errors
-    /// The log was lost to another node, or the copy cannot be read.
+    /// Returns an error if another node took over the log, or if the copy cannot be read.
     pub fn take_over(
         standby: StandbyEngine,
         options: EngineOptions,
@@ -100,12 +100,13 @@ impl Engine {
         ))
     }
 
-    /// Decides what has queued up, then stops its threads and leaves a snapshot behind.
+    /// Decides everything in the queue, stops the threads and writes a snapshot.
     pub fn shutdown(mut self) {
         self.stop();
     }
 
-    /// A panic of a thread goes on in the caller's: where panics do not end the process, it must not go unseen.
+    /// Stops the threads. A thread's panic is resumed on the calling thread, because a panic that does not end the
+    /// process must not go unnoticed.
     fn stop(&mut self) {
         self.shared.queue.close();
         let ended = [join(self.decider.take()), join(self.journal.take())];
@@ -123,7 +124,7 @@ impl Drop for Engine {
     }
 }
 
-/// The name of the hub must differ from the name of every DFSP, in any case of letters.
+/// Checks that the hub's name differs from every DFSP's name, ignoring case.
 fn expect_own_name(ledger: &Ledger) -> Result<(), StartError> {
     let hub = ledger.config().hub_name;
     let mut others = ledger.participants().iter().filter(|other| other.id != ParticipantId::HUB);
@@ -133,7 +134,7 @@ fn expect_own_name(ledger: &Ledger) -> Result<(), StartError> {
     }
 }
 
-/// A recovered engine that nobody drives yet.
+/// A recovered engine that is not running yet.
 pub(crate) struct Assembled<H> {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) handle: EngineHandle,
@@ -143,7 +144,7 @@ pub(crate) struct Assembled<H> {
     pub(crate) directory: Option<DataDirectory>,
 }
 
-/// Puts the engine's parts together.
+/// Assembles the parts of the engine.
 pub(crate) fn assemble<H: CommitThread>(
     recovered: Recovered,
     options: EngineOptions,
@@ -202,7 +203,7 @@ pub(crate) fn join(thread: Option<JoinHandle<()>>) -> thread::Result<()> {
     thread.map_or(Ok(()), JoinHandle::join)
 }
 
-/// Stops the engine when one of its threads panics, so that nothing waits for that thread.
+/// Stops the engine if one of its threads panics, so that no other part waits for that thread.
 struct PanicGuard<'a> {
     name: &'static str,
     shared: &'a SharedState,
@@ -212,8 +213,8 @@ impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.shared.stop(StopReason::Panicked(self.name));
-            // The decider may be the thread that ends: what came before the queue was closed is dropped, which its
-            // callers see.
+            // The decider may be the thread that panicked. Submissions from before the queue was closed are dropped,
+            // and their senders notice.
             let mut submissions = VecDeque::new();
             while self.shared.queue.take_now(&mut submissions) {
                 submissions.clear();
@@ -222,7 +223,8 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// The archivist can wait; requests cannot. Where the system does not allow it, it shares evenly.
+/// Lowers the archivist's priority, because the archivist can wait and requests cannot. If the system does not permit
+/// this, the archivist keeps its priority.
 fn yield_to_the_others() {
     let lowered = rustix::process::setpriority_process(Some(rustix::thread::gettid()), ARCHIVIST_NICENESS);
     if let Err(error) = lowered {
@@ -230,7 +232,8 @@ fn yield_to_the_others() {
     }
 }
 
-/// Without the archive finished transfers pile up in memory, so its failure stops the engine.
+/// Runs the archivist. Its failure stops the engine, because finished transfers would accumulate in memory without the
+/// archive.
 fn run_archivist(archivist: Archivist, shared: &SharedState) {
     yield_to_the_others();
     if let Err(error) = archivist.run(&shared.archive) {

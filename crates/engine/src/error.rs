@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of the engine.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use upesi_types::{FspId, Timestamp};
 
 use crate::follow::FollowError;
 
-/// Why an engine does not start.
+/// The reason why an engine does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The data directory cannot be used.
@@ -22,23 +22,23 @@ pub enum StartError {
     /// The archive cannot be used.
     #[error("the archive of finished transfers: {0}")]
     Archive(#[from] TablesError),
-    /// A sound record cannot be understood.
+    /// A sound record cannot be decoded.
     #[error("record {seq} of the journal: {source}; was it written by another version of upesi?")]
     Record {
         /// Sequence of the record.
         seq: u64,
-        /// What is wrong with it.
+        /// The problem with the record.
         source: SnapshotError,
     },
-    /// A sound snapshot cannot be understood.
+    /// A sound snapshot cannot be decoded.
     #[error("snapshot {seq}: {source}; was it written by another version of upesi?")]
     Snapshot {
         /// Last record of the snapshot.
         seq: u64,
-        /// What is wrong with it.
+        /// The problem with the snapshot.
         source: SnapshotError,
     },
-    /// The archive lacks transfers and the journal no longer holds them.
+    /// The archive lacks transfers that the journal no longer contains.
     #[error(
         "the archive in {0} lacks finished transfers that the journal no longer holds: restore it from a backup"
     )]
@@ -46,7 +46,7 @@ pub enum StartError {
     /// The settings give the hub the name of a DFSP.
     #[error("hub.name is the name of the DFSP {0} of this scheme: choose another name for the hub")]
     HubName(FspId),
-    /// The journal's time is used up.
+    /// The journal's range of time is exhausted.
     #[error(
         "the last record of the journal has the time {0}, the latest possible time, so no further record can follow: \
          set the machine's clock, then restore a backup"
@@ -68,7 +68,7 @@ impl From<FollowError> for StartError {
 }
 
 impl StartError {
-    /// Whether room on the disk is all that is missing.
+    /// Whether a full disk is the only problem.
     pub fn is_lack_of_room(&self) -> bool {
         match self {
             Self::Journal(JournalError::DiskFull { .. }) => true,
@@ -80,16 +80,16 @@ impl StartError {
     }
 }
 
-/// Why a command was not taken.
+/// The reason why a command was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// The queue is at its bound; try again shortly.
+    /// The queue is full; the client should try again shortly.
     #[error("the hub is busy")]
     Busy,
-    /// There is no room on the disk; questions are answered, changes are not.
+    /// The disk is full. Queries are answered, but changes are rejected.
     #[error("the hub has no room on its disk")]
     Full,
-    /// What was taken before is not durable yet: the brokers of the cluster's log do not acknowledge it.
+    /// Earlier commands are not durable yet, because the brokers of the cluster's log do not acknowledge them.
     #[error("the hub waits for the brokers of its cluster")]
     HeldUp,
     /// The engine has stopped.
@@ -98,30 +98,30 @@ pub enum SubmitError {
     /// The archive cannot be read.
     #[error("the archive of finished transfers cannot be read: {0}")]
     Archive(String),
-    /// The journal cannot be read just now.
+    /// The journal cannot be read at the moment.
     #[error("the journal cannot be read: {0}")]
     Journal(String),
 }
 
-/// Why an engine stopped.
+/// The reason why an engine stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StopReason {
-    /// It was asked to.
+    /// A shutdown was requested.
     #[error("shut down")]
     Shutdown,
-    /// The journal failed: nothing was acknowledged after that.
+    /// The journal failed. Nothing was acknowledged after that.
     #[error("the journal failed: {0}")]
     Journal(String),
-    /// Another node leads the cluster. What this one had decided and not answered is forgotten.
+    /// Another node leads the cluster. This node's decisions without a response are discarded.
     #[error("another node is now the leader: {0}")]
     Superseded(String),
-    /// It was asked to let another node of the cluster lead.
+    /// The leadership was handed over to another node on request.
     #[error("leadership handed over to another node")]
     HandedOver,
     /// The archivist failed.
     #[error("the archive failed: {0}")]
     Archive(String),
-    /// The program contradicted itself on this thread. Only where a panic does not end the process.
+    /// This thread panicked because of a programmer error. Occurs only if panics do not end the process.
     #[error("the thread {0} panicked")]
     Panicked(&'static str),
 }

@@ -1,4 +1,4 @@
-//! Finding transfers in memory and archive, a bounded piece at a time.
+//! Searches transfers in memory and archive, with a limit for each call.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,46 +12,46 @@ use upesi_types::Timestamp;
 use crate::error::SubmitError;
 use crate::handle::{EngineHandle, blocking};
 
-/// Transfers that one question to the engine's thread looks at, so that payments do not wait for it.
+/// Number of transfers that one query on the engine's thread examines, so that payments do not wait for it.
 const PER_QUESTION_MAX: usize = 1_000;
-/// How long one call may look.
+/// Maximum duration of one call.
 const TIME_MAX: Duration = Duration::from_millis(250);
 
-/// Which transfers are sought.
+/// The criteria of a search.
 #[derive(Clone)]
 pub struct Search {
-    /// Tells them from the others.
+    /// Selects the transfers to return.
     pub is_sought: Arc<dyn Fn(&Transfer) -> bool + Send + Sync>,
-    /// None of them finished before.
+    /// Transfers that finished before this time are excluded.
     pub since: Timestamp,
-    /// Most that one call gives.
+    /// Maximum number of transfers that one call returns.
     pub limit: usize,
-    /// Most that one call looks at.
+    /// Maximum number of transfers that one call examines.
     pub look_at_max: usize,
 }
 
-/// How far a search has come. What moves on while a search goes on is found at least once: from the reserved ones to
-/// the finished ones in memory, and on to the archive.
+/// The position of a search. A transfer that changes during the search is found at least once: it moves from the
+/// reserved to the finished ones in memory, and then to the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchPlace {
-    /// Among the reserved transfers, behind this deadline and slot.
+    /// Among the reserved transfers, after this deadline and slot.
     Reserved(Option<(Timestamp, u32)>),
-    /// Among the finished ones in memory, behind the number of this record's.
+    /// Among the finished ones in memory, after this record and number within the record.
     Finished(u64, u32),
     /// In the archive.
     Archived(upesi_tables::archive::Place),
 }
 
-/// A piece of what is found.
+/// A part of a search's result.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The transfers.
     pub transfers: Vec<Transfer>,
-    /// Where to go on; absent when the search is over.
+    /// The position where the search continues; `None` when it is complete.
     pub next: Option<SearchPlace>,
 }
 
-/// What one call may still do.
+/// The remaining budget of one call.
 struct Budget {
     search: Search,
     until: Instant,
@@ -75,7 +75,7 @@ impl Budget {
 }
 
 impl EngineHandle {
-    /// Looks for transfers from a place on, until there are enough or it has taken long enough.
+    /// Searches transfers from a position on, until the limits of the call are reached.
     pub async fn find(&self, search: Search, place: SearchPlace) -> Result<Found, SubmitError> {
         let until = Instant::now() + TIME_MAX;
         let mut budget = Budget { search, until, looked_at: 0, found: Vec::new() };
@@ -104,7 +104,7 @@ impl EngineHandle {
     }
 }
 
-/// One question: some of the transfers in memory.
+/// One query: examines some of the transfers in memory.
 fn look_in_memory(ledger: &Ledger, place: SearchPlace, mut budget: Budget) -> (Budget, SearchPlace) {
     let room = |budget: &Budget, looked_at| looked_at < PER_QUESTION_MAX && !budget.is_used_up();
     let mut looked_at = 0;

@@ -1,5 +1,5 @@
-//! The one fold of the journal: the engine's replay at a start, the archivist, the rebuild of a lost archive, and the
-//! tools.
+//! The only fold of the journal. It is used by the engine's replay at a start, the archivist, the rebuild of a lost
+//! archive, and the tools.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use upesi_types::Timestamp;
 use crate::error::StartError;
 use crate::follow::{Follow, FollowError, Followed, follow, follow_once};
 
-/// Records that are read together, so that the transfers of all are fetched from memory at once.
+/// Number of records that are read together, so that their transfers are loaded from memory at once.
 const READ_AHEAD: usize = 32;
 
-/// Folds the records of a journal into a ledger, one after the other.
+/// Applies the records of a journal to a ledger, one after the other.
 ///
-/// The meaning of a finished transfer's id depends on whether retention has removed the transfer, and retention
-/// goes by its own time. So a removal is a record of its own, before which no id that it frees comes again, and the
-/// ledger forgets at that record what a fold still holds. A fold that begins anew also skips what the archive holds
-/// already: it is neither kept in memory nor archived once more.
+/// The meaning of a finished transfer's id depends on whether retention has removed the transfer, and retention has its
+/// own schedule. A removal is therefore a record, and the ids that it frees are not reused before it. At that record
+/// the ledger also drops finished transfers that a fold still holds. A fold that starts again skips transfers that the
+/// archive already contains: they are neither kept in memory nor archived again.
 pub struct Fold {
-    /// The state after the last record that was folded.
+    /// The state after the last applied record.
     pub ledger: Ledger,
     records: Follow,
-    /// Read and not folded yet; behind an error nothing is read.
+    /// Records that are read but not applied yet. Nothing is read after an error.
     ahead: VecDeque<Result<Ahead, FollowError>>,
-    /// Lists of records that were folded, for those to come.
+    /// Lists of applied records, reused for later records.
     spare: Vec<(Vec<Event>, Vec<Callback>)>,
     archived_to: u64,
 }
 
-/// What is folded of a record.
+/// The parts of a record that are applied.
 struct Ahead {
     seq: u64,
     time: Timestamp,
@@ -47,13 +47,13 @@ impl From<Followed<'_>> for Ahead {
 }
 
 impl Fold {
-    /// Continues after the last record of `ledger`. The archive holds, or has removed, all that finished up to
-    /// `archived_to`.
+    /// Continues after the last record of `ledger`. The archive contains, or has removed, everything that finished up
+    /// to `archived_to`.
     pub fn new(log: &Arc<dyn Log>, ledger: Ledger, archived_to: u64) -> Self {
         Self::of(follow(log, ledger.last_seq() + 1), ledger, archived_to)
     }
 
-    /// The same, for the last reader of those records: it leaves caches to others.
+    /// Like [`Self::new`], for a fold that is the last reader of those records and should not displace cached data.
     pub fn once(log: &Arc<dyn Log>, ledger: Ledger, archived_to: u64) -> Self {
         Self::of(follow_once(log, ledger.last_seq() + 1), ledger, archived_to)
     }
@@ -63,11 +63,11 @@ impl Fold {
         Self { ledger, records, ahead, spare: Vec::with_capacity(READ_AHEAD), archived_to }
     }
 
-    /// Begins as early as possible: at the first record ever, or, if the journal has lost it to retention, behind
-    /// the oldest of `snapshots`. Finished transfers stay in the ledger.
+    /// Starts as early as possible: at the very first record, or after the oldest of `snapshots` if retention has
+    /// deleted the first record. Finished transfers stay in the ledger.
     ///
     /// # Errors
-    /// The journal cannot be read, or the snapshot is not understood.
+    /// The journal cannot be read, or the snapshot cannot be decoded.
     pub fn earliest(
         log: &Arc<dyn Log>,
         snapshots: &[Snapshot],
@@ -82,15 +82,15 @@ impl Fold {
         Ok(Self::new(log, ledger, 0))
     }
 
-    /// Folds the next record up to `goal`; false when there is none.
+    /// Applies the next record up to `goal`. Returns false if there is none.
     ///
     /// # Errors
-    /// The journal cannot be read, or one of its records is not understood.
+    /// The journal cannot be read, or one of its records cannot be decoded.
     pub fn next(&mut self, goal: u64) -> Result<bool, StartError> {
         self.next_seen(goal, |_| ())
     }
 
-    /// The same; `see` is shown the events before they are folded.
+    /// Like [`Self::next`]. Calls `see` with the events before they are applied.
     pub(crate) fn next_seen(&mut self, goal: u64, see: impl FnOnce(&[Event])) -> Result<bool, StartError> {
         if self.ahead.is_empty() {
             self.read_ahead(goal);
@@ -122,28 +122,29 @@ impl Fold {
         self.ledger.fetch(events.filter_map(Event::transfer_id));
     }
 
-    /// The archive holds, or has removed, all that finished up to a record by now.
+    /// Notes that the archive now contains, or has removed, everything that finished up to a record.
     pub(crate) fn skip_to(&mut self, archived_to: u64) {
         self.archived_to = self.archived_to.max(archived_to);
         self.forget_to(self.archived_to.min(self.ledger.last_seq()));
     }
 
-    /// Forgets what finished up to a record: the archive has it.
+    /// Drops everything that finished up to a record, because the archive has it.
     pub(crate) fn forget_to(&mut self, seq: u64) {
         self.ledger.drain_finished(seq).for_each(drop);
         self.ledger.take_finished_conversions(seq).for_each(drop);
         self.ledger.take_finished_bulks(seq).for_each(drop);
     }
 
-    /// Folds all records to the end of a log without an appender.
+    /// Applies all records to the end of a log without an appender.
     ///
     /// # Errors
-    /// As [`Fold::next`].
+    /// Like [`Fold::next`].
     pub fn finish(self) -> Result<Ledger, StartError> {
         self.finish_at(END)
     }
 
-    /// The same of a log whose last record is known: what it has prepared behind that may be much, and is not read.
+    /// Like [`Self::finish`], for a log whose last record is known. The prepared space after it may be large and is not
+    /// read.
     pub(crate) fn finish_at(mut self, last_seq: u64) -> Result<Ledger, StartError> {
         while self.next(last_seq)? {}
         Ok(self.ledger)

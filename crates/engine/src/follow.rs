@@ -1,4 +1,4 @@
-//! The record stream: decoded journal records in order, from any sequence number on, and new ones as they become
+//! The record stream: decoded journal records in order from any sequence number on, and new records as they become
 //! durable.
 
 use std::mem;
@@ -25,7 +25,7 @@ pub struct Followed<'a> {
 }
 
 impl Followed<'_> {
-    /// As the engine lets it go. Nobody is known to wait for its answer.
+    /// Converts the record to the form in which the engine releases it. It has no sender that waits for a response.
     pub fn into_durable(self) -> DurableRecord {
         let Self { seq, time, record, .. } = self;
         let (time, payload) = (record.decided_at(time), Payload::of(&record));
@@ -34,7 +34,7 @@ impl Followed<'_> {
     }
 }
 
-/// Why a record cannot be followed.
+/// The reason why a record cannot be read from the stream.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
     /// Retention has removed the record.
@@ -46,51 +46,51 @@ pub enum FollowError {
     Gone {
         /// The sequence number of the record.
         seq: u64,
-        /// The oldest record that the journal holds.
+        /// The oldest record in the journal.
         oldest: u64,
     },
     /// The journal cannot be read.
     #[error(transparent)]
     Journal(JournalError),
-    /// A sound record is not understood.
+    /// A sound record cannot be decoded.
     #[error("record {seq}: {source}")]
     Record {
         /// The sequence number of the record.
         seq: u64,
-        /// What is wrong with it.
+        /// The problem with the record.
         source: SnapshotError,
     },
 }
 
 /// Records from `seq` on, in order, each as soon as it is durable.
 ///
-/// A stream of a running engine comes from [`EngineHandle::follow`](crate::EngineHandle::follow): it waits for new
-/// records and ends when the engine has stopped. A stream of a log without an appender, from [`follow`], reads to
-/// its end.
+/// The stream of a running engine comes from [`EngineHandle::follow`](crate::EngineHandle::follow). It waits for new
+/// records and ends after the engine has stopped. The stream of a log without an appender comes from [`follow`] and
+/// reads to the log's end.
 pub struct Follow {
     log: Arc<dyn Log>,
     reader: Box<dyn LogReader>,
-    /// Of a running engine.
+    /// The last durable record of a running engine.
     durable: Option<Arc<DurableSeq>>,
-    /// Of a record that was returned, for the next one.
+    /// Lists of a returned record, reused for the next one.
     events: Vec<Event>,
     callbacks: Vec<Callback>,
 }
 
-/// The records of a log from `seq` on. The state of a snapshot continues with the record after it.
+/// The records of a log from `seq` on. A snapshot's state continues with the record after it.
 pub fn follow(log: &Arc<dyn Log>, seq: u64) -> Follow {
     Follow::new(log, log.read_from(seq))
 }
 
-/// The same, for the last reader of those records: it leaves caches to others.
+/// Like [`follow`], for the last reader of those records, which should not displace cached data.
 pub fn follow_once(log: &Arc<dyn Log>, seq: u64) -> Follow {
     Follow::new(log, log.read_once_from(seq))
 }
 
-/// The records of a log from its oldest on.
+/// The records of a log from the oldest on.
 ///
 /// # Errors
-/// The log cannot be read.
+/// Returns an error if the log cannot be read.
 pub fn follow_from_oldest(log: &Arc<dyn Log>) -> Result<Follow, FollowError> {
     let oldest = log.oldest_seq().map_err(FollowError::Journal)?;
     Ok(follow_once(log, oldest.unwrap_or(1)))
@@ -105,21 +105,22 @@ impl Follow {
         Self { durable: Some(durable), ..follow(log, seq) }
     }
 
-    /// The next record, without waiting; `None` at the end of the log, or if the next record is not durable yet.
+    /// Returns the next record without waiting. Returns `None` at the end of the log, or if the next record is not
+    /// durable yet.
     ///
     /// # Errors
-    /// The record is gone or damaged, and the next call tries it again; or it is not understood, and the next call
-    /// continues behind it.
+    /// If the record is missing or damaged, the next call tries it again. If it cannot be decoded, the next call
+    /// continues after it.
     #[expect(clippy::should_implement_trait, reason = "a record borrows the stream")]
     pub fn next(&mut self) -> Result<Option<Followed<'_>>, FollowError> {
         let durable = self.durable.as_ref().map_or(END, |durable| durable.get());
         self.next_up_to(durable)
     }
 
-    /// The next record up to `seq`, which must be durable.
+    /// Returns the next record up to `seq`, which must be durable.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Like [`next`](Self::next).
     pub fn next_up_to(&mut self, seq: u64) -> Result<Option<Followed<'_>>, FollowError> {
         let next = self.reader.next_seq();
         match self.reader.next_record(seq) {
@@ -132,11 +133,11 @@ impl Follow {
         }
     }
 
-    /// The next record; waits until it is durable. `None` if the engine has stopped and all its records were
-    /// returned. Blocks the thread: not for a runtime's workers.
+    /// Waits until the next record is durable and returns it. Returns `None` if the engine has stopped and all its
+    /// records were returned. Blocks the thread, so do not call it on a runtime's worker threads.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Like [`next`](Self::next).
     pub fn wait_next(&mut self) -> Result<Option<Followed<'_>>, FollowError> {
         let seen = self.reader.next_seq() - 1;
         match &self.durable {
@@ -148,16 +149,16 @@ impl Follow {
         }
     }
 
-    /// Takes the lists of a record back, whose room the next record uses: a stream of many records then allocates
-    /// little.
+    /// Takes the lists of a returned record back. The next record reuses their memory, so a stream of many records
+    /// allocates little.
     pub fn reuse(&mut self, events: Vec<Event>, callbacks: Vec<Callback>) {
         (self.events, self.callbacks) = (events, callbacks);
     }
 
-    /// One record, which must be durable; ascending reads are cheap. The stream continues behind it.
+    /// Reads one record, which must be durable. Ascending reads are cheap. The stream continues after it.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Like [`next`](Self::next).
     pub fn read(&mut self, seq: u64) -> Result<Followed<'_>, FollowError> {
         match self.reader.read_record(seq) {
             Ok(stored) => decode(stored, Vec::new(), Vec::new()),
@@ -165,12 +166,12 @@ impl Follow {
         }
     }
 
-    /// The sequence number of the record that follows.
+    /// The sequence number of the next record.
     pub fn next_seq(&self) -> u64 {
         self.reader.next_seq()
     }
 
-    /// The remains of a batch that was never acknowledged, if the log ended with such.
+    /// The remains of a batch that was never acknowledged, if the log ended with such remains.
     pub fn torn(&self) -> Option<&TornTail> {
         self.reader.torn()
     }
@@ -189,7 +190,7 @@ fn decode(
     }
 }
 
-/// A record that retention removed meets the reader as a file or a record that is missing.
+/// Converts an error. A record that retention removed appears to the reader as a missing file or record.
 fn failure(log: &dyn Log, seq: u64, error: JournalError) -> FollowError {
     let is_missing = error.is_not_found()
         || matches!(

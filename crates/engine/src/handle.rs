@@ -1,4 +1,4 @@
-//! How the edges talk to the engine.
+//! The interface through which gateway, admin API and other edges use the engine.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -25,10 +25,10 @@ use crate::record::Payload;
 use crate::reply_batcher::{ReplyBatcher, ReplyTo};
 use crate::shared::{EngineStatus, Serving, SharedState};
 
-/// How often a command is submitted again because the archive's answer had become too old.
+/// How often a command is submitted again because the archive's answer was outdated.
 const LOOKUPS_MAX: usize = 8;
 
-/// A cheap handle on a running engine.
+/// A cheap handle of a running engine.
 #[derive(Clone)]
 pub struct EngineHandle {
     pub(crate) inner: Arc<Inner>,
@@ -44,9 +44,9 @@ pub(crate) struct Inner {
 }
 
 impl EngineHandle {
-    /// Submits a command and waits until its decision is durable. The archive is asked where that is needed.
+    /// Submits a command and waits until its decision is durable. Queries the archive if necessary.
     ///
-    /// Not an `async fn`, which would hold the command twice as long as it waits.
+    /// This is not an `async fn`, because an `async fn` would hold the command twice while it waits.
     pub fn submit(
         &self,
         command: Command,
@@ -55,7 +55,8 @@ impl EngineHandle {
         self.submit_for(ReplyTo::Dfsp, command, payload)
     }
 
-    /// The same of a reply that goes there: no callback that it causes overtakes it on its way to the DFSP.
+    /// Like [`Self::submit`], for a reply to the given target. No callback that the command causes overtakes the reply
+    /// on its way to the DFSP.
     pub fn submit_for(
         &self,
         to: ReplyTo,
@@ -64,7 +65,7 @@ impl EngineHandle {
     ) -> impl Future<Output = Result<Reply, SubmitError>> + Send {
         let archive_epoch = self.inner.shared.archive.epoch();
         async move {
-            // What is rare stays out of the memory of those that wait: there are as many as connections.
+            // The rare path is boxed to save memory, because there may be as many waiting requests as connections.
             let archived = match &command {
                 Command::Prepare(prepare) => self.look_up(prepare.id).await?,
                 Command::Conversion(ConversionCommand::Prepare(_))
@@ -83,7 +84,8 @@ impl EngineHandle {
         }
     }
 
-    /// Submits a command with what the archive has for it, as the engine asked; again if that became too old.
+    /// Submits a command again with the archive's answer that the engine requested. Repeats this if the answer is
+    /// outdated.
     async fn submit_again(
         &self,
         to: ReplyTo,
@@ -104,7 +106,7 @@ impl EngineHandle {
         Err(SubmitError::Busy)
     }
 
-    /// Looks up what a command needs of the archive; `id` names the transfer that decides the command.
+    /// Queries the archive for a command. `id` is the transfer that the decision depends on.
     async fn look_up_for(&self, command: &Command, id: Option<TransferId>) -> Result<Archived, SubmitError> {
         match command {
             Command::Conversion(command) => self.look_up_conversion(command).await,
@@ -116,7 +118,7 @@ impl EngineHandle {
         }
     }
 
-    /// Puts a command into the queue. Its answer comes by the receiver.
+    /// Puts a command into the queue. The returned receiver yields its answer.
     fn hand_in(
         &self,
         to: ReplyTo,
@@ -133,13 +135,13 @@ impl EngineHandle {
         Ok(answered)
     }
 
-    /// Submits a command that nobody waits for, such as the courier's reports. It is lost when the queue is full; the
-    /// courier's reports may be.
+    /// Submits a command without waiting for it, such as the courier's reports. The command is lost if the queue is
+    /// full, which is acceptable for these reports.
     pub fn submit_quietly(&self, command: Command) -> Result<(), SubmitError> {
         self.push(Submission::Quiet(command))
     }
 
-    /// Asks the ledger a question between two commands. The answer comes when all that it saw is durable.
+    /// Queries the ledger between two commands. The answer is returned when everything that the query saw is durable.
     pub async fn read<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Ledger) -> T + Send + 'static,
@@ -177,7 +179,7 @@ impl EngineHandle {
         }
     }
 
-    /// A bulk, from memory or from the archive.
+    /// A bulk transfer, from memory or from the archive.
     pub async fn bulk(&self, id: BulkId) -> Result<Option<Bulk>, SubmitError> {
         match self.read(move |ledger| ledger.bulk(id).cloned()).await? {
             Some(found) => Ok(Some(found)),
@@ -185,20 +187,20 @@ impl EngineHandle {
         }
     }
 
-    /// The request behind a durable journal record; `None` when it cannot be read any more.
+    /// The request of a durable journal record; `None` if it can no longer be read.
     pub async fn payload(&self, seq: u64) -> Result<Option<Payload>, SubmitError> {
         let records = Arc::clone(&self.inner.records);
         blocking(move || records.payload(seq).ok()).await
     }
 
-    /// The bulk that a transfer is an item of and its place there, by the durable record that prepared the transfer;
-    /// `None` if it is no item, or the record cannot be read any more.
+    /// The bulk transfer of a transfer and the position of the item, from the durable record that prepared the
+    /// transfer. `None` if the transfer is not an item, or if the record can no longer be read.
     pub async fn item_of(&self, prepare_seq: u64) -> Result<Option<(BulkId, u32)>, SubmitError> {
         let records = Arc::clone(&self.inner.records);
         blocking(move || records.item_of(prepare_seq).ok().flatten()).await
     }
 
-    /// The keys of such callbacks as [`Self::pending_callbacks`] gives.
+    /// The keys of the callbacks that [`Self::pending_callbacks`] returns.
     pub async fn pending_keys(
         &self,
         target: ParticipantId,
@@ -222,9 +224,10 @@ impl EngineHandle {
         Ok(PendingPage { callbacks: self.callbacks(keys).await?, more_after })
     }
 
-    /// The content of callbacks, by key. Those whose records are damaged are left out, which the log tells.
+    /// The content of callbacks by key. Callbacks whose records are damaged are left out and logged.
     ///
-    /// Errors: the disk cannot be read just now. To take that for "none" would leave callbacks unsent.
+    /// Returns an error if the disk cannot be read at the moment. Treating this as an empty result would leave
+    /// callbacks unsent.
     pub async fn callbacks(&self, keys: Vec<CallbackKey>) -> Result<Vec<PendingCallback>, SubmitError> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -239,7 +242,7 @@ impl EngineHandle {
         Ok(found.map_or(Archived::Absent, |transfer| Archived::Found(Box::new(transfer))))
     }
 
-    /// What the archive holds for a command about a conversion.
+    /// The archive's answer for a command about an FX transfer.
     async fn look_up_conversion(&self, command: &ConversionCommand) -> Result<Archived, SubmitError> {
         let conversion = match command.conversion() {
             Some(id) => self.read_archive::<Conversion>(id.archive_key()).await?.map(Box::new),
@@ -252,7 +255,7 @@ impl EngineHandle {
         Ok(Archived::Conversion { conversion, has_transfer })
     }
 
-    /// What the archive holds for a command about a bulk.
+    /// The archive's answer for a command about a bulk transfer.
     async fn look_up_bulk(&self, command: &BulkCommand) -> Result<Archived, SubmitError> {
         let bulk = match command.bulk() {
             Some(id) => self.read_archive::<Bulk>(id.archive_key()).await?.map(Box::new),
@@ -267,7 +270,7 @@ impl EngineHandle {
         Ok(Archived::Bulk { bulk, transfers })
     }
 
-    /// Mostly answered from memory; a read of the disk goes to a thread where it may wait.
+    /// Reads from the archive, usually from memory. A read from the disk runs on a thread that may block.
     async fn read_archive<T: Stored>(&self, id: TransferId) -> Result<Option<T>, SubmitError> {
         let archive = self.inner.archive.upgrade().ok_or(SubmitError::Stopped)?;
         if !archive.may_contain(&id) {
@@ -283,13 +286,13 @@ impl EngineHandle {
         bytes.map(|bytes| T::decode(&mut Decoder(&bytes)).map_err(|error| failed(&error))).transpose()
     }
 
-    /// The journal's records from `seq` on, and new ones as they become durable. The stream ends when the engine has
-    /// stopped.
+    /// The journal's records from `seq` on, and new records as they become durable. The stream ends after the engine
+    /// has stopped.
     pub fn follow(&self, seq: u64) -> Follow {
         Follow::live(&self.inner.log, seq, Arc::clone(&self.inner.shared.durable))
     }
 
-    /// How the engine is doing.
+    /// The state of the engine.
     pub fn status(&self) -> EngineStatus {
         let mut status = self.inner.shared.status();
         if status.serving == Serving::Yes && self.inner.log.is_held_up() {
@@ -298,32 +301,32 @@ impl EngineHandle {
         status
     }
 
-    /// The hub's time.
+    /// The hub's clock.
     pub fn clock(&self) -> Arc<GuardedClock> {
         Arc::clone(&self.inner.shared.clock)
     }
 
-    /// How the archive is doing; `None` once the engine is gone.
+    /// Statistics of the archive; `None` after the engine has ended.
     pub fn archive_stats(&self) -> Option<ArchiveStats> {
         self.inner.archive.upgrade().map(|archive| archive.stats())
     }
 
-    /// The archive, for retention; `None` once the engine is gone. Whoever holds it for long keeps the archive open.
+    /// The archive, for retention; `None` after the engine has ended. A caller that keeps it keeps the archive open.
     pub fn archive(&self) -> Option<Arc<dyn Archive>> {
         self.inner.archive.upgrade()
     }
 
-    /// Ends the division of the archive that grows: the journal says so, and the archivist does it when it comes to
-    /// that record, as on every node that follows. So what is removed later is the same everywhere.
+    /// Closes the archive's current division. The journal records this, and the archivist does it when it reaches the
+    /// record, on this node and on every follower. Later removals are therefore the same on all nodes.
     pub async fn divide_archive(&self) -> Result<(), SubmitError> {
         self.submit(Command::DivideArchive, Payload::default()).await?;
         self.inner.shared.archive.ask(self.inner.shared.durable.get());
         Ok(())
     }
 
-    /// Removes what finished up to a record from the archive, for good: the journal says so first, so that no later
-    /// fold takes an id that comes again for one that it knows. The division that grows stays. Returns how many
-    /// divisions left; both the record and the removal are durable then.
+    /// Permanently removes transfers that finished up to a record from the archive. The journal records the removal
+    /// first, so that no later fold mistakes a reused id for a known one. The current division stays. Returns the
+    /// number of removed divisions, after record and removal are durable.
     pub async fn remove_finished(&self, to_seq: u64) -> Result<u64, SubmitError> {
         let archive = self.inner.archive.upgrade().ok_or(SubmitError::Stopped)?;
         let growing = archive.divisions().last().map_or(1, |growing| growing.first_seq);
@@ -333,17 +336,17 @@ impl EngineHandle {
         removed.map_err(|error| SubmitError::Archive(error.to_string()))
     }
 
-    /// Lets another node of the cluster lead: no command is taken any more, what was taken is decided and committed,
-    /// and the log says that `successor` may lead, or any other node. Waits until the engine has stopped, and returns
-    /// why it did.
+    /// Hands over the leadership to another node of the cluster. No further commands are accepted, accepted ones are
+    /// decided and committed, and the log states that `successor`, or any other node, may lead. Waits until the engine
+    /// has stopped and returns the reason.
     pub async fn hand_over(&self, successor: Option<u32>) -> StopReason {
-        // The first one counts.
+        // Only the first request has an effect.
         let _ = self.inner.shared.successor.set(successor);
         self.inner.shared.queue.close();
         self.stopped().await
     }
 
-    /// Waits until the engine has stopped and tells why.
+    /// Waits until the engine has stopped and returns the reason.
     pub async fn stopped(&self) -> StopReason {
         let mut stopped: watch::Receiver<_> = self.inner.shared.stopped.subscribe();
         let reason = stopped.wait_for(Option::is_some).await;
@@ -351,7 +354,8 @@ impl EngineHandle {
     }
 }
 
-/// Does work that may wait for the disk where it holds up nobody; outside of a runtime, as in simulations, on the spot.
+/// Runs work that may wait for the disk on a thread that may block. Outside a runtime, as in simulations, runs it
+/// directly.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, SubmitError> {

@@ -1,12 +1,12 @@
-//! Callbacks that wait until the caller that caused them has its answer.
+//! Callbacks that wait until the sender of the causing request has its response.
 
 use std::mem;
 use std::sync::Arc;
 
 use crate::record::{Answered, DurableRecord};
 
-/// A record whose callbacks to its asker wait for the answer. However it ends they may go then, also where the
-/// caller has hung up.
+/// A record whose callbacks to the sender of its request wait for the response. They are released when this value is
+/// dropped, even if the sender has disconnected.
 pub(crate) struct Held {
     record: Option<Arc<DurableRecord>>,
     by: Arc<dyn Answered>,
@@ -17,7 +17,7 @@ impl Held {
         Self { record: Some(record), by }
     }
 
-    /// Lets the callbacks of all go, together where they are held by the same.
+    /// Releases the callbacks of all records, in one call for each [`Answered`].
     pub(crate) fn release_all(held: &mut Vec<Self>) {
         let mut held = mem::take(held);
         while let Some(first) = held.first() {

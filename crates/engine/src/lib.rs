@@ -1,9 +1,9 @@
-//! The engine: queue → decide → journal → evolve → effects, and the way back after a restart.
+//! The engine processes commands (queue → decide → journal → evolve → effects) and recovers its state after a restart.
 //!
-//! One thread owns the ledger and the journal's writer. It takes whatever has queued up, decides each command, appends
-//! the batch with one write and one sync, and only then releases replies and callbacks. Large batches are written by
-//! the commit thread while the first decides the next. A third, the archivist, folds the journal behind them into the
-//! archive of finished transfers and into snapshots.
+//! One thread owns the ledger and the journal's writer. It takes everything in the queue, decides each command, and
+//! appends the batch with one write and one sync. Only then does it release replies and callbacks. The commit thread
+//! writes large batches while the first thread decides the next batch. A third thread, the archivist, applies the
+//! journal afterwards to the archive of finished transfers and to snapshots.
 
 mod answering;
 mod archivist;

@@ -1,4 +1,4 @@
-//! What the engine counts.
+//! The engine's metrics.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
@@ -16,26 +16,26 @@ pub use response_times::{
 };
 pub use share::ShareHistogram;
 
-/// Buckets of stage durations in seconds.
+/// Buckets of stage durations, in seconds.
 const STAGE_SECONDS: [f64; 12] =
     [0.000_01, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 1.0];
-/// Buckets of Mojaloop's stage durations in seconds, so that its dashboards read them.
+/// Buckets of Mojaloop's stage durations, in seconds, so that Mojaloop's dashboards work.
 pub const MOJALOOP_SECONDS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
-/// Buckets in seconds of work that nobody waits for: handing transfers to the archive, writing a snapshot.
+/// Buckets of background work, in seconds: passing transfers to the archive, writing a snapshot.
 const BACKGROUND_SECONDS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
-/// Buckets of batch sizes in commands.
+/// Buckets of batch sizes, in commands.
 const BATCH_COMMANDS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0, 1024.0, 4096.0];
 
-/// The engine's metrics; cheap to clone, shared with whoever serves them.
+/// The engine's metrics. Cheap to clone; shared with the component that exports them.
 #[derive(Clone, Debug)]
 pub struct EngineMetrics {
     /// Commands decided.
     pub commands: Counter,
-    /// Commands refused because the queue was at its bound.
+    /// Commands rejected because the queue was full.
     pub refused_busy: Counter,
-    /// Commands refused for want of disk space.
+    /// Commands rejected because the disk was full.
     pub refused_full: Counter,
-    /// How long the first command of each turn of the engine had waited; the others of the turn waited less.
+    /// Time that the first command of each turn of the engine had waited. Other commands of the turn waited less.
     pub wait_seconds: Histogram,
     /// Commands per batch.
     pub batch_commands: Histogram,
@@ -43,96 +43,96 @@ pub struct EngineMetrics {
     pub decide_seconds: Histogram,
     /// Bytes appended to the journal.
     pub journal_bytes: Counter,
-    /// How long the log of a cluster took to accept a batch; of a node that leads.
+    /// Time that a cluster's log took to accept a batch, measured by the leader.
     pub log_accept_seconds: Histogram,
     /// Duration of the write of a batch.
     pub journal_write_seconds: Histogram,
     /// Duration of the sync of a batch.
     pub journal_sync_seconds: Histogram,
-    /// Commands waiting.
+    /// Commands in the queue.
     pub queue_depth: Gauge,
-    /// Transfers reserved now.
+    /// Transfers that are currently reserved.
     pub transfers_reserved: Gauge,
     /// Finished transfers that wait in memory for the archive.
     pub transfers_finished_in_memory: Gauge,
     /// Transfers committed since the ledger began.
     pub transfers_committed: Gauge,
-    /// Transfers aborted since the ledger began, expired ones included.
+    /// Transfers aborted since the ledger began, including expired ones.
     pub transfers_aborted: Gauge,
     /// Transfers expired since the ledger began.
     pub transfers_expired: Gauge,
-    /// Prepares refused since the ledger began.
+    /// Prepares rejected since the ledger began.
     pub prepares_refused: Gauge,
-    /// Conversions that wait for their FXP or their transfer.
+    /// FX transfers that wait for their FXP or their transfer.
     pub conversions_live: Gauge,
-    /// Conversions committed since the ledger began.
+    /// FX transfers committed since the ledger began.
     pub conversions_committed: Gauge,
-    /// Conversions aborted since the ledger began, expired ones included.
+    /// FX transfers aborted since the ledger began, including expired ones.
     pub conversions_aborted: Gauge,
-    /// Conversions expired since the ledger began.
+    /// FX transfers expired since the ledger began.
     pub conversions_expired: Gauge,
-    /// Requests for conversions refused since the ledger began.
+    /// FX transfers rejected since the ledger began.
     pub conversions_refused: Gauge,
-    /// Bulks that are not final.
+    /// Bulk transfers that are not final.
     pub bulks_live: Gauge,
-    /// Bulks with a committed item that ended since the ledger began.
+    /// Bulk transfers with a committed item that ended since the ledger began.
     pub bulks_completed: Gauge,
-    /// Bulks without one that ended since the ledger began.
+    /// Bulk transfers without a committed item that ended since the ledger began.
     pub bulks_rejected: Gauge,
-    /// Bulks refused as a whole since the ledger began.
+    /// Bulk transfers rejected as a whole since the ledger began.
     pub bulks_refused: Gauge,
-    /// Items of bulks since the ledger began.
+    /// Items of bulk transfers since the ledger began.
     pub bulk_items: Gauge,
-    /// Items of bulks committed since the ledger began.
+    /// Items of bulk transfers committed since the ledger began.
     pub bulk_items_committed: Gauge,
-    /// Results in payees' answers that named no open item of their bulk, since the ledger began.
+    /// Results in payees' answers that named no open item of their bulk transfer, since the ledger began.
     pub bulk_results_ignored: Gauge,
-    /// What bulks hold in memory until their payees are asked, in bytes.
+    /// Bytes that bulk transfers hold in memory until their requests are sent to the payees.
     pub bulk_bytes: Gauge,
     /// Fees that committed transfers owe, since the ledger began.
     pub fees_charged: Gauge,
-    /// Fees of rules that applied to committed transfers and could not be charged, since the ledger began.
+    /// Fees that applied to committed transfers but could not be charged, since the ledger began.
     pub fees_not_charged: Gauge,
-    /// Callbacks not yet delivered, parked ones included.
+    /// Callbacks not yet delivered, including parked ones.
     pub callbacks_undelivered: Gauge,
-    /// Callbacks parked.
+    /// Parked callbacks.
     pub callbacks_parked: Gauge,
-    /// How far the wall clock jumped from the hub's time, negative when back; 0 when it did not.
+    /// Jump of the wall clock relative to the hub's time, negative if it jumped back; 0 if it has not jumped.
     pub clock_jump_seconds: Gauge<f64, AtomicU64>,
-    /// How far the journal's time is ahead of the hub's; 0 when it is not.
+    /// How far the journal's time is ahead of the hub's time; 0 if it is not ahead.
     pub clock_ahead_seconds: Gauge<f64, AtomicU64>,
-    /// Last journal sequence.
+    /// Last journal sequence number.
     pub journal_seq: Gauge,
-    /// Last journal sequence that the archivist folded.
+    /// Last journal sequence number that the archivist applied.
     pub archived_seq: Gauge,
-    /// Duration of handing finished transfers to the archive.
+    /// Duration of passing finished transfers to the archive.
     pub archive_apply_seconds: Histogram,
-    /// Duration of reading a transfer from the archive's tables; most questions need none.
+    /// Duration of reading a transfer from the archive's tables; most queries need no such read.
     pub archive_read_seconds: Histogram,
-    /// Duration of writing a snapshot, with the archive's sync before it.
+    /// Duration of writing a snapshot, including the archive's sync before it.
     pub snapshot_seconds: Histogram,
     /// Size of the newest snapshot; 0 until one is written.
     pub snapshot_bytes: Gauge,
-    /// Journal sequence of the newest snapshot.
+    /// Journal sequence number of the newest snapshot.
     pub snapshot_seq: Gauge,
-    /// Duration from a prepare's arrival at the engine until it is durable, under Mojaloop's name.
+    /// Duration from a prepare's arrival at the engine until it is durable, under Mojaloop's metric name.
     pub mojaloop_prepare: Histogram,
-    /// The same for fulfils.
+    /// Duration from a fulfil's arrival at the engine until it is durable, under Mojaloop's metric name.
     pub mojaloop_fulfil: Histogram,
-    /// The same for questions about transfers.
+    /// Duration from a transfer query's arrival at the engine until it is answered, under Mojaloop's metric name.
     pub mojaloop_get: Histogram,
-    /// Duration of deciding a change of positions: a prepare, a fulfil, a decline or an expiry, under Mojaloop's name.
+    /// Duration of deciding a change of positions (prepare, fulfil, decline or expiry), under Mojaloop's metric name.
     pub mojaloop_position: ShareHistogram,
-    /// How long DFSPs take to answer.
+    /// Response times of DFSPs.
     pub response_times: ResponseTimes,
-    /// Whether durations and batch sizes are observed; counts always are. Without is for measurements.
+    /// Whether durations and batch sizes are observed; counts are always kept. Switched off only for measurements.
     pub records_metrics: bool,
 }
 
 impl EngineMetrics {
-    /// What `upesi_clock_jump_seconds` is.
+    /// Help text of `upesi_clock_jump_seconds`.
     pub const CLOCK_JUMP: &'static str = "Jump of the wall clock that the hub does not follow, in seconds";
-    /// What `upesi_clock_ahead_seconds` is.
+    /// Help text of `upesi_clock_ahead_seconds`.
     pub const CLOCK_AHEAD: &'static str = "Time by which the journal is ahead of the clock, in seconds";
 
     /// Creates the metrics and registers them.
@@ -194,7 +194,7 @@ impl EngineMetrics {
         metrics
     }
 
-    /// What is made of several transfers, or goes along with one.
+    /// Registers the metrics of FX transfers, bulk transfers and fees.
     fn register_composed(&self, r: &mut Registry) {
         let m = self;
         for (name, help, gauge) in [
@@ -309,8 +309,8 @@ impl EngineMetrics {
     }
 }
 
-/// The part of the registry with the labels that Mojaloop's dashboards select by: the name of Mojaloop's process
-/// for this work.
+/// The part of the registry with the labels that Mojaloop's dashboards select by: the name of the Mojaloop process for
+/// this work.
 fn of_handler<'r>(registry: &'r mut Registry, handler: &str) -> &'r mut Registry {
     let labels = [("serviceName", format!("central-handler-{handler}")), ("success", "true".to_owned())];
     let labels = labels.map(|(name, value)| (Cow::Borrowed(name), Cow::Owned(value)));
@@ -318,7 +318,7 @@ fn of_handler<'r>(registry: &'r mut Registry, handler: &str) -> &'r mut Registry
 }
 
 impl Default for EngineMetrics {
-    /// Metrics that nobody reads.
+    /// Metrics that are not exported.
     fn default() -> Self {
         Self::new(&mut Registry::default())
     }

@@ -1,4 +1,4 @@
-//! How an engine is set up.
+//! The settings of an engine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::clock::{Clock, SystemClock};
 /// Replaces the data directory in simulations.
 #[derive(Clone)]
 pub struct Storage {
-    /// Of the snapshots, and of the journal unless [`EngineOptions::log`] is.
+    /// Disk of the snapshots, and of the journal unless [`EngineOptions::log`] is set.
     pub disk: Arc<dyn Disk>,
-    /// Of finished transfers.
+    /// Archive of finished transfers.
     pub archive: Arc<dyn Archive>,
 }
 
@@ -26,48 +26,50 @@ pub struct EngineOptions {
     pub data: PathBuf,
     /// The scheme's policy.
     pub ledger: LedgerConfig,
-    /// Most commands that wait; over it callers are refused at once.
+    /// Maximum number of commands in the queue. Above it, commands are rejected immediately.
     pub queue_commands_max: usize,
-    /// Most commands that one batch holds.
+    /// Maximum number of commands in one batch.
     pub batch_commands_max: usize,
     /// A batch is closed when its records exceed this, in bytes.
     pub batch_bytes_max: usize,
-    /// A batch whose records reach this, in bytes, is written by a thread of its own while the next is decided. For
-    /// smaller ones the hop would cost more than it saves.
+    /// A batch whose records reach this size, in bytes, is written by a separate thread while the next batch is
+    /// decided. For smaller batches, the change of threads would cost more than it saves.
     pub overlap_bytes_min: usize,
-    /// How often deadlines are looked at.
+    /// Interval at which deadlines are checked.
     pub tick_interval: Duration,
     /// Length of a journal segment in bytes.
     pub segment_bytes: u64,
     /// Whether batches are synced to the disk; `Volatile` is for measurements.
     pub durability: Durability,
-    /// The archivist folds the journal whenever this many records have gathered.
+    /// The archivist applies the journal each time this number of records has accumulated.
     pub fold_every_records: u64,
-    /// A snapshot is written whenever this many records were folded since the last.
+    /// A snapshot is written each time this number of records was applied since the last one.
     pub snapshot_every_records: u64,
-    /// Most finished transfers in memory; over it prepares are refused until the archive has caught up.
+    /// Maximum number of finished transfers in memory. Above it, prepares are rejected until the archive has caught up.
     pub finished_transfers_max: usize,
-    /// Most that bulks may hold in memory until their payees are asked, in bytes; over it new ones are refused.
+    /// Maximum number of bytes that bulk transfers may hold in memory until their requests are sent to the payees.
+    /// Above it, new ones are rejected.
     pub bulk_bytes_max: usize,
-    /// Whether journal segments are kept once archived and covered by a snapshot.
+    /// Whether journal segments are retained after they are archived and covered by a snapshot.
     pub keep_segments: bool,
-    /// Whether another part of the hub executes removals that the journal records, after an export. A removal by
-    /// [`EngineHandle::remove_finished`](crate::EngineHandle::remove_finished) takes effect at once.
+    /// Whether another part of the hub executes the removals that the journal records, after an export. A removal by
+    /// [`EngineHandle::remove_finished`](crate::EngineHandle::remove_finished) is executed immediately.
     pub defers_removals: bool,
     /// The archive's settings.
     pub archive: ArchiveOptions,
-    /// The time.
+    /// The source of time.
     pub clock: Arc<dyn Clock>,
-    /// How far the wall clock may part from the monotonic one between two ticks; what parts more is not believed.
+    /// Maximum difference between wall clock and monotonic clock between two ticks. The hub does not follow a larger
+    /// difference.
     pub clock_jump_max: Duration,
-    /// The journal, if it is not the data directory's own: that of a cluster.
+    /// The journal of a cluster. `None` for the journal in the data directory.
     pub log: Option<Arc<dyn Log>>,
-    /// In place of the data directory; `None` except in simulations.
+    /// Replaces the data directory in simulations; otherwise `None`.
     pub storage: Option<Storage>,
 }
 
 impl EngineOptions {
-    /// The defaults on a data directory.
+    /// The defaults for a data directory.
     pub fn new(data: impl Into<PathBuf>) -> Self {
         Self {
             data: data.into(),

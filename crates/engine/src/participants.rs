@@ -1,4 +1,4 @@
-//! Participants as the edges need them: names, endpoints, and who may take part.
+//! Participants as gateway and delivery need them: names, endpoints, bindings, and who may take part.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,29 +11,29 @@ use upesi_ledger::{
 };
 use upesi_types::{Currency, FspId};
 
-/// Participants with their endpoints and active accounts at some moment.
+/// Participants with their endpoints and active accounts at an instant.
 #[derive(Clone, Debug, Default)]
 pub struct Participants {
-    /// In order of identifier, without gaps.
+    /// Ordered by identifier, without gaps.
     participants: Vec<Participant>,
     by_name: HashMap<FspId, ParticipantId, foldhash::fast::RandomState>,
     by_binding: HashMap<Binding, ParticipantId>,
     /// The bindings of gateways' certificates.
     gateways: HashSet<Binding>,
-    /// Whose position account in which currency is active.
+    /// Participants and currencies with an active position account.
     active_positions: BTreeSet<(ParticipantId, Currency)>,
-    /// The proxies of those that are behind one.
+    /// The proxies of participants behind one.
     proxies: BTreeMap<ParticipantId, ParticipantId>,
     signature_keys: SignatureKeys,
     blocks: BTreeSet<Block>,
-    /// Those that are blocked themselves, or behind a proxy that is.
+    /// Participants that are blocked themselves or whose proxy is blocked.
     blocked: BTreeSet<ParticipantId>,
     /// The nodes that deliver callbacks.
     couriers: Vec<u32>,
 }
 
 impl Participants {
-    /// Those of a ledger.
+    /// The participants of a ledger.
     pub fn of(ledger: &Ledger) -> Self {
         let participants = Self::new(ledger.participants().to_vec(), ledger.accounts());
         let participants = participants.behind(ledger.proxied().collect());
@@ -42,12 +42,13 @@ impl Participants {
         Self { signature_keys, couriers, ..participants }
     }
 
-    /// Whether there is a participant beside the hub.
+    /// Whether there is a participant other than the hub.
     pub fn has_dfsps(&self) -> bool {
         self.participants.len() > 1
     }
 
-    /// The same with these proxies: what a proxy has and may counts for each participant behind it.
+    /// Adds these proxies. Each participant behind a proxy then uses the endpoints and active positions of its proxy,
+    /// and is active only if the proxy is.
     pub fn behind(mut self, proxies: BTreeMap<ParticipantId, ParticipantId>) -> Self {
         let mut held: BTreeMap<ParticipantId, Vec<Currency>> = BTreeMap::new();
         for (owner, currency) in &self.active_positions {
@@ -65,7 +66,7 @@ impl Participants {
         Self { proxies, ..self }
     }
 
-    /// The same with these blocks.
+    /// Adds these blocks.
     pub fn without(self, blocks: BTreeSet<Block>) -> Self {
         let names = blocks.iter().filter_map(|block| match block {
             Block::Participant(name) => Some(name),
@@ -78,7 +79,7 @@ impl Participants {
         Self { blocks, blocked, ..self }
     }
 
-    /// From a list in order of identifier, without gaps, and all accounts.
+    /// Creates the table from a list ordered by identifier, without gaps, and all accounts.
     pub fn new(participants: Vec<Participant>, accounts: &[Account]) -> Self {
         let by_name = participants.iter().map(|participant| (participant.name, participant.id)).collect();
         let is_active_position =
@@ -119,28 +120,28 @@ impl Participants {
         self.participants.get(id.number() as usize - 1)
     }
 
-    /// The participant of that name; names are compared as they were registered.
+    /// The participant with this name, in the registered case.
     pub fn named(&self, name: &FspId) -> Option<&Participant> {
         self.by_name.get(name).and_then(|id| self.get(*id))
     }
 
-    /// The participant of that name, in whatever case.
+    /// The participant with this name, in any case.
     pub fn named_in_any_case(&self, name: &FspId) -> Option<&Participant> {
         let any_case = || self.participants.iter().find(|participant| participant.name.eq_ignore_case(name));
         self.named(name).or_else(any_case)
     }
 
-    /// The DFSP of that name; the hub is none.
+    /// The DFSP with this name. The hub is not a DFSP.
     pub fn dfsp(&self, name: &FspId) -> Option<&Participant> {
         self.named(name).filter(|participant| participant.id != ParticipantId::HUB)
     }
 
-    /// The participant whose accounts and limits count for a participant: its proxy, if it is behind one.
+    /// The participant whose accounts and limits apply to a participant: its proxy, if it is behind one.
     pub fn liable<'a>(&'a self, participant: &'a Participant) -> &'a Participant {
         self.proxy_of(participant.id).unwrap_or(participant)
     }
 
-    /// The currencies of a participant's position accounts, or of its proxy's, active or not.
+    /// The currencies of the position accounts of a participant, or of its proxy, whether active or not.
     pub fn position_currencies<'a>(
         &'a self,
         participant: &'a Participant,
@@ -150,33 +151,33 @@ impl Participants {
         positions.map(|account| account.currency)
     }
 
-    /// Whether a participant can be registered for a party in a currency: it has a position account in it. For all
-    /// currencies (`None`) any participant can be registered.
+    /// Whether a participant can be registered for a party in a currency, which requires a position account in it. Any
+    /// participant can be registered for all currencies (`None`).
     pub fn can_serve(&self, participant: &Participant, currency: Option<Currency>) -> bool {
         currency.is_none_or(|currency| self.position_currencies(participant).any(|held| held == currency))
     }
 
-    /// The participant that a caller is who proves a value.
+    /// The participant to which a client with this binding belongs.
     pub fn bound_by(&self, binding: &Binding) -> Option<ParticipantId> {
         self.by_binding.get(binding).copied()
     }
 
-    /// Whether a certificate with this value is that of a gateway, which speaks for others.
+    /// Whether a certificate with this binding belongs to a gateway, which sends requests for other participants.
     pub fn is_of_gateway(&self, binding: &Binding) -> bool {
         self.gateways.contains(binding)
     }
 
-    /// Whether there is any gateway.
+    /// Whether there are gateways.
     pub fn has_gateways(&self) -> bool {
         !self.gateways.is_empty()
     }
 
-    /// The keys by which participants sign.
+    /// The keys with which participants sign.
     pub const fn signature_keys(&self) -> &SignatureKeys {
         &self.signature_keys
     }
 
-    /// What is blocked.
+    /// The blocks in force.
     pub const fn blocks(&self) -> &BTreeSet<Block> {
         &self.blocks
     }
@@ -186,7 +187,7 @@ impl Participants {
         !self.blocked.is_empty()
     }
 
-    /// Whether a participant is let in no more.
+    /// Whether a participant is blocked.
     pub fn is_blocked(&self, id: ParticipantId) -> bool {
         self.blocked.contains(&id)
     }
@@ -196,7 +197,7 @@ impl Participants {
         !self.proxies.is_empty()
     }
 
-    /// The proxy that a participant is behind.
+    /// The proxy in front of a participant, if any.
     pub fn proxy_of(&self, id: ParticipantId) -> Option<&Participant> {
         self.proxies.get(&id).and_then(|proxy| self.get(*proxy))
     }
@@ -221,12 +222,12 @@ impl Participants {
         participant.is_active && self.active_positions.contains(&(participant.id, currency))
     }
 
-    /// The nodes of a cluster that deliver callbacks; none, as long as the one that leads delivers all.
+    /// The nodes of a cluster that deliver callbacks. The list is empty while the leader delivers all callbacks.
     pub fn couriers(&self) -> &[u32] {
         &self.couriers
     }
 
-    /// The same with these.
+    /// Sets the nodes that deliver callbacks.
     pub fn delivered_by(self, couriers: Vec<u32>) -> Self {
         Self { couriers, ..self }
     }
@@ -237,7 +238,7 @@ impl Participants {
     }
 }
 
-/// The participants as of now, shared between the engine's thread and the edges.
+/// The current participants, shared between the engine's thread and the edges.
 #[derive(Clone, Debug, Default)]
 pub struct SharedParticipants(Arc<Shared>);
 
@@ -249,24 +250,26 @@ struct Shared {
 }
 
 impl SharedParticipants {
-    /// Replaces them.
+    /// Replaces the participants.
     pub fn set(&self, participants: Arc<Participants>) {
         *self.0.participants.write().unwrap_or_else(PoisonError::into_inner) = participants;
         self.0.generation.fetch_add(1, Ordering::Release);
         self.0.changed.notify_one();
     }
 
-    /// Number of replacements so far. What was found in [`Self::get`] after it was read holds as long as it stays.
+    /// Number of replacements so far. Results from [`Self::get`] after this was read are valid while the number stays
+    /// the same.
     pub fn generation(&self) -> u64 {
         self.0.generation.load(Ordering::Acquire)
     }
 
-    /// Waits until they are replaced, or returns at once if that happened since the last call. For one task.
+    /// Waits until the participants are replaced. Returns immediately if that happened since the last call. Only one
+    /// task may wait.
     pub async fn changed(&self) {
         self.0.changed.notified().await;
     }
 
-    /// Those of this moment.
+    /// The current participants.
     pub fn get(&self) -> Arc<Participants> {
         Arc::clone(&self.0.participants.read().unwrap_or_else(PoisonError::into_inner))
     }

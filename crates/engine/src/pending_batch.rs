@@ -1,4 +1,4 @@
-//! The batch that is being filled or written, and everything that leaves the engine when it is durable.
+//! The batch that is being filled or written, with everything that leaves the engine when it is durable.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::queue::{Answer, Completion};
 use crate::record::DurableRecord;
 use crate::reply_batcher::ReplyBatcher;
 
-/// A caller that waits for a batch to become durable.
+/// A sender that waits for a batch to become durable.
 pub(crate) enum Waiter {
     Caller {
         answer: oneshot::Sender<Answer>,
@@ -22,7 +22,7 @@ pub(crate) enum Waiter {
         reply: Reply,
         kind: CommandKind,
         arrived: Instant,
-        /// The record whose callbacks to the caller wait for the answer, if it has such callbacks.
+        /// The record whose callbacks to the sender wait for the reply, if it has such callbacks.
         held: Option<Arc<DurableRecord>>,
     },
     Question(Completion),
@@ -55,19 +55,19 @@ impl CommandKind {
     }
 }
 
-/// A batch with the replies, callbacks and changes that leave the engine when it is durable. Recycled.
+/// A batch with the replies, callbacks and changes that leave the engine when it is durable. It is recycled.
 pub(crate) struct PendingBatch {
     pub(crate) batch: Batch,
     pub(crate) waiters: Vec<Waiter>,
     pub(crate) records: Vec<Arc<DurableRecord>>,
     pub(crate) redelivered: Vec<CallbackKey>,
-    /// Those after the batch, if they changed.
+    /// The participants after the batch, if they changed.
     pub(crate) participants: Option<Arc<Participants>>,
-    /// Changes of positions that it holds.
+    /// Number of position changes in the batch.
     pub(crate) positions: u64,
-    /// Since when the engine has been deciding commands into it; absent while it waits.
+    /// Time since which the engine has been deciding commands into the batch; `None` while the batch is paused.
     deciding_since: Option<Instant>,
-    /// How long it took to decide, up to then.
+    /// Time spent deciding before that.
     pub(crate) decided: Duration,
 }
 
@@ -85,7 +85,8 @@ impl PendingBatch {
         }
     }
 
-    /// Whether a caller or a callback waits for it; a batch of only the courier's reports can wait itself.
+    /// Whether a client or a callback waits for the batch. A batch that contains only the courier's reports can itself
+    /// wait.
     pub(crate) fn is_awaited(&self) -> bool {
         !(self.waiters.is_empty() && self.records.is_empty() && self.redelivered.is_empty())
     }
@@ -94,7 +95,7 @@ impl PendingBatch {
         self.batch.is_empty() && !self.is_awaited()
     }
 
-    /// Makes it ready for the next batch.
+    /// Prepares the batch for reuse.
     pub(crate) fn reset(&mut self, first_seq: u64) {
         debug_assert!(!self.is_awaited(), "a caller still waits for this batch");
         self.batch.reset(first_seq);
@@ -102,7 +103,7 @@ impl PendingBatch {
         self.resume();
     }
 
-    /// Counts the time from now on as deciding.
+    /// Starts counting time as deciding.
     pub(crate) fn resume(&mut self) {
         if self.is_empty() {
             self.decided = Duration::ZERO;
@@ -110,14 +111,14 @@ impl PendingBatch {
         self.deciding_since = Some(Instant::now());
     }
 
-    /// Stops counting the time as deciding.
+    /// Stops counting time as deciding.
     pub(crate) fn pause(&mut self) {
         if let Some(since) = self.deciding_since.take() {
             self.decided += since.elapsed();
         }
     }
 
-    /// Answers all waiting callers that the batch did not become durable.
+    /// Reports to all waiting senders that the batch did not become durable.
     pub(crate) fn abandon(&mut self, error: &SubmitError) {
         for waiter in self.waiters.drain(..) {
             match waiter {

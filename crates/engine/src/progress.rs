@@ -1,4 +1,4 @@
-//! What engine and archivist tell each other, and when memory may forget what the archive holds.
+//! Coordinates engine and archivist, and decides when memory may drop transfers that the archive contains.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
 
-/// How long after a lack of room the archivist tries again.
+/// Interval after which the archivist tries again when the disk was full.
 const ROOM_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the archivist tells the engine, and the other way round.
+/// The state that archivist and engine share.
 pub(crate) struct ArchiveProgress {
-    /// Counts the times that a watermark was published.
+    /// Number of published watermarks.
     epoch: AtomicU64,
     watermark: AtomicU64,
     fold_every_records: u64,
@@ -36,14 +36,14 @@ impl ArchiveProgress {
         }
     }
 
-    /// The number of the present epoch, for look-ups that are about to be made.
+    /// The current epoch, for look-ups that are about to start.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// The epoch, and a watermark that it or an earlier one published.
+    /// The epoch, and a watermark that was published in it or in an earlier one.
     pub(crate) fn epoch_and_watermark(&self) -> (u64, u64) {
-        // The watermark is read first: it may be older than the epoch, never newer.
+        // The watermark is read first, so it may be older than the epoch but never newer.
         let watermark = self.watermark();
         (self.epoch(), watermark)
     }
@@ -52,13 +52,13 @@ impl ArchiveProgress {
         self.watermark.load(Ordering::Acquire)
     }
 
-    /// Called by the archivist when all that finished up to `watermark` is in the archive.
+    /// Called by the archivist when everything that finished up to `watermark` is in the archive.
     pub(crate) fn publish(&self, watermark: u64) {
         self.watermark.store(watermark, Ordering::Release);
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Called by the engine after each batch: wakes the archivist when enough has gathered.
+    /// Called by the engine after each batch. Wakes the archivist when enough records have accumulated.
     pub(crate) fn journal_reached(&self, seq: u64) {
         if seq >= self.watermark() + self.fold_every_records {
             let mut wanted = self.wanted();
@@ -69,14 +69,14 @@ impl ArchiveProgress {
         }
     }
 
-    /// Wakes the archivist, however little has gathered.
+    /// Wakes the archivist, even if few records have accumulated.
     pub(crate) fn ask(&self, seq: u64) {
         let mut wanted = self.wanted();
         wanted.seq = wanted.seq.max(seq);
         self.changed.notify_one();
     }
 
-    /// Ends the archivist after it has folded up to `seq`.
+    /// Ends the archivist after it has applied records up to `seq`.
     pub(crate) fn close(&self, seq: u64) {
         let mut wanted = self.wanted();
         wanted.seq = wanted.seq.max(seq);
@@ -84,7 +84,7 @@ impl ArchiveProgress {
         self.changed.notify_one();
     }
 
-    /// Waits until there is more to fold than `seq`; gives the next goal and whether it is the last.
+    /// Waits until there are records after `seq`. Returns the next goal and whether it is the last.
     pub(crate) fn wait_for_more(&self, seq: u64) -> (u64, bool) {
         let mut wanted = self.wanted();
         while wanted.seq <= seq && !wanted.is_closed {
@@ -93,13 +93,13 @@ impl ArchiveProgress {
         (wanted.seq.max(seq), wanted.is_closed)
     }
 
-    /// The next goal, where there is more to fold than `seq`, and whether it is the last; without waiting.
+    /// The next goal and whether it is the last, if there are records after `seq`. Does not wait.
     pub(crate) fn more(&self, seq: u64) -> Option<(u64, bool)> {
         let wanted = self.wanted();
         (wanted.seq > seq || wanted.is_closed).then(|| (wanted.seq.max(seq), wanted.is_closed))
     }
 
-    /// Waits for a time, or until closed; gives the same.
+    /// Waits for the retry interval, or until closed. Returns the next goal and whether it is the last.
     pub(crate) fn wait_for_room(&self, seq: u64) -> (u64, bool) {
         let until = Instant::now() + ROOM_RETRY_INTERVAL;
         let mut wanted = self.wanted();
@@ -115,18 +115,19 @@ impl ArchiveProgress {
     }
 }
 
-/// Which finished transfers the engine's memory may forget: those that the archive has held for one epoch or longer, so
-/// that every look-up made in the present or the last epoch finds them there.
+/// Determines which finished transfers the engine's memory may drop: those that the archive has contained for at least
+/// one epoch. Every look-up that was made in the current or previous epoch finds them there.
 #[derive(Debug, Default)]
 pub(crate) struct Eviction {
-    /// Look-ups of earlier epochs may have missed what memory has forgotten.
+    /// Look-ups of earlier epochs may have missed transfers that memory has dropped.
     epoch: u64,
-    /// Held by the archive since that epoch: forgotten with the next.
+    /// The archive contains these transfers since that epoch. They are dropped with the next one.
     evictable_seq: u64,
 }
 
 impl Eviction {
-    /// Everything up to this sequence may be forgotten now; and the watermark, of which the next call will say so.
+    /// The sequence number up to which transfers may be dropped now, and the current watermark, which the next call
+    /// will return as droppable.
     pub(crate) fn due(&mut self, progress: &ArchiveProgress) -> Option<Due> {
         let (epoch, watermark) = progress.epoch_and_watermark();
         if epoch <= self.epoch + 1 {
@@ -136,17 +137,17 @@ impl Eviction {
         Some(Due { forget_to: std::mem::replace(&mut self.evictable_seq, watermark), watermark })
     }
 
-    /// Whether a look-up in the archive, begun in this epoch, may have missed what memory has forgotten.
+    /// Whether a look-up in the archive that began in this epoch may have missed transfers that memory has dropped.
     pub(crate) const fn outdates(&self, look_up_epoch: u64) -> bool {
         look_up_epoch < self.epoch
     }
 }
 
-/// What came of looking at the archive's progress.
+/// The result of checking the archive's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// Transfers that finished up to this sequence may be forgotten.
+    /// Transfers that finished up to this sequence number may be dropped.
     pub(crate) forget_to: u64,
-    /// The archive holds all that finished up to this sequence.
+    /// The archive contains everything that finished up to this sequence number.
     pub(crate) watermark: u64,
 }

@@ -15,56 +15,56 @@ use crate::record::Payload;
 use crate::reply_batcher::ReplyBatcher;
 use crate::sync::{Condvar, Mutex, MutexGuard, yield_now};
 
-/// What a caller waits for.
+/// The result that the sender of a command waits for.
 pub(crate) type Answer = Result<Verdict, SubmitError>;
 
-/// What became of a command.
+/// The outcome of a command.
 pub(crate) enum Verdict {
-    /// It is decided, and the decision is durable.
+    /// The command is decided, and the decision is durable.
     Decided(Reply),
-    /// The decision needs the archive: the command, its payload, and the id of the transfer to look up, if there is
-    /// one.
+    /// The decision needs the archive. Contains the command, its payload, and the id of the transfer to look up, if
+    /// any.
     LookUp(Box<Command>, Payload, Option<TransferId>),
 }
 
-/// Sends the answer of a question off, once what it saw is durable.
+/// Sends the answer to a query, once everything that it saw is durable.
 pub(crate) type Completion = Box<dyn FnOnce(Result<(), SubmitError>) + Send>;
 
-/// A question: looks at the ledger, and gives back how to answer.
+/// A query: reads the ledger and returns a function that sends the answer.
 pub(crate) type Question = Box<dyn FnOnce(&Ledger) -> Completion + Send>;
 
-/// Something for the engine's thread to do.
+/// A work item for the engine's thread.
 pub(crate) enum Submission {
-    /// Decide a command and answer.
+    /// A command to decide and answer.
     Command {
         command: Command,
         payload: Payload,
-        /// What the archive said of the command's transfer.
+        /// The archive's answer about the command's transfer.
         archived: Archived,
-        /// The archive's epoch when it said so.
+        /// The archive's epoch of that answer.
         archive_epoch: u64,
-        /// When it was handed in, for measuring.
+        /// Time of submission, for measuring.
         arrived: Instant,
         answer: oneshot::Sender<Answer>,
-        /// Sends the reply; without one it is sent at once, by the committing thread.
+        /// Sends the reply. Without a batcher, the committing thread sends it immediately.
         batcher: Option<Arc<ReplyBatcher>>,
     },
-    /// Decide a command that nobody waits for, such as the courier's reports, by memory alone.
+    /// A command without a waiting sender, such as the courier's reports. It is decided from memory alone.
     Quiet(Command),
-    /// Answer a question.
+    /// A query to answer.
     Question(Question),
 }
 
-/// Reports that the queue holds beyond its bound for commands. A report that is lost leaves its callbacks in the outbox
-/// until the next start, and with them their journal segments; and reports come in bounded numbers, since lanes hold
-/// bounded numbers of callbacks.
+/// Reports that the queue accepts beyond its limit for commands. A lost report leaves its callbacks, and the journal
+/// segments that they need, in place until the next start. The number of reports is bounded, because lanes contain a
+/// bounded number of callbacks.
 pub(crate) const REPORTS_MAX: usize = 65_536;
 
-/// A callback's key in a record.
+/// Length of a callback's key in a record.
 const CALLBACK_KEY_BYTES: usize = 16;
 
 impl Submission {
-    /// The transfer that it is about.
+    /// The transfer that the submission concerns.
     pub(crate) fn transfer_id(&self) -> Option<TransferId> {
         match self {
             Self::Command { command, .. } | Self::Quiet(command) => command.transfer_id(),
@@ -72,11 +72,11 @@ impl Submission {
         }
     }
 
-    /// About what its record will take, beyond what the ledger adds, in bytes.
+    /// Approximate bytes of its record, without the bytes that the ledger adds.
     pub(crate) fn bytes(&self) -> usize {
         let keys = |command: &Command| match command {
             Command::Delivered(keys) | Command::Redeliver(keys) => keys.len() * CALLBACK_KEY_BYTES,
-            // The record has the changes, which are not in the payload.
+            // The record contains the changes, which are not in the payload.
             Command::Act(act) if matches!(act.deed, Deed::Change(AdminCommand::ChangeSet(_))) => {
                 CHANGE_SET_BYTES_MAX
             }
@@ -84,7 +84,7 @@ impl Submission {
         };
         match self {
             Self::Command { command, payload, .. } => {
-                // What the body of a bulk says is in the record a second time, as its events.
+                // The content of a bulk transfer's body is also in the record as events.
                 let copies = if matches!(command, Command::Bulk(_)) { 3 } else { 1 };
                 payload.headers.len() + copies * payload.body.len() + keys(command)
             }
@@ -102,7 +102,7 @@ struct State {
     is_closed: bool,
 }
 
-/// A queue with many producers and one consumer, which takes all there is at once.
+/// A queue with many producers and one consumer, which takes all entries at once.
 pub(crate) struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
@@ -118,13 +118,13 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a submission, or tells why not.
+    /// Adds a submission, or returns the reason why it is rejected.
     pub(crate) fn push(&self, submission: Submission) -> Result<(), SubmitError> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(SubmitError::Stopped);
         }
-        // Nobody waits for a quiet command: it goes with the next one, or with the next tick.
+        // No sender waits for a quiet command, so it is processed with the next submission or the next tick.
         let wakes = !matches!(submission, Submission::Quiet(_));
         let bound = self.submissions_max + if wakes { 0 } else { REPORTS_MAX };
         if state.submissions.len() >= bound {
@@ -138,7 +138,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits until something is there, the time is up, or the queue is closed or nudged; swaps all there is into
+    /// Waits until there are submissions, the time is up, or the queue is closed or nudged. Swaps all submissions into
     /// `into`, which must be empty. Returns false when the queue is closed and empty.
     pub(crate) fn take_all(&self, into: &mut VecDeque<Submission>, patience: Duration) -> bool {
         debug_assert!(into.is_empty());
@@ -149,8 +149,8 @@ impl Queue {
             state.is_waiting = false;
         }
         if !state.submissions.is_empty() {
-            // Where the cores are all busy, those who are about to submit run first and share the batch; where they are
-            // not, this returns at once.
+            // If all cores are busy, senders that are about to submit run first and share the batch. Otherwise this
+            // returns immediately.
             drop(state);
             yield_now();
             state = self.lock();
@@ -160,7 +160,7 @@ impl Queue {
         !(state.is_closed && into.is_empty())
     }
 
-    /// The same without waiting for anybody.
+    /// Like [`Self::take_all`], without waiting.
     pub(crate) fn take_now(&self, into: &mut VecDeque<Submission>) -> bool {
         let mut state = self.lock();
         state.is_nudged = false;
@@ -168,7 +168,7 @@ impl Queue {
         !(state.is_closed && into.is_empty())
     }
 
-    /// Ends the consumer's waiting, now or the next time.
+    /// Ends the consumer's wait, now or the next time.
     pub(crate) fn nudge(&self) {
         let mut state = self.lock();
         state.is_nudged = true;
@@ -178,7 +178,7 @@ impl Queue {
         }
     }
 
-    /// Lets nothing more in; what is there is still taken.
+    /// Rejects further submissions. Existing ones can still be taken.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.arrived.notify_one();

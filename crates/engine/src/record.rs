@@ -1,4 +1,4 @@
-//! What leaves the engine once it is durable.
+//! Data that leaves the engine once it is durable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,19 +18,20 @@ pub struct Payload {
     pub body: Bytes,
 }
 
-/// The longest headers, in bytes, that are kept of a request that changes no transfer.
+/// Longest headers, in bytes, that are stored for a request that changes no transfer.
 const REFUSED_HEADERS_BYTES_MAX: usize = 8 * 1024;
 
 impl Payload {
-    /// That of a record that was read.
+    /// The payload of a record that was read.
     pub(crate) fn of(record: &Record<'_>) -> Self {
         let [headers, body] = [record.payload.headers, record.payload.body].map(Bytes::copy_from_slice);
         Self { headers, body }
     }
 
-    /// What is kept of the request that caused these events: all of what changes a transfer. Of what is refused, and of
-    /// questions, the headers, from which the callback is made, unless they are very long; not the body. Of a refused
-    /// prepare the event has the fingerprint, by which it is known again. So refusals cannot fill the disk.
+    /// Returns the part of a request that is stored with these events. A request that changes a transfer is stored
+    /// completely. For rejections and queries, the body is not stored, and the headers, which the callback needs, are
+    /// stored unless they are very long. The event of a rejected prepare contains the fingerprint that identifies a
+    /// resend. Rejected requests can therefore not fill the disk.
     pub(crate) fn kept_for(mut self, events: &[Event]) -> Self {
         let changes_nothing = |event: &Event| match event {
             Event::TransferPrepared(transfer) => transfer.state != TransferState::Reserved,
@@ -48,62 +49,63 @@ impl Payload {
     }
 }
 
-/// A journal record that is on disk and owes callbacks.
+/// A journal record that is durable and owes callbacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurableRecord {
-    /// Journal sequence.
+    /// Journal sequence number.
     pub seq: u64,
-    /// When it was decided.
+    /// Time of the decision.
     pub time: Timestamp,
-    /// The callbacks owed.
+    /// The owed callbacks.
     pub callbacks: Vec<Callback>,
     /// The request that caused them.
     pub payload: Payload,
-    /// Where a PUT of the payee's ends a transfer: how long before it that was prepared, for measuring. The journal
-    /// does not keep it, so a record that was read back has none.
+    /// If a payee's PUT ended a transfer: the time since the transfer was prepared, for measuring. The journal does not
+    /// store it, so it is `None` for a record that was read back.
     pub prepared_before: Option<Duration>,
-    /// The DFSP whose request this is, if somebody waits for the answer to it: callbacks to that DFSP wait for
-    /// [`Answered::answered`]. A record that was read back has none.
+    /// The DFSP that sent the request, if it waits for the response. Callbacks to that DFSP wait for
+    /// [`Answered::answered`]. `None` for a record that was read back.
     pub asker: Option<ParticipantId>,
 }
 
 impl DurableRecord {
-    /// The keys of its callbacks, in order.
+    /// The keys of the callbacks, in order.
     pub fn keys(&self) -> impl Iterator<Item = CallbackKey> {
         let key = |(index, callback)| CallbackKey::of(callback, self.seq, index);
         self.callbacks.iter().enumerate().map(key)
     }
 }
 
-/// Takes what the engine lets go, on the thread that made it durable: must be quick and must not block.
+/// Receives the effects of durable records, on the thread that made them durable. Implementations must be quick and
+/// must not block.
 pub trait Effects: Send {
     /// A record that owes callbacks has become durable.
     fn publish(&mut self, record: &Arc<DurableRecord>);
 
-    /// Parked callbacks are to be tried again.
+    /// Parked callbacks are to be redelivered.
     fn redeliver(&mut self, keys: &[CallbackKey]);
 
-    /// Everything of a batch has been published.
+    /// All records of a batch have been published.
     fn flush(&mut self);
 
     /// Participants, their accounts or endpoints have changed.
     fn participants(&mut self, participants: Arc<Participants>);
 
-    /// Who lets callbacks wait for answers. Without, no record names an asker.
+    /// Releases callbacks that wait for responses. With `None`, no record names an asker.
     fn answers(&self) -> Option<Arc<dyn Answered>> {
         None
     }
 }
 
-/// Lets callbacks go that wait until their target has the answer to the request that caused them.
+/// Releases callbacks that wait until their target has the response to the request that caused them.
 pub trait Answered: Send + Sync {
-    /// The askers of these records have their answers, or nobody waits for them any more. Each record that has an
-    /// asker comes here once, some time after it was published, from whatever thread; must be quick and must not
-    /// block.
+    /// The senders of these records have their responses, or no longer wait for them. Called once for each record that
+    /// has an asker, some time after the record was published, on any thread. Implementations must be quick and must
+    /// not block.
     fn answered(&self, records: &[Arc<DurableRecord>]);
 }
 
-/// Lets callbacks wait in the outbox.
+/// Leaves all callbacks in the outbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoEffects;
 

@@ -1,4 +1,4 @@
-//! The way back: snapshot, journal, archive.
+//! Recovery of the state from snapshot, journal and archive.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use crate::fold::Fold;
 use crate::options::EngineOptions;
 use crate::participants::{Participants, SharedParticipants};
 
-/// The latest instant of a record that others can follow: what is left is enough for 2^53 of them.
+/// The latest record time after which further records are possible: 2^53 of them can follow.
 const LAST_TIME: Timestamp = Timestamp::from_ns(i64::MAX - (1 << 53));
 
-/// What a data directory held.
+/// The recovered content of a data directory.
 pub(crate) struct Recovered {
-    /// Keeps the directory locked; absent in simulations.
+    /// Keeps the directory locked; `None` in simulations.
     pub(crate) directory: Option<DataDirectory>,
     /// The journal.
     pub(crate) log: Arc<dyn Log>,
     /// The state after the last record.
     pub(crate) ledger: Ledger,
-    /// Continues behind the last record.
+    /// Appends after the last record.
     pub(crate) appender: Box<dyn Appender>,
     /// The finished transfers.
     pub(crate) archive: Arc<dyn Archive>,
-    /// Continues behind the snapshot.
+    /// Continues after the snapshot.
     pub(crate) archivist: Archivist,
 }
 
-/// Opens a data directory and brings the state back.
+/// Opens a data directory and recovers the state.
 pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> {
     let (directory, disk) = open_disk(options)?;
     let config = ledger_config(options);
@@ -42,7 +42,7 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     let archive = open_archive(options)?;
     let log = open_log(options, disk);
     let Claimed { mut appender, last_seq, torn } = log.claim(snapshot.last_seq().max(archive.watermark()))?;
-    // So that the first batches find a segment that is written already.
+    // Prepares a segment, so that the first batches need not wait for it.
     while appender.maintain()? == Maintenance::Advanced {}
     if let Some(torn) = &torn {
         tracing::warn!(
@@ -53,7 +53,7 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
         );
     }
     let ledger = Fold::new(&log, snapshot.clone(), archive.watermark()).finish_at(last_seq)?;
-    // A removal that is recorded, but that a crash kept from the archive; or this archive was lost and is made again.
+    // Executes a recorded removal that a crash kept from the archive, or that precedes the loss of the archive.
     let removed_to = ledger.removed_to();
     if remove_recorded(&*archive, removed_to, options.defers_removals)? > 0 {
         tracing::info!(
@@ -84,26 +84,26 @@ fn archivist_of(
     archivist
 }
 
-/// State, archive and snapshots of a node that stands by. They follow its copy of the journal, so that it takes over
-/// in a time that does not depend on their size.
+/// State, archive and snapshots of a standby. They follow its copy of the journal, so the time of a takeover does not
+/// depend on their size.
 pub struct StandbyEngine {
-    /// Keeps the directory locked; absent in simulations.
+    /// Keeps the directory locked; `None` in simulations.
     directory: Option<DataDirectory>,
     disk: Arc<dyn Disk>,
     archivist: Archivist,
-    /// That of the engine to be, up to the last record.
+    /// The state of the future engine, up to the last record.
     state: Fold,
     fold_every_records: u64,
-    /// Those of the state, for edges that serve meanwhile.
+    /// The participants of the state, for edges that serve on the standby.
     participants: SharedParticipants,
 }
 
 impl StandbyEngine {
-    /// Opens state, archive and snapshots on the disk of a data directory. `log` reads the copy. `participants` are
-    /// kept as the state has them.
+    /// Opens state, archive and snapshots on the disk of a data directory. `log` reads the local copy. `participants`
+    /// is kept up to date with the state.
     ///
     /// # Errors
-    /// What a start would fail with.
+    /// The errors of a start.
     pub fn open(
         options: &EngineOptions,
         (directory, disk): (Option<DataDirectory>, Arc<dyn Disk>),
@@ -124,8 +124,8 @@ impl StandbyEngine {
         Ok(Self { directory, disk, archivist, state, fold_every_records, participants })
     }
 
-    /// Folds the records up to `seq`, which the copy has; archive and snapshots follow if they are enough to be worth
-    /// it. A lack of room leaves them for the next call.
+    /// Applies the records up to `seq`, which the copy must contain. Archive and snapshots follow when there are enough
+    /// records. A full disk leaves them for the next call.
     ///
     /// # Errors
     /// The copy cannot be read, or archive or snapshots cannot be written.
@@ -154,7 +154,7 @@ impl StandbyEngine {
         }
     }
 
-    /// The state up to the last record that was followed.
+    /// The state up to the last applied record.
     pub(crate) const fn ledger(&self) -> &Ledger {
         &self.state.ledger
     }
@@ -163,12 +163,12 @@ impl StandbyEngine {
         &self.archivist.archive
     }
 
-    /// The archive has all that finished up to this record.
+    /// The archive contains everything that finished up to this record.
     pub(crate) fn archived_to(&self) -> u64 {
         self.archivist.fold.ledger.last_seq()
     }
 
-    /// What a start brings back, once this node leads.
+    /// Returns the recovered content for an engine, after this node became the leader.
     pub(crate) fn take_over(self, options: &EngineOptions) -> Result<Recovered, StartError> {
         let Self { directory, disk, mut archivist, state, .. } = self;
         let log = open_log(options, disk);
@@ -201,19 +201,19 @@ fn tell(ledger: &Ledger, snapshot: u64) {
     );
 }
 
-/// The states that a start would come to.
+/// The states that a start would produce.
 #[derive(Debug)]
 pub struct Rehearsal {
-    /// The engine's, after the last record.
+    /// The engine's state after the last record.
     pub ledger: Ledger,
-    /// The archivist's, once it has folded all that it finds.
+    /// The archivist's state after all records that it finds.
     pub archived: Ledger,
 }
 
-/// Does what a start does, up to the first command, and what the archivist then does, up to its first snapshot.
+/// Performs the steps of a start up to the first command, and the archivist's work up to its first snapshot.
 ///
 /// # Errors
-/// What a start would fail with.
+/// The errors of a start.
 pub fn rehearse(options: &EngineOptions) -> Result<Rehearsal, StartError> {
     let Recovered { directory: _directory, ledger, mut archivist, .. } = recover(options)?;
     archivist.fold_to(ledger.last_seq())?;
@@ -221,8 +221,8 @@ pub fn rehearse(options: &EngineOptions) -> Result<Rehearsal, StartError> {
     Ok(Rehearsal { ledger, archived: archivist.fold.ledger })
 }
 
-/// Ids are hashed by a seed that is chosen anew at each start, so that nobody can learn it; in simulations as the
-/// options say.
+/// Ids are hashed with a seed that is chosen at each start, so that no client can learn it. Simulations use the seed of
+/// the options.
 fn ledger_config(options: &EngineOptions) -> LedgerConfig {
     let mut config = options.ledger.clone();
     if options.storage.is_none() {
@@ -240,7 +240,7 @@ fn open_disk(options: &EngineOptions) -> Result<(Option<DataDirectory>, Arc<dyn 
     Ok((Some(directory), disk))
 }
 
-/// The journal in the files of the disk, unless the options bring another.
+/// The journal in the files of the disk, unless the options contain another one.
 fn open_log(options: &EngineOptions, disk: Arc<dyn Disk>) -> Arc<dyn Log> {
     if let Some(log) = &options.log {
         return Arc::clone(log);
@@ -261,7 +261,7 @@ fn open_archive(options: &EngineOptions) -> Result<Arc<dyn Archive>, StartError>
     Ok(Arc::new(FjallArchive::open(options.data.join("archive"), &options.archive)?))
 }
 
-/// The newest state that can be read, or that of a hub without history.
+/// The newest readable state, or the state of a new hub.
 fn latest_snapshot(snapshots: &SnapshotStore, config: &LedgerConfig) -> Result<Ledger, StartError> {
     let latest = snapshots.latest()?;
     for error in &latest.damaged {

@@ -1,12 +1,12 @@
-//! Replies on their way back to waiting callers.
+//! Sends replies to waiting senders, one wake-up for each runtime.
 //!
-//! Waking a task of another thread's runtime costs a system call. A batch has many replies, so they are collected, one
-//! [`ReplyBatcher`] per runtime, and each runtime is woken once; its own task then sends them, which costs next to
-//! nothing.
+//! Waking a task of another thread's runtime costs a system call, and a batch has many replies. Replies are therefore
+//! collected in one [`ReplyBatcher`] per runtime. Each runtime is woken once, and its own task then sends the replies,
+//! which costs next to nothing.
 //!
-//! Callbacks that must not overtake a reply come with it. They may go once the waiting tasks have had their turn: a
-//! connection that has its reply writes it before it lets another task of its worker run. Where another node of the
-//! cluster passes the reply on, they wait for that, too.
+//! Callbacks that must not overtake a reply are held together with it. They are released after the waiting tasks have
+//! run: a connection that has its reply writes it before another task of its worker runs. If another node of the
+//! cluster forwards the reply, the callbacks wait for that as well.
 
 use std::cell::RefCell;
 use std::mem;
@@ -22,7 +22,7 @@ use crate::held::Held;
 use crate::queue::Answer;
 use crate::sync::{Mutex, MutexGuard, Notify};
 
-/// An answer, its receiver, and the callbacks that wait until it is written.
+/// An answer, the channel to its receiver, and the callbacks that wait until it is written.
 pub(crate) type Reply = (oneshot::Sender<Answer>, Answer, Option<Held>);
 
 /// Collects the replies for the tasks of one runtime.
@@ -32,21 +32,21 @@ pub(crate) struct ReplyBatcher {
     notified: Notify,
 }
 
-/// How long another node takes to pass an answer on to the DFSP that asked it. Nothing comes back when it has.
+/// Time allowed for another node to forward a response to the DFSP. That node sends no confirmation.
 pub const ANSWER_TAKES: Duration = Duration::from_millis(50);
 
-/// Where a reply goes.
+/// The target of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyTo {
-    /// To the connection of the DFSP, at this node.
+    /// The connection of the DFSP at this node.
     #[default]
     Dfsp,
-    /// To another node of the cluster, which passes it on.
+    /// Another node of the cluster, which forwards it.
     Node,
 }
 
 impl ReplyTo {
-    /// How long it takes to the DFSP, once this node has written it.
+    /// Time from this node's write until the reply is at the DFSP.
     pub const fn takes(self) -> Duration {
         match self {
             Self::Dfsp => Duration::ZERO,
@@ -55,7 +55,7 @@ impl ReplyTo {
     }
 }
 
-/// Of one runtime, by where replies go.
+/// The batchers of one runtime, by target of the replies.
 type Batchers = [Option<Arc<ReplyBatcher>>; 2];
 
 thread_local! {
@@ -64,7 +64,7 @@ thread_local! {
 }
 
 impl ReplyBatcher {
-    /// The batcher of the runtime that runs this task; none outside of one.
+    /// The batcher of the runtime that runs this task; `None` outside a runtime.
     pub(crate) fn for_this_runtime(to: ReplyTo) -> Option<Arc<Self>> {
         let runtime = Handle::try_current().ok()?;
         BATCHERS.with_borrow_mut(|present| {
@@ -81,8 +81,8 @@ impl ReplyBatcher {
         })
     }
 
-    /// Adds a reply. Returns whether it is the first since the last [`drain`](Self::drain): then the runtime must
-    /// be notified.
+    /// Adds a reply. Returns whether it is the first since the last [`drain`](Self::drain); the runtime must then be
+    /// notified.
     pub(crate) fn push(&self, reply: Reply) -> bool {
         let mut replies = self.replies();
         replies.push(reply);
@@ -94,13 +94,13 @@ impl ReplyBatcher {
         self.notified.notify_one();
     }
 
-    /// Waits for [`notify`](Self::notify) and sends the collected replies, through `taken`, which is empty before and
-    /// after. Adds the callbacks that wait for those replies to `held`.
+    /// Waits for [`notify`](Self::notify) and sends the collected replies, using `taken` as a buffer, which is empty
+    /// before and after. Adds the callbacks that wait for those replies to `held`.
     pub(crate) async fn drain(&self, taken: &mut Vec<Reply>, held: &mut Vec<Held>) {
         self.notified.notified().await;
         mem::swap(taken, &mut *self.replies());
         for (to, answer, waiting) in taken.drain(..) {
-            // A caller that hung up learns the outcome by callback.
+            // A client that disconnected learns the outcome by callback.
             let _ = to.send(answer);
             held.extend(waiting);
         }
@@ -111,7 +111,7 @@ impl ReplyBatcher {
     }
 }
 
-/// Sends replies for as long as the runtime lives.
+/// Sends replies for the lifetime of the runtime.
 async fn run(batcher: Arc<ReplyBatcher>, to: ReplyTo) {
     let (mut taken, mut held) = (Vec::new(), Vec::new());
     loop {
@@ -126,7 +126,7 @@ async fn run(batcher: Arc<ReplyBatcher>, to: ReplyTo) {
                 Held::release_all(&mut held);
             });
         } else {
-            // Behind all tasks that were woken by their replies.
+            // Runs after all tasks that were woken by their replies.
             yield_now().await;
             Held::release_all(&mut held);
         }

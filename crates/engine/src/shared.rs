@@ -1,4 +1,4 @@
-//! What the engine's threads and its handles share.
+//! The state that the engine's threads and its handles share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,31 +12,32 @@ use crate::error::StopReason;
 use crate::progress::ArchiveProgress;
 use crate::queue::Queue;
 
-/// Whether the engine takes commands.
+/// Whether the engine accepts commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Serving {
-    /// It does.
+    /// The engine accepts commands.
     Yes,
-    /// It answers questions only: the disk is full.
+    /// The engine only answers queries, because the disk is full.
     ReadOnly,
-    /// It takes and answers nothing: the brokers of the cluster's log do not acknowledge what it took before.
+    /// The engine accepts and answers nothing, because the brokers of the cluster's log do not acknowledge earlier
+    /// commands.
     HeldUp,
-    /// It answers questions only: another node of the cluster leads.
+    /// The engine only answers queries, because another node is the leader.
     Following,
-    /// It has stopped.
+    /// The engine has stopped.
     Stopped(StopReason),
 }
 
 /// The state of a running engine.
 #[derive(Clone, Debug)]
 pub struct EngineStatus {
-    /// Whether it takes commands.
+    /// Whether the engine accepts commands.
     pub serving: Serving,
-    /// Commands waiting.
+    /// Commands in the queue.
     pub queue_depth: usize,
-    /// Last durable journal sequence.
+    /// Last durable journal sequence number.
     pub durable_seq: u64,
-    /// The archive holds all transfers that finished up to this journal sequence.
+    /// The archive contains all transfers that finished up to this journal sequence number.
     pub archived_seq: u64,
     /// Whether acknowledged commands are on disk (false only in measurements).
     pub is_durable: bool,
@@ -62,7 +63,7 @@ pub(crate) struct SharedState {
     pub(crate) clock: Arc<GuardedClock>,
     /// Whether the hub is the only participant.
     pub(crate) is_new: AtomicBool,
-    /// The node that is to lead next, or any; once a hand-over was asked for.
+    /// The node that will lead next, or any node; set when a hand-over was requested.
     pub(crate) successor: OnceLock<Option<u32>>,
 }
 
@@ -79,7 +80,7 @@ impl SharedState {
         }
         drop(serving);
         self.durable.close();
-        // Last: the decider takes a queue that is closed, and no reason yet, for an orderly end.
+        // The queue is closed last, because the decider treats a closed queue without a reason as a normal shutdown.
         self.queue.close();
     }
 

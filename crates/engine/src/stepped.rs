@@ -1,4 +1,4 @@
-//! An engine without threads: the same work, done when its owner says so.
+//! An engine without threads, which does the same work step by step on request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::record::Effects;
 use crate::recovery::{Recovered, StandbyEngine, recover};
 use crate::shared::SharedState;
 
-/// A mistake in decisions, made before they are recorded.
+/// A mistake that is injected into decisions before they are recorded.
 pub type Mistake = Box<dyn FnMut(&mut Decision) + Send>;
 
-/// An engine that works only when it is told to, on the thread that tells it: for simulations, where one seed decides
-/// everything. The step that takes, decides, commits and lets go is the one that [`Engine`](crate::Engine)'s threads
-/// run.
+/// An engine that works only on request, on the calling thread. It is for simulations, in which one seed decides
+/// everything. The steps of taking, deciding, committing and releasing are those of the threads of
+/// [`Engine`](crate::Engine).
 ///
-/// Its handle works without a runtime: whoever polls what it returns drives it. Dropping it is a crash, nothing is
+/// Its handle works without a runtime: polling a returned future drives it. Dropping the engine is a crash; nothing is
 /// written.
 pub struct SteppedEngine {
     shared: Arc<SharedState>,
@@ -40,7 +40,7 @@ pub struct SteppedEngine {
 }
 
 impl SteppedEngine {
-    /// Recovers the state of the data directory. `tick_interval` counts for nothing here.
+    /// Recovers the state of the data directory. `tick_interval` has no effect.
     pub fn start(
         options: EngineOptions,
         metrics: EngineMetrics,
@@ -50,10 +50,10 @@ impl SteppedEngine {
         Ok(Self::start_recovered(recovered, options, metrics, effects))
     }
 
-    /// As [`Engine::take_over`](crate::Engine::take_over).
+    /// Like [`Engine::take_over`](crate::Engine::take_over).
     ///
     /// # Errors
-    /// The log was lost to another node, or the copy cannot be read.
+    /// Returns an error if another node took over the log, or if the copy cannot be read.
     pub fn take_over(
         standby: StandbyEngine,
         options: EngineOptions,
@@ -89,13 +89,13 @@ impl SteppedEngine {
         (engine, handle)
     }
 
-    /// Lets every decision from now on pass through a mistake, to prove that an auditor finds it.
+    /// Injects a mistake into every later decision, to prove that an auditor finds it.
     pub fn plant(&mut self, mistake: Mistake) {
         self.decider.commit_thread().mistake = Some(mistake);
     }
 
-    /// One turn of the engine's thread: everything that has queued up, and with `ticks` the deadlines. False once it
-    /// has stopped; the handle tells why.
+    /// One turn of the engine's thread: everything in the queue and, with `ticks`, the deadlines. Returns false after
+    /// the engine has stopped; the handle reports the reason.
     pub fn turn(&mut self, ticks: bool) -> bool {
         if !self.is_running {
             return false;
@@ -116,12 +116,12 @@ impl SteppedEngine {
         self.is_running
     }
 
-    /// One turn of the journal's thread: commits the large batch that was given to it. False where there is none.
+    /// One turn of the journal's thread: commits the submitted large batch. Returns false if there is none.
     pub fn turn_journal(&mut self) -> bool {
         self.decider.commit_thread().run()
     }
 
-    /// One turn of the archivist's thread. False once it has failed, which stops the engine.
+    /// One turn of the archivist's thread. Returns false after it has failed, which stops the engine.
     pub fn turn_archivist(&mut self) -> bool {
         let Some(archivist) = &mut self.archivist else { return false };
         if let Err(error) = archivist.step(&self.shared.archive) {
@@ -137,7 +137,7 @@ impl SteppedEngine {
         self.decider.ledger()
     }
 
-    /// Decides what has queued up and leaves a snapshot behind.
+    /// Decides everything in the queue and writes a snapshot.
     pub fn shutdown(mut self) {
         self.shared.queue.close();
         while self.turn(false) {}

@@ -1,5 +1,5 @@
-//! The primitives of `queue`, `reply_batcher`, `progress` and `durable_seq`. The crate `models` compiles these four
-//! against Loom's, which runs them through all orders of events.
+//! The synchronisation primitives of `queue`, `reply_batcher`, `progress` and `durable_seq`. The crate `models`
+//! compiles these four modules against Loom's primitives, which run them in all orders of events.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};

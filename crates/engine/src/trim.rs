@@ -1,4 +1,4 @@
-//! Which segments of a journal a hub can do without, found without one: the way out where the disk is full.
+//! Finds the journal segments that a hub no longer needs, without a running hub, for use when the disk is full.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use upesi_ledger::{Ledger, LedgerConfig};
 
 use crate::error::StartError;
 
-/// The first record that a start and the callbacks still need: all before are in the oldest snapshot, in the archive,
-/// and concern no reserved transfer, no live conversion and no undelivered callback. 1 where there is no sound
-/// snapshot.
+/// The first record that a start or a callback still needs. All earlier records are covered by the oldest snapshot and
+/// the archive, and concern no reserved transfer, no live FX transfer and no undelivered callback. Returns 1 if there
+/// is no sound snapshot.
 ///
-/// It is judged by the newest snapshot alone, so later deliveries free nothing yet.
+/// Only the newest snapshot is considered, so later deliveries do not free segments yet.
 ///
 /// # Errors
-/// When the disk fails or the newest snapshot is of an unknown version.
+/// The disk fails, or the newest snapshot has an unknown version.
 pub fn first_needed_record(disk: &Arc<dyn Disk>) -> Result<u64, StartError> {
     let store = SnapshotStore::open_for_reading(Arc::clone(disk));
     let Some(newest) = store.latest()?.snapshot else { return Ok(1) };

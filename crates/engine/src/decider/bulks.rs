@@ -1,4 +1,4 @@
-//! Bulks: each takes its steps between the requests of other DFSPs.
+//! Steps of bulk transfers, which are processed between the requests of other DFSPs.
 
 use upesi_journal::JournalError;
 use upesi_ledger::command::BulkCommand;
@@ -8,22 +8,23 @@ use super::Decider;
 use crate::commit_thread::CommitThread;
 use crate::record::Payload;
 
-/// Most steps of bulks between two looks at the queue: about as long as deciding so many prepares.
+/// Maximum number of steps of bulk transfers between two checks of the queue. They take about as long as deciding the
+/// same number of prepares.
 const STEPS_PER_TURN_MAX: usize = 64;
 
 impl<H: CommitThread> Decider<H> {
-    /// Whether a bulk has a step to take and the disk had room when it was asked last.
+    /// Whether a bulk transfer has a step to take, and the disk had space at the last check.
     pub(super) fn has_bulk_to_step(&self) -> bool {
         !self.stalls_bulks && self.ledger.next_bulk_step_bytes().is_some()
     }
 
-    /// Whether memory has no room for another bulk.
+    /// Whether a command is a new bulk transfer that memory has no space for.
     pub(super) fn is_full_of_bulks(&self, command: &Command) -> bool {
         matches!(command, Command::Bulk(BulkCommand::Prepare(_)))
             && self.ledger.bulk_bytes_held() > self.options.bulk_bytes_max
     }
 
-    /// Takes some steps of the bulks that have steps to take. Each is a record; a large one gets a batch of its own.
+    /// Takes some steps of bulk transfers. Each is a record; a large one gets its own batch.
     pub(super) fn step_bulks(&mut self) -> Result<(), JournalError> {
         self.stalls_bulks = false;
         for _ in 0..STEPS_PER_TURN_MAX {

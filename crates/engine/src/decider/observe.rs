@@ -1,4 +1,4 @@
-//! What the engine's thread measures.
+//! The measurements of the engine's thread.
 
 use std::collections::VecDeque;
 
@@ -10,22 +10,22 @@ use crate::commit_thread::CommitThread;
 use crate::metrics::{Outcome, RequestKind, Response, ResponseTimes};
 use crate::queue::Submission;
 
-/// Least time between two lines of the log about results that count for nothing, in milliseconds.
+/// Minimum time between two log lines about ignored results, in milliseconds.
 const IGNORED_LOG_INTERVAL_MS: i64 = 60_000;
 
-/// What the log has of results in payees' answers that named no open item of their bulk.
+/// The number of logged results in payees' answers that named no open item of their bulk transfer.
 pub(super) struct IgnoredResults {
     logged: u64,
     at: Option<Timestamp>,
 }
 
 impl IgnoredResults {
-    /// As many are known, from before this start.
+    /// Starts with the number of results that were ignored before this start.
     pub(super) const fn new(logged: u64) -> Self {
         Self { logged, at: None }
     }
 
-    /// How many are to be logged now, if any.
+    /// The number of results to log now, if any.
     fn due(&mut self, total: u64, now: Timestamp) -> Option<u64> {
         let is_soon = self.at.is_some_and(|at| now.ms_since(at) < IGNORED_LOG_INTERVAL_MS);
         if total <= self.logged || is_soon {
@@ -36,8 +36,8 @@ impl IgnoredResults {
     }
 }
 
-/// Counts how long the payee of a transfer, or the FXP of an FX transfer, took to answer, or that it did not. To be
-/// called before the event is folded into the ledger. What an operator ends says nothing about the DFSP.
+/// Counts the response time of a transfer's payee or an FX transfer's FXP, or the missing response. Call this before
+/// the event is applied to the ledger. A transfer that an operator expires is not counted.
 pub(super) fn observe_response(ledger: &Ledger, event: &Event, now: Timestamp, responses: &ResponseTimes) {
     let (parties, prepared_at, aborted) = match event {
         Event::TransferAborted { operator_reason: Some(_), .. } => return,
@@ -53,7 +53,7 @@ pub(super) fn observe_response(ledger: &Ledger, event: &Event, now: Timestamp, r
             let Some(conversion) = ledger.conversion(*id).filter(|one| is_open(&one.state)) else { return };
             let kind = match event {
                 Event::ConversionAborted { kind, answer, .. } => {
-                    // Ended with its transfer: the FXP still had time.
+                    // The FX transfer ended with its transfer, before the FXP's deadline.
                     if answer.is_none() && *kind != AbortKind::Expired {
                         return;
                     }
@@ -76,7 +76,7 @@ pub(super) fn observe_response(ledger: &Ledger, event: &Event, now: Timestamp, r
 }
 
 impl<H: CommitThread> Decider<H> {
-    /// How long the first command of a turn has waited: the longest of them.
+    /// Records the waiting time of a turn's first command, which is the longest of the turn.
     pub(super) fn observe_wait(&self, submissions: &VecDeque<Submission>) {
         if !self.metrics.records_metrics {
             return;
@@ -90,7 +90,8 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    /// Once a minute at most, as a payee can send as many as it likes. Which they were is in the records.
+    /// Logs ignored results at most once a minute, because a payee can send any number of them. The journal's records
+    /// identify them.
     fn log_ignored_results(&mut self) {
         let total = self.ledger.bulk_totals().results_ignored;
         if let Some(count) = self.ignored_results.due(total, self.ledger.last_time()) {

@@ -1,4 +1,4 @@
-//! Room: on the disk for the next batches, and in memory for finished transfers.
+//! Checks for space: on the disk for the next batches, and in memory for finished transfers.
 
 use upesi_journal::JournalError;
 
@@ -22,11 +22,12 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    /// Makes sure, before anything is decided, that the disk has room for the next batch: one as large as allowed, or
-    /// one command of `bytes`; and for the batch after it, which may be decided before this one is written.
+    /// Reserves disk space before anything is decided. The space suffices for the next batch, which has the maximum
+    /// size or one command of `bytes`. It also suffices for the batch after it, which may be decided before this one is
+    /// written.
     pub(super) fn has_room(&mut self, bytes: usize) -> Result<bool, JournalError> {
         if self.committer.is_none() && bytes <= self.options.batch_bytes_max {
-            // There was room for this batch when the one before was given to the commit thread.
+            // The space for this batch was reserved when the previous one was passed to the commit thread.
             return Ok(true);
         }
         let mut committer = self.committer()?;
@@ -52,7 +53,7 @@ impl<H: CommitThread> Decider<H> {
         self.ledger.finished_len() + others >= self.options.finished_transfers_max
     }
 
-    /// Takes finished transfers out of memory that every look-up finds in the archive by now.
+    /// Drops finished transfers from memory that every look-up now finds in the archive.
     pub(super) fn evict(&mut self) {
         if let Some(due) = self.eviction.due(&self.shared.archive) {
             self.ledger.drain_finished(due.forget_to).for_each(drop);

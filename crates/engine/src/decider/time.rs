@@ -11,13 +11,13 @@ use crate::clock::Clock as _;
 use crate::commit_thread::CommitThread;
 use crate::record::Payload;
 
-/// By how much a record's instant may be later than the clock without saying so, in milliseconds: instants on the wire
-/// are no finer.
+/// Maximum difference in milliseconds by which a record's time may exceed the clock without an event that states the
+/// clock's time. Times on the wire are not finer.
 const STAMP_AHEAD_MS: i64 = 1;
 
-/// When deadlines are checked.
+/// The times when deadlines are checked.
 pub(crate) enum Ticks {
-    /// At this instant, and from then on in intervals.
+    /// At this instant, and then at intervals.
     At(Instant),
     /// On request.
     Asked(bool),
@@ -31,7 +31,7 @@ impl Ticks {
         }
     }
 
-    /// Sets the next one: at once, or after the interval.
+    /// Sets the next check: immediately or after the interval.
     pub(super) fn rearm(&mut self, at_once: bool, interval: Duration) {
         match self {
             Self::At(instant) => *instant = Instant::now() + if at_once { Duration::ZERO } else { interval },
@@ -40,17 +40,17 @@ impl Ticks {
     }
 }
 
-/// The instants of a decision.
+/// The two times of a decision.
 pub(super) struct Moment {
-    /// Of its record: later than that of the record before.
+    /// The time of the record, later than the previous record's time.
     pub(super) record: Timestamp,
-    /// Of the decision, by the hub's clock.
+    /// The time of the decision, by the hub's clock.
     pub(super) present: Present,
 }
 
 impl<H: CommitThread> Decider<H> {
-    /// The present, and the instant for its record, made later than the last record's. When that is ahead of the clock,
-    /// records keep their order by the smallest steps, and deadlines go by the clock.
+    /// The present, and the time for its record, which is later than the last record's time. If that time is ahead of
+    /// the clock, records advance by the smallest step, and deadlines use the clock.
     pub(super) fn moment(&self) -> Moment {
         let present = self.shared.clock.present();
         let next = Timestamp::from_ns(self.ledger.last_time().as_ns().saturating_add(1));
@@ -61,7 +61,7 @@ impl<H: CommitThread> Decider<H> {
         Moment { record, present: Present { at: record, latest: present.latest.max(record), ..present } }
     }
 
-    /// The jump of the wall clock that an operator accepts, in milliseconds; 0 for every other command.
+    /// The jump of the wall clock that an operator's command accepts, in milliseconds; 0 for every other command.
     pub(super) fn jump_to_accept(&self, command: &Command) -> i64 {
         match command.admin() {
             Some(AdminCommand::AcceptClock { .. }) => {
@@ -71,7 +71,7 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    /// An accepted jump is the hub's time from now on.
+    /// After an operator accepted a jump, the hub follows the wall clock.
     pub(super) fn follow_accepted(&mut self, command: &Command, reply: &Reply) {
         let is_accepted = matches!(reply, Reply::Admin(Ok(AdminOutcome::Done)));
         if let (Some(AdminCommand::AcceptClock { .. }), true) = (command.admin(), is_accepted) {
@@ -80,7 +80,7 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    /// Follows the wall clock as long as it has not jumped, and logs when that changes.
+    /// Compares the clocks and logs a change.
     fn compare_clocks(&mut self) {
         let state = self.shared.clock.compare(self.ledger.last_time());
         let before = mem::replace(&mut self.clock_state, state);
@@ -89,7 +89,7 @@ impl<H: CommitThread> Decider<H> {
         self.metrics.clock_ahead_seconds.set(state.ahead_seconds());
     }
 
-    /// Expires what is due, a bounded number per turn; when more is due the next turn follows at once.
+    /// Expires what is due, with a limit per turn. If more is due, the next turn follows immediately.
     pub(super) fn tick(&mut self, has_room: bool) {
         self.compare_clocks();
         let now = self.moment().present.at;

@@ -1,14 +1,14 @@
-//! How long DFSPs take to answer the hub's requests, and how many of the requests fail: of the last minutes.
+//! Response times and failures of DFSPs for the hub's requests in the last minutes.
 //!
 //! 1. A request that the hub sends to a DFSP ends once: by the DFSP's callback or error callback, at its deadline, or
-//!    because it did not reach the DFSP ([`Outcome`]). The handler that sees the end reports it
+//!    because it did not reach the DFSP ([`Outcome`]). The handler that detects the end reports it
 //!    ([`ResponseTimes::observe`]).
-//! 2. The end is counted in the entry of the receiving DFSP, in the minute of the hub's time in which it came.
-//!    Each entry has a lock of its own, which is held for the time of a few counters.
-//! 3. There are counters for [`ResponseTimes::MINUTES`] minutes. The newest minute takes the place of the oldest.
+//! 2. The end is counted in the entry of the receiving DFSP, in the current minute of the hub's time. Each entry has
+//!    its own lock, which is held only while a few counters are changed.
+//! 3. There are counters for [`ResponseTimes::MINUTES`] minutes. The newest minute replaces the oldest.
 //!
-//! Memory: 1.7 KiB for a DFSP and kind of request, so 5 MiB for 1,000 DFSPs. Pairs of DFSPs are counted as long as
-//! they have requests in these minutes, at most [`ResponseTimes::PAIRS_MAX`] of them, about 100 bytes each.
+//! Memory: 1.7 KiB for each DFSP and kind of request, so 5 MiB for 1,000 DFSPs. Pairs of DFSPs are counted while they
+//! have requests in these minutes, at most [`ResponseTimes::PAIRS_MAX`] of them, about 100 bytes each.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ pub enum RequestKind {
     Lookup,
     /// `/quotes`, `/bulkQuotes`, `/fxQuotes`.
     Quote,
-    /// `/transfers`, `/fxTransfers`. Items of bulks are not counted.
+    /// `/transfers`, `/fxTransfers`. Items of bulk transfers are not counted.
     Transfer,
 }
 
@@ -33,7 +33,7 @@ impl RequestKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Lookup, Self::Quote, Self::Transfer];
 
-    /// The name in metrics.
+    /// The kind's name in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Lookup => "lookup",
@@ -43,14 +43,14 @@ impl RequestKind {
     }
 }
 
-/// How a request to a DFSP ended.
+/// The outcome of a request to a DFSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// By its callback, after this time. "Party not found" is an answer, too.
+    /// The DFSP sent its callback after this time. "Party not found" also counts as an answer.
     Answered(Duration),
-    /// By its error callback, or by a callback that the hub cannot take, after this time.
+    /// The DFSP sent an error callback, or a callback that the hub rejected, after this time.
     Failed(Duration),
-    /// By its deadline.
+    /// The deadline passed.
     Unanswered,
     /// The request did not reach the DFSP.
     Undelivered,
@@ -80,31 +80,31 @@ impl Outcome {
 /// The end of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The DFSP whose request the hub forwarded, if it is known.
+    /// The DFSP whose request the hub forwarded, if known.
     pub asker: Option<ParticipantId>,
-    /// The receiver of the request: the proxy, for a DFSP behind it.
+    /// The receiver of the request. For a DFSP behind a proxy, the proxy.
     pub asked: ParticipantId,
     /// The kind of the request.
     pub kind: RequestKind,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
 /// Requests by their outcome, in the order of [`Outcome::NAMES`].
 pub type Counts = [u64; Outcome::NAMES.len()];
 
-/// How one DFSP answers requests of one kind.
+/// The responses of one DFSP to requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KindSummary {
     /// The kind.
     pub kind: RequestKind,
-    /// Since the start.
+    /// Counts since the start.
     pub since_start: Counts,
-    /// In the last minutes.
+    /// Counts of the last minutes.
     pub recent: Counts,
-    /// The time from request to callback that half of the callbacks of the last minutes took at most.
+    /// Median time from request to callback in the last minutes.
     pub p50: Option<Duration>,
-    /// The same of 99 in a hundred.
+    /// The 99th percentile of the time from request to callback in the last minutes.
     pub p99: Option<Duration>,
 }
 
@@ -115,24 +115,24 @@ pub struct PairSummary {
     pub asker: ParticipantId,
     /// The receiver.
     pub asked: ParticipantId,
-    /// Requests that ended.
+    /// Number of requests that ended.
     pub requests: u64,
-    /// The failed, unanswered and undelivered requests among them.
+    /// Number of failed, unanswered and undelivered requests among them.
     pub failed: u64,
 }
 
-/// How one DFSP answers.
+/// The responses of one DFSP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DfspSummary {
     /// The DFSP.
     pub asked: ParticipantId,
     /// The kinds of requests that it received since the start.
     pub kinds: Vec<KindSummary>,
-    /// By asker, the pair with the most failures first.
+    /// Pairs by sender, the pair with the most failures first.
     pub pairs: Vec<PairSummary>,
 }
 
-/// How long DFSPs take to answer. Cheap to clone.
+/// Response times of all DFSPs. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseTimes {
     inner: Arc<Inner>,
@@ -140,9 +140,9 @@ pub struct ResponseTimes {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By the number of the receiving participant.
+    /// Indexed by the number of the receiving participant.
     entries: RwLock<Vec<Option<Box<Mutex<Entry>>>>>,
-    /// Pairs of all entries.
+    /// Number of pairs in all entries.
     pairs: AtomicUsize,
 }
 
@@ -153,9 +153,9 @@ struct Entry {
 }
 
 impl ResponseTimes {
-    /// The minutes that are summed up, the running one included.
+    /// Number of minutes that are summed, including the current one.
     pub const MINUTES: usize = 5;
-    /// Most pairs of DFSPs that are counted at a time.
+    /// Maximum number of pairs of DFSPs that are counted at a time.
     pub const PAIRS_MAX: usize = 10_000;
 
     /// Counts the end of a request, by the hub's time.
@@ -182,7 +182,7 @@ impl ResponseTimes {
         if let Some(pair) = entry.pairs.get_mut(&asker) {
             return pair.count(response.outcome, minute);
         }
-        // Counted before it is compared, so that no two take the last place.
+        // Incremented before the comparison, so that two threads cannot both take the last place.
         if self.inner.pairs.fetch_add(1, Ordering::Relaxed) >= Self::PAIRS_MAX {
             self.inner.pairs.fetch_sub(1, Ordering::Relaxed);
             return;
@@ -190,8 +190,8 @@ impl ResponseTimes {
         entry.pairs.entry(asker).or_default().count(response.outcome, minute);
     }
 
-    /// How each DFSP with requests answers, in order of participant. Pairs without a request in the last minutes are
-    /// forgotten.
+    /// The responses of each DFSP that received requests, ordered by participant. Pairs without a request in the last
+    /// minutes are dropped.
     pub fn summaries(&self, now: Timestamp) -> Vec<DfspSummary> {
         let minute = minute_of(now);
         let entries = self.inner.entries.read().unwrap_or_else(PoisonError::into_inner);
@@ -234,7 +234,7 @@ fn lock(entry: &Mutex<Entry>) -> MutexGuard<'_, Entry> {
 struct Minutes<T>([(i64, T); ResponseTimes::MINUTES]);
 
 impl<T: Default> Minutes<T> {
-    /// The counters of a minute, which take the place of an earlier minute's.
+    /// The counters of a minute. They replace the counters of an earlier minute.
     fn of(&mut self, minute: i64) -> &mut T {
         let place = minute.rem_euclid(ResponseTimes::MINUTES as i64);
         let (number, counters) = &mut self.0[usize::try_from(place).unwrap_or_default()];
@@ -245,7 +245,7 @@ impl<T: Default> Minutes<T> {
         counters
     }
 
-    /// The counters of this minute and those before it.
+    /// The counters of this minute and the previous minutes.
     fn until(&self, minute: i64) -> impl Iterator<Item = &T> {
         let oldest = minute - (ResponseTimes::MINUTES as i64 - 1);
         self.0
@@ -261,7 +261,7 @@ impl<T: Default> Default for Minutes<T> {
     }
 }
 
-/// One pair of DFSPs.
+/// The counters of a pair of DFSPs.
 #[derive(Debug, Default)]
 struct Pair(Minutes<PairCounts>);
 
@@ -279,7 +279,7 @@ impl Pair {
         counts.failed = counts.failed.saturating_add(u32::from(is_failure));
     }
 
-    /// Requests, and the failed ones among them.
+    /// Number of requests, and of failed requests among them.
     fn sum(&self, minute: i64) -> (u64, u64) {
         self.0.until(minute).fold((0, 0), |(requests, failed), counts| {
             (requests + u64::from(counts.requests), failed + u64::from(counts.failed))
@@ -287,7 +287,7 @@ impl Pair {
     }
 }
 
-/// One DFSP and kind of request.
+/// The counters of one DFSP and kind of request.
 #[derive(Debug, Default)]
 struct Recent {
     minutes: Minutes<Minute>,
@@ -297,7 +297,7 @@ struct Recent {
 #[derive(Debug)]
 struct Minute {
     counts: [u32; Outcome::NAMES.len()],
-    /// Callbacks by the time that they took.
+    /// Callbacks by response time.
     times: [u32; BUCKETS],
 }
 
@@ -330,13 +330,13 @@ impl Recent {
     }
 }
 
-/// The first bucket is shorter than 2 to the power of this, in microseconds: 256 µs.
+/// Upper bound of the first bucket in microseconds, as a power of two: 256 µs.
 const SHORTEST_LOG2: u32 = 8;
-/// Powers of two after it, up to 67 seconds.
+/// Number of powers of two after it, up to 67 seconds.
 const OCTAVES: usize = 18;
-/// Each power of two has so many buckets of equal width, so that a quantile is off by a quarter at most: 4.
+/// Each power of two is divided into 4 buckets of equal width, so the error of a quantile is at most a quarter.
 const STEPS_LOG2: u32 = 2;
-/// With a first bucket for shorter times and a last one for longer times.
+/// Includes a first bucket for shorter times and a last bucket for longer times.
 const BUCKETS: usize = OCTAVES * (1 << STEPS_LOG2) + 2;
 
 fn bucket_of(took: Duration) -> usize {
@@ -347,7 +347,7 @@ fn bucket_of(took: Duration) -> usize {
     bucket.min(BUCKETS - 1)
 }
 
-/// The ends of a bucket, in microseconds. The last one is given as its lower end.
+/// The bounds of a bucket, in microseconds. For the last bucket, its lower bound twice.
 fn bounds(bucket: usize) -> (u64, u64) {
     let lower = |bucket: usize| {
         let (octave, step) = ((bucket - 1) >> STEPS_LOG2, (bucket - 1) & ((1 << STEPS_LOG2) - 1));
@@ -360,7 +360,7 @@ fn bounds(bucket: usize) -> (u64, u64) {
     }
 }
 
-/// The time that so many of a hundred took at most, as if those in a bucket were spread evenly.
+/// The time that this percentage of callbacks took at most, assuming that times in a bucket are evenly spread.
 fn quantile(times: &[u64; BUCKETS], percent: u64) -> Option<Duration> {
     let count: u64 = times.iter().sum();
     let rank = (count * percent).div_ceil(100);

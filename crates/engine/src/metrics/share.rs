@@ -1,4 +1,4 @@
-//! A histogram that takes a batch at once.
+//! A histogram to which a whole batch is added in one step.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use prometheus_client::metrics::MetricType;
 
 use super::MOJALOOP_SECONDS;
 
-/// A histogram of durations under one of Mojaloop's names. A batch brings many that are equal, since its commands share
-/// its time, and they are counted together. Cheap to clone.
+/// A histogram of durations under a Mojaloop metric name. The commands of a batch share the batch's time, so a batch
+/// contributes many equal durations, which are counted together. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ShareHistogram(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// How many fell into each bucket; the last one has no upper end.
+    /// Number of durations in each bucket. The last bucket has no upper bound.
     buckets: [AtomicU64; MOJALOOP_SECONDS.len() + 1],
     sum_ns: AtomicU64,
 }
 
 impl ShareHistogram {
-    /// Counts `count` durations that are all `share`.
+    /// Counts `count` durations of `share` each.
     pub fn observe_many(&self, share: Duration, count: u64) {
         let (seconds, counts) = (share.as_secs_f64(), &self.0);
         let bucket = MOJALOOP_SECONDS.iter().position(|bound| seconds <= *bound);
