@@ -1,4 +1,4 @@
-//! Amounts with more decimals than their currency, where a scheme rejects them. No bank can hold or move such an
+//! Rejects amounts with more decimals than their currency, if the scheme requires it. No bank can hold or move such an
 //! amount.
 
 use alloc::boxed::Box;
@@ -11,10 +11,10 @@ use crate::body::{self, QuotedMoney};
 use crate::{Action, Message, Operation, Resource, SyncError};
 
 impl Message {
-    /// Marks the finer amounts of a prepare, of items and of a conversion as unfit, so that they are refused as other
-    /// amounts that no ledger holds.
+    /// Marks such amounts of a prepare, of items and of an FX transfer as invalid, so that they are rejected like other
+    /// amounts that a ledger cannot represent.
     ///
-    /// Errors: 400 with 3100 for an amount of a quote or of its answer.
+    /// Errors: 400 with 3100 for an amount of a quote or of its response.
     pub fn reject_finer_amounts(&mut self, operation: Operation, body: &[u8]) -> Result<(), SyncError> {
         match self {
             Self::Prepare(prepare) => reject(&mut prepare.amount, prepare.currency),
@@ -42,8 +42,8 @@ fn reject(amount: &mut Result<Amount, (AmountError, Box<str>)>, currency: Curren
     }
 }
 
-/// The amounts of quotes are relayed and kept nowhere, so they are read here once more: all that the message has, fees,
-/// commissions and charges too.
+/// Quoted amounts are forwarded and not stored, so the body is read again here. All amounts of the message are checked,
+/// including fees, commissions and charges.
 fn check_quote(operation: Operation, body: &[u8]) -> Result<(), SyncError> {
     let is_quote =
         matches!(operation.resource(), Resource::Quotes | Resource::BulkQuotes | Resource::FxQuotes);
@@ -51,7 +51,7 @@ fn check_quote(operation: Operation, body: &[u8]) -> Result<(), SyncError> {
         return Ok(());
     }
     for QuotedMoney { currency, amount } in body::all_money(body) {
-        // The other DFSP judges texts that no ledger can hold.
+        // The other DFSP judges amounts that no ledger can represent.
         if Amount::parse_wire(&amount).is_ok_and(|found| !currency.has(found)) {
             let detail = format!("Amount {amount} {} {currency}", AmountError::Finer);
             return Err(SyncError::new(ErrorCode::VALIDATION, &detail));

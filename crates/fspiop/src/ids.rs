@@ -1,4 +1,4 @@
-//! What the path of a request names, checked.
+//! Checks the identifiers in the path of a request.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -11,39 +11,39 @@ use crate::party::{PATH_ID_CHARS_MAX, check_path_id};
 use crate::uri::{decode_segment, write_party_path, write_path};
 use crate::{PartyIdType, PartyPath, Resource, Segments, SyncError};
 
-/// What a path names.
+/// The checked content of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ids {
-    /// The family only.
+    /// Only the family.
     Family,
-    /// One thing.
+    /// One object.
     Id(PathId),
     /// A party.
     Party(PathParty),
-    /// Providers of foreign exchange, of one pair of currencies or of any.
+    /// Providers of foreign exchange, for one pair of currencies or for any.
     Providers(Option<CurrencyPair>),
 }
 
-/// What is sold and what is bought.
+/// A pair of currencies to convert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurrencyPair {
-    /// What is sold.
+    /// The currency that is sold.
     pub source: Currency,
-    /// What is bought.
+    /// The currency that is bought.
     pub target: Currency,
 }
 
-/// An id in a path. Prints as it was received.
+/// An id in a path. It prints as it was received.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathId {
-    /// A well-formed id, written as such.
+    /// A well-formed id in its plain form.
     Plain(TransferId),
     /// Any other text.
     Text {
-        /// As received, percent-encoded: a decoded line break or slash would change the meaning of the URLs and headers
-        /// of callbacks.
+        /// The text as received, percent-encoded. A decoded line break or slash would change the meaning of the URLs
+        /// and headers of callbacks.
         text: Box<str>,
-        /// The well-formed id that it encodes, if it does.
+        /// The well-formed id that it encodes, if any.
         id: Option<TransferId>,
     },
 }
@@ -51,20 +51,20 @@ pub enum PathId {
 /// A party in a path, as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathParty {
-    /// What the identifier is.
+    /// The type of the identifier.
     pub kind: PartyIdType,
     /// The identifier, percent-encoded.
     pub id: Box<str>,
-    /// Tells apart parties under one identifier, percent-encoded.
+    /// Distinguishes parties under one identifier, percent-encoded.
     pub sub_id: Option<Box<str>>,
 }
 
-/// The names in a path, from which the path as it was received is written again.
+/// The identifiers of a path, which can write the path again as it was received.
 pub trait PathNames {
-    /// Appends the path of a family: these names, and `/error` at the end of that of an error callback.
+    /// Appends the path in a family with these identifiers, and `/error` if it is the path of an error callback.
     fn write_path(&self, resource: Resource, is_error: bool, out: &mut String);
 
-    /// How many bytes they take in a path.
+    /// Length of the identifiers in a path, in bytes.
     fn bytes(&self) -> usize;
 }
 
@@ -132,7 +132,7 @@ impl PathNames for Ids {
 }
 
 impl Segments<'_> {
-    /// Checks the schema of a path, which comes after those of the headers and the body.
+    /// Checks the schema of a path. This check follows those of the headers and the body.
     ///
     /// Errors: 400 with 3100.
     pub fn check(self, resource: Resource, extended_party_id_types: bool) -> Result<Ids, SyncError> {
@@ -165,18 +165,18 @@ impl From<PartyPath<'_>> for PathParty {
 }
 
 impl PathParty {
-    /// The same, borrowed.
+    /// Borrows the party's path.
     pub fn as_path(&self) -> PartyPath<'_> {
         PartyPath { kind: self.kind, id: &self.id, sub_id: self.sub_id.as_deref() }
     }
 }
 
 impl PathId {
-    /// Reads the `{ID}` of a path. The ids of quotes are those of the schema. For transfers and conversions FSPIOP
-    /// has no pattern, so what is no transfer id is answered by an error callback under that very path; about others
-    /// the receiver decides.
+    /// Reads the `{ID}` of a path. Ids of quotes must match the schema. For transfers and FX transfers FSPIOP has no
+    /// pattern, so any other text is answered by an error callback with that same path. For other resources the
+    /// receiver decides.
     ///
-    /// Errors: 400 with 3100 for an id that is not as the schema wants it, is too long, or that no path should carry.
+    /// Errors: 400 with 3100 for an id that does not match the schema, is too long, or is not suitable for a path.
     pub fn read(resource: Resource, segment: &str) -> Result<Self, SyncError> {
         if let Some(id) = TransferId::parse(segment) {
             return Ok(Self::Plain(id));
@@ -189,7 +189,7 @@ impl PathId {
         Ok(Self::Text { text: text(), id })
     }
 
-    /// The well-formed id, however it is encoded.
+    /// The well-formed id, whatever its encoding is.
     pub const fn id(&self) -> Option<TransferId> {
         match self {
             Self::Plain(id) => Some(*id),

@@ -1,14 +1,15 @@
 //! ILP packets, conditions and fulfilments as FSPIOP uses them (FSPIOP API v1.1 §6.5).
 //!
-//! To the hub a packet is opaque; an operator may look into one, and simulated DFSPs make them. Two kinds are in use:
+//! A packet is opaque to the hub. Operators can display its content, and simulated DFSPs create packets. Two kinds are
+//! in use:
 //!
 //! ```text
 //! v1: 0x01 length { amount u64, length account, length data, 0x00 }
 //! v4: 0x0c length { amount u64, expiry YYYYMMDDHHMMSSmmm, condition [32], length address, length data }
 //! ```
 //!
-//! In both, `data` is the base64url text of the transaction object's JSON, and amounts count the smallest unit of the
-//! currency. A length is one byte below 128, else `0x80 + n` and `n` bytes, big-endian.
+//! In both, `data` is the base64url text of the transaction object's JSON, and amounts are in the smallest unit of the
+//! currency. A length below 128 is one byte; a larger length is `0x80 + n` followed by `n` bytes, big-endian.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -29,7 +30,7 @@ const EXPIRY_BYTES: usize = 17;
 const CONDITION_BYTES: usize = 32;
 const ADDRESS: &[u8] = b"g.mojaloop";
 
-/// Why a packet shows no transaction.
+/// The reason why a packet contains no readable transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IlpError {
     /// The packet is not base64url.
@@ -38,10 +39,10 @@ pub enum IlpError {
     /// The first byte is neither 0x01 nor 0x0c.
     #[error("the ILP packet is of unknown type {0}")]
     UnknownType(u8),
-    /// It ends inside a field, or a length does not fit.
+    /// The packet ends inside a field, or a length is too large.
     #[error("the ILP packet is cut short")]
     CutShort,
-    /// The data field is not the base64url text of UTF-8.
+    /// The data field is not base64url text of UTF-8.
     #[error("the data of the ILP packet is not base64url text")]
     DataEncoding,
 }
@@ -91,8 +92,8 @@ fn push_prefixed(out: &mut Vec<u8>, field: &[u8]) {
     out.extend_from_slice(field);
 }
 
-/// A v4 packet as base64url text. `amount` counts the currency's smallest unit; the text comes out the same for the
-/// same arguments.
+/// Creates a v4 packet as base64url text. `amount` is in the currency's smallest unit. The same arguments give the same
+/// text.
 pub fn encode_packet_v4(
     amount: u64,
     expiry: Timestamp,
@@ -110,8 +111,8 @@ pub fn encode_packet_v4(
     envelope(TYPE_V4, &body)
 }
 
-/// A v1 packet as base64url text. `account` is like `g.greenbank.msisdn.26097`; `amount` counts the currency's
-/// smallest unit.
+/// Creates a v1 packet as base64url text. `account` has the form `g.greenbank.msisdn.26097`; `amount` is in the
+/// currency's smallest unit.
 pub fn encode_packet_v1(amount: u64, account: &str, transaction_json: &str) -> String {
     let mut body = Vec::with_capacity(64 + transaction_json.len() * 4 / 3);
     body.extend_from_slice(&amount.to_be_bytes());
@@ -128,19 +129,19 @@ fn envelope(kind: u8, body: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(packet)
 }
 
-/// The fulfilment that belongs to a transaction in v4: a keyed hash of its JSON text.
+/// The fulfilment for a transaction in v4: a keyed hash of its JSON text.
 pub fn fulfilment_v4(secret: &[u8], transaction_json: &str) -> [u8; 32] {
     keyed_hash(secret, STANDARD.encode(transaction_json).as_bytes())
 }
 
-/// The fulfilment that belongs to a packet in v1: a keyed hash of its base64url text.
+/// The fulfilment for a packet in v1: a keyed hash of its base64url text.
 pub fn fulfilment_v1(secret: &[u8], packet_base64url: &str) -> [u8; 32] {
     keyed_hash(secret, packet_base64url.as_bytes())
 }
 
-/// HMAC-SHA256 under the ASCII of the secret's base64 text.
+/// HMAC-SHA256 with the base64 text of the secret as key.
 fn keyed_hash(secret: &[u8], message: &[u8]) -> [u8; 32] {
-    // HMAC takes keys of any length, so this default never comes into use.
+    // HMAC accepts keys of any length, so the default is never used.
     let key = STANDARD.encode(secret);
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key.as_bytes()) else { return [0; 32] };
     mac.update(message);

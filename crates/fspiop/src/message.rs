@@ -1,4 +1,4 @@
-//! The typed message of a request: what its body says, as far as the hub has to know it.
+//! The typed content of a request's body, as far as the hub needs it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,10 +11,11 @@ use crate::body::{
 };
 use crate::{Action, Operation, PartyIdType, Resource, SyncError};
 
-/// What the body of a request says, read once, in the check of its schema, as that costs ten microseconds.
+/// The content of a request's body. The body is read once, together with the check of its schema, because reading costs
+/// ten microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Message {
-    /// Nothing that the hub needs: the body passed its schema, or the operation has none.
+    /// No content that the hub needs: the body passed its schema, or the operation has no body.
     #[default]
     Other,
     /// `POST /transfers`
@@ -35,39 +36,39 @@ pub enum Message {
     Quote(QuoteContent),
     /// `POST /bulkQuotes`
     BulkQuote {
-        /// Its id.
+        /// The bulk quote's id.
         id: TransferId,
-        /// Of what the first quote's amount is; `None` where there is no quote.
+        /// The currency of the first quote's amount; `None` if there is no quote.
         currency: Option<Currency>,
-        /// Until when an answer is wanted.
+        /// Time until which a response is requested.
         expires_at: Option<Timestamp>,
     },
     /// `POST /fxQuotes`
     FxQuote {
-        /// Its id.
+        /// The quote's id.
         id: TransferId,
-        /// What is sold.
+        /// The currency that is sold.
         source: Currency,
-        /// What is bought.
+        /// The currency that is bought.
         target: Currency,
-        /// Until when an answer is wanted.
+        /// Time until which a response is requested.
         expires_at: Timestamp,
     },
     /// `PUT /quotes/{ID}`
     QuoteAnswer {
-        /// In which the payee is paid: of `payeeReceiveAmount`, else of `transferAmount`.
+        /// The currency in which the payee is paid: the currency of `payeeReceiveAmount`, or else of `transferAmount`.
         currency: Currency,
     },
     /// `POST /transactionRequests`
     TransactionRequest {
-        /// Its id.
+        /// The request's id.
         id: TransferId,
     },
     /// `POST` and `PUT /participants/{Type}/{ID}[/{SubId}]`
     Registration {
-        /// The DFSP that serves the party; `PUT` need not name it.
+        /// The DFSP that serves the party; optional in `PUT`.
         fsp: Option<FspId>,
-        /// The currency it serves it in, if not in all.
+        /// The currency in which the DFSP serves the party; `None` for all currencies.
         currency: Option<Currency>,
     },
     /// `POST /participants`
@@ -79,17 +80,17 @@ pub enum Message {
 pub struct Prepare {
     /// Identifies the transfer in all messages about it.
     pub transfer_id: TransferId,
-    /// The DFSP that pays.
+    /// The payer DFSP.
     pub payer: FspId,
-    /// The DFSP that is to be paid.
+    /// The payee DFSP.
     pub payee: FspId,
-    /// The amount, or, as it was written, one that the ledger cannot hold; its refusal is an asynchronous one.
+    /// The amount, or the text of an amount that the ledger cannot represent and rejects asynchronously.
     pub amount: Result<Amount, (AmountError, Box<str>)>,
     /// The currency of the amount.
     pub currency: Currency,
-    /// SHA-256 of the fulfilment; `None` when no fulfilment could match the text. Its refusal is an asynchronous one.
+    /// SHA-256 of the fulfilment; `None` if no fulfilment could match the text. It is then rejected asynchronously.
     pub condition: Option<[u8; 32]>,
-    /// When the transfer lapses unless it is fulfilled.
+    /// Time when the transfer expires unless it is fulfilled.
     pub expires_at: Timestamp,
     /// The checked items of the extension list, as a compact JSON array.
     pub extensions: Option<Box<str>>,
@@ -98,28 +99,28 @@ pub struct Prepare {
 /// `POST /fxTransfers`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversion {
-    /// Identifies the conversion in all messages about it.
+    /// Identifies the FX transfer in all messages about it.
     pub commit_request_id: TransferId,
-    /// The transfer whose outcome decides that of the conversion.
+    /// The transfer whose outcome determines the outcome of the FX transfer.
     pub determining_transfer_id: Option<TransferId>,
     /// The DFSP that converts.
     pub initiating_fsp: FspId,
     /// The FXP.
     pub counter_party_fsp: FspId,
-    /// What is sold.
+    /// The money that is sold.
     pub source: ConversionMoney,
-    /// What is bought.
+    /// The money that is bought.
     pub target: ConversionMoney,
-    /// SHA-256 of the fulfilment; `None` when no fulfilment could match the text. Its refusal is an asynchronous one.
+    /// SHA-256 of the fulfilment; `None` if no fulfilment could match the text. It is then rejected asynchronously.
     pub condition: Option<[u8; 32]>,
-    /// When the conversion lapses. Its absence is refused asynchronously.
+    /// Time when the FX transfer expires. Its absence is rejected asynchronously.
     pub expires_at: Option<Timestamp>,
 }
 
-/// One side of a conversion.
+/// One side of an FX transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionMoney {
-    /// The amount, or, as it was written, one that the ledger cannot hold; its refusal is an asynchronous one.
+    /// The amount, or the text of an amount that the ledger cannot represent and rejects asynchronously.
     pub amount: Result<Amount, (AmountError, Box<str>)>,
     /// The currency.
     pub currency: Currency,
@@ -128,18 +129,18 @@ pub struct ConversionMoney {
 /// `PUT …/error` of `/transfers`, `/fxTransfers` and `/bulkTransfers`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abort {
-    /// The code as given.
+    /// The code as received.
     pub code: ErrorCode,
-    /// 1 to 128 characters.
+    /// The description, 1 to 128 characters.
     pub description: Box<str>,
 }
 
 /// `POST /participants`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchContent {
-    /// Names the batch in the path of its result.
+    /// Identifies the batch in the path of its result.
     pub request_id: TransferId,
-    /// The currency that all of them are served in, if not in all.
+    /// The currency in which all of them are served; `None` for all currencies.
     pub currency: Option<Currency>,
     /// The parties.
     pub parties: Vec<BatchEntry>,
@@ -148,11 +149,11 @@ pub struct BatchContent {
 /// A party of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchEntry {
-    /// What the identifier is, or the text that should have named it.
+    /// The type of the identifier, or an unknown text in its place.
     pub kind: Result<PartyIdType, Box<str>>,
     /// The identifier.
     pub id: Box<str>,
-    /// Tells apart parties under one identifier.
+    /// Distinguishes parties under one identifier.
     pub sub_id: Option<Box<str>>,
     /// The DFSP that serves the party; `None` if the entry names none.
     pub fsp: Option<FspId>,
@@ -161,22 +162,22 @@ pub struct BatchEntry {
 /// `POST /quotes`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuoteContent {
-    /// Its id.
+    /// The quote's id.
     pub id: TransferId,
-    /// The currencies that the payer says it can pay in.
+    /// The currencies in which the payer states that it can pay.
     pub payer_currencies: Vec<Currency>,
-    /// The DFSP that the body names for the payer.
+    /// The payer's DFSP according to the body.
     pub payer_fsp: Option<FspId>,
-    /// The DFSP that the body names for the payee.
+    /// The payee's DFSP according to the body.
     pub payee_fsp: Option<FspId>,
-    /// Of what the amount is.
+    /// The currency of the amount.
     pub currency: Currency,
-    /// Until when an answer is wanted.
+    /// Time until which a response is requested.
     pub expires_at: Option<Timestamp>,
 }
 
 impl BatchEntry {
-    /// What was said to be the type of the identifier.
+    /// The received text of the identifier type.
     pub fn kind_text(&self) -> &str {
         match &self.kind {
             Ok(kind) => kind.as_str(),
@@ -186,9 +187,9 @@ impl BatchEntry {
 }
 
 impl Message {
-    /// Checks the schema of a body. An operation without a body may bring anything.
+    /// Checks the schema of a body. An operation without a body ignores it.
     ///
-    /// Errors: those of the schema; 501 for what only hubs send.
+    /// Errors: those of the schema; 501 for requests that only hubs send.
     pub fn read(operation: Operation, body: &[u8]) -> Result<Self, SyncError> {
         if !operation.is_served() {
             return Err(SyncError::not_implemented());
@@ -235,7 +236,7 @@ impl Message {
                 Self::TransactionRequest { id }
             }
             Resource::BulkTransfers => Self::BulkTransfer(Box::new(body::parse_bulk_transfer(body)?)),
-            // These are asked for with a GET.
+            // These are requested with a GET.
             Resource::Parties | Resource::Authorizations | Resource::Services => {
                 return Err(SyncError::not_implemented());
             }

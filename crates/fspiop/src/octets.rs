@@ -1,14 +1,14 @@
-//! The base64url texts of 32 bytes that conditions and fulfilments are.
+//! Encodes and decodes 32 bytes as base64url text, the form of conditions and fulfilments.
 
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 use base64::{Engine, alphabet};
 use sha2::{Digest, Sha256};
 
-/// Characters of a base64url text of 32 bytes, without padding.
+/// Length of the base64url text of 32 bytes, without padding.
 pub(crate) const TEXT_BYTES: usize = 43;
 
-/// 43 characters carry 258 bits, two more than 32 bytes have; this engine does not look at those two.
+/// 43 characters carry 258 bits, two more than 32 bytes. This engine ignores those two bits.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -17,12 +17,12 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Reads the base64url text of 32 bytes, without padding and with its two spare bits zero.
+/// Decodes the base64url text of 32 bytes. It must have no padding, and its two unused bits must be zero.
 pub fn decode_octets(text: &str) -> Option<[u8; 32]> {
     decode_with(&URL_SAFE_NO_PAD, text)
 }
 
-/// Reads the base64url text of 32 bytes whatever its two spare bits are.
+/// Decodes the base64url text of 32 bytes and ignores its two unused bits.
 pub(crate) fn decode_octets_leniently(text: &str) -> Option<[u8; 32]> {
     decode_with(&LENIENT, text)
 }
@@ -39,22 +39,22 @@ fn decode_with(engine: &GeneralPurpose, text: &str) -> Option<[u8; 32]> {
 /// The base64url text of 32 bytes: 43 ASCII characters.
 pub fn encode_octets(octets: &[u8; 32]) -> [u8; TEXT_BYTES] {
     let mut text = [b'A'; TEXT_BYTES];
-    // 32 bytes always make 43 characters, so there is nothing that could fail.
+    // 32 bytes always make 43 characters, so this cannot fail.
     let written = URL_SAFE_NO_PAD.encode_slice(octets, &mut text).unwrap_or_default();
     debug_assert_eq!(written, TEXT_BYTES);
     text
 }
 
-// The fingerprint by which a repeated message is told from a modified one.
+// The fingerprint that distinguishes a repeated message from a modified one.
 
 /// The first 16 bytes of SHA-256 over a JSON text without its insignificant white space.
 ///
-/// Two texts with the same members in the same order have the same fingerprint however they are laid out; the order
-/// of members counts, as it does in the hubs DFSPs know. The text must be JSON that a parser has accepted; of any
-/// other bytes it is still a deterministic digest.
+/// Two texts with the same members in the same order have the same fingerprint, whatever their layout is. The order of
+/// members matters, as in other hubs. The text must be JSON that a parser has accepted; for other bytes the result is
+/// still a deterministic digest.
 pub fn fingerprint(body: &[u8]) -> [u8; 16] {
     let mut hasher = Sha256::new();
-    // `run` is where the bytes not yet hashed begin; a compact body is a single run.
+    // `run` is the start of the bytes that are not hashed yet. A compact body is a single run.
     let (mut run, mut at) = (0, 0);
     while let Some(&byte) = body.get(at) {
         match byte {
@@ -74,7 +74,8 @@ pub fn fingerprint(body: &[u8]) -> [u8; 16] {
     first
 }
 
-/// The position after the string that begins with the quote at `start`; the end of the text when it is not closed.
+/// The position after the string that begins with the quote at `start`, or the end of the text if the string is not
+/// closed.
 pub(crate) fn end_of_string(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(rest) = text.get(at..) {

@@ -1,4 +1,4 @@
-//! Parties in paths: `{Type}/{ID}[/{SubId}]`.
+//! Checks parties in paths: `{Type}/{ID}[/{SubId}]`.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -14,14 +14,14 @@ pub const PATH_ID_CHARS_MAX: usize = 128;
 
 macro_rules! party_id_types {
     ($($name:ident = $text:literal, $doc:literal;)*) => {
-        /// What kind of identifier a party is known by (FSPIOP API v1.1 §7.5.6).
+        /// The type of identifier of a party (FSPIOP API v1.1 §7.5.6).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum PartyIdType {
             $(#[doc = $doc] $name,)*
         }
 
         impl PartyIdType {
-            /// Every type, the extended ones last.
+            /// Every type, extended types last.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// The text in paths and bodies, such as `MSISDN`.
@@ -29,7 +29,7 @@ macro_rules! party_id_types {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// Reads the text, extended types included.
+            /// Reads the text, including extended types.
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
@@ -50,12 +50,12 @@ party_id_types! {
     ThirdPartyLink = "THIRD_PARTY_LINK", "A link of an account to a third party; an extended type.";
 }
 
-/// The types that every hub serves, for refusals.
+/// The types that every hub supports, for error messages.
 pub(crate) const PARTY_ID_TYPES: &str =
     "MSISDN, EMAIL, PERSONAL_ID, BUSINESS, DEVICE, ACCOUNT_ID, IBAN, ALIAS";
 
 impl PartyIdType {
-    /// Whether only hubs that serve third-party payment initiators know it.
+    /// Whether only hubs with third-party payment initiators support the type.
     pub const fn is_extended(self) -> bool {
         matches!(self, Self::Consent | Self::ThirdPartyLink)
     }
@@ -67,7 +67,7 @@ impl core::fmt::Display for PartyIdType {
     }
 }
 
-/// The party of a path that nobody has checked yet: its segments as received.
+/// The unchecked party of a path: its segments as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartySegments<'a> {
     /// `{Type}`
@@ -78,24 +78,24 @@ pub struct PartySegments<'a> {
     pub sub_id: Option<&'a str>,
 }
 
-/// The party of a path. The segments are as received, percent-encoded: that is how they go on into other URLs, where a
-/// decoded slash or line break would change the meaning.
+/// The party of a path. The segments are percent-encoded, as received. They are used in other URLs in this form, where
+/// a decoded slash or line break would change the meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartyPath<'a> {
-    /// What the identifier is.
+    /// The type of the identifier.
     pub kind: PartyIdType,
     /// The identifier.
     pub id: &'a str,
-    /// Tells apart parties under one identifier, such as the tills of a business.
+    /// Distinguishes parties under one identifier, for example the tills of a business.
     pub sub_id: Option<&'a str>,
 }
 
 impl<'a> PartySegments<'a> {
-    /// The synchronous check of the path's schema, which comes after those of the headers and the body.
+    /// Checks the path's schema. This synchronous check follows those of the headers and the body.
     ///
-    /// Errors: 400 with 3100 for a type that is none or that is extended where those are not served, for an id or sub
-    /// id that has no 1 to 128 characters or leads elsewhere in a URL, for an id that has white space or braces, for a
-    /// sub id that has control characters. Else a sub id may be any text (`PartySubIdOrType` of FSPIOP API v1.1).
+    /// Errors: 400 with 3100 for an unknown type, or an extended type if those are not supported. Also for an id or sub
+    /// id that does not have 1 to 128 characters or changes the path of a URL, an id with white space or braces, and a
+    /// sub id with control characters. Otherwise a sub id may be any text (`PartySubIdOrType` of FSPIOP API v1.1).
     pub fn check(self, extended_types: bool) -> Result<PartyPath<'a>, SyncError> {
         let kind = PartyIdType::parse(self.kind).filter(|kind| extended_types || !kind.is_extended());
         let kind = kind.ok_or_else(|| {
@@ -104,7 +104,7 @@ impl<'a> PartySegments<'a> {
         })?;
         check_id(self.id)?;
         if let Some(sub_id) = self.sub_id {
-            // Its callbacks would be taken for error callbacks of the id.
+            // Its callbacks would be mistaken for error callbacks of the id.
             if check_sub_id(sub_id)? == "error" {
                 return Err(refuse("SubId", "must NOT be 'error'"));
             }
@@ -114,7 +114,7 @@ impl<'a> PartySegments<'a> {
 }
 
 impl<'a> PartyPath<'a> {
-    /// The identifier, decoded: how it stands in bodies and directories.
+    /// The identifier, decoded as in bodies and directories.
     pub fn id_text(&self) -> Cow<'a, str> {
         decode_segment(self.id).unwrap_or(Cow::Borrowed(self.id))
     }
@@ -129,15 +129,15 @@ fn refuse(name: &str, violation: &str) -> SyncError {
     SyncError::new(ErrorCode::VALIDATION, &format!("/path/{name} {violation}"))
 }
 
-/// Whether an id is made of what most ids are made of. Such a text stands for itself and breaks no rule for ids, so
-/// that none of them has to be looked at.
+/// Whether an id contains only common characters. Such a text needs no decoding and violates no rule for ids, so no
+/// further check is needed.
 fn is_simple(text: &str) -> bool {
     let is_simple = |byte: u8| byte.is_ascii_alphanumeric() | matches!(byte, b'-' | b'_' | b'+' | b'@');
     (1..=PATH_ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_simple)
 }
 
-/// What every id in a path has to be: printable ASCII that decodes to 1 to 128 characters, with no dot segment for
-/// those who decode a slash before they take a path apart.
+/// Decodes an id in a path. It must be printable ASCII and decode to 1 to 128 characters. It must not contain a dot
+/// segment, for receivers that decode a slash before they split a path.
 fn decode_checked<'a>(name: &str, segment: &'a str) -> Result<Cow<'a, str>, SyncError> {
     if !segment.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(refuse(name, "must be ASCII, percent-encoded where it is not"));
@@ -176,17 +176,17 @@ fn check_sub_id(segment: &str) -> Result<Cow<'_, str>, SyncError> {
     Ok(text)
 }
 
-/// What JSON schemas call white space.
+/// White space as JSON schemas define it.
 fn is_white_space(character: char) -> bool {
     character.is_whitespace() || character == '\u{feff}'
 }
 
-/// The synchronous check of the `{ID}` of a quote, transaction request or authorization; it returns the id decoded. It
-/// comes after the checks of headers and body. The ids of quotes of all kinds are those of the schema; about others
-/// whoever is asked knows best.
+/// Checks the `{ID}` of a quote, transaction request or authorization, and returns it decoded. This synchronous check
+/// follows those of headers and body. Ids of all kinds of quotes must match the schema. Other ids are judged by their
+/// receiver.
 ///
-/// Errors: 400 with 3100 for an id that is not as the schema wants it, has more than 128 characters or control
-/// characters, or is none that a path should carry.
+/// Errors: 400 with 3100 for an id that does not match the schema, has more than 128 characters or control characters,
+/// or is not suitable for a path.
 pub fn check_path_id(resource: Resource, segment: &str) -> Result<Cow<'_, str>, SyncError> {
     let text = decode_checked("ID", segment)?;
     if resource.is_quoting() && TransferId::parse(&text).is_none() {
@@ -200,18 +200,19 @@ pub fn check_path_id(resource: Resource, segment: &str) -> Result<Cow<'_, str>, 
 
 const MSISDN_DIGITS_MAX: usize = 30;
 
-/// The second look at a party's path, which hubs take after their 202: the refusal goes back as an error callback.
+/// The second check of a party's path, which hubs make after their 202 response. A rejection is sent as an error
+/// callback.
 ///
-/// Errors: as those of [`check_party_id`].
+/// Errors: those of [`check_party_id`].
 pub fn check_party_path(party: &PartyPath<'_>) -> Result<(), SyncError> {
     check_party_id(party.kind, &party.id_text(), party.sub_id_text().as_deref())
 }
 
-/// The same look at a party that stands in a body, such as one of a batch.
+/// The second check for a party in a body, for example one of a batch.
 ///
-/// Errors: 3101 for an id or sub id that is empty, has more than 128 characters or control characters, for an id that
-/// has white space or one of `` {}<>`\ ``, for a telephone number that is not 1 to 30 digits after an optional plus,
-/// and for what has not the shape of an e-mail address or IBAN.
+/// Errors: 3101 for an id or sub id that is empty, has more than 128 characters or control characters, for an id with
+/// white space or one of `` {}<>`\ ``, for a telephone number that is not 1 to 30 digits after an optional plus, and
+/// for a text that does not have the form of an e-mail address or IBAN.
 pub fn check_party_id(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Result<(), SyncError> {
     let malformed = |detail: &str| Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, detail));
     if !is_plain(id) {
@@ -246,8 +247,8 @@ fn is_msisdn(text: &str) -> bool {
     (1..=MSISDN_DIGITS_MAX).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A local part of at most 64 bytes without quotes, and a domain of two or more labels (RFC 5321 §4.5.3.1, without its
-/// rarities).
+/// Whether a text is an e-mail address: a local part of at most 64 bytes without quotes, and a domain of two or more
+/// labels (RFC 5321 §4.5.3.1, without rare forms).
 fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let is_local = |part: &str| {
@@ -265,8 +266,8 @@ fn is_email(text: &str) -> bool {
         && domain.split('.').all(is_label)
 }
 
-/// Country, two check digits, and 11 to 30 letters and digits (ISO 13616), of either case; check digits are not
-/// computed.
+/// Whether a text has the form of an IBAN: country, two check digits, and 11 to 30 letters and digits of either case
+/// (ISO 13616). Check digits are not verified.
 fn is_iban(text: &str) -> bool {
     let bytes = text.as_bytes();
     (15..=34).contains(&bytes.len())

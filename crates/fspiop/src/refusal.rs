@@ -1,4 +1,4 @@
-//! What the ledger's refusals are called on the wire: the error code and the words of each.
+//! Maps the ledger's rejections to FSPIOP error codes and texts.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -17,12 +17,12 @@ use upesi_types::{ErrorCode, FspId};
 use crate::render;
 use crate::version::{Version, Versions};
 
-/// What a hub ships with: refusals name it.
+/// The limits of a shipped hub, which error texts name.
 const LIMITS: Limits = Limits::SHIPPED;
 
 type Detail = Cow<'static, str>;
 
-/// The error code of a refusal, and the detail that follows the code's own text.
+/// The error code of a rejection, and the detail that follows the code's own text.
 pub fn refusal(refusal: &Refusal) -> (ErrorCode, Detail) {
     match refusal {
         Refusal::CurrencyUngoverned { currency } => {
@@ -60,7 +60,7 @@ pub fn refusal(refusal: &Refusal) -> (ErrorCode, Detail) {
         Refusal::ConversionMissing => (ErrorCode::TRANSFER_NOT_FOUND, "fxTransfer not found".into()),
         Refusal::NotParty => (ErrorCode::CLIENT, "".into()),
         Refusal::Expired => (ErrorCode::TRANSFER_EXPIRED, "".into()),
-        // Every other failure of validation has the same code (scheme practice); only the words tell them apart.
+        // Every other validation failure has the same code, as is usual in schemes. Only the texts distinguish them.
         other => (ErrorCode::VALIDATION, validation(other)),
     }
 }
@@ -107,7 +107,7 @@ fn validation(refusal: &Refusal) -> Detail {
             "transferState ABORTED is not a fulfilment, use PUT /transfers/{ID}/error".into()
         }
         Refusal::ErrorCodeUndefined => "API specification undefined errorCode".into(),
-        // Those of conversions and bulks; others have codes of their own.
+        // Rejections of FX transfers and bulk transfers. Others have their own codes.
         other => match conversion(other) {
             "" => bulk(other).into(),
             text => text.into(),
@@ -115,7 +115,7 @@ fn validation(refusal: &Refusal) -> Detail {
     }
 }
 
-/// What is wrong with a bulk, or with an item of one.
+/// The text for a rejected bulk transfer or item.
 const fn bulk(refusal: &Refusal) -> &'static str {
     use Refusal as R;
     match refusal {
@@ -133,12 +133,12 @@ const fn bulk(refusal: &Refusal) -> &'static str {
         R::CompletedLongAgo => {
             "completedTimestamp fails because provided timestamp exceeded the maximum timeout duration"
         }
-        // Those are of transfers and conversions.
+        // Rejections of transfers and FX transfers.
         _ => "",
     }
 }
 
-/// What is wrong with a conversion, or with a transfer for want of one.
+/// The text for a rejected FX transfer, or for a transfer that is rejected because of its FX transfer.
 const fn conversion(refusal: &Refusal) -> &'static str {
     use Refusal as R;
     match refusal {
@@ -162,7 +162,7 @@ const fn conversion(refusal: &Refusal) -> &'static str {
         }
         R::ConversionNotReserved => "Non-RESERVED fxTransfer state",
         R::ConversionReceived => "conversionState RECEIVED is not a fulfilment",
-        // Those are of transfers alone.
+        // Rejections of transfers only.
         _ => "",
     }
 }
@@ -178,7 +178,7 @@ pub fn cause(cause: &Cause) -> (ErrorCode, Cow<'_, str>) {
     }
 }
 
-/// `errorCode` and `errorDescription` of an operator's command that was refused.
+/// `errorCode` and `errorDescription` of an operator's rejected command.
 pub fn admin(refusal: &AdminRefusal) -> (ErrorCode, String) {
     let (code, detail) = admin_detail(refusal);
     (code, code.describe(&detail))
@@ -188,7 +188,7 @@ const MODEL_MISSING: &str = "Unable to find a matching or default, Settlement Mo
 const USED_FOR_FUNDS: &str = "transferId was used for another movement of funds";
 const USED_FOR_TRANSFER: &str = "transferId was used for a transfer";
 
-/// The error code of an operator's refusal, and the detail that follows the code's own text.
+/// The error code for an operator's rejected command, and the detail that follows the code's own text.
 #[expect(clippy::too_many_lines, reason = "one arm per kind of refusal")]
 pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
     use AdminRefusal as R;
@@ -389,7 +389,7 @@ fn fee_rule(refusal: &AdminRefusal) -> Detail {
             "A hub has at most {} fee rules, and {} that have not ended", LIMITS.fee_rules, LIMITS.fee_rules_live
         )
         .into(),
-        // Those are worded elsewhere.
+        // Other functions define the texts of these.
         _ => "".into(),
     }
 }
@@ -546,14 +546,14 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
         R::TransferFinal { state } => {
             format!("The transfer is final in state {state}; only a reservation can be ended").into()
         }
-        // Those have codes of their own.
+        // These have their own codes.
         _ => "".into(),
     }
 }
 
-// Errors that are answered at once, on the request's own connection.
+// Errors that are returned synchronously, on the request's own connection.
 
-/// A refusal that goes back as the HTTP answer, with body [`SyncError::to_body`], which is JSON.
+/// An error that is returned as the HTTP response. Its body is [`SyncError::to_body`], which is JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code} {description}")]
 pub struct SyncError {
@@ -563,12 +563,12 @@ pub struct SyncError {
     pub code: ErrorCode,
     /// Standard text and detail, at most 128 characters.
     pub description: String,
-    /// In version errors: what the hub accepts.
+    /// For version errors, the versions that the hub accepts.
     pub supported_versions: Option<Vec<Version>>,
 }
 
 impl SyncError {
-    /// The code's standard text and status with this detail, which may be empty.
+    /// Creates an error with the code's standard text and status, and this detail, which may be empty.
     pub fn new(code: ErrorCode, detail: &str) -> Self {
         Self {
             status: code.http_status(),
@@ -586,7 +586,7 @@ impl SyncError {
         }
     }
 
-    /// 400 with code 3104: the body is longer than the hub reads.
+    /// 400 with code 3104: the body is longer than the hub's limit.
     pub fn payload_too_large(body_bytes_max: usize) -> Self {
         Self::new(
             ErrorCode::TOO_LARGE_PAYLOAD,

@@ -1,5 +1,5 @@
-//! Bodies that the hub makes, byte for byte the same every time: compact, with the members of every object sorted by
-//! name, so that a signature over them survives verifiers that sort before they verify.
+//! Writes the bodies of messages that the hub creates. They are deterministic and compact, and the members of every
+//! object are sorted by name, so that a signature remains valid for verifiers that sort first.
 
 #[cfg(test)]
 mod tests;
@@ -17,13 +17,13 @@ use upesi_types::{Currency, ErrorCode, FspId, Money, Timestamp, TransferId};
 use crate::body::EXTENSION_ITEMS_MAX;
 use crate::{Version, encode_octets, refusal};
 
-/// What stands in the extension list of a hub-made message.
+/// The content of the extension list in a message that the hub creates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extensions<'a> {
-    /// Items of a DFSP's message, as the JSON array that the parsers of [`crate::body`] make.
+    /// Items of a DFSP's message, as the JSON array that the parsers of [`crate::body`] return.
     pub items: Option<&'a str>,
-    /// Why a transfer failed, as [`cause_text`] makes it: an item `cause` after the others. It takes the place of the
-    /// last one when there are sixteen already.
+    /// The reason why a transfer failed, from [`cause_text`]. It becomes the last item, with the key `cause`. If there
+    /// are already sixteen items, it replaces the last one.
     pub cause: Option<&'a str>,
 }
 
@@ -110,8 +110,8 @@ fn write_extension_list(out: &mut Vec<u8>, extensions: Extensions<'_>) {
     out.extend_from_slice(b"]},");
 }
 
-/// All items but the last of a full list, and else all. An item always begins with these bytes, and a text inside an
-/// item never holds them, as its quotes are escaped.
+/// Returns all items except the last one of a full list, or all items of a shorter list. An item always begins with
+/// these bytes. A text inside an item never contains them, because its quotes are escaped.
 fn leave_room_for_one(items: &str) -> &str {
     const ITEM: &str = "{\"key\":\"";
     let mut starts = items.match_indices(ITEM).map(|(at, _)| at);
@@ -126,8 +126,8 @@ pub fn write_error(out: &mut Vec<u8>, code: ErrorCode, description: &str) {
     write_error_information(out, code, description, |_| {});
 }
 
-/// Appends the `errorInformation` object of a version error, whose extension list names the accepted versions, major
-/// number as key and minor number as value.
+/// Appends the `errorInformation` object of a version error. Its extension list names the accepted versions, with the
+/// major number as key and the minor number as value.
 pub(crate) fn write_version_error(
     out: &mut Vec<u8>,
     code: ErrorCode,
@@ -175,22 +175,22 @@ fn write_error_members(
     out.push(b'}');
 }
 
-/// The fields of a `POST /transfers` that a DFSP makes.
+/// The fields of a `POST /transfers` from a DFSP.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepare<'a> {
     /// Identifies the transfer.
     pub transfer_id: TransferId,
-    /// Who pays.
+    /// The payer DFSP.
     pub payer: FspId,
-    /// Who is to be paid.
+    /// The payee DFSP.
     pub payee: FspId,
-    /// How much of what.
+    /// The amount and currency.
     pub money: Money,
     /// The ILP packet, base64url.
     pub ilp_packet: &'a str,
     /// SHA-256 of the fulfilment.
     pub condition: &'a [u8; 32],
-    /// When the transfer lapses.
+    /// Time when the transfer expires.
     pub expiration: Timestamp,
 }
 
@@ -211,7 +211,7 @@ pub fn write_prepare(out: &mut Vec<u8>, prepare: &Prepare<'_>) {
     let _ = write!(ByteWriter(out), ",\"transferId\":\"{}\"}}", prepare.transfer_id);
 }
 
-/// Writes texts into a byte buffer; it cannot fail.
+/// Writes text to a byte buffer; this cannot fail.
 pub(crate) struct ByteWriter<'v>(pub(crate) &'v mut Vec<u8>);
 
 impl Write for ByteWriter<'_> {
@@ -222,7 +222,8 @@ impl Write for ByteWriter<'_> {
 }
 
 impl ByteWriter<'_> {
-    /// A JSON string: quotes, backslashes and control characters escaped, everything else as it is.
+    /// Writes a JSON string. Quotes, backslashes and control characters are escaped, all other characters are
+    /// unchanged.
     pub(crate) fn text(&mut self, text: &str) {
         self.0.push(b'"');
         let bytes = text.as_bytes();
@@ -248,7 +249,7 @@ impl ByteWriter<'_> {
         self.0.push(b'"');
     }
 
-    /// One item of an extension list.
+    /// Writes one item of an extension list.
     pub(crate) fn extension(&mut self, key: &str, value: &str) {
         self.0.extend_from_slice(b"{\"key\":");
         self.text(key);
@@ -258,9 +259,9 @@ impl ByteWriter<'_> {
     }
 }
 
-// Bodies about bulks.
+// Bodies about bulk transfers.
 
-/// Appends the body of the `POST /bulkTransfers` that a hub makes of the items that it has reserved.
+/// Appends the body of the `POST /bulkTransfers` that the hub creates with the reserved items.
 pub fn write_bulk_request(out: &mut Vec<u8>, id: &str, request: &BulkRequest) {
     let _ = write!(ByteWriter(out), "{{\"bulkQuoteId\":\"{}\",\"bulkTransferId\":", request.quote);
     ByteWriter(out).text(id);
@@ -295,7 +296,7 @@ fn write_item(out: &mut Vec<u8>, (id, item): &(TransferId, AskedItem)) {
     let _ = write!(ByteWriter(out), "\",\"currency\":\"{}\"}},\"transferId\":\"{id}\"}}", item.currency);
 }
 
-/// Appends the body of a `PUT /bulkTransfers/{ID}`. An item that is not final has its id only.
+/// Appends the body of a `PUT /bulkTransfers/{ID}`. An item that is not final has only its id.
 pub fn write_bulk_state(out: &mut Vec<u8>, view: &BulkView) {
     out.extend_from_slice(b"{\"bulkTransferState\":");
     ByteWriter(out).text(view.state.as_str());
@@ -335,27 +336,27 @@ const fn extensions(items: Option<&str>) -> Extensions<'_> {
     Extensions { items, cause: None }
 }
 
-// Bodies that tell who serves a party (FSPIOP API v1.1 §6.2.4), and who provides a service.
+// Bodies that name a party's DFSP (FSPIOP API v1.1 §6.2.4), or the providers of a service.
 
-/// A party as hub-made bodies name it.
+/// A party in a body that the hub creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartyEntry<'a> {
-    /// What the identifier is, such as `MSISDN`.
+    /// The type of the identifier, such as `MSISDN`.
     pub kind: &'a str,
     /// The identifier, decoded.
     pub identifier: &'a str,
-    /// Tells apart parties under one identifier, decoded.
+    /// Distinguishes parties under one identifier, decoded.
     pub sub_id: Option<&'a str>,
     /// The DFSP that serves the party; `None` if the request named none.
     pub fsp: Option<&'a str>,
 }
 
-/// What became of one party of a batch.
+/// The result for one party of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchResult<'a> {
-    /// The party as it was asked for.
+    /// The party as requested.
     pub party: PartyEntry<'a>,
-    /// Code and description, at most 128 characters, where it could not be registered.
+    /// Code and description (at most 128 characters), if the party could not be registered.
     pub error: Option<(ErrorCode, &'a str)>,
 }
 

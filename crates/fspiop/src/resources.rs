@@ -1,7 +1,7 @@
-//! The table of resources: every family with its paths, methods, statuses, versions and metrics labels.
+//! The table of resources: every family with its paths, methods, statuses, versions and metric labels.
 //!
-//! Routing, the `Allow` header, `GET /`, the labels of metrics and the check of the OpenAPI document follow from it. A
-//! family without paths is not built: every request about it is answered 501 with 2002.
+//! Routing, the `Allow` header, `GET /`, the labels of metrics and the check of the OpenAPI document are derived from
+//! it. A family without paths is not implemented: every request about it is answered 501 with 2002.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,15 +13,15 @@ use crate::Version;
 /// The methods of the FSPIOP API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Ask for the state of something.
+    /// Queries the state of an object.
     Get,
-    /// Begin something.
+    /// Starts something.
     Post,
-    /// Answer a `POST` or a `GET`.
+    /// Answers a `POST` or a `GET`.
     Put,
-    /// Report the outcome of its reservation to a payee.
+    /// Reports the outcome of its reservation to a payee.
     Patch,
-    /// Withdraw something.
+    /// Withdraws something.
     Delete,
 }
 
@@ -38,7 +38,7 @@ impl Method {
         })
     }
 
-    /// The upper-case name, as `FSPIOP-HTTP-Method` carries it.
+    /// The upper-case name, as in `FSPIOP-HTTP-Method`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -94,7 +94,7 @@ resources! {
     Services = "services", since V2_0, "Who provides a service to DFSPs.";
 }
 
-/// The status with which only hubs send a request; to DFSPs it is answered 501.
+/// The status that marks requests that only hubs send. A DFSP that sends one receives 501.
 const HUBS_ONLY: u16 = 501;
 
 const GET: &[(Method, u16)] = &[(Method::Get, 202)];
@@ -105,7 +105,7 @@ const REGISTRATION: &[(Method, u16)] =
 const POST: &[(Method, u16)] = &[(Method::Post, 202)];
 const PUT: &[(Method, u16)] = &[(Method::Put, 200)];
 
-/// Every path of the API. Statuses are those of the answer to a request that passes (FSPIOP API v1.1 §3.2.3).
+/// Every path of the API. The statuses are those of a successful request (FSPIOP API v1.1 §3.2.3).
 pub static PATHS: [ResourcePath; 36] = {
     use Resource::*;
     use Shape::*;
@@ -144,7 +144,7 @@ pub static PATHS: [ResourcePath; 36] = {
         path(TransactionRequests, Family, "/transactionRequests", POST),
         path(TransactionRequests, Item, "/transactionRequests/{ID}", GET_PUT),
         path(TransactionRequests, ItemError, "/transactionRequests/{ID}/error", PUT),
-        // An authorization is asked for with a GET.
+        // An authorization is requested with a GET.
         path(Authorizations, Item, "/authorizations/{ID}", GET_PUT),
         path(Authorizations, ItemError, "/authorizations/{ID}/error", PUT),
         path(Services, Service, "/services/FXP", GET),
@@ -155,7 +155,7 @@ pub static PATHS: [ResourcePath; 36] = {
     ]
 };
 
-/// What the segments after the family's name mean.
+/// The meaning of the segments after the family's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// No segments.
@@ -207,27 +207,27 @@ const fn path(
 }
 
 impl ResourcePath {
-    /// Gives it another label than its own template.
+    /// Sets a label that differs from the template.
     const fn counted_as(self, label: &'static str) -> Self {
         Self { label, ..self }
     }
 
-    /// The family, which the media types of the request must name too.
+    /// The family, which the media types of the request must also name.
     pub const fn resource(&self) -> Resource {
         self.resource
     }
 
-    /// The path with its parts named, such as `/quotes/{ID}`.
+    /// The path with named parameters, such as `/quotes/{ID}`.
     pub const fn template(&self) -> &'static str {
         self.template
     }
 
-    /// The methods, as the `Allow` header lists them.
+    /// The methods, in the format of the `Allow` header.
     pub fn allow(&self) -> String {
         join(self.methods.iter().map(|(method, _)| *method))
     }
 
-    /// The methods that DFSPs may use, listed the same way; empty if there are none.
+    /// The methods that DFSPs may use, in the same format; empty if there are none.
     pub fn served_methods(&self) -> String {
         join(self.methods.iter().filter(|(_, status)| *status != HUBS_ONLY).map(|(method, _)| *method))
     }
@@ -244,25 +244,25 @@ pub struct Operation {
     column: u8,
 }
 
-/// What an operation asks for: its method, with errors told apart.
+/// The meaning of an operation: its method, with error callbacks as a separate action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// `GET`: the state of a thing, who serves a party, or who it is.
+    /// `GET`: queries the state of an object, the DFSP of a party, or information about a party.
     Get,
-    /// `POST`: something begins; of participants, a party is registered.
+    /// `POST`: starts something; for participants, registers a party.
     Post,
-    /// `PUT`: the answer to a `POST` or `GET`; of participants, a change of who serves a party.
+    /// `PUT`: answers a `POST` or `GET`; for participants, changes the DFSP of a party.
     Put,
-    /// `PUT …/error`: the answer to a `POST` or `GET` that failed.
+    /// `PUT …/error`: answers a `POST` or `GET` that failed.
     PutError,
-    /// `PATCH`: the outcome of a reservation.
+    /// `PATCH`: reports the outcome of a reservation.
     Patch,
-    /// `DELETE`: a party is served no longer.
+    /// `DELETE`: ends the registration of a party.
     Delete,
 }
 
 impl Operation {
-    /// One more than the highest [`Self::number`].
+    /// The highest [`Self::number`] plus one.
     pub const COUNT: usize = PATHS.len() * METHODS_MAX;
 
     /// Every operation of the API.
@@ -271,7 +271,8 @@ impl Operation {
         rows.flat_map(|(path, row)| (0..).take(path.methods.len()).map(move |column| Self { row, column }))
     }
 
-    /// The path of a family that has this shape, and what a method asks for there.
+    /// The operation of a method on the path of a family with this shape. Returns the path in `Err` if it does not have
+    /// the method.
     pub(crate) fn find(
         resource: Resource,
         shape: Shape,
@@ -280,36 +281,36 @@ impl Operation {
         let row = ROW_OF[resource as usize][shape as usize];
         let path = PATHS.get(usize::from(row))?;
         let column = path.methods.iter().position(|(known, _)| Some(*known) == method);
-        // At most METHODS_MAX, which the table is checked for.
+        // At most METHODS_MAX, which is checked for the table.
         Some(column.map(|column| Self { row, column: column as u8 }).ok_or(path))
     }
 
-    /// The path.
+    /// The operation's path.
     pub fn path(self) -> &'static ResourcePath {
         &PATHS[usize::from(self.row)]
     }
 
-    /// The family.
+    /// The operation's family.
     pub fn resource(self) -> Resource {
         self.path().resource
     }
 
-    /// The method.
+    /// The operation's method.
     pub fn method(self) -> Method {
         self.path().methods[usize::from(self.column)].0
     }
 
-    /// The status of the answer to a request that passes; 501 if only hubs send it.
+    /// The status of a successful response; 501 if only hubs send the request.
     pub fn success_status(self) -> u16 {
         self.path().methods[usize::from(self.column)].1
     }
 
-    /// Whether DFSPs may ask for it.
+    /// Whether DFSPs may send it.
     pub fn is_served(self) -> bool {
         self.success_status() != HUBS_ONLY
     }
 
-    /// What it asks for.
+    /// The meaning of the operation.
     pub fn action(self) -> Action {
         match self.method() {
             Method::Get => Action::Get,
@@ -321,17 +322,17 @@ impl Operation {
         }
     }
 
-    /// Whether it is about the family, not about one thing or party of it.
+    /// Whether it concerns the family, not one object or party.
     pub fn is_about_family(self) -> bool {
         self.path().shape == Shape::Family
     }
 
-    /// The path as metrics show it, with its parts named; paths with a sub id count with those without.
+    /// The path in metrics, with named parameters. Paths with and without a sub id have the same label.
     pub fn label(self) -> &'static str {
         self.path().label
     }
 
-    /// Numbers operations, for tables of them.
+    /// A unique number of the operation, for use as a table index.
     pub const fn number(self) -> usize {
         self.row as usize * METHODS_MAX + self.column as usize
     }
@@ -340,7 +341,7 @@ impl Operation {
 const METHODS_MAX: usize = 4;
 const NO_ROW: u8 = u8::MAX;
 
-/// The row of each family's path of each shape; [`NO_ROW`] if it has none.
+/// The row of each family's path of each shape; [`NO_ROW`] if there is none.
 static ROW_OF: [[u8; Shape::COUNT]; Resource::ALL.len()] = {
     let mut rows = [[NO_ROW; Shape::COUNT]; Resource::ALL.len()];
     let mut row = 0;
@@ -356,30 +357,30 @@ static ROW_OF: [[u8; Shape::COUNT]; Resource::ALL.len()] = {
 };
 
 impl Resource {
-    /// Whether requests of this family change balances, so that they go to the ledger and the journal keeps their
+    /// Whether requests of this family change balances. Such requests go to the ledger, and the journal stores their
     /// bodies.
     pub const fn moves_money(self) -> bool {
         matches!(self, Self::Transfers | Self::BulkTransfers | Self::FxTransfers)
     }
 
-    /// Whether a request of this family moves money for one payment at most. A bulk has up to a thousand.
+    /// Whether a request of this family moves money for at most one payment. A bulk transfer has up to a thousand.
     pub const fn moves_money_once(self) -> bool {
         matches!(self, Self::Transfers | Self::FxTransfers)
     }
 
-    /// Whether this is a family of quoting, whose messages are always for a named DFSP.
+    /// Whether this is a family of quoting. Its messages always have a DFSP as destination.
     pub const fn is_quoting(self) -> bool {
         matches!(self, Self::Quotes | Self::BulkQuotes | Self::FxQuotes)
     }
 
-    /// Whether this is a family of requests to be paid. Other hubs keep them in a service of their own, with refusals
-    /// of its own.
+    /// Whether this is a family of payment requests. Mojaloop serves them with a separate service that has its own
+    /// error texts.
     pub const fn is_payment_request(self) -> bool {
         matches!(self, Self::TransactionRequests | Self::Authorizations)
     }
 }
 
-// Which resource of the wire a kind of the ledger's is.
+// Maps kinds of resources in the ledger to families of the API.
 
 impl From<ResourceKind> for Resource {
     fn from(kind: ResourceKind) -> Self {

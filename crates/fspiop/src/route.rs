@@ -1,4 +1,4 @@
-//! From a request line to the operation it asks for.
+//! Resolves a request line to an operation.
 
 use upesi_types::ErrorCode;
 
@@ -8,16 +8,16 @@ use crate::{Method, PartyIdType, PartySegments, Resource, SyncError};
 /// A resolved request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route<'a> {
-    /// What it asks for.
+    /// The requested operation.
     pub operation: Operation,
-    /// What the path names, unchecked.
+    /// The unchecked parameters of the path.
     pub segments: Segments<'a>,
 }
 
-/// What a path names, as received: percent-encoded and unchecked.
+/// The parameters of a path as received: percent-encoded and unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segments<'a> {
-    /// The family only.
+    /// Only the family.
     Family,
     /// `{ID}`
     Id(&'a str),
@@ -27,24 +27,24 @@ pub enum Segments<'a> {
     Providers(Option<[&'a str; 2]>),
 }
 
-/// A request line that leads nowhere.
+/// The reason why a request line cannot be resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unroutable {
-    /// No such path; an empty id counts as none.
+    /// There is no such path. An empty id is treated the same way.
     UnknownPath,
-    /// The path has other methods.
+    /// The path exists, but not with this method.
     OtherMethods(&'static ResourcePath),
 }
 
 impl<'a> Route<'a> {
-    /// Resolves a request target; a query is ignored. `method` is `None` for one that FSPIOP does not use.
+    /// Resolves a request target. A query is ignored. `method` is `None` for a method that FSPIOP does not use.
     pub fn resolve(method: Option<Method>, target: &'a str) -> Result<Self, Unroutable> {
         let path = target.split_once('?').map_or(target, |(path, _)| path);
         let mut segments = path.strip_prefix('/').ok_or(Unroutable::UnknownPath)?.split('/');
         let resource = segments.next().and_then(Resource::parse).ok_or(Unroutable::UnknownPath)?;
         let mut rest = [None; 4];
         for slot in &mut rest {
-            // Dot segments would lead elsewhere when the id is put into a callback URL.
+            // Dot segments would change the path when the id is put into a callback URL.
             *slot = match segments.next() {
                 Some("" | "." | "..") => return Err(Unroutable::UnknownPath),
                 segment => segment,
@@ -61,7 +61,7 @@ impl<'a> Route<'a> {
         Ok(Self { operation: operation.map_err(Unroutable::OtherMethods)?, segments })
     }
 
-    /// The family, which the media types of the request must name too.
+    /// The family, which the media types of the request must also name.
     pub fn resource(&self) -> Resource {
         self.operation.resource()
     }
@@ -80,7 +80,7 @@ fn shape_of_id(segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)> {
     }
 }
 
-/// Foreign exchange is the one service.
+/// Foreign exchange is the only service.
 fn shape_of_service(segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)> {
     match segments {
         [Some("FXP"), None, ..] => Some((Shape::Service, Segments::Providers(None))),
@@ -91,9 +91,10 @@ fn shape_of_service(segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)
     }
 }
 
-/// A last segment `error` always means the error, never a sub id, as the path of a callback about that sub id would
-/// mean the error too. Of two segments only the first tells: `/participants/ALIAS/error` is a party, and
-/// `/participants/{ID}/error` the answer to a batch, whose ids are no types.
+/// Determines the shape of a path about a party. A last segment `error` always means an error callback, never a sub id,
+/// because the path of a callback about that sub id would also mean an error. With two segments, the first one decides:
+/// `/participants/ALIAS/error` is a party, and `/participants/{ID}/error` is the answer to a batch, because batch ids
+/// are not types.
 fn shape_of_party(resource: Resource, segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)> {
     let is_batch = resource == Resource::Participants;
     let party = |shape, kind, id, sub_id| (shape, Segments::Party(PartySegments { kind, id, sub_id }));
@@ -111,7 +112,7 @@ fn shape_of_party(resource: Resource, segments: [Option<&str>; 4]) -> Option<(Sh
 }
 
 impl Unroutable {
-    /// The refusal: 404 with code 3002 or 405 with code 3000.
+    /// The error response: 404 with code 3002 or 405 with code 3000.
     pub fn to_error(self) -> SyncError {
         match self {
             Self::UnknownPath => SyncError::new(ErrorCode::UNKNOWN_URI, "Not Found"),
@@ -126,7 +127,7 @@ impl SyncError {
         Self { status: 405, ..Self::new(ErrorCode::CLIENT, "Method Not Allowed") }
     }
 
-    /// 501 with code 2002: known to the API, but not something a DFSP may ask of a hub.
+    /// 501 with code 2002: part of the API, but a DFSP cannot request it from a hub.
     pub fn not_implemented() -> Self {
         Self::new(ErrorCode::NOT_IMPLEMENTED, "")
     }

@@ -1,4 +1,4 @@
-//! Paths of hub messages, and the URL templates that DFSPs register as their callback endpoints.
+//! Writes paths of messages, and fills the URL templates that DFSPs register as their callback endpoints.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -7,16 +7,16 @@ use core::fmt::Write;
 
 use crate::{PartyIdType, PartyPath, Resource};
 
-/// Why a template cannot be filled.
+/// The reason why a template cannot be filled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// `{{` without `}}` after it.
     #[error("the template has {{{{ without }}}} at byte {at}")]
     Unclosed {
-        /// Where the placeholder begins.
+        /// Offset of the placeholder.
         at: usize,
     },
-    /// A placeholder that this kind of endpoint does not have.
+    /// A placeholder that this endpoint type does not support.
     #[error("the template has an unknown placeholder '{name}'")]
     Unknown {
         /// The name between the braces.
@@ -24,13 +24,13 @@ pub enum TemplateError {
     },
 }
 
-/// What a template may ask for, by the name between its braces.
+/// The values for placeholders, by name.
 pub trait TemplateValues {
-    /// The text to put in, percent-encoded where it has to be; `None` for a name that there is nothing for.
+    /// The text for a placeholder, percent-encoded if necessary. `None` for an unknown name.
     fn value(&self, name: &str) -> Option<&str>;
 }
 
-/// The id of the one thing that a message is about, under all the names that templates call it by.
+/// The id of a message's object, under all names that templates use for it.
 impl TemplateValues for str {
     fn value(&self, name: &str) -> Option<&str> {
         ["transferId", "commitRequestId", "bulkTransferId", "requestId", "id", "ID"]
@@ -39,7 +39,7 @@ impl TemplateValues for str {
     }
 }
 
-/// What an endpoint may ask for about a message with this path: the parts of a party's path, or one id.
+/// The values for an endpoint that come from a message's path: the parts of a party's path, or one id.
 #[derive(Clone, Copy, Debug)]
 pub struct PathValues<'a> {
     subject: Subject<'a>,
@@ -53,13 +53,14 @@ enum Subject<'a> {
 }
 
 impl<'a> PathValues<'a> {
-    /// The values of a path as [`write_path`] and [`write_party_path`] make it, for this receiver.
+    /// The values of a path that [`write_path`] or [`write_party_path`] wrote, for this receiver.
     pub fn of(path: &'a str, receiver: &'a str) -> Self {
         let mut segments = path.trim_start_matches('/').split('/').skip(1);
         let first = segments.next().unwrap_or_default();
         let subject = match segments.next() {
             Some(id) if PartyIdType::parse(first).is_some() => {
-                // The last segment of an error about a party without a sub id, which cannot be called that itself.
+                // The last segment `error` belongs to an error about a party without a sub id; a sub id cannot be
+                // `error`.
                 let sub_id = segments.next().filter(|segment| *segment != "error").unwrap_or_default();
                 Subject::Party { kind: first, id, sub_id }
             }
@@ -69,8 +70,8 @@ impl<'a> PathValues<'a> {
     }
 }
 
-/// `{{partyIdType}}`, `{{partyIdentifier}}` and `{{partySubIdOrType}}` of a party, also called `{{Type}}`, `{{ID}}` and
-/// `{{SubId}}`, where a missing sub id is left empty; the names of an id of anything else; `{{fsp}}` for the receiver.
+/// For a party: `{{partyIdType}}`, `{{partyIdentifier}}` and `{{partySubIdOrType}}`, or `{{Type}}`, `{{ID}}` and
+/// `{{SubId}}`. A missing sub id is empty. For any other object: the names of its id. `{{fsp}}` is the receiver.
 impl TemplateValues for PathValues<'_> {
     fn value(&self, name: &str) -> Option<&str> {
         match (name, self.subject) {
@@ -84,10 +85,10 @@ impl TemplateValues for PathValues<'_> {
     }
 }
 
-/// Appends `template` to `out` with every placeholder (`{{transferId}}`, `{{ partyIdentifier }}`, two braces or three)
-/// replaced by its value: an id, or [`PathValues`].
+/// Appends `template` to `out` and replaces every placeholder (`{{transferId}}`, `{{ partyIdentifier }}`, two braces or
+/// three) with its value, which is an id or comes from [`PathValues`].
 ///
-/// Errors: an unclosed or unknown placeholder; `out` then holds the part before it.
+/// Errors: an unclosed or unknown placeholder; `out` then contains the part before it.
 pub fn fill_template(
     template: &str,
     values: &(impl TemplateValues + ?Sized),
@@ -110,8 +111,8 @@ pub fn fill_template(
     Ok(())
 }
 
-/// Appends the URL of a message to a DFSP that registered only where its API begins, as for quotes: the base without
-/// its trailing slashes, the path as [`write_path`] makes it, and the query with its question mark, if there is one.
+/// Appends the URL of a message to a DFSP that registered only the base URL of its API, as for quotes. The URL consists
+/// of the base without trailing slashes, the path from [`write_path`], and the query with its question mark, if any.
 pub fn append_to_base(base: &str, path: &str, query: Option<&str>, out: &mut String) {
     out.push_str(base.trim_end_matches('/'));
     out.push_str(path);
@@ -121,8 +122,8 @@ pub fn append_to_base(base: &str, path: &str, query: Option<&str>, out: &mut Str
     }
 }
 
-/// Appends the path that `FSPIOP-URI` carries: `/transfers`, `/transfers/{id}` or `/transfers/{id}/error`. It never
-/// holds the base path of the receiver's own URL.
+/// Appends the path of `FSPIOP-URI`: `/transfers`, `/transfers/{id}` or `/transfers/{id}/error`. It never contains the
+/// path of the receiver's own base URL.
 pub fn write_path(resource: Resource, id: Option<&str>, error: bool, out: &mut String) {
     out.push('/');
     out.push_str(resource.as_str());
@@ -151,7 +152,7 @@ pub fn write_party_path(resource: Resource, party: &PartyPath<'_>, error: bool, 
 
 // Percent-encoding of path segments (RFC 3986 §2.1).
 
-/// The text that a path segment stands for; `None` when it is not percent-encoded UTF-8. A plus sign is a plus sign.
+/// Decodes a path segment. Returns `None` if it is not percent-encoded UTF-8. A plus sign is not decoded.
 pub fn decode_segment(segment: &str) -> Option<Cow<'_, str>> {
     if !segment.contains('%') {
         return Some(Cow::Borrowed(segment));
@@ -178,14 +179,14 @@ fn hex_digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
-/// Appends a text as one path segment: everything but letters, digits and `-._~@+:,` encoded. A text that is a dot
-/// segment has no encoding that survives (RFC 3986 §6.2.2.2); keep such texts out before.
+/// Appends a text as one path segment. All characters except letters, digits and `-._~@+:,` are encoded. A dot segment
+/// has no encoding that all parsers preserve (RFC 3986 §6.2.2.2), so reject such texts before.
 pub fn encode_segment(text: &str, out: &mut String) {
     encode_all_but(b"-._~@+:,", text, out);
 }
 
-/// Appends a text that may stand in any part of a URL: everything but letters, digits and `-._~` encoded (RFC 3986
-/// §2.3).
+/// Appends a text that is valid in any part of a URL. All characters except letters, digits and `-._~` are encoded (RFC
+/// 3986 §2.3).
 pub fn encode_component(text: &str, out: &mut String) {
     encode_all_but(b"-._~", text, out);
 }

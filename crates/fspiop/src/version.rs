@@ -1,4 +1,4 @@
-//! Protocol versions and which of them this hub speaks.
+//! Protocol versions, and the versions that this hub supports.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use crate::Resource;
 /// A version of an FSPIOP resource, `major.minor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// Changes when messages are no longer understood by older parties.
+    /// Changes when older parties can no longer understand messages.
     pub major: u16,
     /// Changes when something is added.
     pub minor: u16,
@@ -18,17 +18,17 @@ pub struct Version {
 impl Version {
     /// FSPIOP API 1.0: a payee answers `COMMITTED`, and no `PATCH` exists.
     pub const V1_0: Self = Self::new(1, 0);
-    /// FSPIOP API 1.1: a payee may answer `RESERVED` and is told the outcome by `PATCH`.
+    /// FSPIOP API 1.1: a payee may answer `RESERVED` and receives the outcome by `PATCH`.
     pub const V1_1: Self = Self::new(1, 1);
     /// FSPIOP API 2.0, the draft with currency conversion.
     pub const V2_0: Self = Self::new(2, 0);
 
-    /// `major.minor`.
+    /// Creates a version.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor }
     }
 
-    /// Reads `1.1`; `None` when it is not two numbers without leading zeros.
+    /// Reads `1.1`. Returns `None` if the text is not two numbers without leading zeros.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('.')?;
         Some(Self::new(parse_number(major)?, parse_number(minor)?))
@@ -46,43 +46,43 @@ impl fmt::Display for Version {
     }
 }
 
-/// The canonical decimal form only: versions are compared as texts by other hubs, so `01` is not `1`.
+/// Reads a number in canonical decimal form only, because other hubs compare versions as texts, so `01` is not `1`.
 pub(crate) fn parse_number(digits: &str) -> Option<u16> {
     let canonical = digits == "0" || !digits.starts_with('0');
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     if canonical && plain { digits.parse().ok() } else { None }
 }
 
-/// Which versions the hub accepts, and which one it stamps on messages it makes itself.
+/// The versions that the hub accepts, and the version of messages that it creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versions {
-    /// Accepted in `Content-Type`; an `Accept` may name any of them, or only the major number of one.
-    /// Version errors list them in this order.
+    /// Accepted in `Content-Type`. An `Accept` may name any of them, or only the major number of one. Version errors
+    /// list them in this order.
     pub accepted: Vec<Version>,
-    /// Stamped on hub-made messages.
+    /// The version of messages that the hub creates.
     pub hub_made: Version,
 }
 
 impl Default for Versions {
-    /// Accepts 1.0, 1.1 and 2.0, and makes 1.1.
+    /// Accepts 1.0, 1.1 and 2.0, and creates messages of version 1.1.
     fn default() -> Self {
         Self { accepted: vec![Version::V1_0, Version::V1_1, Version::V2_0], hub_made: Version::V1_1 }
     }
 }
 
 impl Versions {
-    /// Whether the `Content-Type` of a message may carry this version.
+    /// Whether the `Content-Type` of a message may have this version.
     pub fn accepts(&self, version: Version) -> bool {
         self.accepted.contains(&version)
     }
 
-    /// Whether an `Accept` may ask for this major version, whatever the minor.
+    /// Whether an `Accept` may request this major version, with any minor version.
     pub fn accepts_major(&self, major: u16) -> bool {
         self.accepted.iter().any(|version| version.major == major)
     }
 
-    /// The version that the hub stamps on a message of this family that it makes itself: the configured one, or the
-    /// highest accepted one if the family is newer than that.
+    /// The version of a message of this family that the hub creates. It is the configured version, or the highest
+    /// accepted one if the family is newer.
     pub fn hub_made_of(&self, resource: Resource) -> Version {
         if self.hub_made < resource.since() {
             return self.accepted.iter().copied().max().unwrap_or(self.hub_made);

@@ -24,18 +24,18 @@ use crate::octets::{decode_octets, decode_octets_leniently};
 /// The body of `POST /bulkTransfers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkTransferBody {
-    /// Identifies the bulk in all messages about it.
+    /// Identifies the bulk transfer in all messages about it.
     pub bulk_transfer_id: TransferId,
-    /// Identifies the quotes that it follows.
+    /// Identifies the bulk quote on which it is based.
     pub bulk_quote_id: TransferId,
-    /// Who pays.
+    /// The payer DFSP.
     pub payer: FspId,
-    /// Who is to be paid.
+    /// The payee DFSP.
     pub payee: FspId,
-    /// The transfers. The schema admits amounts that a ledger cannot hold, and conditions that no fulfilment could
-    /// match; the refusal of those is an asynchronous one.
+    /// The transfers. The schema allows amounts that a ledger cannot represent, and conditions that no fulfilment can
+    /// match. Such items are rejected asynchronously.
     pub items: NewItems,
-    /// When they lapse unless they are fulfilled.
+    /// Time when the items expire unless they are fulfilled.
     pub expiration: Timestamp,
     /// The checked items of the extension list, as a compact JSON array.
     pub extensions: Option<Box<str>>,
@@ -56,7 +56,7 @@ const BULK: Schema<7> = Schema::open(
 
 /// Reads and checks the body of `POST /bulkTransfers`.
 ///
-/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema; 3100 for a transfer that is there twice.
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema; 3100 for a transfer that occurs twice.
 pub fn parse_bulk_transfer(body: &[u8]) -> Result<BulkTransferBody, SyncError> {
     let object = BULK.read_body(body)?;
     let bulk_transfer_id = object.required("bulkTransferId").transfer_id()?;
@@ -108,13 +108,13 @@ fn read_item(value: Value<'_, '_>) -> Result<(TransferId, AskedItem), SyncError>
 /// The body of `PUT /bulkTransfers/{ID}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkFulfilBody {
-    /// What the payee says of the bulk.
+    /// The state of the bulk transfer according to the payee.
     pub state: PublicBulkState,
-    /// When the payee did it.
+    /// Time of completion at the payee.
     pub completed_timestamp: Option<Timestamp>,
-    /// Why the hub rejects the bulk because of this answer. The parser leaves it empty.
+    /// The reason why the hub rejects the bulk transfer because of this answer. The parser leaves it empty.
     pub fault: Option<Refusal>,
-    /// What it says of the transfers, each once.
+    /// The results of the transfers, each transfer once.
     pub results: Vec<(TransferId, ItemResult)>,
     /// The checked items of the extension list, as a compact JSON array.
     pub extensions: Option<Box<str>>,
@@ -127,7 +127,7 @@ const FULFIL: Schema<4> = Schema::open(
 
 /// Reads and checks the body of `PUT /bulkTransfers/{ID}`.
 ///
-/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema; 3100 for a transfer that is there twice.
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema; 3100 for a transfer that occurs twice.
 pub fn parse_bulk_fulfil(body: &[u8]) -> Result<BulkFulfilBody, SyncError> {
     let object = FULFIL.read_body(body)?;
     let completed_timestamp =
@@ -158,7 +158,7 @@ fn read_results(list: Value<'_, '_>) -> Result<Vec<(TransferId, ItemResult)>, Sy
 
 const RESULT: Schema<4> = Schema::open(1, ["transferId", "fulfilment", "errorInformation", "extensionList"]);
 
-/// A result with both a fulfilment and an error, or with neither, is one that the ledger aborts the item for.
+/// Reads one result. If it has both a fulfilment and an error, or neither, the ledger aborts the item.
 fn read_result(value: Value<'_, '_>) -> Result<(TransferId, ItemResult), SyncError> {
     let result = RESULT.read(value)?;
     let id = result.required("transferId").transfer_id()?;
@@ -179,32 +179,32 @@ fn read_result(value: Value<'_, '_>) -> Result<(TransferId, ItemResult), SyncErr
 
 // The bodies of `/bulkQuotes` (FSPIOP API v1.1 §6.9.3, §6.9.4).
 
-/// Most quotes of one bulk.
+/// Maximum number of quotes in a bulk quote.
 pub const BULK_QUOTES_MAX: usize = 1_000;
 
 /// The body of `POST /bulkQuotes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkQuoteRequest<'a> {
-    /// Identifies the bulk in all messages about it.
+    /// Identifies the bulk quote in all messages about it.
     pub bulk_quote_id: TransferId,
-    /// Who pays.
+    /// The payer.
     pub payer: PartyInfo<'a>,
-    /// 1 to 1 000 quotes.
+    /// The quotes, 1 to 1 000.
     pub quotes: Vec<IndividualQuote<'a>>,
-    /// Until when the quotes are wanted; it may be past, as hubs do not enforce it.
+    /// Time until which the quotes are requested. It may be in the past, because hubs do not enforce it.
     pub expiration: Option<Timestamp>,
 }
 
-/// One quote of a bulk.
+/// One quote of a bulk quote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndividualQuote<'a> {
     /// Identifies the quote.
     pub quote_id: TransferId,
     /// Identifies the transaction that the quote is for.
     pub transaction_id: TransferId,
-    /// Who is to be paid.
+    /// The payee.
     pub payee: PartyInfo<'a>,
-    /// Which amount is given.
+    /// Whether the amount is the one to send or to receive.
     pub amount_type: AmountType,
     /// The amount.
     pub amount: QuotedMoney<'a>,
@@ -213,18 +213,18 @@ pub struct IndividualQuote<'a> {
 /// The body of `PUT /bulkQuotes/{ID}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkQuoteResponse<'a> {
-    /// Until when the terms hold; it may be past, as hubs do not enforce it.
+    /// Time until which the terms are valid. It may be in the past, because hubs do not enforce it.
     pub expiration: Timestamp,
-    /// Up to 1 000 results.
+    /// The results, at most 1 000.
     pub results: Vec<IndividualQuoteResult<'a>>,
 }
 
-/// The result of one quote of a bulk.
+/// The result for one quote of a bulk quote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndividualQuoteResult<'a> {
     /// Identifies the quote.
     pub quote_id: TransferId,
-    /// What the payer's DFSP has to transfer; absent where the quote failed.
+    /// The amount that the payer's DFSP has to transfer; absent if the quote failed.
     pub transfer_amount: Option<QuotedMoney<'a>>,
 }
 

@@ -14,31 +14,32 @@ use crate::octets::{decode_octets, decode_octets_leniently};
 /// The body of `POST /fxTransfers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionBody<'a> {
-    /// Identifies the conversion in all messages about it.
+    /// Identifies the FX transfer in all messages about it.
     pub commit_request_id: TransferId,
-    /// The transfer whose outcome decides that of the conversion.
+    /// The transfer whose outcome determines the outcome of the FX transfer.
     pub determining_transfer_id: Option<TransferId>,
-    /// Who converts.
+    /// The DFSP that converts.
     pub initiating_fsp: FspId,
     /// The FXP.
     pub counter_party_fsp: FspId,
-    /// What is sold.
+    /// The money that is sold.
     pub source: ConvertedAmount<'a>,
-    /// What is bought.
+    /// The money that is bought.
     pub target: ConvertedAmount<'a>,
-    /// SHA-256 of the fulfilment; `None` when the text is not the canonical one of 32 bytes. The refusal is an
-    /// asynchronous one.
+    /// SHA-256 of the fulfilment; `None` if the text is not the canonical text of 32 bytes. It is then rejected
+    /// asynchronously.
     pub condition: Option<[u8; 32]>,
-    /// When the conversion lapses. The schema lets it be absent; the refusal is an asynchronous one.
+    /// Time when the FX transfer expires. The schema allows its absence, which is rejected asynchronously.
     pub expiration: Option<Timestamp>,
 }
 
-/// One side of a conversion. The schema admits more digits than a ledger holds; the refusal is an asynchronous one.
+/// One side of an FX transfer. The schema allows more digits than a ledger can represent. Such an amount is rejected
+/// asynchronously.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvertedAmount<'a> {
-    /// How much.
+    /// The amount.
     pub amount: Result<Amount, RefusedAmount<'a>>,
-    /// Of what.
+    /// The currency.
     pub currency: Currency,
 }
 
@@ -95,11 +96,11 @@ fn read_amount<'a>(value: Value<'a, '_>) -> Result<ConvertedAmount<'a>, SyncErro
 /// The body of `PUT /fxTransfers/{ID}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionFulfilBody {
-    /// What the FXP did.
+    /// The state according to the FXP.
     pub conversion_state: TransferState,
-    /// The preimage of the condition, read as leniently as that of a transfer.
+    /// The preimage of the condition, decoded as leniently as that of a transfer.
     pub fulfilment: Option<[u8; 32]>,
-    /// When the FXP did it.
+    /// Time of completion at the FXP.
     pub completed_timestamp: Option<Timestamp>,
 }
 
@@ -108,8 +109,8 @@ const FULFIL: Schema<4> =
 
 /// Reads and checks the body of `PUT /fxTransfers/{ID}`.
 ///
-/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema. That a fulfil has a fulfilment is for
-/// the ledger to check, and [`super::check_completed_timestamp`] is a check of its own.
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema. The ledger checks that a fulfil has a
+/// fulfilment, and [`super::check_completed_timestamp`] checks the timestamp.
 pub fn parse_conversion_fulfil(body: &[u8]) -> Result<ConversionFulfilBody, SyncError> {
     let object = FULFIL.read_body(body)?;
     let fulfilment = read_optional(object.optional("fulfilment"), |value| value.octets())?;
@@ -128,7 +129,7 @@ pub fn parse_conversion_fulfil(body: &[u8]) -> Result<ConversionFulfilBody, Sync
 
 // The bodies of `/fxQuotes` (FSPIOP API v2.0, currency conversion).
 
-/// Most charges of one conversion.
+/// Maximum number of charges of one conversion.
 const CHARGES_MAX: usize = 16;
 
 /// The body of `POST /fxQuotes`.
@@ -136,7 +137,7 @@ const CHARGES_MAX: usize = 16;
 pub struct FxQuoteRequest<'a> {
     /// Identifies the quote in all messages about it.
     pub conversion_request_id: TransferId,
-    /// What is asked for.
+    /// The requested terms.
     pub terms: ConversionTerms<'a>,
 }
 
@@ -145,7 +146,7 @@ pub struct FxQuoteRequest<'a> {
 pub struct FxQuoteResponse<'a> {
     /// The condition of the conversion, 43 base64url characters.
     pub condition: Option<Cow<'a, str>>,
-    /// What is offered.
+    /// The offered terms.
     pub terms: ConversionTerms<'a>,
 }
 
@@ -154,28 +155,28 @@ pub struct FxQuoteResponse<'a> {
 pub struct ConversionTerms<'a> {
     /// Identifies the conversion.
     pub conversion_id: TransferId,
-    /// The transfer that the conversion is for.
+    /// The transfer for which the conversion is made.
     pub determining_transfer_id: Option<TransferId>,
-    /// Who asks.
+    /// The DFSP that requests the conversion.
     pub initiating_fsp: FspId,
-    /// Who converts.
+    /// The FXP that converts.
     pub counter_party_fsp: FspId,
-    /// Which amount is given.
+    /// Whether the amount is the one to send or to receive.
     pub amount_type: AmountType,
-    /// What is sold.
+    /// The money that is sold.
     pub source: ConversionAmount<'a>,
-    /// What is bought.
+    /// The money that is bought.
     pub target: ConversionAmount<'a>,
-    /// Until when the terms hold; it may be past, as hubs do not enforce it.
+    /// Time until which the terms are valid. It may be in the past, because hubs do not enforce it.
     pub expiration: Timestamp,
 }
 
 /// One side of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionAmount<'a> {
-    /// Of what.
+    /// The currency.
     pub currency: Currency,
-    /// How much, in the canonical form; absent where the other party is to tell.
+    /// The amount in canonical form; absent if the other party is to provide it.
     pub amount: Option<Cow<'a, str>>,
 }
 

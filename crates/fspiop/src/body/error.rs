@@ -1,4 +1,4 @@
-//! The body of `PUT /transfers/{ID}/error` and all its kin (FSPIOP API v1.1 §7.6).
+//! The body of `PUT /transfers/{ID}/error` and of all other error callbacks (FSPIOP API v1.1 §7.6).
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -17,9 +17,9 @@ use crate::{Resource, SyncError};
 /// The body of an error callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorBody<'a> {
-    /// The code as given; [`ErrorCode::is_known_to_api`] tells whether a DFSP may use it.
+    /// The code as received. [`ErrorCode::is_known_to_api`] returns whether a DFSP may use it.
     pub code: ErrorCode,
-    /// 1 to 128 characters.
+    /// The description, 1 to 128 characters.
     pub description: Cow<'a, str>,
     /// The checked items of the extension list, as a compact JSON array.
     pub extensions: Option<String>,
@@ -36,14 +36,14 @@ pub fn parse_error_body(body: &[u8]) -> Result<ErrorBody<'_>, SyncError> {
     read(OPEN.read_body(body)?, |value| value.error_code())
 }
 
-/// Reads and checks the body of an error callback of any family. Quoting admits only some classes of codes, and no
-/// other property beside `errorInformation`.
+/// Reads and checks the body of an error callback of any family. Quoting allows only some classes of codes. Quotes and
+/// bulk quotes allow no property other than `errorInformation`.
 ///
-/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema; in quoting 3103 for another property;
-/// about transaction requests and authorizations 3000 for what is no JSON.
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema. In quotes and bulk quotes, 3103 for
+/// another property. For transaction requests and authorizations, 3000 for invalid JSON.
 pub fn parse_error_body_of(resource: Resource, body: &[u8]) -> Result<ErrorBody<'_>, SyncError> {
     match resource {
-        // The messages of currency conversion may have properties that no schema names.
+        // Messages of currency conversion may have properties that the schema does not name.
         Resource::FxQuotes => read(OPEN.read_body(body)?, |value| value.quoting_error_code()),
         _ if resource.is_quoting() => read(CLOSED.read_body(body)?, |value| value.quoting_error_code()),
         _ if resource.is_payment_request() => {
@@ -64,7 +64,7 @@ fn read<'a>(
     Ok(ErrorBody { code, description, extensions })
 }
 
-/// Reads the `errorInformation` of one transfer of a bulk.
+/// Reads the `errorInformation` of one transfer of a bulk transfer.
 pub(crate) fn read_error_information(value: Value<'_, '_>) -> Result<(ErrorCode, Box<str>), SyncError> {
     let information = INFORMATION.read(value)?;
     let code = information.required("errorCode").error_code()?;
@@ -73,7 +73,7 @@ pub(crate) fn read_error_information(value: Value<'_, '_>) -> Result<(ErrorCode,
     Ok((code, description.into()))
 }
 
-/// Checks the `errorInformation` of one quote of a bulk.
+/// Checks the `errorInformation` of one quote of a bulk quote.
 pub(crate) fn check_error_information(value: Value<'_, '_>) -> Result<(), SyncError> {
     let information = INFORMATION.read(value)?;
     information.required("errorCode").quoting_error_code()?;
@@ -83,7 +83,7 @@ pub(crate) fn check_error_information(value: Value<'_, '_>) -> Result<(), SyncEr
 
 // Extension lists.
 
-/// Most items of an extension list (FSPIOP API v1.1 §7.4.5).
+/// Maximum number of items in an extension list (FSPIOP API v1.1 §7.4.5).
 pub(crate) const EXTENSION_ITEMS_MAX: usize = 16;
 
 const LIST: Schema<1> = Schema::open(1, ["extension"]);
@@ -91,7 +91,7 @@ const ITEM: Schema<2> = Schema::open(2, ["key", "value"]);
 
 /// Checks an extension list and renders its items as a compact JSON array of `{"key":…,"value":…}`.
 ///
-/// Rendering anew bounds what the ledger stores (16 items of at most 160 characters), whatever blanks, escapes and
+/// Rendering limits what the ledger stores (16 items of at most 160 characters), whatever white space, escapes and
 /// extra properties the sender wrote.
 pub(crate) fn parse_extension_list(value: Value<'_, '_>) -> Result<String, SyncError> {
     let mut out = Vec::with_capacity(value.json().len().min(EXTENSION_ITEMS_MAX * 192));
@@ -103,7 +103,7 @@ pub(crate) fn parse_extension_list(value: Value<'_, '_>) -> Result<String, SyncE
     Ok(String::from_utf8(out).unwrap_or_default())
 }
 
-/// Checks an extension list that only goes on as it is.
+/// Checks an extension list that is only forwarded.
 pub(crate) fn check_extension_list(value: Value<'_, '_>) -> Result<(), SyncError> {
     for_each_item(value, |_, _| {})
 }

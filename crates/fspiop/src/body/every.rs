@@ -1,16 +1,16 @@
-//! Every parser of bodies at once, for what must hold for all of them.
+//! Runs all body parsers, for properties that must hold for each of them.
 
 use super::*;
 use crate::{Resource, SyncError};
 
-/// A parser's name, and what it says of bytes: nothing where it accepts them.
+/// A parser's name, and a function that returns its error for a body; `None` if it accepts the body.
 type Parser = (&'static str, fn(&[u8]) -> Option<SyncError>);
 
 macro_rules! parsers {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), |body: &[u8]| $name(body).err())),*] };
 }
 
-/// All that need nothing but the body.
+/// All parsers that need only the body.
 const PARSERS: &[Parser] = parsers![
     parse_prepare,
     parse_fulfil,
@@ -34,10 +34,10 @@ const PARSERS: &[Parser] = parsers![
     parse_authorization,
 ];
 
-/// What every parser of this crate says of a body, whatever it is of: one item for each,
-/// `None` where it accepts the bytes. Errors are read as those of the `resources`.
+/// Runs every parser of this crate on a body. Returns one item for each parser, `None` if it accepts the bytes. Error
+/// callbacks are read as those of each of the `resources`.
 ///
-/// For tests and fuzzers; a request is read by the one parser of its resource.
+/// For tests and fuzzers. A request is read only by the parser of its resource.
 pub fn refusals<'a>(
     body: &'a [u8],
     resources: &'a [Resource],

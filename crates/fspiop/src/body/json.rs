@@ -1,4 +1,4 @@
-//! A JSON text as the flat list of its values, made in one pass, so that schemas look at values and not at bytes again.
+//! Reads a JSON text in one pass into a flat list of its values, so that schemas need not scan the bytes again.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 
 use super::object::{JSON_DEPTH_MAX, JSON_VALUES_MAX};
 
-/// What a value is, as far as schemas tell values apart.
+/// The kind of a value, as far as schemas distinguish values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Object,
     Array,
-    /// A text that stands for itself.
+    /// A text without escapes.
     Text,
     /// A text with escapes.
     EscapedText,
@@ -20,24 +20,24 @@ pub(crate) enum Kind {
     Bare,
 }
 
-/// A value or a name of a property.
+/// A value, or the name of a property.
 struct Node {
     kind: Kind,
     start: u32,
     end: u32,
-    /// The position after this value and all that is in it.
+    /// The position after this value and everything inside it.
     next: u32,
 }
 
-/// A JSON text and its values in the order of the text: a value comes before what is in it, a name before its value.
+/// A JSON text and its values in the order of the text. A value precedes its contents, and a name precedes its value.
 pub(crate) struct Document<'a> {
     text: &'a str,
     nodes: Vec<Node>,
 }
 
-/// Bytes per value of a message that is mostly names and short texts.
+/// Bytes per value in a message that consists mostly of names and short texts.
 const BYTES_PER_NODE: usize = 8;
-/// Values that are made room for at once; more of them make the list grow.
+/// Maximum number of values for which space is reserved at the start. The list grows for more.
 const FIRST_NODES_MAX: usize = 256;
 
 impl<'a> Document<'a> {
@@ -49,9 +49,9 @@ impl<'a> Document<'a> {
         Self { text: "", nodes: Vec::new() }
     }
 
-    /// Reads a text; `None` for what is no JSON, nested deeper than [`JSON_DEPTH_MAX`], of more than
-    /// [`JSON_VALUES_MAX`] values or beyond 4 GiB. Names and texts may have escapes that stand for no character:
-    /// whoever decodes them finds out.
+    /// Reads a text. Returns `None` for invalid JSON, nesting deeper than [`JSON_DEPTH_MAX`], more than
+    /// [`JSON_VALUES_MAX`] values, or more than 4 GiB. Names and texts may contain escapes that are not valid
+    /// characters; decoding them reports this.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         u32::try_from(text.len()).ok()?;
         let nodes = Vec::with_capacity((text.len() / BYTES_PER_NODE).min(FIRST_NODES_MAX));
@@ -62,20 +62,20 @@ impl<'a> Document<'a> {
         (scanner.at == text.len()).then_some(Self { text, nodes: scanner.nodes })
     }
 
-    /// What the value at a position is.
+    /// The kind of the value at a position.
     #[inline]
     pub(crate) fn kind(&self, position: usize) -> Kind {
         self.nodes[position].kind
     }
 
-    /// The value at a position as it is written.
+    /// The value at a position as it is written in the text.
     #[inline]
     pub(crate) fn json(&self, position: usize) -> &'a str {
         let node = &self.nodes[position];
         &self.text[node.start as usize..node.end as usize]
     }
 
-    /// The text at a position; `None` for another value, and for one that cannot be decoded.
+    /// The text at a position. `None` for a value of another kind, and for a text that cannot be decoded.
     pub(crate) fn text(&self, position: usize) -> Option<Cow<'a, str>> {
         let json = self.json(position);
         match self.kind(position) {
@@ -90,7 +90,7 @@ impl<'a> Document<'a> {
         (0..self.nodes.len()).filter(|position| self.kind(*position) == Kind::Object)
     }
 
-    /// The positions of an array's items, or of an object's names and values in turn.
+    /// The positions of an array's items, or of an object's alternating names and values.
     pub(crate) fn children(&self, position: usize) -> impl Iterator<Item = usize> {
         let end = self.nodes[position].next as usize;
         let mut child = position + 1;
@@ -101,18 +101,18 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// The positions of an object's names; a value follows its name at once.
+    /// The positions of an object's names. Each value directly follows its name.
     pub(crate) fn names(&self, object: usize) -> impl Iterator<Item = usize> {
         self.children(object).step_by(2)
     }
 }
 
-/// The text that a quoted one without escapes stands for.
+/// Returns the content of a quoted text without escapes.
 pub(crate) fn unquote(json: &str) -> &str {
     json.get(1..json.len() - 1).unwrap_or_default()
 }
 
-/// The text that a quoted one with escapes stands for.
+/// Decodes a quoted text with escapes.
 pub(crate) fn unescape(json: &str) -> Result<String, serde_json::Error> {
     serde_json::from_str(json)
 }
@@ -134,14 +134,14 @@ impl Scanner<'_> {
         }
     }
 
-    /// Skips this byte, which has to be there.
+    /// Skips this byte. Fails if the next byte is another one.
     fn expect(&mut self, byte: u8) -> Option<()> {
         let is_there = self.peek()? == byte;
         self.at += 1;
         is_there.then_some(())
     }
 
-    /// Reads the value that begins here, inside of `depth` others.
+    /// Reads the value that begins here, nested inside `depth` other values.
     #[inline]
     fn value(&mut self, depth: usize) -> Option<()> {
         match self.peek()? {
@@ -155,7 +155,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads an object or array, whose depth bounds the recursion.
+    /// Reads an object or array. The limit on its depth bounds the recursion.
     fn container(&mut self, kind: Kind, close: u8, depth: usize) -> Option<()> {
         if depth == JSON_DEPTH_MAX {
             return None;
@@ -255,7 +255,7 @@ impl Scanner<'_> {
         Some(())
     }
 
-    /// Skips one digit or more and tells how many.
+    /// Skips one or more digits and returns their number.
     fn digits(&mut self) -> Option<usize> {
         let start = self.at;
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
@@ -264,7 +264,7 @@ impl Scanner<'_> {
         (self.at > start).then_some(self.at - start)
     }
 
-    /// Adds the value from `start` to here. That the text fits in 32 bits was checked before.
+    /// Adds the value from `start` to the current position. An earlier check ensures that positions fit in 32 bits.
     #[inline]
     fn push(&mut self, kind: Kind, start: usize) {
         let next = self.nodes.len() as u32 + 1;
@@ -272,7 +272,7 @@ impl Scanner<'_> {
     }
 }
 
-/// The position of the first quote, backslash or control character from `at` on; eight bytes at a time.
+/// The position of the first quote, backslash or control character from `at` on. Examines eight bytes at a time.
 fn end_of_plain(bytes: &[u8], at: usize) -> usize {
     let (words, rest) = bytes[at..].as_chunks();
     for (index, word) in words.iter().enumerate() {
@@ -286,12 +286,13 @@ fn end_of_plain(bytes: &[u8], at: usize) -> usize {
     bytes.len() - rest.len() + length
 }
 
-/// Sets the highest bit of the lowest byte that ends plain text; bits above it mean nothing, as a borrow may set them.
+/// Sets the highest bit of the lowest byte that ends plain text. Bits above it have no meaning, because a borrow may
+/// set them.
 fn find_special(word: u64) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit));
     let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    // Neither of the two has its highest bit set, so bytes of 0x80 and above are never equal to them.
+    // Neither of the two has its highest bit set, so bytes of 0x80 and above never match.
     (below(word, 0x20) | equal(b'"') | equal(b'\\')) & !word & (ONES << 7)
 }
 

@@ -1,10 +1,10 @@
-//! Bodies: from the bytes of a request to a typed message, or to the first rule that they break.
+//! Bodies: parse the bytes of a request to a typed message, or report the first violated rule.
 //!
-//! The order of violations is fixed. An object's own type comes first, then its missing properties in the order of the
-//! schema, then each property in that order, finished before the next begins; of a text, first its length, then its
-//! pattern. Properties that the schema does not name are
-//! tolerated, but not beside those of a quote or bulk quote. A number, `true` or `false` where a text is wanted
-//! counts as the characters it is written with, `null` as the empty text. The bytes themselves are never changed.
+//! The order of violations is fixed. The type of an object comes first. Missing properties follow, in the order of the
+//! schema, and then each property in that order, completely before the next. For a text, the length is checked before
+//! the pattern. Properties that the schema does not name are tolerated, except in a quote or bulk quote. If a text is
+//! expected, a number, `true` or `false` counts as its characters, and `null` as the empty text. The bytes themselves
+//! are never changed.
 
 mod bulk_transfer;
 mod conversion;

@@ -1,4 +1,4 @@
-//! JSON objects as the properties that a schema names.
+//! Finds the properties of JSON objects that a schema names.
 
 use alloc::format;
 use core::fmt;
@@ -10,22 +10,23 @@ use super::json::{Document, Kind, unescape, unquote};
 use crate::SyncError;
 use crate::octets::end_of_string;
 
-/// Deepest nesting of objects and arrays in a body. A transfer needs four; other parsers give up at various depths, so
-/// what goes on to a DFSP should be within everyone's.
+/// Maximum nesting of objects and arrays in a body. A transfer needs four levels. Other parsers have various limits,
+/// and a forwarded body should be within all of them.
 pub const JSON_DEPTH_MAX: usize = 128;
 
-/// Most values in a body, names of properties included. Each takes 16 bytes while the body is read, however short it
-/// is. The largest message that the schema knows, a batch of 10 000 parties with every extension, has fewer.
+/// Maximum number of values in a body, including names of properties. Each takes 16 bytes while the body is read,
+/// however short it is. The largest message that the schema allows, a batch of 10 000 parties with all extensions, has
+/// fewer.
 pub(crate) const JSON_VALUES_MAX: usize = 1_000_000;
 
-/// Where in a document the properties of an object are that a schema names, in the schema's order.
+/// The positions of an object's properties in a document, in the order of the schema.
 pub(crate) struct Properties<const N: usize> {
     pub(crate) positions: [Option<u32>; N],
-    /// The first name that the schema does not have.
+    /// The first name that is not in the schema.
     pub(crate) unknown: Option<usize>,
 }
 
-/// Why a body is no object.
+/// The reason why a body is not an object.
 pub(crate) enum Unreadable {
     Encoding,
     Depth,
@@ -34,7 +35,7 @@ pub(crate) enum Unreadable {
 }
 
 impl Unreadable {
-    /// Whether the bytes are no JSON at all, rather than JSON of another shape.
+    /// Whether the bytes are not JSON at all, as opposed to JSON of another shape.
     pub(crate) fn is_syntax(&self) -> bool {
         match self {
             Self::Encoding => true,
@@ -58,8 +59,8 @@ impl From<Unreadable> for SyncError {
 
 /// Reads a body as an object.
 ///
-/// Errors: for what is not JSON, is nested too deep, is not an object or has a property of the schema twice (two
-/// parsers could take it for two different messages). A body without content counts as an object without properties.
+/// Errors: the body is not JSON, is nested too deeply, is not an object, or contains a property of the schema twice,
+/// because two parsers could then read two different messages. An empty body is read as an object without properties.
 pub(crate) fn read_body<'a, const N: usize>(
     body: &'a [u8],
     names: &[&str; N],
@@ -84,7 +85,7 @@ pub(crate) fn read_body<'a, const N: usize>(
     Err(Unreadable::NotJson(what_is_wrong(text, names)))
 }
 
-/// Reads an object inside a document; `path` is where it stands in the body.
+/// Reads an object inside a document. `path` is its path in the body.
 pub(crate) fn read_nested<const N: usize>(
     document: &Document<'_>,
     object: usize,
@@ -98,7 +99,7 @@ pub(crate) fn read_nested<const N: usize>(
         .ok_or_else(|| not_json(&what_is_wrong(document.json(object), names)))
 }
 
-/// `None` when a property of the schema occurs twice or a name is no text.
+/// Finds the properties. Returns `None` if a property of the schema occurs twice or a name cannot be decoded.
 pub(super) fn find_properties<const N: usize>(
     document: &Document<'_>,
     object: usize,
@@ -120,7 +121,7 @@ pub(super) fn find_properties<const N: usize>(
     Some(properties)
 }
 
-/// Where a schema has a name. Most names differ in their length or first letter, which tell sooner than a comparison.
+/// The index of a name in a schema. Most names differ in length or first letter, which are faster to compare.
 pub(crate) fn index_of(name: &str, names: &[&str]) -> Option<usize> {
     let (length, first) = (name.len(), name.as_bytes().first());
     names
@@ -132,14 +133,14 @@ fn not_json(error: &serde_json::Error) -> SyncError {
     SyncError::new(ErrorCode::MALFORMED_SYNTAX, &format!("/requestBody is not valid JSON: {error}"))
 }
 
-/// Reads a refused object once more, to tell what comes first of all that is wrong with it.
+/// Reads a rejected object again to find the first violation.
 fn what_is_wrong<const N: usize>(text: &str, names: &[&str; N]) -> serde_json::Error {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let outcome = deserializer.deserialize_map(ObjectVisitor { names }).and_then(|()| deserializer.end());
     outcome.err().unwrap_or_else(|| Error::custom(format_args!("more than {JSON_VALUES_MAX} values")))
 }
 
-/// Fails where a property of the schema occurs a second time.
+/// Fails if a property of the schema occurs a second time.
 struct ObjectVisitor<'n, const N: usize> {
     names: &'n [&'n str; N],
 }
@@ -166,7 +167,7 @@ impl<'de, const N: usize> Visitor<'de> for ObjectVisitor<'_, N> {
     }
 }
 
-/// Reads a key as its position among the names of the schema.
+/// Reads a key as its index among the names of the schema.
 struct KeySeed<'n> {
     names: &'n [&'n str],
 }
@@ -191,7 +192,7 @@ impl Visitor<'_> for KeySeed<'_> {
     }
 }
 
-/// Refuses bodies nested deeper than [`JSON_DEPTH_MAX`], whatever else is wrong with them.
+/// Rejects bodies nested deeper than [`JSON_DEPTH_MAX`], before any other violation.
 fn check_depth(body: &[u8]) -> Result<(), Unreadable> {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(&byte) = body.get(at) {

@@ -11,7 +11,7 @@ use super::schema::{Schema, Value, read_array};
 use super::text::are_digits;
 use crate::{PATH_ID_CHARS_MAX, PartyIdType, SyncError};
 
-/// Most parties of one `POST /participants`.
+/// Maximum number of parties in one `POST /participants`.
 pub const BATCH_PARTIES_MAX: usize = 10_000;
 
 /// The body of `POST /participants/{Type}/{ID}[/{SubId}]`.
@@ -19,7 +19,7 @@ pub const BATCH_PARTIES_MAX: usize = 10_000;
 pub struct ParticipantPost {
     /// The DFSP that serves the party.
     pub fsp: FspId,
-    /// The currency it serves it in, if not in all.
+    /// The currency in which the DFSP serves the party; `None` for all currencies.
     pub currency: Option<Currency>,
 }
 
@@ -28,33 +28,33 @@ pub struct ParticipantPost {
 pub struct ParticipantPut {
     /// The DFSP that serves the party; the schema does not require it.
     pub fsp: Option<FspId>,
-    /// The currency it serves it in, if not in all.
+    /// The currency in which the DFSP serves the party; `None` for all currencies.
     pub currency: Option<Currency>,
 }
 
 /// The body of `POST /participants`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParticipantsBatch<'a> {
-    /// Names the batch in the path of its result.
+    /// Identifies the batch in the path of its result.
     pub request_id: TransferId,
-    /// 1 to 10 000 parties.
+    /// The parties, 1 to 10 000.
     pub parties: Vec<BatchParty<'a>>,
-    /// The currency that all of them are served in, if not in all.
+    /// The currency in which all of them are served; `None` for all currencies.
     pub currency: Option<Currency>,
 }
 
-/// One party of a batch. That its identifier has the shape of its type, [`crate::check_party_id`] tells.
+/// One party of a batch. [`crate::check_party_id`] checks that the identifier has the form of its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchParty<'a> {
-    /// What the identifier is. The type of one entry is that entry's affair, as scheme practice has it: a text that
-    /// names none is given as it stands, 1 to 32 characters, and does not refuse the batch.
+    /// The type of the identifier. As is usual in schemes, an unknown type does not reject the batch; only its entry
+    /// fails. The text is then kept as received, 1 to 32 characters.
     pub kind: Result<PartyIdType, Cow<'a, str>>,
     /// The identifier, 1 to 128 characters.
     pub identifier: Cow<'a, str>,
-    /// Tells apart parties under one identifier.
+    /// Distinguishes parties under one identifier.
     pub sub_id: Option<Cow<'a, str>>,
-    /// The DFSP that serves the party; `None` if there is none, or no name that a DFSP could have. Such an entry fails
-    /// by itself, like one of an unknown type.
+    /// The DFSP that serves the party. `None` if the entry names none, or not a valid name. Such an entry fails alone,
+    /// like an entry with an unknown type.
     pub fsp: Option<FspId>,
 }
 
@@ -97,7 +97,7 @@ pub fn parse_participants_batch(body: &[u8]) -> Result<ParticipantsBatch<'_>, Sy
     Ok(ParticipantsBatch { request_id, parties, currency })
 }
 
-/// Longest text where the type of an identifier is expected.
+/// Longest text in place of an identifier type, in characters.
 const PARTY_ID_TYPE_CHARS_MAX: usize = 32;
 
 const BATCH_PARTY: Schema<5> =
@@ -118,26 +118,26 @@ fn read_batch_party<'a>(value: Value<'a, '_>) -> Result<BatchParty<'a>, SyncErro
 
 // Parties in bodies, and the body of `PUT /parties/…` (FSPIOP API v1.1 §6.3.4, §7.4.11).
 
-/// Most currencies that a party can say it supports.
+/// Maximum number of currencies that a party can state as supported.
 const CURRENCIES_MAX: usize = 16;
 
-/// Who a party is.
+/// Information about a party.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartyInfo<'a> {
-    /// Its identifier and who serves it.
+    /// The party's identifier and its DFSP.
     pub id: PartyIdInfo<'a>,
-    /// The currencies it says it can be paid in; none where it does not say.
+    /// The currencies in which the party states that it can be paid; empty if it states none.
     pub supported_currencies: Vec<Currency>,
 }
 
-/// The identifier of a party and who serves it.
+/// The identifier of a party and its DFSP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartyIdInfo<'a> {
-    /// What the identifier is.
+    /// The type of the identifier.
     pub kind: PartyIdType,
     /// The identifier, 1 to 128 characters.
     pub identifier: Cow<'a, str>,
-    /// Tells apart parties under one identifier.
+    /// Distinguishes parties under one identifier.
     pub sub_id: Option<Cow<'a, str>>,
     /// The DFSP that serves the party.
     pub fsp: Option<FspId>,

@@ -1,5 +1,5 @@
 //! The bodies of `/transactionRequests` and `/authorizations`, and the query of `GET /authorizations/{ID}` (FSPIOP API
-//! v1.1 §6.4, §6.6). Other hubs serve them apart, and refuse what is no JSON in words of their own.
+//! v1.1 §6.4, §6.6). Mojaloop serves them with a separate service, which rejects invalid JSON with its own texts.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -23,72 +23,72 @@ use crate::uri::decode_segment;
 pub struct TransactionRequest<'a> {
     /// Identifies the request in all messages about it.
     pub transaction_request_id: TransferId,
-    /// Who asks to be paid.
+    /// The payee, who requests the payment.
     pub payee: PartyInfo<'a>,
-    /// Who is asked to pay.
+    /// The payer, who is requested to pay.
     pub payer: PartyIdInfo<'a>,
-    /// How much.
+    /// The amount.
     pub amount: QuotedMoney<'a>,
-    /// Until when an answer is wanted; it may be past, as hubs do not enforce it.
+    /// Time until which a response is requested. It may be in the past, because hubs do not enforce it.
     pub expiration: Option<Timestamp>,
 }
 
-/// What the payer's side says of a transaction request.
+/// The state of a transaction request according to the payer's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransactionRequestState {
-    /// It has arrived.
+    /// The request was received.
     Received,
     /// The payer has been asked.
     Pending,
     /// The payer agrees.
     Accepted,
-    /// The payer refuses.
+    /// The payer declines.
     Rejected,
 }
 
 /// The body of `PUT /transactionRequests/{ID}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionRequestResponse {
-    /// What became of the request.
+    /// The state of the request.
     pub state: TransactionRequestState,
-    /// The transaction that the payer's side made of it.
+    /// The transaction that the payer's side created for it.
     pub transaction_id: Option<TransferId>,
 }
 
-/// What a payer did at the device of the payee.
+/// The payer's action at the payee's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuthorizationOutcome {
-    /// Entered what it was asked for.
+    /// The payer entered the requested value.
     Entered,
-    /// Refused.
+    /// The payer declined.
     Rejected,
-    /// Wants what it was sent to be sent again.
+    /// The payer requests that the value is sent again.
     Resend,
 }
 
-/// How a payer consents.
+/// The method by which a payer consents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuthenticationType {
-    /// By a one-time password.
+    /// A one-time password.
     Otp,
-    /// By a QR code.
+    /// A QR code.
     QrCode,
-    /// By a key as those of the FIDO alliance.
+    /// A key of the FIDO alliance's U2F standard.
     U2f,
 }
 
 /// The query of `GET /authorizations/{ID}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationQuery<'a> {
-    /// How the payer consents: a one-time password or a QR code.
+    /// The method by which the payer consents: a one-time password or a QR code.
     pub authentication_type: AuthenticationType,
-    /// How often it may still try, a positive number.
+    /// The number of remaining attempts, a positive number.
     pub retries_left: Cow<'a, str>,
-    /// What it will pay.
+    /// The amount to pay.
     pub money: QuotedMoney<'a>,
 }
 
-/// The refusal of what is no object.
+/// The error for a body that is not an object.
 pub(crate) fn refuse_unreadable(unreadable: Unreadable) -> SyncError {
     if unreadable.is_syntax() {
         return SyncError::new(ErrorCode::CLIENT, "Invalid request payload JSON format");
@@ -114,7 +114,7 @@ const REQUEST: Schema<10> = Schema::open(
 
 /// Reads and checks the body of `POST /transactionRequests`.
 ///
-/// Errors: 400 with 3000 for what is no JSON, else with 3100, 3101 or 3102 for the first violation of the schema.
+/// Errors: 400 with 3000 for invalid JSON, otherwise with 3100, 3101 or 3102 for the first violation of the schema.
 pub fn parse_transaction_request(body: &[u8]) -> Result<TransactionRequest<'_>, SyncError> {
     let object = REQUEST.read_body_or(body, refuse_unreadable)?;
     let transaction_request_id = object.required("transactionRequestId").transfer_id()?;
@@ -134,7 +134,7 @@ const RESPONSE: Schema<3> = Schema::open(1, ["transactionRequestState", "transac
 
 /// Reads and checks the body of `PUT /transactionRequests/{ID}`.
 ///
-/// Errors: 400 with 3000 for what is no JSON, else with 3100, 3101 or 3102 for the first violation of the schema.
+/// Errors: 400 with 3000 for invalid JSON, otherwise with 3100, 3101 or 3102 for the first violation of the schema.
 pub fn parse_transaction_request_response(body: &[u8]) -> Result<TransactionRequestResponse, SyncError> {
     use TransactionRequestState::{Accepted, Pending, Received, Rejected};
     let object = RESPONSE.read_body_or(body, refuse_unreadable)?;
@@ -160,7 +160,7 @@ const AUTHENTICATION_INFO: Schema<2> = Schema::open(2, ["authentication", "authe
 
 /// Reads and checks the body of `PUT /authorizations/{ID}`.
 ///
-/// Errors: 400 with 3000 for what is no JSON, else with 3100, 3101 or 3102 for the first violation of the schema.
+/// Errors: 400 with 3000 for invalid JSON, otherwise with 3100, 3101 or 3102 for the first violation of the schema.
 pub fn parse_authorization(body: &[u8]) -> Result<AuthorizationOutcome, SyncError> {
     use AuthorizationOutcome::{Entered, Rejected, Resend};
     let object = AUTHORIZATION.read_body_or(body, refuse_unreadable)?;
@@ -179,7 +179,7 @@ pub fn parse_authorization(body: &[u8]) -> Result<AuthorizationOutcome, SyncErro
 
 const U2F_VALUE: Schema<2> = Schema::open(2, ["pinValue", "counter"]);
 
-/// A one-time password, what a QR code says, or the pin of a key with its counter.
+/// Checks a one-time password, the content of a QR code, or the PIN of a key with its counter.
 fn check_authentication_value(value: Value<'_, '_>) -> Result<(), SyncError> {
     let is_secret =
         |text: &str| (1..=64).contains(&text.chars().count()) && !text.contains(char::is_whitespace);
@@ -193,14 +193,14 @@ fn check_authentication_value(value: Value<'_, '_>) -> Result<(), SyncError> {
 
 const INTEGER_RULE: &str = "a whole number above 0, no leading zeros";
 const SECRET_RULE: &str = "1 to 64 characters without blanks";
-/// The schema has no limit; a counter needs one.
+/// The schema has no limit, but a counter needs one.
 const INTEGER_DIGITS_MAX: usize = 19;
 
 fn is_integer(text: &str) -> bool {
     are_digits(text, 1, INTEGER_DIGITS_MAX) && !text.starts_with('0')
 }
 
-/// Whether a text is a whole number of some kind, though perhaps none that the schema admits.
+/// Whether a text is any whole number, including numbers that the schema does not allow.
 fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -208,11 +208,11 @@ fn is_number(text: &str) -> bool {
 
 const QUERY: [&str; 4] = ["authenticationType", "retriesLeft", "amount", "currency"];
 
-/// Reads and checks the query of `GET /authorizations/{ID}`, without its question mark. Of a parameter that occurs more
-/// than once the first one counts; others than those of the schema are not looked at.
+/// Reads and checks the query of `GET /authorizations/{ID}`, without its question mark. If a parameter occurs more than
+/// once, the first occurrence is used. Parameters that are not in the schema are ignored.
 ///
-/// Errors: 400 with 3102 for a parameter that is missing, with 3101 for a number of retries that is none, with 3100 for
-/// any other value that is not allowed.
+/// Errors: 400 with 3102 for a missing parameter, with 3101 if the number of retries is not a number, with 3100 for any
+/// other value that is not allowed.
 pub fn parse_authorization_query(query: &str) -> Result<AuthorizationQuery<'_>, SyncError> {
     let mut values = [const { Cow::Borrowed("") }; QUERY.len()];
     for (name, value) in QUERY.iter().zip(&mut values) {

@@ -1,4 +1,4 @@
-//! The bodies of `/quotes` (FSPIOP API v1.1 §6.5.3, §6.5.4; members of currency conversion from version 2.0).
+//! The bodies of `/quotes` (FSPIOP API v1.1 §6.5.3, §6.5.4; properties for currency conversion from version 2.0).
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -20,28 +20,28 @@ pub struct QuoteRequest<'a> {
     pub quote_id: TransferId,
     /// Identifies the transaction that the quote is for.
     pub transaction_id: TransferId,
-    /// The transaction request that the payment answers.
+    /// The transaction request that the payment fulfils.
     pub transaction_request_id: Option<TransferId>,
-    /// Who is to be paid.
+    /// The payee.
     pub payee: PartyInfo<'a>,
-    /// Who pays.
+    /// The payer.
     pub payer: PartyInfo<'a>,
-    /// Which amount is given.
+    /// Whether the amount is the one to send or to receive.
     pub amount_type: AmountType,
     /// The amount.
     pub amount: QuotedMoney<'a>,
-    /// Until when the quote is wanted; it may be past, as hubs do not enforce it.
+    /// Time until which the quote is requested. It may be in the past, because hubs do not enforce it.
     pub expiration: Option<Timestamp>,
 }
 
 /// The body of `PUT /quotes/{ID}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuoteResponse<'a> {
-    /// What the payer's DFSP has to transfer.
+    /// The amount that the payer's DFSP has to transfer.
     pub transfer_amount: QuotedMoney<'a>,
-    /// What the payee gets of it.
+    /// The amount that the payee receives.
     pub payee_receive_amount: Option<QuotedMoney<'a>>,
-    /// Until when the terms hold; it may be past, as hubs do not enforce it.
+    /// Time until which the terms are valid. It may be in the past, because hubs do not enforce it.
     pub expiration: Timestamp,
     /// The ILP packet, base64url, opaque to the hub.
     pub ilp_packet: Cow<'a, str>,
@@ -143,24 +143,24 @@ pub fn parse_quote_response(body: &[u8]) -> Result<QuoteResponse<'_>, SyncError>
     Ok(QuoteResponse { transfer_amount, payee_receive_amount, expiration, ilp_packet, condition })
 }
 
-// What the messages of quoting have in common.
+// Common parts of the messages of quoting.
 
-/// An amount as it is written. Quotes are not money yet: the schema admits more digits than a ledger holds, and no hub
-/// computes with them.
+/// An amount as it is written. A quoted amount is not posted: the schema allows more digits than a ledger can
+/// represent, and hubs do not calculate with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotedMoney<'a> {
-    /// Of what.
+    /// The currency.
     pub currency: Currency,
-    /// How much, in the canonical form of FSPIOP API v1.1 §7.1.5.
+    /// The amount, in the canonical form of FSPIOP API v1.1 §7.1.5.
     pub amount: Cow<'a, str>,
 }
 
-/// Which amount of a payment is given.
+/// Which amount of a payment is stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AmountType {
-    /// What the payer pays, fees included.
+    /// The amount that the payer pays, including fees.
     Send,
-    /// What the payee receives.
+    /// The amount that the payee receives.
     Receive,
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn read_money<'a>(value: Value<'a, '_>) -> Result<QuotedMoney<'a>, Sy
     Ok(QuotedMoney { currency, amount: money.required("amount").amount()? })
 }
 
-/// All objects of a body that have a currency and an amount, whatever they stand for.
+/// All objects of a body that have a currency and an amount, whatever they mean.
 pub(crate) fn all_money(body: &[u8]) -> Vec<QuotedMoney<'_>> {
     let document = core::str::from_utf8(body).ok().and_then(Document::parse).unwrap_or_else(Document::empty);
     let money = |object| {
@@ -187,7 +187,7 @@ pub(crate) fn read_amount_type(value: Value<'_, '_>) -> Result<AmountType, SyncE
     value.one_of(&[("SEND", AmountType::Send), ("RECEIVE", AmountType::Receive)])
 }
 
-/// Reads a property that may be there.
+/// Reads an optional property.
 pub(crate) fn read_optional<'a, 'p, T>(
     value: Option<Value<'a, 'p>>,
     read: impl FnOnce(Value<'a, 'p>) -> Result<T, SyncError>,
@@ -195,7 +195,7 @@ pub(crate) fn read_optional<'a, 'p, T>(
     value.map(read).transpose()
 }
 
-/// Checks a property that may be there and that the hub itself does not need.
+/// Checks an optional property that the hub itself does not need.
 pub(crate) fn check<'a, 'p, T>(
     value: Option<Value<'a, 'p>>,
     read: impl FnOnce(Value<'a, 'p>) -> Result<T, SyncError>,

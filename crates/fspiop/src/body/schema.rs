@@ -1,4 +1,4 @@
-//! Objects and arrays inside a body, and where they stand in it.
+//! Reads objects and arrays inside a body, with their paths for error messages.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,7 +10,7 @@ use super::json::{Document, Kind, unescape};
 use super::object::{Properties, Unreadable, index_of, read_body, read_nested};
 use crate::SyncError;
 
-/// Where a value stands in a body, put into words only when it is refused.
+/// The path of a value in a body. It is converted to text only for an error.
 #[derive(Clone, Copy)]
 pub(crate) struct Path<'p> {
     parent: Option<&'p Path<'p>>,
@@ -24,7 +24,7 @@ enum Step<'p> {
 }
 
 impl Path<'static> {
-    /// The body itself.
+    /// The path of the body itself.
     const BODY: Self = Self { parent: None, step: Step::Name("requestBody") };
 }
 
@@ -53,18 +53,18 @@ impl<'a> Value<'a, '_> {
         self.document.kind(self.position)
     }
 
-    /// The value as it is written.
+    /// The value as it is written in the body.
     pub(crate) fn json(&self) -> &'a str {
         self.document.json(self.position)
     }
 
-    /// The refusal of this value.
+    /// An error about this value.
     pub(crate) fn refuse(&self, code: ErrorCode, violation: impl fmt::Display) -> SyncError {
         SyncError::new(code, &format!("{} {violation}", self.path))
     }
 }
 
-/// What an object has to be like: the names of its properties, of which the first ones are required.
+/// The schema of an object: the names of its properties, the required ones first.
 pub(crate) struct Schema<const N: usize> {
     names: [&'static str; N],
     required: usize,
@@ -72,13 +72,13 @@ pub(crate) struct Schema<const N: usize> {
 }
 
 impl<const N: usize> Schema<N> {
-    /// An object that may have properties beyond these.
+    /// The schema of an object that may have further properties.
     pub(crate) const fn open(required: usize, names: [&'static str; N]) -> Self {
         assert!(required <= N);
         Self { names, required, closed: false }
     }
 
-    /// An object of exactly these properties. Only a body as a whole can be one.
+    /// The schema of an object without further properties. Only a whole body can have such a schema.
     pub(crate) const fn closed(required: usize, names: [&'static str; N]) -> Self {
         Self { closed: true, ..Self::open(required, names) }
     }
@@ -88,7 +88,7 @@ impl<const N: usize> Schema<N> {
         self.read_body_or(body, SyncError::from)
     }
 
-    /// Reads a body, with one's own words for what is no object.
+    /// Reads a body, with a custom error for a body that is not an object.
     pub(crate) fn read_body_or<'a, 's>(
         &'s self,
         body: &'a [u8],
@@ -97,7 +97,7 @@ impl<const N: usize> Schema<N> {
         let (document, properties) = read_body(body, &self.names).map_err(refuse)?;
         self.check_required(&properties, &Path::BODY)?;
         if let Some(name) = properties.unknown.filter(|_| self.closed) {
-            // Finding it took decoding it, so this cannot fail.
+            // Finding the name required decoding it, so this cannot fail.
             let name = unescape(document.json(name)).unwrap_or_default();
             let start: String = name.chars().take(UNKNOWN_NAME_CHARS_MAX).collect();
             let detail = format!("{} must NOT have additional properties: '{start}'", Path::BODY);
@@ -128,16 +128,16 @@ impl<const N: usize> Schema<N> {
     }
 }
 
-/// As much of an unknown name as a refusal has room for.
+/// Maximum number of characters of an unknown name in an error description.
 const UNKNOWN_NAME_CHARS_MAX: usize = 32;
 
-/// The document that an object is in: the body itself holds it.
+/// The document that contains an object. The object of the body owns it.
 enum Source<'a, 'p> {
     Body(Document<'a>),
     Part(&'p Document<'a>),
 }
 
-/// An object that has what its schema requires.
+/// An object that has all required properties.
 pub(crate) struct Object<'a, 's, 'p, const N: usize> {
     schema: &'s Schema<N>,
     document: Source<'a, 'p>,
@@ -146,15 +146,15 @@ pub(crate) struct Object<'a, 's, 'p, const N: usize> {
 }
 
 impl<'a, const N: usize> Object<'a, '_, '_, N> {
-    /// A property that the schema requires.
+    /// A required property.
     pub(crate) fn required(&self, name: &'static str) -> Value<'a, '_> {
         let index = self.index(name);
         debug_assert!(index < self.schema.required, "{name} is not required");
-        // Reading saw to it that there is one.
+        // Reading the object checked that the property exists.
         self.value(name, self.positions[index].unwrap_or_default())
     }
 
-    /// A property that may be there.
+    /// An optional property.
     pub(crate) fn optional(&self, name: &'static str) -> Option<Value<'a, '_>> {
         let index = self.index(name);
         debug_assert!(index >= self.schema.required, "{name} is required");
@@ -181,7 +181,7 @@ pub(crate) struct Array<'a, 'p> {
 }
 
 impl<'a> Array<'a, '_> {
-    /// Every item with its place.
+    /// All items, with their index in the path.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Value<'a, '_>> {
         let Value { document, position, .. } = self.array;
         document.children(position).enumerate().map(move |(index, position)| {

@@ -1,8 +1,8 @@
-//! The value of `FSPIOP-Signature`: a JSON object of two texts (FSPIOP API v1.1, Signature).
+//! Checks the form of `FSPIOP-Signature`: a JSON object with two texts (FSPIOP API v1.1, Signature).
 
 use super::json::{Document, Kind, unquote};
 
-/// Whether a value is a signature object. Whether the signature is right, only its receiver finds out.
+/// Whether a value has the form of a signature object. The signature itself is verified elsewhere.
 pub(crate) fn is_signature_object(value: &[u8]) -> bool {
     let document = core::str::from_utf8(value).ok().and_then(Document::parse);
     let Some(document) = document.filter(|document| document.kind(Document::ROOT) == Kind::Object) else {

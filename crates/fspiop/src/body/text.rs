@@ -1,4 +1,4 @@
-//! Scalar rules of the schema: a value of the body in, what it stands for or the violated rule out.
+//! Scalar rules of the schema: each converts a value of the body, or returns the violated rule.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -11,8 +11,7 @@ use super::schema::Value;
 use crate::party::PARTY_ID_TYPES;
 use crate::{PartyIdType, SyncError};
 
-// What the patterns of the schema ask for, in words: a description has no room for most of them, and half a pattern is
-// none.
+// The schema's patterns in words. A description has too little space for most patterns, and half a pattern is useless.
 pub(crate) const ID_RULE: &str = "a UUID in lower case, or a ULID";
 const NAME_RULE: &str = "1 to 32 printable ASCII characters";
 const PACKET_RULE: &str = "base64url";
@@ -21,7 +20,7 @@ const DATE_TIME_RULE: &str = "a time that exists, such as 2031-04-01T10:00:00.00
 const CODE_RULE: &str = "four digits, the first not 0";
 
 pub(crate) const NOT_ALLOWED: &str = "must be equal to one of the allowed values";
-/// Which currencies are allowed.
+/// The allowed currencies.
 pub(crate) const CURRENCIES: &str = "ISO 4217 codes such as KES";
 
 const PACKET_CHARS_MAX: usize = 32_768;
@@ -30,12 +29,12 @@ const INTEGER_DIGITS_MAX: usize = 18;
 const FRACTION_DIGITS_MAX: usize = 4;
 
 impl<'a> Value<'a, '_> {
-    /// The refusal of a text that does not match its pattern: what the pattern asks for, in words.
+    /// The error for a text that does not match its pattern. It states the pattern's rule in words.
     pub(crate) fn pattern(&self, rule: &str) -> SyncError {
         self.refuse(ErrorCode::VALIDATION, format_args!("must match pattern: {rule}"))
     }
 
-    /// The text, where numbers and literals count as what they are written with.
+    /// The text. Numbers and literals count as the characters with which they are written.
     pub(crate) fn text(&self) -> Result<Cow<'a, str>, SyncError> {
         let json = self.json();
         match self.kind() {
@@ -52,7 +51,7 @@ impl<'a> Value<'a, '_> {
     /// A text of `min` to `max` characters.
     pub(crate) fn bounded_text(&self, min: usize, max: usize) -> Result<Cow<'a, str>, SyncError> {
         let text = self.text()?;
-        // A text has at most as many characters as bytes, so that counting is needed for long ones only.
+        // A text has at most as many characters as bytes, so only long texts need counting.
         let too_long = text.len() > max && text.chars().count() > max;
         if too_long {
             return Err(
@@ -79,13 +78,13 @@ impl<'a> Value<'a, '_> {
         Currency::parse(&self.text()?).ok_or_else(|| self.not_allowed(CURRENCIES))
     }
 
-    /// The refusal of a text that is none of those that are allowed.
+    /// The error for a text that is not one of the allowed values.
     pub(crate) fn not_allowed(&self, allowed: &str) -> SyncError {
         self.refuse(ErrorCode::VALIDATION, format_args!("{NOT_ALLOWED}: {allowed}"))
     }
 
-    /// A decimal text in the wire form, up to 18 digits before the point. Amounts alone may not be numbers: what one
-    /// reader of JSON makes of a number is not what another makes of it.
+    /// A decimal text in the wire form, with up to 18 digits before the point. Only amounts must not be JSON numbers,
+    /// because JSON parsers read numbers differently.
     pub(crate) fn amount(&self) -> Result<Cow<'a, str>, SyncError> {
         if !matches!(self.kind(), Kind::Text | Kind::EscapedText) {
             return Err(self.refuse(ErrorCode::MALFORMED_SYNTAX, "must be string"));
@@ -106,7 +105,7 @@ impl<'a> Value<'a, '_> {
         Ok(text)
     }
 
-    /// The text of a condition or fulfilment.
+    /// The base64url text of a condition or fulfilment.
     pub(crate) fn octets(&self) -> Result<Cow<'a, str>, SyncError> {
         let text = self.bounded_text(0, OCTETS_CHARS_MAX)?;
         if text.len() != crate::octets::TEXT_BYTES || !all_base64url(&text) {
@@ -117,7 +116,7 @@ impl<'a> Value<'a, '_> {
 
     pub(crate) fn date_time(&self) -> Result<Timestamp, SyncError> {
         let text = self.text()?;
-        // The schema asks for years from 1000 and offsets below 20 hours, which an instant as such does not need.
+        // The schema requires years from 1000 on and offsets below 20 hours; parsing an instant does not.
         let in_schema = matches!(
             text.as_bytes(),
             [b'1'..=b'9', .., b'Z'] | [b'1'..=b'9', .., b'0' | b'1', _, b':', _, _]
@@ -134,14 +133,14 @@ impl<'a> Value<'a, '_> {
     }
 }
 
-/// Looks at every character even after a wrong one: without an early end the loop works on many at a time, and packets
-/// are by far the longest texts.
+/// Examines every character, even after an invalid one. Without an early exit, the loop processes many characters at a
+/// time, and packets are by far the longest texts.
 fn all_base64url(text: &str) -> bool {
     let is_base64url = |byte: u8| byte.is_ascii_alphanumeric() | (byte == b'-') | (byte == b'_');
     text.bytes().fold(true, |all, byte| all & is_base64url(byte))
 }
 
-/// What is wrong with an amount in the wire form: up to 18 digits, and up to 4 decimal places that do not end with 0.
+/// The violated rule of an amount in the wire form: up to 18 digits, and up to 4 decimal places that do not end with 0.
 pub(crate) fn amount_violation(text: &str) -> Option<&'static str> {
     let (integer, fraction) = match text.split_once('.') {
         Some((integer, fraction)) => (integer, Some(fraction)),
@@ -165,13 +164,13 @@ pub(crate) fn amount_violation(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The texts of an enumeration, for a refusal.
+/// The values of an enumeration as text, for an error.
 pub(crate) fn names<T>(values: &[(&str, T)]) -> String {
     let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
     names.join(", ")
 }
 
-// Scalar rules that only lookup and quoting need.
+// Scalar rules that only lookup and quoting use.
 
 const PERSON_NAME_RULE: &str = "letters, digits, blanks and . , ' - _";
 const DATE_RULE: &str = "a date that exists, such as 1966-06-16";
@@ -180,7 +179,7 @@ const UNDEFINED_ENUM_RULE: &str = "1 to 32 capital letters and _";
 const QUOTING_CODE_RULE: &str = "a code of 10xx, 20xx, 30xx-34xx, 40xx-44xx or 50xx-54xx";
 
 impl<'a> Value<'a, '_> {
-    /// A text that satisfies a test, described in words.
+    /// A text for which `matches` is true. `rule` describes the condition in words.
     pub(crate) fn matching(
         &self,
         rule: &str,
@@ -190,25 +189,25 @@ impl<'a> Value<'a, '_> {
         if matches(&text) { Ok(text) } else { Err(self.pattern(rule)) }
     }
 
-    /// One of these texts, as its value.
+    /// The value of one of these texts.
     pub(crate) fn one_of<T: Copy>(&self, values: &[(&str, T)]) -> Result<T, SyncError> {
         let text = self.text()?;
         let found = values.iter().find(|(name, _)| *name == text);
         found.map(|(_, value)| *value).ok_or_else(|| self.not_allowed(&names(values)))
     }
 
-    /// One of these texts, whichever.
+    /// Checks that the value is one of these texts.
     pub(crate) fn any_of(&self, values: &[&str]) -> Result<(), SyncError> {
         if values.contains(&&*self.text()?) { Ok(()) } else { Err(self.not_allowed(&values.join(", "))) }
     }
 
-    /// A type of identifier; the extended ones pass everywhere in bodies.
+    /// A type of identifier. Extended types are allowed everywhere in bodies.
     pub(crate) fn party_id_type(&self) -> Result<PartyIdType, SyncError> {
         PartyIdType::parse(&self.text()?).ok_or_else(|| self.not_allowed(PARTY_ID_TYPES))
     }
 
-    /// One of the names of a person. Of the characters beyond ASCII only control characters and blanks are refused:
-    /// what joins the letters of many scripts is no letter itself.
+    /// A name of a person. Beyond ASCII only control characters and white space are rejected, because many scripts use
+    /// joining characters that are not letters.
     pub(crate) fn person_name(&self) -> Result<(), SyncError> {
         let text = self.bounded_text(1, 128)?;
         let is_fit = |character: char| match character {
@@ -222,17 +221,17 @@ impl<'a> Value<'a, '_> {
         Err(self.pattern(PERSON_NAME_RULE))
     }
 
-    /// A date that exists, from the year 1000 on.
+    /// An existing date, from the year 1000 on.
     pub(crate) fn date(&self) -> Result<(), SyncError> {
         self.matching(DATE_RULE, is_date).map(|_| ())
     }
 
-    /// Degrees from minus to plus `max`, with up to six decimals.
+    /// Degrees from `-max` to `max`, with up to six decimals.
     pub(crate) fn degrees(&self, max: u16) -> Result<(), SyncError> {
         self.matching(DEGREES_RULE, |text| is_degrees(text, max)).map(|_| ())
     }
 
-    /// A value of an enumeration that each scheme defines for itself.
+    /// A value of an enumeration that each scheme defines itself.
     pub(crate) fn undefined_enum(&self) -> Result<(), SyncError> {
         let is_name = |text: &str| {
             (1..=32).contains(&text.len())
@@ -241,7 +240,7 @@ impl<'a> Value<'a, '_> {
         self.matching(UNDEFINED_ENUM_RULE, is_name).map(|_| ())
     }
 
-    /// An error code of the classes that quoting admits.
+    /// An error code of the classes that quoting allows.
     pub(crate) fn quoting_error_code(&self) -> Result<ErrorCode, SyncError> {
         let code = self.error_code()?;
         if matches!(code.number() / 100, 10 | 20 | 30..=34 | 40..=44 | 50..=54) {

@@ -18,29 +18,30 @@ use crate::refusal::refusal;
 pub struct PrepareBody<'a> {
     /// Identifies the transfer in all messages about it.
     pub transfer_id: TransferId,
-    /// Who is to be paid.
+    /// The payee DFSP.
     pub payee: FspId,
-    /// Who pays.
+    /// The payer DFSP.
     pub payer: FspId,
-    /// Of what.
+    /// The currency.
     pub currency: Currency,
-    /// How much. The schema admits more digits than a ledger holds; the refusal of those is an asynchronous one.
+    /// The amount. The schema allows more digits than a ledger can represent. Such an amount is rejected
+    /// asynchronously.
     pub amount: Result<Amount, RefusedAmount<'a>>,
     /// The ILP packet, base64url, opaque to the hub.
     pub ilp_packet: Cow<'a, str>,
-    /// SHA-256 of the fulfilment; `None` when the text is not the canonical one of 32 bytes, which no fulfilment could
-    /// ever match. The refusal is an asynchronous one.
+    /// SHA-256 of the fulfilment; `None` if the text is not the canonical text of 32 bytes, so that no fulfilment could
+    /// match. It is then rejected asynchronously.
     pub condition: Option<[u8; 32]>,
-    /// When the transfer lapses unless it is fulfilled.
+    /// Time when the transfer expires unless it is fulfilled.
     pub expiration: Timestamp,
     /// The checked items of the extension list, as a compact JSON array.
     pub extensions: Option<String>,
 }
 
-/// An amount in the wire form that the ledger cannot hold.
+/// An amount in the wire form that the ledger cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedAmount<'a> {
-    /// The cause.
+    /// The reason.
     pub error: AmountError,
     /// The amount as it was written.
     pub text: Cow<'a, str>,
@@ -80,16 +81,16 @@ pub fn parse_prepare(body: &[u8]) -> Result<PrepareBody<'_>, SyncError> {
     })
 }
 
-/// What a payee says became of a transfer.
+/// The state of a transfer according to the payee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferState {
-    /// Nothing yet. The schema admits it, but it is no answer to a prepare: refuse it with 3100.
+    /// Not decided yet. The schema allows it, but it is not an answer to a prepare: reject it with 3100.
     Received,
-    /// Delivered if the hub commits; the payee waits to be told (from version 1.1 on).
+    /// The payee delivers if the hub commits, and waits for the outcome (from version 1.1 on).
     Reserved,
-    /// Delivered.
+    /// The payee has delivered.
     Committed,
-    /// Refused, the older way of sending `PUT /transfers/{ID}/error`.
+    /// The payee declined; an older form of `PUT /transfers/{ID}/error`.
     Aborted,
 }
 
@@ -115,12 +116,12 @@ impl TransferState {
 /// The body of `PUT /transfers/{ID}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FulfilBody {
-    /// What the payee did.
+    /// The state according to the payee.
     pub transfer_state: TransferState,
-    /// The preimage of the condition. Any 43 base64url characters are taken for 32 bytes, whatever the two spare bits
-    /// of the last character are, as other hubs do.
+    /// The preimage of the condition. As in other hubs, any 43 base64url characters are accepted as 32 bytes, whatever
+    /// the two unused bits of the last character are.
     pub fulfilment: Option<[u8; 32]>,
-    /// When the payee did it.
+    /// Time of completion at the payee.
     pub completed_timestamp: Option<Timestamp>,
     /// The checked items of the extension list, as a compact JSON array.
     pub extensions: Option<String>,
@@ -131,11 +132,11 @@ const FULFIL: Schema<4> =
 
 /// Reads and checks the body of `PUT /transfers/{ID}`.
 ///
-/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema. That a commit has a fulfilment is for
-/// the ledger to check, and [`super::check_completed_timestamp`] is a check of its own.
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema. The ledger checks that a commit has a
+/// fulfilment, and [`super::check_completed_timestamp`] checks the timestamp.
 pub fn parse_fulfil(body: &[u8]) -> Result<FulfilBody, SyncError> {
     let object = FULFIL.read_body(body)?;
-    // In the order of the API's schema, where the one property that is required comes third.
+    // In the order of the API's schema, in which the only required property is third.
     let fulfilment = read_optional(object.optional("fulfilment"), |value| value.octets())?;
     let completed_timestamp =
         read_optional(object.optional("completedTimestamp"), |value| value.date_time())?;
@@ -150,11 +151,11 @@ pub fn parse_fulfil(body: &[u8]) -> Result<FulfilBody, SyncError> {
     })
 }
 
-// The sanity check of a fulfil's `completedTimestamp`.
+// Plausibility check of a fulfil's `completedTimestamp`.
 
-/// Refuses a `completedTimestamp` more than `lag_ms` in the future or more than `age_s_max` seconds in the past;
-/// both ends pass, and what is right by any of the hub's clocks. Nothing is checked of a message that an
-/// inter-scheme proxy passed on. Schemes use 200 ms and 300 s.
+/// Rejects a `completedTimestamp` more than `lag_ms` in the future or more than `age_s_max` seconds in the past. Both
+/// limits themselves are allowed, and it is sufficient if the time is valid by one of the hub's clocks. Messages that
+/// an inter-scheme proxy forwarded are not checked. Schemes use 200 ms and 300 s.
 ///
 /// Errors: 400 with 3100.
 pub fn check_completed_timestamp(
@@ -173,7 +174,7 @@ pub fn check_completed_timestamp(
     }
 }
 
-/// What [`check_completed_timestamp`] refuses, for an answer that the ledger rejects.
+/// The rejection that [`check_completed_timestamp`] reports, for an answer that the ledger rejects.
 pub fn completed_timestamp_fault(
     completed: Option<Timestamp>,
     present: Present,

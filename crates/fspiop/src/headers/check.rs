@@ -1,7 +1,7 @@
 //! The checks of a request's headers, in the order in which their failures are reported.
 //!
-//! [`check_headers`] comes before the body is looked at, [`check_parties`] after it: a request with a bad body and no
-//! source is told about the body, as other hubs do. Only the first failure is reported.
+//! [`check_headers`] runs before the body is read, [`check_parties`] after it. As in other hubs, the error for a
+//! request with an invalid body and no source is therefore about the body. Only the first failure is reported.
 
 use alloc::format;
 use alloc::string::String;
@@ -15,13 +15,13 @@ use crate::{Method, Resource, SyncError, Version, Versions};
 
 const NAME_CHARS_MAX: usize = 32;
 
-/// What a hub demands of the headers of all requests.
+/// The hub's requirements for the headers of all requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderRules {
-    /// The versions that it speaks.
+    /// The versions that the hub supports.
     pub versions: Versions,
-    /// Whether requests without a body (`GET`, `DELETE`) need a `Content-Type` too, as the standard has it (FSPIOP API
-    /// v1.1 §3.2.1.1): a payee refuses a `GET` that is passed on without.
+    /// Whether requests without a body (`GET`, `DELETE`) also need a `Content-Type`, as the standard requires (FSPIOP
+    /// API v1.1 §3.2.1.1). A payee rejects a forwarded `GET` without it.
     pub content_type_required: bool,
 }
 
@@ -32,32 +32,32 @@ impl Default for HeaderRules {
     }
 }
 
-/// What the header checks found.
+/// The result of the header checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedHeaders {
-    /// The version of the message; `None` only where a `GET` or `DELETE` came without `Content-Type` and may.
+    /// The version of the message. `None` only for a `GET` or `DELETE` without `Content-Type`, if that is allowed.
     pub content_type: Option<Version>,
-    /// When the sender says it sent the request; its age is not checked.
+    /// The time when the request was sent, according to the sender. Its age is not checked.
     pub date: Timestamp,
 }
 
-/// Who a request is from and for.
+/// The sender and receiver of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parties {
     /// `FSPIOP-Source`.
     pub source: FspId,
-    /// `FSPIOP-Destination`, unless it is the hub; never `None` where [`check_parties`] requires it.
+    /// `FSPIOP-Destination`, unless it is the hub. Never `None` if [`check_parties`] requires it.
     pub destination: Option<FspId>,
-    /// Whether an inter-scheme proxy passed the request on (`FSPIOP-Proxy`).
+    /// Whether an inter-scheme proxy forwarded the request (`FSPIOP-Proxy`).
     pub proxied: bool,
 }
 
 /// Checks `X-Client-Id`, `Accept`, `Date` and `Content-Type`, in that order.
 ///
-/// Errors: 400 with 3100, 3101 or 3102, 406 with 3001. An `Accept` without a version asks for any version; that is
-/// stricter elsewhere, but nothing depends on the refusal. `PUT` and `PATCH` need no `Accept` (FSPIOP API v1.1 §3.2.1),
-/// so `*/*` passes there: HTTP libraries send it by default. The `Accept` of a `PUT` in quoting is left to
-/// [`check_no_accept`].
+/// Errors: 400 with 3100, 3101 or 3102, 406 with 3001. An `Accept` without a version allows any version; other hubs are
+/// stricter, but no client depends on that rejection. `PUT` and `PATCH` need no `Accept` (FSPIOP API v1.1 §3.2.1), so
+/// `*/*` is allowed there, because HTTP libraries send it by default. [`check_no_accept`] checks the `Accept` of a
+/// `PUT` in quoting.
 pub fn check_headers(
     method: Method,
     resource: Resource,
@@ -71,8 +71,8 @@ pub fn check_headers(
     Ok(CheckedHeaders { content_type, date })
 }
 
-/// The gateway in front of the hub tells in `X-Client-Id` who is really connected. That must be the proxy, if there is
-/// one, and else the source. Without the header nothing is compared.
+/// Checks `X-Client-Id`, in which the gateway in front of the hub states the authenticated client. It must be the
+/// proxy, if there is one, and otherwise the source. Without the header nothing is compared.
 fn check_client(headers: &impl HeaderLookup) -> Result<(), SyncError> {
     let Some(client) = headers.get("x-client-id") else { return Ok(()) };
     let source = headers.get("fspiop-source");
@@ -96,7 +96,7 @@ fn check_accept(
         return Ok(());
     }
     if headers.get("accept").is_none() {
-        // Two texts, because test suites look for one on GET and for the other on POST.
+        // Two texts, because test suites expect one on GET and the other on POST.
         let detail = match method {
             Method::Put | Method::Patch => return Ok(()),
             Method::Post => "/header must have required property 'accept'",
@@ -159,7 +159,7 @@ fn check_content_type(
     }
 }
 
-/// Whether a header has a media type of the API's messages by ISO 20022, which other hubs speak.
+/// Whether a header contains a media type of the API's ISO 20022 messages, which other hubs support.
 fn is_iso20022(value: &[u8]) -> bool {
     const ISO20022: &[u8] = b"application/vnd.interoperability.iso20022.";
     value.windows(ISO20022.len()).any(|part| part.eq_ignore_ascii_case(ISO20022))
@@ -170,7 +170,7 @@ fn no_iso20022(header: &str) -> SyncError {
     SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail)
 }
 
-/// A refusal that names the media type to send; without its version if a description has no room for that.
+/// An error that names the media type to send. The version is left out if the description has no space for it.
 fn wanted(code: ErrorCode, detail: &str, resource: Resource, versions: &Versions) -> SyncError {
     let mut media_type = Vec::new();
     write_content_type(&mut media_type, resource, versions.hub_made_of(resource));
@@ -181,18 +181,18 @@ fn wanted(code: ErrorCode, detail: &str, resource: Resource, versions: &Versions
     SyncError::new(code, details.iter().find(fits).map_or(detail, String::as_str))
 }
 
-/// Whether a media type is one of JSON, whatever its parameters.
+/// Whether a media type is JSON, whatever its parameters are.
 fn is_json(media_type: &str) -> bool {
     let essence = media_type.split_once(';').map_or(media_type, |(essence, _)| essence).trim_end();
     essence.ends_with("/json") || essence.ends_with("+json")
 }
 
-/// Checks the schema of `FSPIOP-Source` and `FSPIOP-Destination`; call it after the body's schema is checked. Quotes of
-/// all kinds, transaction requests and authorizations are only passed on, and so must say to whom. The hub is no DFSP:
-/// a request to the hub has no destination, and none comes from it.
+/// Checks the schema of `FSPIOP-Source` and `FSPIOP-Destination`. Call it after the body's schema is checked. All kinds
+/// of quotes, transaction requests and authorizations are only forwarded, so they must have a destination. The hub is
+/// not a DFSP: a request to the hub has no destination, and the hub cannot be a source.
 ///
 /// Errors: 400 with 3102 for a missing source or required destination, with 3100 for a name that is not 1 to 32
-/// printable ASCII characters, with 3101 for the hub's name as source.
+/// printable ASCII characters, with 3101 if the source is the hub.
 pub fn check_parties(
     resource: Resource,
     headers: &impl HeaderLookup,
@@ -220,8 +220,8 @@ fn missing(header: &str) -> SyncError {
     SyncError::new(ErrorCode::MISSING_ELEMENT, &detail)
 }
 
-/// Refuses an `Accept` on a callback, unless it is `*/*`, which HTTP libraries send by default. Hubs look for it in
-/// `PUT /quotes/{ID}` and its kin only, after their 200: the refusal goes back as an error callback.
+/// Rejects an `Accept` on a callback, unless it is `*/*`, which HTTP libraries send by default. Other hubs check it
+/// only in `PUT` callbacks of quoting, after their 200 response. The rejection is sent as an error callback.
 ///
 /// Errors: 3100.
 pub fn check_no_accept(headers: &impl HeaderLookup) -> Result<(), SyncError> {

@@ -1,4 +1,4 @@
-//! From the headers of a request to the headers of a message it causes.
+//! Creates the headers of an outgoing message from the headers of the request that caused it.
 
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -11,63 +11,66 @@ use crate::body::is_signature_object;
 use crate::render::ByteWriter;
 use crate::{Method, Resource, Version};
 
-/// Names one hop of a trace; the caller draws it at random, and not zero (W3C Trace Context §3.2.2.4).
+/// Identifies one hop of a trace. The caller chooses it at random and not zero (W3C Trace Context §3.2.2.4).
 pub type SpanId = [u8; 8];
-/// Names a trace, and is not zero either (W3C Trace Context §3.2.2.3).
+/// Identifies a trace. It must not be zero (W3C Trace Context §3.2.2.3).
 pub type TraceId = [u8; 16];
 
-/// On whose behalf a message leaves the hub.
+/// The party on whose behalf the hub sends a message.
 #[derive(Clone, Copy, Debug)]
 pub enum MessageSource<'a> {
-    /// A DFSP's own message passed on: its signature, media types and date stay as they are, and, if it is signed, what
-    /// it says of its method, URI and receiver.
+    /// A DFSP's own message that is forwarded. Its signature, media types and date are not changed. If it is signed,
+    /// its method, URI and receiver headers are not changed either.
     Dfsp {
-        /// The DFSP, as `FSPIOP-Source` names it.
+        /// The DFSP's name, as in `FSPIOP-Source`.
         name: &'a str,
     },
-    /// A message the hub makes: no DFSP signed it, its version is the hub's, and it is made now.
+    /// A message that the hub creates. It has no DFSP's signature, the hub's version and the current date.
     Hub {
         /// The hub's own name, usually `Hub`.
         name: &'a str,
-        /// The version stamped on `Content-Type` and `Accept`, as [`crate::Versions::hub_made_of`] tells it.
+        /// The version in `Content-Type` and `Accept`; see [`crate::Versions::hub_made_of`].
         version: Version,
-        /// The `Date`.
+        /// The value of `Date`.
         now: Timestamp,
-        /// The trace that the message begins if its cause has none.
+        /// The trace id to use if the causing request has no trace.
         trace_id: TraceId,
     },
 }
 
-/// An outgoing message, as far as its headers depend on it.
+/// The properties of an outgoing message that its headers depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Forward<'a> {
-    /// On whose behalf.
+    /// The party on whose behalf the message is sent.
     pub source: MessageSource<'a>,
-    /// The DFSP that gets the message.
+    /// The DFSP that receives the message.
     pub receiver: &'a str,
-    /// The family of the message, which names the media type and decides which headers go on. Error callbacks that the
-    /// hub makes have the media type of the family they answer, bulk quotes included: a receiver that dispatches on it
-    /// could not tell otherwise.
+    /// The family of the message, which determines the media type and the headers that are forwarded. Error callbacks
+    /// that the hub creates have the media type of the family that they answer, including bulk quotes. A receiver that
+    /// dispatches on it could not distinguish them otherwise.
     pub resource: Resource,
     /// The method of the message.
     pub method: Method,
-    /// `FSPIOP-URI`: the path from the resource on, whatever path the receiver's own URL has before it.
+    /// `FSPIOP-URI`: the path from the resource on, without the path of the receiver's own base URL.
     pub uri: &'a str,
-    /// The hop from the hub to the receiver.
+    /// Identifies the hop from the hub to the receiver.
     pub span_id: SpanId,
 }
 
-/// Appends to `out` the header block of a message caused by the request whose header block is `request`.
+/// Appends to `out` the header block of a message that the request with the header block `request` caused.
 ///
-/// The sender's headers go on in their order; the hub sets source, destination, method and URI, takes `Accept` off
-/// a `PUT`, and keeps the trace id under a new span id. What the hub makes itself has all headers that the API demands
-/// of a client, and a trace of its own if its cause has none. Of a message that a DFSP signed, these four stay as they
-/// came, and no destination is added: the signature may cover each of them. A text in `FSPIOP-Signature` that is no
-/// signature object makes no message signed. Only a destination that is not the
-/// receiver, who was then chosen by the scheme's rules, gives way; and a `GET`, which nobody verifies, goes to whom
-/// the lookup found. A malformed `traceparent` ends there, with its `tracestate`. Headers that the hub does not
-/// know go on too, but not in quoting, where other hubs let only those of the API and of traces pass. A message
-/// that no request caused, such as the callback of an expiry, is made from an empty block.
+/// The sender's headers are forwarded in their order. The hub sets source, destination, method and URI, removes
+/// `Accept` from a `PUT`, and keeps the trace id with a new span id. Headers that the hub does not know are also
+/// forwarded. In quoting only headers of the API and of traces are forwarded, as in other hubs.
+///
+/// A message that the hub creates has all headers that the API requires of a client, and its own trace if the request
+/// has none. A message without a causing request, such as the callback of an expiry, is created from an empty block.
+///
+/// If a DFSP signed the message, source, destination, method and URI stay as received, and no destination is added,
+/// because the signature may cover each of them. A text in `FSPIOP-Signature` that is not a signature object does not
+/// count as a signature. There are two exceptions. A destination that is not the receiver is replaced, because the
+/// scheme's rules then chose the receiver. A `GET`, whose signature is not verified, gets the receiver that the lookup
+/// found as its destination. A malformed `traceparent` is removed together with its `tracestate`.
 pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<u8>) {
     let mut seen = Seen::default();
     let (trace, has_signature) = survey(request);
@@ -124,11 +127,11 @@ pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<
     message.write_unseen(&seen, is_signed, out);
 }
 
-/// What goes on in quoting beside the headers that the hub sets. Other hubs drop `FSPIOP-Encryption` as well, and the
-/// receiver then cannot read what was encrypted for it.
+/// Headers that are forwarded in quoting, besides those that the hub sets. Other hubs drop `FSPIOP-Encryption` as well,
+/// so that the receiver cannot decrypt the message.
 const QUOTING_OTHERS: [&[u8]; 4] = [b"tracestate", b"baggage", b"fspiop-encryption", b"fspiop-proxy"];
 
-/// Which of the headers that every message has were in the request already.
+/// The required headers that the request already contained.
 #[derive(Default)]
 struct Seen {
     source: bool,
@@ -141,7 +144,7 @@ struct Seen {
     traceparent: bool,
 }
 
-/// Writes at the first occurrence of a header and drops repetitions of it.
+/// Writes a header at its first occurrence and drops repetitions.
 fn replace(seen: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> bool {
     if !seen {
         write(out);
@@ -188,7 +191,7 @@ impl Forward<'_> {
 
     fn write_date(&self, received: &[u8], out: &mut Vec<u8>) {
         match self.source {
-            // Only the strict form passes the checks, so the date as received is already the normal one.
+            // Only the strict form passes the checks, so the received date is already in normal form.
             MessageSource::Dfsp { .. } => push_line(out, b"date", received),
             MessageSource::Hub { now, .. } => {
                 let _ = write!(ByteWriter(out), "date: {}\r\n", now.http_date());
@@ -240,7 +243,7 @@ impl Forward<'_> {
         }
     }
 
-    /// Callbacks (`PUT`) have none, and of a `PATCH` the API does not demand it.
+    /// Whether the API requires `Accept`. It does not for callbacks (`PUT`) and `PATCH`.
     fn needs_accept(&self) -> bool {
         matches!(self.method, Method::Get | Method::Post | Method::Delete)
     }
@@ -253,7 +256,7 @@ enum TraceParent<'a> {
     Unusable,
 }
 
-/// The `traceparent` of a request, and whether the request is signed: what has to be known before the first line is
+/// Finds the `traceparent` of a request and whether the request is signed. Both must be known before the first line is
 /// written.
 fn survey(request: &[u8]) -> (TraceParent<'_>, bool) {
     let (mut parent, mut is_signed) = (None, false);
@@ -272,8 +275,8 @@ fn survey(request: &[u8]) -> (TraceParent<'_>, bool) {
 
 const TRACEPARENT_BYTES: usize = 55;
 
-/// `version-traceid-spanid-flags` in lower-case hexadecimal, with neither id all zeros. Versions after 00 may go on
-/// after a further dash.
+/// Whether a value is `version-traceid-spanid-flags` in lower-case hexadecimal, with neither id all zeros. Versions
+/// after 00 may have more after a further dash.
 fn is_traceparent(value: &[u8]) -> bool {
     let is_hex = |range: core::ops::Range<usize>| {
         value[range].iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -290,10 +293,10 @@ fn is_traceparent(value: &[u8]) -> bool {
         && (value.len() == TRACEPARENT_BYTES || (&value[..2] != b"00" && value[TRACEPARENT_BYTES] == b'-'))
 }
 
-/// The flags of a trace that the hub begins: the hub keeps no spans, so it requests no sampling.
+/// The flags of a trace that the hub starts. The hub stores no spans, so it requests no sampling.
 const NOT_SAMPLED: &[u8] = b"-00";
 
-/// Writes a trace id with the dash after it, a span id, and flags with the dash before them.
+/// Writes a `traceparent` line: a trace id with the dash after it, a span id, and flags with the dash before them.
 fn write_traceparent(trace: &[u8], flags: &[u8], span_id: SpanId, out: &mut Vec<u8>) {
     out.extend_from_slice(b"traceparent: 00-");
     out.extend_from_slice(trace);

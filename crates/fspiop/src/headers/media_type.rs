@@ -1,4 +1,4 @@
-//! The media types of `Content-Type` and `Accept` (FSPIOP API v1.1 §3.3.4).
+//! Parses and writes the media types of `Content-Type` and `Accept` (FSPIOP API v1.1 §3.3.4).
 //!
 //! ```text
 //! content-type = base "." resource "+json" [SP] ";" [SP] "version=" 1*DIGIT "." 1*DIGIT
@@ -15,22 +15,23 @@ use crate::{Resource, Version, Versions};
 
 const BASE: &str = "application/vnd.interoperability.";
 
-/// How a media type fares.
+/// The result of judging a media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict<T> {
     Accepted(T),
-    /// Well-formed, but of a version that the hub does not speak.
+    /// Well-formed, but with a version that the hub does not support.
     Unsupported,
     Malformed,
 }
 
-/// The number pair after `version=`; the minor is absent in `version=1`.
+/// The numbers after `version=`. The minor number is absent in `version=1`.
 struct VersionText<'a> {
     major: &'a str,
     minor: Option<&'a str>,
 }
 
-/// Splits `base.resource+json;version=…`; the outer `None` means malformed, the inner that no version is asked for.
+/// Splits `base.resource+json;version=…`. The outer `None` means malformed; the inner `None` means that no version is
+/// requested.
 fn split(value: &str, resource: Resource) -> Option<Option<VersionText<'_>>> {
     let rest = value.strip_prefix(BASE)?.strip_prefix(resource.as_str())?.strip_prefix("+json")?;
     if rest.is_empty() {
@@ -50,7 +51,7 @@ fn to_version(major: &str, minor: &str) -> Option<Version> {
     Some(Version::new(parse_number(major)?, parse_number(minor)?))
 }
 
-/// Judges a `Content-Type`: major and minor version are required.
+/// Judges a `Content-Type`. Major and minor version are required.
 pub(crate) fn judge_content_type(value: &str, resource: Resource, versions: &Versions) -> Verdict<Version> {
     match split(value, resource) {
         Some(Some(VersionText { major, minor: Some(minor) })) => match to_version(major, minor) {
@@ -61,20 +62,20 @@ pub(crate) fn judge_content_type(value: &str, resource: Resource, versions: &Ver
     }
 }
 
-/// The elements of an `Accept` without the blanks around them. Several lines are one list (RFC 9110 §5.3).
+/// The elements of an `Accept` without surrounding white space. Several lines form one list (RFC 9110 §5.3).
 fn elements<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a str> {
     let texts = lines.map(|line| core::str::from_utf8(line).unwrap_or_default());
     texts.flat_map(|text| text.split(',')).map(|element| element.trim_matches([' ', '\t']))
 }
 
-/// Whether an `Accept` asks for any media type at all.
+/// Whether an `Accept` allows any media type.
 pub(crate) fn accepts_anything<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let essence = |element: &'a str| element.split(';').next().unwrap_or_default().trim_end();
     elements(lines).any(|element| essence(element) == "*/*")
 }
 
-/// Judges an `Accept`: one supported element is enough, one malformed element is too many, and an element without a
-/// version asks for any.
+/// Judges an `Accept`. One supported element is sufficient, and one malformed element makes it malformed. An element
+/// without a version allows any version.
 pub(crate) fn judge_accept<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     resource: Resource,
@@ -99,12 +100,13 @@ pub(crate) fn judge_accept<'a>(
     verdict
 }
 
-/// Appends the `Content-Type` of a hub-made message: `application/vnd.interoperability.transfers+json;version=1.1`.
+/// Appends the `Content-Type` of a message that the hub creates:
+/// `application/vnd.interoperability.transfers+json;version=1.1`.
 pub fn write_content_type(out: &mut Vec<u8>, resource: Resource, version: Version) {
     let _ = write!(ByteWriter(out), "{BASE}{}+json;version={version}", resource.as_str());
 }
 
-/// Appends the `Accept` of a hub-made message, which names the major version only.
+/// Appends the `Accept` of a message that the hub creates. It names only the major version.
 pub(crate) fn write_accept(out: &mut Vec<u8>, resource: Resource, version: Version) {
     let _ = write!(ByteWriter(out), "{BASE}{}+json;version={}", resource.as_str(), version.major);
 }

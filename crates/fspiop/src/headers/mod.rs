@@ -1,4 +1,4 @@
-//! Headers: the checks of a request and the rewriting for the messages it causes.
+//! Headers: checks those of a request, and rewrites them for the messages that the request causes.
 
 mod check;
 mod forward;
@@ -10,12 +10,12 @@ pub use check::{CheckedHeaders, HeaderRules, Parties, check_headers, check_no_ac
 pub use forward::{Forward, MessageSource, SpanId, TraceId, rewrite_for_forward};
 pub use media_type::write_content_type;
 
-/// Finds header values by name, so that this crate need not know the HTTP library.
+/// Finds header values by name, so that this crate does not depend on an HTTP library.
 pub trait HeaderLookup {
-    /// The values of a header whose name is given in lower case, in their order.
+    /// The values of a header in order. The name must be in lower case.
     fn get_all<'a>(&'a self, lower_case_name: &'a str) -> impl Iterator<Item = &'a [u8]>;
 
-    /// The first value of a header whose name is given in lower case.
+    /// The first value of a header. The name must be in lower case.
     fn get<'a>(&'a self, lower_case_name: &'a str) -> Option<&'a [u8]> {
         self.get_all(lower_case_name).next()
     }
@@ -23,12 +23,12 @@ pub trait HeaderLookup {
 
 // The stored form of a request's headers.
 
-/// A header block: `name: value\r\n` repeated, names in lower case, hop-by-hop headers left out.
+/// A header block: repeated `name: value\r\n`, with names in lower case and without hop-by-hop headers.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a>(pub &'a [u8]);
 
 impl<'a> Block<'a> {
-    /// Names and values in their order. What is not a header line is skipped.
+    /// Names and values in order. Lines that are not headers are skipped.
     pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let mut rest = self.0;
         core::iter::from_fn(move || {
@@ -44,7 +44,7 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// The first value of a header whose name is given in lower case, for as long as the block itself lives.
+    /// The first value of a header, with the lifetime of the block. The name must be in lower case.
     pub fn find(self, lower_case_name: &str) -> Option<&'a [u8]> {
         self.iter().find_map(|(name, value)| (name == lower_case_name.as_bytes()).then_some(value))
     }
@@ -63,7 +63,7 @@ impl HeaderLookup for Block<'_> {
     }
 }
 
-/// Appends one header line to a block. The value must hold no line break; an HTTP parser lets none through.
+/// Appends one header line to a block. The value must not contain line breaks; HTTP parsers reject them.
 pub fn push_header(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     push_line(block, name.as_bytes(), value);
 }
