@@ -1,59 +1,58 @@
-//! New work before work that finishes something.
+//! Decides which requests a hub accepts: new work is limited before work that finishes something.
 
 use crate::limiter::{Limiter, LimiterConfig, Seen};
 use crate::shares::{Denied, SAVED_INTERVALS, SAVED_INTERVALS_OF_RATE, Shares, SharesConfig, SourceId};
 use crate::{REQUEST, cost_of};
 
-/// A delay this many times the target, while new work is at its floor, is the fault of the requests that finish
-/// something.
+/// If the delay is this many times the target while new work is at its floor, requests that finish something cause it.
 const FINISHING_TARGET_FACTOR: u32 = 4;
-/// Turns that new work must have been at its floor before requests that finish something are limited: half a second.
+/// Intervals that new work must have been at its floor before finishing requests are limited: half a second.
 const FLOOR_INTERVALS: u32 = 25;
 
-/// What a request is to the hub.
+/// The class of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// It begins something: POST, GET, DELETE.
+    /// The request begins something: POST, GET, DELETE.
     New,
-    /// It finishes what was begun: PUT.
+    /// The request finishes earlier work: PUT.
     Finishing,
 }
 
 impl Class {
-    /// Both, in the order of their discriminants.
+    /// Both classes, in the order of their discriminants.
     pub const ALL: [Self; 2] = [Self::New, Self::Finishing];
 }
 
-/// Why a request is refused.
+/// The reason why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The hub has more to do than it can, and the sender has had its share.
+    /// The hub is overloaded, and the sender has used up its share.
     Overload,
-    /// The sender is over the rate that each DFSP has.
+    /// The sender exceeds the rate limit of each DFSP.
     Rate,
 }
 
-/// The bounds.
+/// The limits of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionConfig {
-    /// The standing delay that is kept, in microseconds; 0 for no limit by delay.
+    /// The standing delay that is maintained, in microseconds; 0 for no limit by delay.
     pub delay_target_us: u32,
-    /// New requests of all sources together per interval, in thousandths; `None` for no bound.
+    /// Limit of new requests of all sources together per interval, in thousandths; `None` for no limit.
     pub quota: Option<u64>,
-    /// New requests of one source per interval, in thousandths; `None` for no bound.
+    /// Limit of new requests of one source per interval, in thousandths; `None` for no limit.
     pub quota_per_source: Option<u64>,
-    /// Sources remembered at a time.
+    /// Maximum number of sources that are remembered.
     pub sources_max: usize,
 }
 
-/// What was seen since the last interval.
+/// Observations since the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// The shortest wait in microseconds; `None` where there were too few to tell.
+    /// The shortest wait in microseconds; `None` if there were too few requests.
     pub delay_us: Option<u32>,
-    /// Requests taken without asking, by [`Class`].
+    /// Requests accepted without a call of [`Admission::ask`], by [`Class`].
     pub taken: [u64; 2],
-    /// Turns that ended since the last time, at least one.
+    /// Intervals that ended since the last call, at least one.
     pub intervals: u64,
 }
 
@@ -61,7 +60,7 @@ pub struct Observed {
 struct Gate {
     limiter: Limiter,
     shares: Shares,
-    /// Since the last interval, in thousandths of a request.
+    /// Accepted since the last interval, in thousandths of a request.
     taken: u64,
     refused: u64,
 }
@@ -109,18 +108,18 @@ impl Gate {
     }
 }
 
-/// Decides which requests a hub takes.
+/// Decides which requests a hub accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     config: AdmissionConfig,
     new: Gate,
     finishing: Gate,
-    /// Turns in a row that new work has been at its floor.
+    /// Consecutive intervals in which new work has been at its floor.
     floor_intervals: u32,
 }
 
 impl Admission {
-    /// Everything is taken that no quota forbids.
+    /// Creates an admission that accepts everything except requests beyond a quota.
     pub fn new(config: AdmissionConfig) -> Self {
         let AdmissionConfig { quota_per_source, sources_max, .. } = config;
         let shares = SharesConfig { quota_per_source, sources_max };
@@ -131,8 +130,8 @@ impl Admission {
         Self { config, new, finishing: Gate::new(target, shares), floor_intervals: 0 }
     }
 
-    /// Whether [`Self::ask`] need not be called for this class until the next interval, because it would take
-    /// everything of ordinary size. [`Self::ask_for`] must always be called for what is larger.
+    /// Whether [`Self::ask`] need not be called for this class until the next interval, because every request of
+    /// ordinary size would be accepted. [`Self::ask_for`] must always be called for larger requests.
     pub const fn is_open(&self, class: Class) -> bool {
         match class {
             Class::New => {
@@ -145,7 +144,7 @@ impl Admission {
         }
     }
 
-    /// What limits the new work of all together, in thousandths of a request per interval.
+    /// The limit of all new work together, in thousandths of a request per interval.
     pub fn limit(&self) -> Option<u64> {
         match (self.new.limiter.limit(), self.config.quota) {
             (Some(limit), Some(quota)) => Some(limit.min(quota)),
@@ -158,26 +157,26 @@ impl Admission {
         self.finishing.limiter.limit().is_some()
     }
 
-    /// The sources whose new work was refused since the last interval, with how often.
+    /// The sources whose new work was rejected since the last interval, with the number of rejections.
     pub fn refused(&self) -> impl Iterator<Item = (SourceId, u64)> {
         self.new.shares.refused()
     }
 
-    /// Whether a request is taken.
+    /// Decides whether a request is accepted.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the rejection.
     pub fn ask(&mut self, class: Class, source: SourceId) -> Result<(), Refusal> {
         self.ask_for(class, source, 0)
     }
 
-    /// The same of a request with a body of so many bytes.
+    /// Like [`Self::ask`], for a request with a body of `body_bytes`.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the rejection.
     pub fn ask_for(&mut self, class: Class, source: SourceId, body_bytes: u64) -> Result<(), Refusal> {
         let answer = match class {
-            // What cannot be finished must not be begun.
+            // Work that cannot be finished must not be started.
             Class::New if self.limits_finishing() => {
                 self.new.refused += 1;
                 return Err(Refusal::Overload);
@@ -195,7 +194,7 @@ impl Admission {
         })
     }
 
-    /// Notes that a request that was taken turned out to have a body of so many bytes.
+    /// Charges an accepted request whose body turned out to have `body_bytes`.
     pub fn charge(&mut self, class: Class, source: SourceId, body_bytes: u64) {
         let gate = if class == Class::New { &mut self.new } else { &mut self.finishing };
         gate.shares.charge(source, body_bytes);
@@ -208,7 +207,7 @@ impl Admission {
         self.new.end_interval(delay_us, taken[Class::New as usize], self.config.quota, intervals);
         self.floor_intervals =
             if self.new.limiter.is_at_floor() { self.floor_intervals.saturating_add(1) } else { 0 };
-        // Until new work has given way, the delay says nothing about the rest.
+        // Until new work is at its floor, the delay is not attributed to finishing requests.
         let may_limit = self.floor_intervals >= FLOOR_INTERVALS || self.limits_finishing();
         let delay_us = delay_us.filter(|_| may_limit);
         self.finishing.end_interval(delay_us, taken[Class::Finishing as usize], None, intervals);

@@ -13,11 +13,11 @@ pub use limiter::{Limiter, LimiterConfig, Seen};
 pub use rates::{Counted, Rates};
 pub use shares::{Denied, Shares, SharesConfig, SourceId};
 
-/// A body up to this many bytes is that of an ordinary request. A larger one counts as one request for each portion of
-/// this size that it has begun.
+/// Maximum body of an ordinary request, in bytes. A larger body counts as one request for each started portion of this
+/// size.
 pub const ORDINARY_BODY_BYTES_MAX: u64 = 16 * 1024;
 
-/// What a request with a body of so many bytes costs, in thousandths of an ordinary request.
+/// The cost of a request with a body of `body_bytes`, in thousandths of an ordinary request.
 pub const fn cost_of(body_bytes: u64) -> u64 {
     match body_bytes.div_ceil(ORDINARY_BODY_BYTES_MAX) {
         0 => REQUEST,
@@ -28,19 +28,19 @@ pub const fn cost_of(body_bytes: u64) -> u64 {
 /// Length of an interval in milliseconds.
 pub const INTERVAL_MS: u64 = 20;
 
-/// Turns in a second.
+/// Intervals per second.
 pub const INTERVALS_PER_S: u64 = 1000 / INTERVAL_MS;
 
-/// One request in the units of quotas and credits, thousandths of a request, so that rates below one an interval are
-/// exact.
+/// One request in the unit of quotas and credits, which is a thousandth of a request, so that rates below one request
+/// per interval are exact.
 pub const REQUEST: u64 = 1000;
 
-/// A rate per second as a quota per interval, in thousandths of a request.
+/// Converts a rate per second to a quota per interval, in thousandths of a request.
 pub const fn quota_of_rate(requests_per_s: u64) -> u64 {
     requests_per_s.saturating_mul(REQUEST) / INTERVALS_PER_S
 }
 
-/// A quota per interval, in thousandths of a request, as a rate per second.
+/// Converts a quota per interval, in thousandths of a request, to a rate per second.
 pub const fn rate_of_quota(quota: u64) -> u64 {
     quota.saturating_mul(INTERVALS_PER_S) / REQUEST
 }

@@ -1,40 +1,40 @@
-//! One limit that follows a delay.
+//! A limit on the rate of requests that is controlled by a delay.
 
 use crate::{INTERVALS_PER_S, REQUEST, quota_of_rate};
 
-/// Turns in a row with too long a delay before a limit is set: one alone may be the scheduler's doing.
+/// Consecutive intervals with too long a delay before a limit is set. A single one may be caused by the scheduler.
 const INTERVALS_UNTIL_LIMIT: u32 = 2;
-/// Turns without a refusal after which a limit is lifted: half a second.
+/// Intervals without a rejection after which a limit is lifted: half a second.
 const INTERVALS_UNTIL_OPEN: u32 = INTERVALS_PER_S as u32 / 2;
-/// Turns without any request after which everything is forgotten: a second.
+/// Intervals without any request after which the state is reset: a second.
 const INTERVALS_UNTIL_FORGOTTEN: u64 = INTERVALS_PER_S;
-/// A limit never falls below this part of what was lately taken: where the refusals themselves fill the time, taking
-/// less would not shorten the wait.
+/// A limit never falls below the recent peak divided by this. If rejections themselves use up the time, accepting less
+/// would not shorten the wait.
 const FLOOR_PART: u64 = 4;
 /// A limit never falls below this, in requests per second.
 const FLOOR_PER_S: u64 = 50;
-/// By what part the remembered peak falls each interval: it halves in about 14 seconds, and in 3.5 seconds
-/// while the delay is too long.
+/// The remembered peak falls by one part in this number each interval. It halves in about 14 seconds, and in 3.5
+/// seconds while the delay is too long.
 const PEAK_DECAY: u64 = 1024;
 const PEAK_DECAY_LATE: u64 = 256;
 
-/// What a limit follows.
+/// The configuration of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimiterConfig {
-    /// The delay that a limit is to keep, in microseconds; 0 sets no limit ever.
+    /// The delay that the limit maintains, in microseconds; 0 means that there is never a limit.
     pub delay_target_us: u32,
 }
 
-/// What was seen since the last interval.
+/// Observations since the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The shortest wait in microseconds; `None` where there were too few to tell.
+    /// The shortest wait in microseconds; `None` if there were too few requests.
     pub delay_us: Option<u32>,
-    /// Requests taken.
+    /// Number of accepted requests.
     pub taken: u64,
-    /// Requests refused.
+    /// Number of rejected requests.
     pub refused: u64,
-    /// Turns that ended since the last time, at least one.
+    /// Intervals that ended since the last call, at least one.
     pub intervals: u64,
 }
 
@@ -42,20 +42,20 @@ pub struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limiter {
     config: LimiterConfig,
-    /// Thousandths of a request per interval.
+    /// The limit, in thousandths of a request per interval.
     limit: Option<u64>,
-    /// The same, of what is taken, smoothed.
+    /// Accepted requests per interval, smoothed, in the same unit.
     taken: u64,
-    /// The most that was lately taken without too long a delay, the same.
+    /// The recent maximum of accepted requests per interval without too long a delay, in the same unit.
     peak: u64,
     late_intervals: u32,
     clear_intervals: u32,
-    /// Of the interval before, in microseconds.
+    /// Delay of the previous interval, in microseconds.
     last_delay_us: u32,
 }
 
 impl Limiter {
-    /// Without a limit.
+    /// Creates a limiter without a limit.
     pub const fn new(config: LimiterConfig) -> Self {
         Self {
             config,
@@ -68,17 +68,17 @@ impl Limiter {
         }
     }
 
-    /// The limit in thousandths of a request per interval.
+    /// The limit, in thousandths of a request per interval.
     pub const fn limit(&self) -> Option<u64> {
         self.limit
     }
 
-    /// What is taken per interval, smoothed, in thousandths of a request.
+    /// Accepted requests per interval, smoothed, in thousandths of a request.
     pub const fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Whether the limit cannot fall any more.
+    /// Whether the limit cannot fall further.
     pub fn is_at_floor(&self) -> bool {
         self.limit.is_some_and(|limit| limit <= self.floor())
     }
@@ -115,7 +115,7 @@ impl Limiter {
             // The last rate that was known to be sustainable.
             None if self.peak > 0 => self.taken.min(self.peak),
             None => self.taken,
-            // What is queued goes as it is; taking still less would only waste time later.
+            // The queue is already shrinking, so a lower limit would only waste time later.
             Some(_) if is_shrinking => return,
             Some(limit) => limit.min(self.taken),
         };

@@ -1,15 +1,15 @@
-//! Rates of single sources: what each may ask for, or get wrong, per second.
+//! Rate limits of single sources for look-ups, registrations and faults.
 
 use alloc::collections::BTreeMap;
 
 use crate::{REQUEST, SourceId};
 
-/// What is counted.
+/// The events that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Questions about parties.
+    /// Look-ups of parties.
     Lookup,
-    /// Questions about parties that nobody serves.
+    /// Look-ups of parties that no DFSP serves.
     Miss,
     /// Changes of the directory.
     Registration,
@@ -18,16 +18,16 @@ pub enum Counted {
 }
 
 impl Counted {
-    /// All of them, in the order of their discriminants.
+    /// All counted events, in the order of their discriminants.
     pub const ALL: [Self; 4] = [Self::Lookup, Self::Miss, Self::Registration, Self::SignatureFault];
 }
 
-/// What one source may still do.
+/// The remaining credit of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Credit {
-    /// In thousandths; below zero where more was charged than there was.
+    /// The credit in thousandths; negative if more was charged than was available.
     left: i64,
-    /// When that was so.
+    /// Time of that credit, in milliseconds.
     at_ms: u64,
     is_known: bool,
 }
@@ -38,7 +38,7 @@ struct Source {
     blocked_until_ms: u64,
 }
 
-/// Counts by source. Each can save up a second's worth.
+/// Credits by source. Each source can accumulate the credit of one second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rates {
     sources: BTreeMap<SourceId, Source>,
@@ -57,7 +57,7 @@ impl Credit {
         self.at_ms = self.at_ms.max(now_ms);
     }
 
-    /// Milliseconds until there is one more; `None` if there is one.
+    /// Milliseconds until one event is allowed; `None` if it is allowed now.
     fn wait_ms(&self, per_s: u64) -> Option<u64> {
         let missing = u64::try_from(ONE - self.left).unwrap_or(0);
         (missing > 0).then(|| missing.div_ceil(per_s.max(1)))
@@ -66,46 +66,47 @@ impl Credit {
 
 const ONE: i64 = REQUEST as i64;
 
-/// A second's worth, and at least one.
+/// The credit of one second, at least one event.
 fn full(per_s: u64) -> i64 {
     i64::try_from(per_s.max(1).saturating_mul(REQUEST)).unwrap_or(i64::MAX)
 }
 
 impl Rates {
-    /// Remembers so many sources; those beyond count as one.
+    /// Creates a table of at most `sources_max` sources. Further sources share one entry.
     pub const fn new(sources_max: usize) -> Self {
         Self { sources: BTreeMap::new(), sources_max }
     }
 
-    /// Takes one of what a source may do at this rate.
+    /// Uses one event of a source's credit at this rate.
     ///
     /// # Errors
-    /// Milliseconds after which there will be one.
+    /// Milliseconds until one event is allowed.
     pub fn take(&mut self, counted: Counted, source: SourceId, per_s: u64, now_ms: u64) -> Result<(), u64> {
         self.check(counted, source, per_s, now_ms)?;
         self.credit(counted, source).left -= ONE;
         Ok(())
     }
 
-    /// Whether [`Self::take`] would.
+    /// Whether [`Self::take`] would succeed.
     ///
     /// # Errors
-    /// The same.
+    /// Milliseconds until one event is allowed.
     pub fn check(&mut self, counted: Counted, source: SourceId, per_s: u64, now_ms: u64) -> Result<(), u64> {
         let credit = self.credit(counted, source);
         credit.fill(per_s, now_ms);
         credit.wait_ms(per_s).map_or(Ok(()), Err)
     }
 
-    /// Charges a source with something that has happened. What was under way may exceed its rate, by a second's worth
-    /// at most.
+    /// Charges a source for an event that has already happened. Events in flight may exceed the rate by at most one
+    /// second's credit.
     pub fn charge(&mut self, counted: Counted, source: SourceId, per_s: u64, now_ms: u64) {
         let credit = self.credit(counted, source);
         credit.fill(per_s, now_ms);
         credit.left = (credit.left - ONE).max(-full(per_s));
     }
 
-    /// Charges a source with a fault; over its rate it is blocked for a while. Returns whether that begins now.
+    /// Charges a source for a fault. If it exceeds its rate, it is blocked for a while. Returns whether the block
+    /// begins now.
     pub fn fault(&mut self, source: SourceId, per_s: u64, block_ms: u64, now_ms: u64) -> bool {
         if self.take(Counted::SignatureFault, source, per_s, now_ms).is_ok() {
             return false;
@@ -113,7 +114,7 @@ impl Rates {
         let known = self.source(source);
         let is_new = known.blocked_until_ms <= now_ms;
         known.blocked_until_ms = now_ms.saturating_add(block_ms);
-        // After the block it begins anew.
+        // After the block the source starts with full credit.
         known.credits[Counted::SignatureFault as usize].is_known = false;
         is_new
     }
@@ -124,7 +125,7 @@ impl Rates {
         until.checked_sub(now_ms).filter(|left| *left > 0)
     }
 
-    /// Sources that are blocked.
+    /// Number of blocked sources.
     pub fn blocked(&self, now_ms: u64) -> usize {
         self.sources.values().filter(|source| source.blocked_until_ms > now_ms).count()
     }

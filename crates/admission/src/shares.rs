@@ -1,80 +1,81 @@
-//! How those who ask share a limit.
+//! Shares of a limit among sources.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::{INTERVALS_PER_S, REQUEST, cost_of};
 
-/// Who asks: a number that the caller gives each DFSP.
+/// Identifies a source of requests: a number that the caller assigns to each DFSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
 
 impl SourceId {
-    /// All those together that the caller does not know, and those for whom there is no room.
+    /// All sources that the caller does not know, and all sources beyond the maximum, together.
     pub const OTHERS: Self = Self(0);
 }
 
-/// Turns' worth of its share that a source can save up: more would be a burst, and a burst is a queue.
+/// Intervals of its share that a source can accumulate. More would allow a burst, and a burst creates a queue.
 pub(crate) const SAVED_INTERVALS: u64 = 2;
-/// The same where the limit is a rate that was agreed, not one that keeps a queue short: a fifth of a second.
+/// Intervals that a source can accumulate if the limit is an agreed rate instead of one that keeps a queue short. They
+/// are a fifth of a second.
 pub(crate) const SAVED_INTERVALS_OF_RATE: u64 = 10;
-/// What a source can save up at least, so that one that asks rarely is never refused for the sake of those that flood.
+/// Minimum that a source can accumulate, so that a source with few requests is never rejected because of sources that
+/// flood.
 const SAVED_MIN: u64 = 2 * REQUEST;
 const ONE: i64 = REQUEST as i64;
-/// Below this demand per interval a source that does not ask is forgotten.
+/// A source without requests is forgotten when its demand per interval is below this.
 const FORGOTTEN_BELOW: u64 = REQUEST / 64;
 
-/// The bounds of shares.
+/// The configuration of shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharesConfig {
-    /// What one source may take per interval however little others ask for, in thousandths of a request;
-    /// `None` for no bound.
-    /// It can save up a second's worth.
+    /// Maximum for one source per interval, even if other sources request little, in thousandths of a request; `None`
+    /// for no limit. A source can accumulate the quota of one second.
     pub quota_per_source: Option<u64>,
-    /// Sources remembered at a time; those beyond share one share. At least one.
+    /// Maximum number of sources that are remembered, at least one. Further sources share one share.
     pub sources_max: usize,
 }
 
-/// Why a request gets no room.
+/// The reason why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denied {
-    /// Its source has used up its share of the common limit.
+    /// The source has used up its share of the common limit.
     Share,
-    /// Its source is over the quota of each source.
+    /// The source exceeds the quota of each source.
     Quota,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Source {
-    /// What it may take of the common limit now, in thousandths of a request. A request with a large body may be taken
-    /// on credit: then it is below zero for a while.
+    /// The source's current credit of the common limit, in thousandths of a request. A request with a large body may be
+    /// accepted on credit; the value is then negative for a while.
     credit: i64,
-    /// What it may take of its own quota now, the same.
+    /// The source's current credit of its own quota, in the same unit.
     allowance: i64,
-    /// What it asks for per interval, smoothed, the same.
+    /// The source's demand per interval, smoothed, in the same unit.
     demand: u64,
-    /// What it asked for since the last interval, the same.
+    /// The source's demand since the last interval, in the same unit.
     asked: u64,
     refused: u64,
 }
 
-/// Shares of a limit by the water level: max-min fair by what each asked for lately.
+/// Max-min fair shares of a limit, based on the recent demand of each source (water level).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shares {
     config: SharesConfig,
     sources: BTreeMap<SourceId, Source>,
-    /// Thousandths of a request per interval, of all together.
+    /// The limit of all sources together, in thousandths of a request per interval.
     quota: Option<u64>,
-    /// What each may take per interval of it; `None` while all together ask for less.
+    /// The maximum share of each source per interval; `None` while the total demand is below the limit.
     level: Option<u64>,
-    /// Turns' worth that can be saved up.
+    /// Number of intervals whose share can be accumulated.
     saved_intervals: u64,
-    /// What all together may take beyond their credit while there is no level.
+    /// Credit of all sources together beyond their own credit, while there is no level.
     pool: u64,
 }
 
 impl Shares {
-    /// Without a limit.
+    /// Creates shares without a limit.
     pub const fn new(config: SharesConfig) -> Self {
         Self {
             config,
@@ -86,28 +87,28 @@ impl Shares {
         }
     }
 
-    /// Sources remembered.
+    /// Number of sources that are remembered.
     pub fn sources(&self) -> usize {
         self.sources.len()
     }
 
-    /// Those that were refused something since the last interval, with how often.
+    /// The sources with rejections since the last interval, with the number of rejections.
     pub fn refused(&self) -> impl Iterator<Item = (SourceId, u64)> {
         self.sources.iter().filter(|(_, source)| source.refused > 0).map(|(id, source)| (*id, source.refused))
     }
 
-    /// Whether one more request of a source is taken.
+    /// Decides whether one more request of a source is accepted.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the rejection.
     pub fn ask(&mut self, id: SourceId) -> Result<(), Denied> {
         self.ask_for(id, 0)
     }
 
-    /// The same of a request with a body of so many bytes.
+    /// Like [`Self::ask`], for a request with a body of `body_bytes`.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the rejection.
     pub fn ask_for(&mut self, id: SourceId, body_bytes: u64) -> Result<(), Denied> {
         let cost = signed(cost_of(body_bytes));
         let id = self.known(id);
@@ -134,7 +135,7 @@ impl Shares {
         denied.map_or(Ok(()), Err)
     }
 
-    /// Notes that a request that was taken turned out to have a body of so many bytes: its source owes for them.
+    /// Charges an accepted request whose body turned out to have `body_bytes` to its source.
     pub fn charge(&mut self, id: SourceId, body_bytes: u64) {
         let more = cost_of(body_bytes) - REQUEST;
         let id = self.known(id);
@@ -145,18 +146,18 @@ impl Shares {
         source.allowance -= if self.config.quota_per_source.is_some() { signed(more) } else { 0 };
     }
 
-    /// The source, or the one that stands for those for whom there is no room.
+    /// The source itself, or [`SourceId::OTHERS`] if there is no space for it.
     fn known(&self, id: SourceId) -> SourceId {
         let is_known = self.sources.contains_key(&id) || self.sources.len() < self.config.sources_max;
         if is_known { id } else { SourceId::OTHERS }
     }
 
-    /// Ends `intervals` intervals; from now on `quota`, in thousandths of a request, is shared in each.
+    /// Ends `intervals` intervals. From now on, `quota` is shared in each interval, in thousandths of a request.
     pub fn end_interval(&mut self, quota: Option<u64>, intervals: u64) {
         self.end_interval_saving(quota, SAVED_INTERVALS, intervals);
     }
 
-    /// The same with so many intervals' worth that can be saved up.
+    /// Like [`Self::end_interval`]. Sources can accumulate their shares of `saved_intervals` intervals.
     pub(crate) fn end_interval_saving(&mut self, quota: Option<u64>, saved_intervals: u64, intervals: u64) {
         let intervals = intervals.max(1);
         self.saved_intervals = saved_intervals;
@@ -172,7 +173,7 @@ impl Shares {
         let per_interval = self.config.quota_per_source.unwrap_or(0);
         let saved_max = self.config.quota_per_source.map_or(0, allowance_max);
         for source in self.sources.values_mut() {
-            // Where there is no limit, nothing is owed.
+            // Without a limit, debts are cancelled.
             let credit = if self.quota.is_some() { source.credit } else { source.credit.max(0) };
             source.credit = grown(credit, grant, intervals, credit_max);
             source.allowance = grown(source.allowance, per_interval, intervals, saved_max);
@@ -185,7 +186,7 @@ impl Shares {
         });
     }
 
-    /// What each source is credited per interval.
+    /// The credit that each source receives per interval.
     fn grant(&self) -> u64 {
         let sources = self.sources.len() as u64 + 1;
         self.level.unwrap_or_else(|| self.quota.unwrap_or(0) / sources)
@@ -195,7 +196,7 @@ impl Shares {
         grant.saturating_mul(self.saved_intervals).max(SAVED_MIN)
     }
 
-    /// A source that was not there before has everything saved up.
+    /// A new source starts with full credit.
     fn fresh(&self) -> Source {
         Source {
             credit: signed(self.credit_max(self.grant())),
@@ -204,8 +205,8 @@ impl Shares {
         }
     }
 
-    /// The level up to which everybody's demand is met, so that together they get the quota; `None` where it meets them
-    /// all.
+    /// The share at which all demands up to it are met and the shares add up to the quota. `None` if all demands can be
+    /// met.
     fn water_level(&self, quota: u64) -> Option<u64> {
         let mut demands: Vec<u64> = self.sources.values().map(|source| source.demand).collect();
         demands.sort_unstable();
