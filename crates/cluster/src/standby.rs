@@ -16,7 +16,7 @@ pub struct Patience {
     pub silence: Duration,
     /// Delay of a claim after a hand-over to any node.
     pub turn: Duration,
-    /// A node whose clock is behind the last record by more than this leaves the claim to others, because all its
+    /// A node whose clock is behind the last record by more than this leaves the claim to others. Otherwise all its
     /// records would have almost the same time.
     pub behind_max: Duration,
     /// Even such a node claims after this time without an accepted entry, because then all clocks are behind.

@@ -93,9 +93,11 @@ pub struct PartyPath<'a> {
 impl<'a> PartySegments<'a> {
     /// Checks the path's schema. This synchronous check follows those of the headers and the body.
     ///
-    /// Errors: 400 with 3100 for an unknown type, or an extended type if those are not supported. Also for an id or sub
-    /// id that does not have 1 to 128 characters or changes the path of a URL, an id with white space or braces, and a
-    /// sub id with control characters. Otherwise a sub id may be any text (`PartySubIdOrType` of FSPIOP API v1.1).
+    /// Errors: 400 with 3100 for
+    /// - an unknown type, or an extended type if those are not supported
+    /// - an id or sub id that does not have 1 to 128 characters or changes the path of a URL
+    /// - an id with white space or braces
+    /// - a sub id with control characters; otherwise a sub id may be any text (`PartySubIdOrType` of FSPIOP API v1.1)
     pub fn check(self, extended_types: bool) -> Result<PartyPath<'a>, SyncError> {
         let kind = PartyIdType::parse(self.kind).filter(|kind| extended_types || !kind.is_extended());
         let kind = kind.ok_or_else(|| {
@@ -210,9 +212,11 @@ pub fn check_party_path(party: &PartyPath<'_>) -> Result<(), SyncError> {
 
 /// The second check for a party in a body, for example one of a batch.
 ///
-/// Errors: 3101 for an id or sub id that is empty, has more than 128 characters or control characters, for an id with
-/// white space or one of `` {}<>`\ ``, for a telephone number that is not 1 to 30 digits after an optional plus, and
-/// for a text that does not have the form of an e-mail address or IBAN.
+/// Errors: 3101 for
+/// - an id or sub id that is empty, has more than 128 characters or control characters
+/// - an id with white space or one of `` {}<>`\ ``
+/// - a telephone number that is not 1 to 30 digits after an optional plus
+/// - a text that does not have the form of an e-mail address or IBAN
 pub fn check_party_id(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Result<(), SyncError> {
     let malformed = |detail: &str| Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, detail));
     if !is_plain(id) {

@@ -91,8 +91,8 @@ fn shape_of_service(segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)
     }
 }
 
-/// Determines the shape of a path about a party. A last segment `error` always means an error callback, never a sub id,
-/// because the path of a callback about that sub id would also mean an error. With two segments, the first one decides:
+/// Determines the shape of a path about a party. A last segment `error` always means an error callback, never a sub id.
+/// The path of a callback about such a sub id would also mean an error. With two segments, the first one decides:
 /// `/participants/ALIAS/error` is a party, and `/participants/{ID}/error` is the answer to a batch, because batch ids
 /// are not types.
 fn shape_of_party(resource: Resource, segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)> {

@@ -14,8 +14,8 @@ use crate::segment::{self, DIRECTORY, PREPARED, SegmentHeader};
 const ZERO_CHUNK_BYTES: usize = 256 * 1024;
 /// Largest step of zero-filling, in bytes. Steps are short because an append may be waiting.
 const ZERO_STEP_BYTES_MAX: u64 = 1024 * 1024;
-/// Frames above this size are not written into zero-filled space. For them, unwritten extents cost less than writing
-/// every byte twice.
+/// While frames are larger than this, the next segment is not filled with zeros. For such frames, unwritten extents
+/// cost less than writing every byte twice.
 const ZERO_AHEAD_FRAME_BYTES_MAX: u64 = 256 * 1024;
 
 /// Aligned zeros, so that they can be written past the page cache.

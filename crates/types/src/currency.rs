@@ -4,9 +4,10 @@ use core::fmt;
 
 use crate::amount::{Amount, SCALE_DIGITS};
 
-/// A currency that the FSPIOP schema allows. It is an ISO 4217 alphabetic code, including `XXX` and the test code
-/// `XTS`, or one of the codes of FSPIOP API v1.1 §7.5.5 that ISO 4217 never had or no longer has, such as `JEP`, `STD`
-/// and `ZWD`.
+/// A currency that the FSPIOP schema allows.
+///
+/// It is an ISO 4217 alphabetic code, including `XXX` and the test code `XTS`. The codes of FSPIOP API v1.1 §7.5.5 that
+/// ISO 4217 never had or no longer has, such as `JEP`, `STD` and `ZWD`, are also allowed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Currency([u8; 3]);
 

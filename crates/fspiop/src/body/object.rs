@@ -59,8 +59,9 @@ impl From<Unreadable> for SyncError {
 
 /// Reads a body as an object.
 ///
-/// Errors: the body is not JSON, is nested too deeply, is not an object, or contains a property of the schema twice,
-/// because two parsers could then read two different messages. An empty body is read as an object without properties.
+/// Errors: the body is not JSON, is nested too deeply, is not an object, or contains a property of the schema twice.
+/// Two parsers could read two different messages from such a body. An empty body is read as an object without
+/// properties.
 pub(crate) fn read_body<'a, const N: usize>(
     body: &'a [u8],
     names: &[&str; N],

@@ -211,8 +211,10 @@ const QUERY: [&str; 4] = ["authenticationType", "retriesLeft", "amount", "curren
 /// Reads and checks the query of `GET /authorizations/{ID}`, without its question mark. If a parameter occurs more than
 /// once, the first occurrence is used. Parameters that are not in the schema are ignored.
 ///
-/// Errors: 400 with 3102 for a missing parameter, with 3101 if the number of retries is not a number, with 3100 for any
-/// other value that is not allowed.
+/// Errors, with status 400:
+/// - 3102 for a missing parameter
+/// - 3101 if the number of retries is not a number
+/// - 3100 for any other value that is not allowed
 pub fn parse_authorization_query(query: &str) -> Result<AuthorizationQuery<'_>, SyncError> {
     let mut values = [const { Cow::Borrowed("") }; QUERY.len()];
     for (name, value) in QUERY.iter().zip(&mut values) {

@@ -191,8 +191,10 @@ fn is_json(media_type: &str) -> bool {
 /// of quotes, transaction requests and authorizations are only forwarded, so they must have a destination. The hub is
 /// not a DFSP: a request to the hub has no destination, and the hub cannot be a source.
 ///
-/// Errors: 400 with 3102 for a missing source or required destination, with 3100 for a name that is not 1 to 32
-/// printable ASCII characters, with 3101 if the source is the hub.
+/// Errors, with status 400:
+/// - 3102 for a missing source or required destination
+/// - 3100 for a name that is not 1 to 32 printable ASCII characters
+/// - 3101 if the source is the hub
 pub fn check_parties(
     resource: Resource,
     headers: &impl HeaderLookup,

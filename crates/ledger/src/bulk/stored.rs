@@ -165,8 +165,8 @@ stored_struct! {
     BulkTotals { taken, refused, completed, rejected, items, items_committed, results_ignored }
 }
 
-/// Writes the totals, the live bulk transfers (oldest first), the queue of those with a step to take, and the ended
-/// ones with the sequence numbers of the records that ended them.
+/// Writes the totals, the live bulk transfers (oldest first) and the queue of those with a step to take. The ended ones
+/// follow, with the sequence numbers of the records that ended them.
 pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     ledger.bulks.totals().encode(encoder);
     encoder.list(ledger.live_bulks(), |encoder, bulk| encoder.sized(|encoder| bulk.encode(encoder)));

@@ -345,9 +345,8 @@ impl Ledger {
         tell_fxp(conversion, CallbackContent::State(StateMethod::Patch, view), out);
     }
 
-    /// If a transfer was settled immediately, it does not lower the payee's position first, and the position may then
-    /// be unable to hold the amount that the payee passes on. In that case the transfer is added to the open window,
-    /// too.
+    /// Makes sure that the payee's position can hold the amount that the payee passes on. If the transfer was settled
+    /// immediately, it did not lower the position first. In that case the transfer is added to the open window instead.
     fn make_room_for(&self, leg: ConversionLeg, transfer: Option<TransferId>, events: &mut [Event]) {
         if self.account_ref(leg.debtor).balance.checked_add(leg.money.amount).is_some() {
             return;
