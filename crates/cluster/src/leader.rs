@@ -94,7 +94,6 @@ impl Leader {
         &self.fold
     }
 
-    /// This node.
     pub(crate) const fn me(&self) -> NodeId {
         self.me
     }

@@ -52,7 +52,6 @@ pub(crate) struct Decider<H> {
     options: EngineOptions,
     metrics: EngineMetrics,
     ledger: Ledger,
-    /// Time when the engine started.
     started_at: Timestamp,
     /// `None` while the commit thread has it.
     committer: Option<Committer>,

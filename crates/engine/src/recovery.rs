@@ -21,7 +21,6 @@ const LAST_TIME: Timestamp = Timestamp::from_ns(i64::MAX - (1 << 53));
 pub(crate) struct Recovered {
     /// Keeps the directory locked; `None` in simulations.
     pub(crate) directory: Option<DataDirectory>,
-    /// The journal.
     pub(crate) log: Arc<dyn Log>,
     /// The state after the last record.
     pub(crate) ledger: Ledger,

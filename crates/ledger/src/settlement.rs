@@ -240,7 +240,6 @@ impl Settlement {
         Some(&mut self.accounts[at])
     }
 
-    /// Whether the state is final.
     pub(crate) const fn is_final(&self) -> bool {
         matches!(self.state, SettlementState::Settled | SettlementState::Aborted)
     }

@@ -265,7 +265,6 @@ impl Windows {
         });
     }
 
-    /// The id of the open window.
     pub(crate) fn open_id(&self) -> WindowId {
         self.all.last().map_or(WindowId(1), |window| window.id)
     }
@@ -288,7 +287,6 @@ impl Windows {
         self.all.get(id.index())
     }
 
-    /// Number of transfers in the open window.
     pub(crate) fn open_transfers(&self) -> u64 {
         self.open.values().map(|sum| sum.transfers).sum()
     }

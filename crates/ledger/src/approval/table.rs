@@ -112,7 +112,6 @@ impl Approvals {
         self.bytes
     }
 
-    /// The number of the next proposal.
     pub(crate) fn next_id(&self) -> u64 {
         self.made + 1
     }
