@@ -226,6 +226,21 @@ impl EngineMetrics {
         }
     }
 
+    fn register_archive(&self, registry: &mut Registry) {
+        let m = self;
+        let r = registry;
+        r.register(
+            "upesi_archive_apply_seconds",
+            "Time to write a batch of finished transfers to the archive",
+            m.archive_apply_seconds.clone(),
+        );
+        let read = "Time to read a transfer from the archive";
+        r.register("upesi_archive_read_seconds", read, m.archive_read_seconds.clone());
+        r.register("upesi_snapshot_seconds", "Time to write a snapshot", m.snapshot_seconds.clone());
+        r.register("upesi_snapshot_bytes", "Size of the newest snapshot", m.snapshot_bytes.clone());
+        r.register("upesi_snapshot_seq", "Last record in the newest snapshot", m.snapshot_seq.clone());
+    }
+
     fn register(&self, registry: &mut Registry) {
         let m = self;
         let r = registry;
@@ -283,16 +298,7 @@ impl EngineMetrics {
         r.register("upesi_clock_ahead_seconds", Self::CLOCK_AHEAD, m.clock_ahead_seconds.clone());
         r.register("upesi_journal_seq", "Last record of the journal", m.journal_seq.clone());
         r.register("upesi_archived_seq", "Last archived record of the journal", m.archived_seq.clone());
-        r.register(
-            "upesi_archive_apply_seconds",
-            "Time to write a batch of finished transfers to the archive",
-            m.archive_apply_seconds.clone(),
-        );
-        let read = "Time to read a transfer from the archive";
-        r.register("upesi_archive_read_seconds", read, m.archive_read_seconds.clone());
-        r.register("upesi_snapshot_seconds", "Time to write a snapshot", m.snapshot_seconds.clone());
-        r.register("upesi_snapshot_bytes", "Size of the newest snapshot", m.snapshot_bytes.clone());
-        r.register("upesi_snapshot_seq", "Last record in the newest snapshot", m.snapshot_seq.clone());
+        self.register_archive(r);
         for (name, handler, help, histogram) in [
             ("moja_cl_transfer_prepare", "prepare", "Time until a prepare is durable", &m.mojaloop_prepare),
             ("moja_cl_transfer_fulfil", "fulfil", "Time until a fulfil is durable", &m.mojaloop_fulfil),
