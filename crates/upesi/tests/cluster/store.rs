@@ -187,7 +187,7 @@ pub fn add(worlds: &[World; 2], backup: &str) -> Hub {
     let standby = follows(&worlds[1]);
     status_when(&worlds[0], |status| !status["needs"]["1"].is_null());
     let (code, text) = add();
-    assert!(code == Some(64) && text.contains("node 1 is known"), "{code:?} {text}");
+    assert!(code == Some(64) && text.contains("node 1 already exists"), "{code:?} {text}");
     standby
 }
 
@@ -201,8 +201,10 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     }
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
-    // Before anything is deleted, as nobody knows it.
+    // It follows before anything is deleted, and takes over only at the end.
+    worlds[1].settings.push("cluster.may_lead=false");
     let standby = follows(&worlds[1]);
+    worlds[1].settings.pop();
     leader.serves();
     let mut load = block_on(worlds[0].load(1));
     load.start();

@@ -588,8 +588,12 @@ fn a_hub_whose_token_has_not_its_keys_does_not_start() {
     for (setting, place, expected) in [
         ("jws.signing_key_file", "pkcs11:token=hub;object=signing", "object=signing: is not in the token"),
         ("fspiop_tls.key_file", "pkcs11:token=hub;object=other", "does not belong to the certificate in"),
-        ("fspiop_tls.key_file", "pkcs11:token=none;object=other", "the token none: is no token"),
-        ("pkcs11.module", "/nowhere/module.so", "pkcs11.module: /nowhere/module.so: is no PKCS #11 module"),
+        ("fspiop_tls.key_file", "pkcs11:token=none;object=other", "the token none: is not a token"),
+        (
+            "pkcs11.module",
+            "/nowhere/module.so",
+            "pkcs11.module: /nowhere/module.so: cannot be loaded as a PKCS #11 module",
+        ),
     ] {
         let refused = World::refused(&borrowed(&settings(setting, place)));
         assert!(refused.contains(expected), "{setting} = {place}: {refused}");

@@ -403,7 +403,7 @@ impl World {
             }
         }
         match hub.stop_reason().map(|reason| reason.to_string()) {
-            Some(reason) if reason.contains("leads now") || is_explained(&reason) => {
+            Some(reason) if reason.contains("is now the leader") || is_explained(&reason) => {
                 self.say(format_args!("the former leader stops: {reason}"));
             }
             Some(reason) => self.auditor.findings.add(format!("a former leader stops: {reason}")),
