@@ -107,7 +107,7 @@ fn files_that_cannot_be_used_are_named_and_change_nothing() {
         ("ca.pem", Some(b"x".to_vec()), "ca.pem has no certificate in PEM"),
         ("crl.pem", Some(read(place.file("ca.pem"))), "crl.pem has no revocation list in PEM"),
         ("crl.pem", Some(read(other.path().join("crl.pem"))), "has a list that CN=Green Scheme did not sign"),
-        ("crl.pem", Some(older_list), "has the list number 0x01 of CN=Green Scheme, and 0x02 is in force"),
+        ("crl.pem", Some(older_list), "has the list number 0x01 of CN=Green Scheme, but 0x02 is in use"),
     ] {
         let sound = read(place.file(file));
         match content {

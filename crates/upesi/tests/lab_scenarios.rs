@@ -469,7 +469,7 @@ fn what_a_running_hub_is_not_asked_is_told_with_the_reason() {
     let (table, stderr) = ended(0, &[&["lab", "suite", &file][..], &target, &rest].concat());
     let left_out = "settings (Do small batches help?): it needs a hub of its own, with other settings";
     assert!(table.contains(&format!("Left out: {left_out}")), "{table}");
-    assert!(stderr.contains("settings is left out"), "{stderr}");
+    assert!(stderr.contains("settings is skipped"), "{stderr}");
     assert!(std::fs::read_to_string(out.join("report.html")).unwrap().contains(left_out));
     assert_eq!(json(&out.join("suite.json"))["left_out"][0]["scenario"], "settings");
     let result = json(&out.join("hub/result.json"));

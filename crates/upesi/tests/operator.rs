@@ -345,7 +345,7 @@ fn payments_are_found_and_told(scheme: &Scheme) {
     assert!(
         scheme
             .refused(&["transfer", "find", "--sort", "size"], 64)
-            .contains("sort by one of prepared, transfer")
+            .contains("the columns are prepared, transfer")
     );
     let all = scheme.shown_json(&["transfer", "find"]);
     assert_eq!(all.as_array().unwrap().len(), 3);

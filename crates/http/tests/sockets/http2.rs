@@ -614,6 +614,17 @@ async fn participants_have_their_shares_from_the_handshake_on() {
     }
 }
 
+/// Connections of a local port with bytes that its process has not read.
+fn unread_connections(port: u16) -> usize {
+    let local = format!(":{port:04X}");
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let has_unread = |line: &&str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields[1].ends_with(&local) && !fields[4].ends_with(":00000000")
+    };
+    sockets.lines().skip(1).filter(has_unread).count()
+}
+
 /// `/work` takes a millisecond of the worker; notes whose requests were served.
 struct Working {
     script: Arc<Script>,
@@ -662,6 +673,12 @@ async fn a_crowd_of_one_participant_does_not_run_before_another_one() {
         let path = if index < CROWD { "/work/greenbank" } else { "/work/bluewallet" };
         assert!(peer.send(&get(3, path)).await);
     }
+    let arrived = async {
+        while unread_connections(server.local_addr().port()) <= CROWD {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(AMPLE, arrived).await.unwrap();
     unblock.send(()).unwrap();
     for peer in &mut peers {
         assert_eq!(peer.outcome(3).await, Outcome::Status(200));

@@ -597,7 +597,7 @@ fn an_event_that_says_otherwise_than_its_request_is_found() {
         ),
         (
             |transfer| transfer.condition = [0; 32],
-            &["condition 0000000000000000000000000000000000000000000000000000000000000000 where"],
+            &["condition 0000000000000000000000000000000000000000000000000000000000000000, but its request"],
         ),
     ];
     for (forge, expected) in cases {
