@@ -87,12 +87,16 @@ impl<'a, P: Copy + Eq + Hash> Turn<'a, P> {
             None => None,
         };
         self.queued = None;
-        Poll::Ready(Step { _place: place, ..self.step(party) })
+        Poll::Ready(self.begin(party, place))
     }
 
     /// A step that waits for no turn; its time counts.
     pub(super) fn step(&self, party: Option<P>) -> Step<'a, P> {
-        Step { turns: self.turns, party, begun: Instant::now(), _place: None }
+        self.begin(party, None)
+    }
+
+    fn begin(&self, party: Option<P>, place: Option<OwnedSemaphorePermit>) -> Step<'a, P> {
+        Step { turns: self.turns, party, begun: Instant::now(), _place: place }
     }
 }
 
