@@ -217,7 +217,6 @@ pub(super) struct Elected {
 }
 
 /// Follows the log until this node leads; `None` if it `stops` before.
-#[expect(clippy::too_many_lines, reason = "one message per kind of entry; its split is part of issue 41")]
 pub(super) fn stand_by(
     settings: &Settings,
     stops: &Arc<AtomicBool>,
@@ -255,13 +254,7 @@ pub(super) fn stand_by(
             leader = Some(progress.position.leader);
             tell_leader(progress);
         }
-        if !progress.ahead.is_zero() {
-            let ahead_ms = progress.ahead.as_millis();
-            tracing::error!(
-                ahead_ms,
-                "this node cannot become leader: its clock is ahead of the brokers' clocks; correct it"
-            );
-        }
+        tell_clock_ahead(progress);
         let node = progress.position.leader.map(|(node, _)| node.0);
         read.lead(Lead { epoch: progress.position.epoch, node }, progress.leader.as_deref());
         if failed.is_some() {
@@ -320,6 +313,16 @@ fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<(Store, u64), Cluste
     let last_seq = end.last_seq;
     let end = StoreEnd { appender: end.appender, last_seq, last_time_ns: end.last_time_ns };
     Ok((store.lead(end)?, last_seq))
+}
+
+fn tell_clock_ahead(progress: &Progress) {
+    if !progress.ahead.is_zero() {
+        let ahead_ms = progress.ahead.as_millis();
+        tracing::error!(
+            ahead_ms,
+            "this node cannot become leader: its clock is ahead of the brokers' clocks; correct it"
+        );
+    }
 }
 
 fn tell_leader(progress: &Progress) {
