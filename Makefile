@@ -25,16 +25,15 @@ help: ## This list.
 tools:
 	@.ci/tools
 
-# Clippy's driver is the compiler with more lints. It lints the programs as it builds them, so that no dependency is
-# compiled twice.
-LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
-
-# Tests use the system's OpenSSL 3 if it is there: its sources take minutes to compile.
-SYSTEM_OPENSSL = $$(pkg-config --atleast-version=3 openssl 2>/dev/null && echo OPENSSL_NO_VENDOR=1)
+# The environment in which tests are built. Clippy's driver is the compiler with more lints: it lints the programs while
+# it builds them, so that no dependency is compiled twice. Compiling OpenSSL takes minutes, so tests link the system's
+# OpenSSL 3 if it is installed.
+TESTED = env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ \
+	$$(pkg-config --atleast-version=3 openssl 2>/dev/null && echo OPENSSL_NO_VENDOR=1)
 
 programs: # The test programs and benchmarks; Clippy's warnings are errors.
 	@.ci/tools tests
-	env $(SYSTEM_OPENSSL) $(LINTED) $(CARGO) test --workspace --all-targets $(LOCKED) --no-run
+	$(TESTED) $(CARGO) test --workspace --all-targets $(LOCKED) --no-run
 
 build: tools ## The upesi binary, optimised: target/release/upesi.
 	@$(CARGO) build --release $(LOCKED) -p upesi
@@ -74,7 +73,7 @@ lint: tools ## Clippy on all targets, warnings are errors.
 unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, SoftHSM and promtool, against which it tests.
 	@.ci/tools tests
 	tools/kafka/brokers jars >/dev/null
-	env $(SYSTEM_OPENSSL) $(LINTED) .ci/unit
+	$(TESTED) .ci/unit
 
 # Pure crates: no_std, and built for a machine without an operating system.
 PURE := types fspiop ledger admission cluster
