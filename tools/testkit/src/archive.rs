@@ -1,4 +1,4 @@
-//! The archive of the simulated hub: in memory, with failures on demand.
+//! Archive of the simulated hub: in memory, with failures on demand.
 
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
@@ -12,15 +12,15 @@ const SOUND: u8 = 0;
 const FULL: u8 = 1;
 const BROKEN: u8 = 2;
 
-/// Like the archive on disk it loses in a crash what it was not asked to sync.
+/// An archive in memory. Like the archive on disk, it loses unsynced data in a crash.
 #[derive(Debug, Default)]
 pub(crate) struct SimArchive {
     inner: MemoryArchive,
     condition: AtomicU8,
     befallen: AtomicU64,
-    /// Those of them that were broken, not without room.
+    /// Failures of writes and syncs that were injected; a full archive does not count.
     broken: AtomicU64,
-    /// The bug: it never finds anything.
+    /// Planted bug: the archive never finds a transfer.
     forgets: AtomicBool,
 }
 
@@ -29,32 +29,32 @@ impl SimArchive {
         Self { forgets: AtomicBool::new(forgets), ..Self::default() }
     }
 
-    /// There is no room, or room again.
+    /// Makes the archive full, or gives it free space again.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.condition.store(if is_full { FULL } else { SOUND }, Ordering::Relaxed);
     }
 
-    /// Nothing is wrong any more.
+    /// Ends all injected faults.
     pub(crate) fn heal(&self) {
         self.condition.store(SOUND, Ordering::Relaxed);
     }
 
-    /// The next write fails, and then no more.
+    /// Makes the next write fail; the writes after it succeed.
     pub(crate) fn break_once(&self) {
         self.condition.store(BROKEN, Ordering::Relaxed);
     }
 
-    /// How many writes and syncs have failed.
+    /// Number of writes and syncs that have failed.
     pub(crate) fn befallen(&self) -> u64 {
         self.befallen.load(Ordering::Relaxed)
     }
 
-    /// How many writes and syncs have failed because they were broken.
+    /// Number of writes and syncs that failed because of an injected fault, not because the archive was full.
     pub(crate) fn broken(&self) -> u64 {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// What it holds and how it is, for people.
+    /// The content and the condition, for people.
     pub(crate) fn describe(&self) -> String {
         let condition = match self.condition.load(Ordering::Relaxed) {
             SOUND => "sound",
@@ -73,12 +73,12 @@ impl SimArchive {
         self.inner.crash();
     }
 
-    /// The process was killed, and what it had written is still there.
+    /// Simulates a killed process: everything that it had written survives.
     pub(crate) fn survive(&self) {
         self.inner.open_again();
     }
 
-    /// Its directory is gone.
+    /// Simulates the loss of the archive's directory.
     pub(crate) fn lose(&self) {
         self.inner.lose();
     }

@@ -1,4 +1,4 @@
-//! The hub's clock, which is not always right.
+//! The hub's clock, which can be wrong.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use upesi_engine::Clock;
 use upesi_types::Timestamp;
 
-/// Where true time begins, in milliseconds since 1970.
+/// Start of true time, in milliseconds since 1970.
 pub(crate) const BEGINNING_MS: i64 = 1_900_000_000_000;
 
-/// How far it may be off and still count as right, in milliseconds.
+/// Maximum offset of a clock that is about right, in milliseconds.
 const ABOUT_RIGHT_MS: i64 = 30_000;
 
 /// True time, as DFSPs know it.
@@ -26,7 +26,7 @@ fn signed_seconds(us: i64) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct HubClock {
     wall_ns: AtomicI64,
-    /// True time: what no one can set goes right.
+    /// True time: the monotonic clock, which nobody can set.
     monotonic_us: AtomicU64,
 }
 
@@ -40,12 +40,12 @@ impl Clock for HubClock {
     }
 }
 
-/// Sets the hub's clock as time passes: right, or off, or drifting, or frozen.
+/// Sets the hub's clock as time passes: right, with an offset, drifting, or frozen.
 #[derive(Clone, Debug)]
 pub(crate) struct ClockKeeper {
     clock: Arc<HubClock>,
     offset_us: i64,
-    /// Microseconds gained in a thousand.
+    /// Microseconds gained per thousand microseconds.
     drift_permille: i64,
     since_us: u64,
     is_frozen: bool,
@@ -63,7 +63,7 @@ impl ClockKeeper {
         Arc::clone(&self.clock)
     }
 
-    /// Lets the hub see the time of `now_us`.
+    /// Shows the hub the time of `now_us`.
     pub(crate) fn at(&self, now_us: u64) {
         self.clock.monotonic_us.store(now_us, Ordering::Relaxed);
         if !self.is_frozen {
@@ -91,13 +91,13 @@ impl ClockKeeper {
         self.is_frozen = true;
     }
 
-    /// Whether it is right, or off by so little that no one would call it a jump.
+    /// Whether the clock is right, or has an offset too small to be called a jump.
     pub(crate) fn is_about_right(&self, now_us: u64) -> bool {
         let read_ms = self.clock.now().ms_since(true_time(now_us));
         read_ms.abs() <= ABOUT_RIGHT_MS
     }
 
-    /// How wrong it is, for people: what the hub reads, and what it is set to, against true time.
+    /// The clock's error, for people: the hub's time, and the time to which the clock is set, against true time.
     pub(crate) fn describe(&self, now_us: u64) -> String {
         let read_us = (self.clock.now().as_ns() - true_time(now_us).as_ns()) / 1_000;
         format!(
@@ -109,7 +109,7 @@ impl ClockKeeper {
         )
     }
 
-    /// Sets it right.
+    /// Sets the clock right.
     pub(crate) const fn heal(&mut self) {
         self.is_frozen = false;
         self.offset_us = 0;

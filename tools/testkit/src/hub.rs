@@ -1,4 +1,4 @@
-//! One life of the hub's process: the engine, the lanes, and what is on its way between them.
+//! One life of the hub's process: the engine, the lanes, and the messages between them.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -35,7 +35,7 @@ pub(crate) use bugs::LyingDisk;
 pub(crate) use couriers::CourierTrouble;
 use couriers::{Couriers, LaneId};
 
-/// Callbacks that are loaded together by their keys.
+/// Maximum number of callbacks that are loaded together by their keys.
 const LOADED_ITEMS_MAX: usize = 16;
 
 type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -52,7 +52,7 @@ pub(crate) enum Output {
     },
     /// An answer to an operator.
     Told(Result<Reply, SubmitError>),
-    /// What finished up to a record has left, or not.
+    /// The result of a removal: of what finished up to a record.
     Removed {
         to_seq: u64,
         outcome: Result<u64, SubmitError>,
@@ -64,12 +64,12 @@ pub(crate) enum Output {
     },
 }
 
-/// What the engine let go and the lanes have not got yet.
+/// Results that the engine released and the lanes have not received yet.
 #[derive(Default)]
 struct LetGo {
     records: Vec<Arc<DurableRecord>>,
     recalled: Vec<CallbackKey>,
-    /// Callbacks whose targets have the answers that they wait for.
+    /// Callbacks whose targets have received the answers that they wait for.
     answered: Vec<CallbackKey>,
 }
 
@@ -104,7 +104,7 @@ impl Effects for Outlet {
     }
 }
 
-/// Lets callbacks go that wait for answers.
+/// Releases callbacks that wait for answers.
 struct Answers(Arc<Mutex<LetGo>>);
 
 impl Answered for Answers {
@@ -114,16 +114,16 @@ impl Answered for Answers {
     }
 }
 
-/// What a hub is started with.
+/// Everything that a hub is started with.
 pub(crate) struct Setup {
     pub(crate) options: EngineOptions,
     pub(crate) courier: CourierConfig,
     pub(crate) bug: Option<Bug>,
-    /// How many lives the hub had before.
+    /// Number of earlier lives of the hub.
     pub(crate) lives: u64,
-    /// The instant that stands for the beginning of the world.
+    /// The instant of the world's start.
     pub(crate) epoch: Instant,
-    /// Further nodes that may deliver callbacks.
+    /// Number of further nodes that may deliver callbacks.
     pub(crate) nodes: u32,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Hub {
     scans: Vec<(LaneId, Pending<Scanned>)>,
     loads: Vec<(LaneId, Vec<CallbackKey>, Pending<Loaded>)>,
     sendings: BTreeMap<u64, (LaneId, Sending)>,
-    /// Lanes that found their backlog unreadable, until when.
+    /// Lanes whose backlog could not be read, each with the time of the next attempt.
     resting: BTreeMap<LaneId, Instant>,
     next_sending: u64,
     gateway: GatewayConfig,
@@ -159,14 +159,14 @@ fn poll<T>(future: &mut Pending<T>) -> Option<T> {
 }
 
 impl Hub {
-    /// Recovers what the disk holds. `first_sending` numbers the callbacks, across all lives.
+    /// Starts a hub and recovers the data on its disk. `first_sending` numbers the callbacks, across all lives.
     pub(crate) fn start(setup: Setup, first_sending: u64) -> Result<Self, StartError> {
         Self::begin(setup, first_sending, |options, effects| {
             SteppedEngine::start(options, EngineMetrics::default(), effects)
         })
     }
 
-    /// Goes on from the state of a node that has followed the log and leads now.
+    /// Continues from the state of a node that has followed the log and is now the leader.
     pub(crate) fn take_over(
         setup: Setup,
         standby: StandbyEngine,
@@ -228,9 +228,9 @@ impl Hub {
         self.epoch + Duration::from_micros(now_us)
     }
 
-    // ---- coming in ----
+    // ---- input ----
 
-    /// Reads a request of a DFSP and submits what it asks for. An error is the answer at once.
+    /// Reads a DFSP's request and submits its command. An error is the immediate answer.
     pub(crate) fn receive(&mut self, number: u64, request: &Request) -> Result<(), SyncError> {
         let mut head = http::Request::new(());
         *head.method_mut() = request.method.clone();
@@ -247,25 +247,25 @@ impl Hub {
         Ok(())
     }
 
-    /// Whether the hub answers this before it is decided, which it must not.
+    /// Whether the hub answers this request before it is decided, which is a planted bug.
     pub(crate) fn answers_early(&self) -> bool {
         self.bugs.is(Bug::AcknowledgesEarly)
     }
 
-    /// Submits an operator's command; there is one at a time.
+    /// Submits an operator's command. There is only one at a time.
     pub(crate) fn operate(&mut self, mut command: Command) {
         self.bugs.distort(&mut command, &self.handle);
         let handle = self.handle.clone();
         self.operator = Some(Box::pin(async move { handle.submit(command, Default::default()).await }));
     }
 
-    /// Retention ends the division of the archive that grows.
+    /// Starts a new division of the archive, as retention does.
     pub(crate) fn divide_archive(&mut self) {
         let handle = self.handle.clone();
         self.division = Some(Box::pin(async move { handle.divide_archive().await }));
     }
 
-    /// Retention removes what finished up to a record; there is one at a time.
+    /// Starts the removal of everything that finished up to a record. There is only one at a time.
     pub(crate) fn remove_finished(&mut self, to_seq: u64) {
         let handle = self.handle.clone();
         self.removal = Some((to_seq, Box::pin(async move { handle.remove_finished(to_seq).await })));
@@ -275,24 +275,24 @@ impl Hub {
         self.removal.is_some()
     }
 
-    // ---- working ----
+    // ---- work ----
 
-    /// One turn of the engine; false once it has stopped.
+    /// Runs one turn of the engine. Returns false once it has stopped.
     pub(crate) fn turn(&mut self, ticks: bool) -> bool {
         self.engine.turn(ticks && !self.bugs.is(Bug::NeverExpires))
     }
 
-    /// One turn of the thread that writes large batches.
+    /// Runs one turn of the thread that writes large batches.
     pub(crate) fn turn_journal(&mut self) -> bool {
         self.engine.turn_journal()
     }
 
-    /// One turn of the archivist; false once it has failed.
+    /// Runs one turn of the archivist. Returns false once it has failed.
     pub(crate) fn turn_archivist(&mut self) -> bool {
         self.engine.turn_archivist()
     }
 
-    /// Collects what has become ready for whoever waits outside.
+    /// Collects finished results for those who wait outside the hub.
     pub(crate) fn collect(&mut self, out: &mut Vec<Output>) {
         self.requests.retain(|number, pending| match poll(pending) {
             None => true,
@@ -316,7 +316,7 @@ impl Hub {
         }
     }
 
-    /// Brings the lanes what the engine has let go since the last time.
+    /// Hands the lanes everything that the engine has released since the last call.
     pub(crate) fn flush(&mut self, now_us: u64) {
         let now = self.instant(now_us);
         let let_go = mem::take(&mut *self.let_go.lock().unwrap_or_else(PoisonError::into_inner));
@@ -335,7 +335,7 @@ impl Hub {
         }
     }
 
-    /// Lets every lane do what it can now; gives when to look again, in microseconds.
+    /// Lets every lane do all that it can now. Returns the time of the next call, in microseconds.
     pub(crate) fn pump(&mut self, now_us: u64, out: &mut Vec<Output>) -> Option<u64> {
         let now = self.instant(now_us);
         self.take_pages(now);
@@ -359,7 +359,7 @@ impl Hub {
         next.map(|next| now_us + (next - now).as_micros() as u64)
     }
 
-    /// Begins to read what a lane wants from the outbox.
+    /// Starts to read the callbacks that a lane requests from the outbox.
     fn fetch(&mut self, id: LaneId, now: Instant) {
         let (_, target) = id;
         if self.resting.get(&id).is_some_and(|until| *until > now) {
@@ -387,7 +387,7 @@ impl Hub {
         }
     }
 
-    /// Gives lanes what was read for them.
+    /// Hands the lanes the pages that were read for them.
     fn take_pages(&mut self, now: Instant) {
         for (id, mut page) in mem::take(&mut self.pages) {
             match poll(&mut page) {
@@ -457,7 +457,7 @@ impl Hub {
         }
     }
 
-    /// A callback was answered, or was not in time. Late answers are nobody's.
+    /// Notes that a callback was answered or timed out. Late answers are ignored.
     pub(crate) fn answered(&mut self, number: u64, done: Done, now_us: u64) -> bool {
         let Some((id, sending)) = self.sendings.remove(&number) else { return false };
         let done = if self.bugs.is(Bug::BelievesEveryAnswer) { Done::Delivered } else { done };
@@ -468,7 +468,7 @@ impl Hub {
         true
     }
 
-    // ---- to be seen ----
+    // ---- observation ----
 
     pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         match self.handle.status().serving {
@@ -477,7 +477,7 @@ impl Hub {
         }
     }
 
-    /// How its time stands to the clocks.
+    /// State of the hub's time, compared with the clocks.
     pub(crate) fn clock(&self) -> ClockState {
         self.handle.status().clock
     }
@@ -494,7 +494,7 @@ impl Hub {
         self.engine.ledger()
     }
 
-    /// Whether somebody waits for the engine's next turn.
+    /// Whether a request waits for the engine's next turn.
     pub(crate) fn waits(&self) -> bool {
         !(self.requests.is_empty() && self.pages.is_empty() && self.scans.is_empty() && self.loads.is_empty())
             || self.operator.is_some()
@@ -517,7 +517,7 @@ impl Hub {
         self.engine.shutdown();
     }
 
-    /// Asks for the last record; the future is polled after each turn.
+    /// Requests the last record. The future is polled after each turn.
     pub(crate) fn last_record(&self) -> impl FnMut() -> Option<Result<u64, SubmitError>> + use<> {
         let handle = self.handle.clone();
         let mut asked: Pending<Result<u64, SubmitError>> =
@@ -525,12 +525,13 @@ impl Hub {
         move || poll(&mut asked)
     }
 
-    /// Numbers the callbacks that follow from here on, beside those of another hub.
+    /// Sets the first number of the callbacks that follow, to tell them from another hub's.
     pub(crate) const fn number_from(&mut self, first_sending: u64) {
         self.next_sending = first_sending;
     }
 
-    /// Decides what has queued up, and leaves the leadership to any other node. What is answered by then is collected.
+    /// Decides all queued commands and gives up leadership to any other node. Collects the answers that are due by
+    /// then.
     pub(crate) fn hand_over(&mut self) -> StopReason {
         let handle = self.handle.clone();
         let mut handing: Pending<StopReason> = Box::pin(async move { handle.hand_over(None).await });

@@ -1,14 +1,12 @@
-//! The simulated world (tests only): a whole hub with its DFSPs, operators, disk, network and clock, in one thread,
-//! where one seed decides everything.
+//! A simulated world for tests: a whole hub with its DFSPs, operators, disk, network and clock, in one thread. A seed
+//! determines everything that happens.
 //!
-//! The hub is the real one but for sockets and threads: requests are read by the gateway as the HTTP server hands
-//! them over, the engine's own step decides and journals on a simulated disk, lanes decide what is sent, callbacks
-//! are rendered to real requests. An auditor who stands outside remembers what left the hub and what was sent to
-//! it, keeps its own books, and checks the invariants after every fault; when they stop, everything that was
-//! accepted must finish.
+//! The hub is the real one except for sockets and threads. The gateway reads requests as the HTTP server would pass
+//! them. The engine's own step decides and journals on a simulated disk. The lanes decide which callbacks are sent, and
+//! render real requests. An auditor remembers all messages to and from the hub, keeps its own books, and checks the
+//! invariants after every fault. When the faults stop, everything that was accepted must finish.
 //!
-//! [`world::run`] lives through one seed; `sim-world --seed S` replays it, and [`stepper`] shows what each event
-//! changes.
+//! [`world::run`] runs one seed. `sim-world --seed S` replays it, and [`stepper`] shows the changes of each event.
 #![expect(missing_docs, reason = "a field whose name says it has no comment")]
 
 mod archive;

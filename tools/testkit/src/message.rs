@@ -1,4 +1,4 @@
-//! The messages of simulated DFSPs, byte by byte as they would stand on the wire.
+//! The messages of simulated DFSPs, byte for byte as on the wire.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use sha2::{Digest, Sha256};
 use upesi_types::{ErrorCode, Timestamp, TransferId};
 
 pub(crate) const CURRENCY: &str = "KES";
-/// The one that FXPs sell for it, in worlds with conversions.
+/// The currency that FXPs sell for it, in worlds with FX transfers.
 pub(crate) const OTHER_CURRENCY: &str = "TZS";
 /// Ten-thousandths in one unit of the currency.
 pub(crate) const UNITS: i128 = 10_000;
 
-/// A request on its way, in either direction.
+/// A request in transit, in either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -25,7 +25,7 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
 }
 
-/// A transfer as its payer means it.
+/// A transfer as its payer intends it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
     pub(crate) id: TransferId,
@@ -37,27 +37,27 @@ pub(crate) struct Spec {
     pub(crate) expires_at: Timestamp,
 }
 
-/// A conversion as its initiator means it.
+/// An FX transfer as its initiator intends it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FxSpec {
     pub(crate) id: TransferId,
     pub(crate) transfer: TransferId,
     pub(crate) initiator: usize,
     pub(crate) fxp: usize,
-    /// What the initiator sells, in whole units.
+    /// Amount that the initiator sells, in whole units.
     pub(crate) source: (i64, &'static str),
-    /// What the FXP gives for it.
+    /// Amount that the FXP gives for it.
     pub(crate) target: (i64, &'static str),
     pub(crate) expires_at: Timestamp,
 }
 
-/// What reveals that a transfer or a conversion is fulfilled.
+/// The preimage whose fulfilment commits a transfer or an FX transfer.
 pub(crate) fn preimage(id: TransferId) -> [u8; 32] {
     Sha256::digest(id.to_bytes()).into()
 }
 
 impl Spec {
-    /// What the payee reveals to commit.
+    /// The preimage that the payee reveals in order to commit.
     pub(crate) fn preimage(&self) -> [u8; 32] {
         preimage(self.id)
     }
@@ -72,10 +72,10 @@ pub(crate) fn number(name: &str) -> Option<usize> {
     name.strip_prefix("dfsp")?.parse().ok()
 }
 
-/// What a PUT says.
+/// The content of a PUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// COMMITTED or, where the payee waits for the hub's word, RESERVED.
+    /// COMMITTED or, if the payee waits for the hub's notification, RESERVED.
     Fulfil { reserves: bool },
     /// An error with this code.
     Abort(ErrorCode),
@@ -103,7 +103,7 @@ fn headers(source: usize, destination: Option<usize>, kind: &str, at: Timestamp)
 
 fn accepting(mut headers: HeaderMap) -> HeaderMap {
     let mut kind = headers[http::header::CONTENT_TYPE].clone();
-    // Of the version, its first number.
+    // Keeps only the major part of the version.
     if let Some((kind_of_major, _)) = kind.to_str().ok().and_then(|kind| kind.rsplit_once('.')) {
         kind = HeaderValue::from_str(kind_of_major).unwrap_or_else(|_| kind.clone());
     }
@@ -115,7 +115,7 @@ fn request(method: Method, path: impl Into<String>, headers: HeaderMap, body: By
     Arc::new(Request { method, path: path.into(), headers, body })
 }
 
-/// `POST /transfers` from whoever sends it, with any text for an amount.
+/// `POST /transfers` from any sender, with any text as the amount.
 pub(crate) fn prepare(spec: &Spec, source: usize, amount: &str, at: Timestamp) -> Arc<Request> {
     let condition = URL_SAFE_NO_PAD.encode(Sha256::digest(spec.preimage()));
     let (payer, payee) = (name(spec.payer), name(spec.payee));
@@ -210,7 +210,7 @@ pub(crate) fn get(id: TransferId, source: usize, at: Timestamp) -> Arc<Request> 
     request(Method::GET, format!("/transfers/{id}"), headers, Bytes::new())
 }
 
-/// A bulk as its payer means it.
+/// A bulk transfer as its payer intends it.
 #[derive(Clone)]
 pub(crate) struct BulkSpec {
     pub(crate) id: TransferId,
@@ -227,15 +227,15 @@ impl fmt::Debug for BulkSpec {
     }
 }
 
-/// What a payee says of a bulk.
+/// A payee's answer to a bulk transfer.
 #[derive(Clone, Default)]
 pub(crate) struct Answer {
-    /// `PUT …/error` with this code, instead of all else.
+    /// `PUT …/error` with this code, instead of everything else.
     pub(crate) error: Option<ErrorCode>,
     pub(crate) state: &'static str,
-    /// What it says of items, and whether that is right.
+    /// The outcomes of items that it states, and whether each is right.
     pub(crate) results: Vec<(TransferId, Ending, bool)>,
-    /// Whom it addresses, if not the hub.
+    /// The DFSP that it addresses, if not the hub.
     pub(crate) destination: Option<usize>,
 }
 
@@ -247,7 +247,7 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// `POST /bulkTransfers` from whoever sends it.
+/// `POST /bulkTransfers` from any sender.
 pub(crate) fn pay_in_bulk(spec: &BulkSpec, source: usize, at: Timestamp) -> Arc<Request> {
     let mut items = String::new();
     for item in &spec.items {

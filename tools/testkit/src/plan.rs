@@ -1,10 +1,10 @@
-//! What a world may go through.
+//! What a world may go through: its size, its faults, and a planted bug.
 
 use clap::ValueEnum;
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The kinds of trouble that a world may have. The seed decides when, where and how much.
+        /// The kinds of faults that a world may have. The seed determines time, place and number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Faults {
             $($(#[$doc])* pub $name: bool,)*
@@ -12,10 +12,10 @@ macro_rules! faults {
 
         impl Faults {
             pub const NONE: Self = Self { $($name: false,)* };
-            /// Everything at once that may befall one machine, but rot, which would end most worlds early.
+            /// All faults that one machine may have, except rot, which would end most worlds early.
             pub const ALL: Self = Self { rot: false, nodes: false, ..Self { $($name: true,)* } };
 
-            /// Switches a kind on; false where there is none of that name.
+            /// Switches a kind on. Returns false if there is none of that name.
             pub fn add(&mut self, name: &str) -> bool {
                 match name {
                     $(stringify!($name) => self.$name = true,)*
@@ -28,133 +28,134 @@ macro_rules! faults {
 }
 
 faults! {
-    /// The process is killed, or the machine loses power at any operation of the disk; restarts in quick succession.
+    /// The process is killed, or the machine loses power at any operation of the disk. Several restarts follow each
+    /// other quickly.
     crashes,
-    /// Operations of the disk fail, reads included, and the disk fills up.
+    /// Operations of the disk fail, including reads, and the disk fills up.
     disk,
     /// The hub's clock jumps, drifts and stands still.
     clock,
     /// Requests, answers and callbacks are lost, repeated, delayed, reordered, and replayed much later.
     network,
-    /// DFSPs are dead or slow for a while, or answer with errors.
+    /// DFSPs are down or slow for a while, or answer with errors.
     outages,
-    /// DFSPs lie: wrong fulfilments, modified and repeated prepares, fulfils after aborts, others' transfers.
+    /// DFSPs lie: wrong fulfilments, modified and repeated prepares, fulfils after aborts, other DFSPs' transfers.
     lies,
-    /// Operators deactivate, set caps, move funds and change endpoints meanwhile.
+    /// Operators deactivate participants, set caps, move funds and change endpoints in the meantime.
     operators,
-    /// They do so at the worst moments: between a transfer's reservation and its end, right before a crash, right after
-    /// a start.
+    /// Operators make changes at the worst moments: between a transfer's reservation and its end, right before a crash,
+    /// right after a start.
     ambushes,
-    /// The disk does not keep what was written to journal and snapshots: bits flip, under a running hub and while the
-    /// process is down; writes report success and are lost, go elsewhere, or leave a sector as it was. A hub that finds
-    /// that out and stops has done what it promises, so the world ends there.
+    /// The disk does not retain what was written to journal and snapshots. Bits flip, both in a running hub and between
+    /// two lives. Writes report success and are lost, go elsewhere, or leave a sector unchanged. A hub that detects
+    /// this and stops has kept its promise, so the world ends there.
     rot,
-    /// What has finished is exported and removed after a while, half of the worlds long; its requests come again; and
-    /// the archive is lost between two lives.
+    /// Finished transfers are exported and removed after a while, in half of the worlds after a long one. Their
+    /// requests come again, and the archive is lost between two lives.
     retention,
-    /// Operators close windows and settle them meanwhile, account by account, give settlements up, change between
-    /// models, one of which may be gross, and ask for what cannot be.
+    /// Operators close and settle windows in the meantime, account by account. They abort settlements, switch between
+    /// models, one of which may be gross, and send requests that must be rejected.
     settlements,
-    /// Payments in two currencies: conversions on the payer's side, on the payee's and on both, whose transfer comes
-    /// first, last or never, and whose FXP answers late, twice, wrong or never.
+    /// Payments in two currencies, with FX transfers on the payer's side, on the payee's side and on both. Their
+    /// transfer comes first, last or never, and their FXP answers late, twice, wrongly or never.
     conversions,
-    /// Bulks of one item to a thousand, in both currencies where there are two, some too large, some with an id twice,
-    /// whose payee answers in part, late, twice, wrong or never.
+    /// Bulk transfers of one item to a thousand, in both currencies if there are two. Some are too large, and some
+    /// contain an id twice. Their payee answers in part, late, twice, wrongly or never.
     bulks,
-    /// In half of the worlds one of the DFSPs is a proxy, and one or two of another scheme are behind it: what they
-    /// send and receive is on its accounts.
+    /// In half of the worlds one DFSP is a proxy with one or two DFSPs of another scheme behind it. Their transfers are
+    /// on the proxy's accounts.
     proxies,
-    /// The hub is one of two or three nodes that share a log, clocks apart: when its process ends another one may lead;
-    /// it hands over, or stands still and comes back when another one leads. Entries are lost, come twice or late, and
-    /// acknowledgements are lost. The nodes that follow lag, and lose their power.
+    /// The hub is one of two or three nodes that share a log, and their clocks differ. When the leader's process ends,
+    /// another node may become leader. The leader hands over, or freezes and resumes when another node is leader.
+    /// Entries are lost, duplicated or delayed, and acknowledgements are lost. Followers lag and lose power.
     nodes,
 }
 
-/// A mistake that a hub may be given on purpose, to prove that the auditor would find it.
+/// A bug that can be planted in a hub, to prove that the auditor would find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Bug {
-    /// It answers before the record is durable.
+    /// The hub answers before the record is durable.
     AcknowledgesEarly,
-    /// Its disk says that it synced and did not.
+    /// The disk reports syncs that it did not make.
     SyncsNothing,
     ForgetsFinished,
-    /// It commits a payment a second time, under an id of its own.
+    /// The hub commits a payment a second time, under a new id.
     PaysTwice,
-    /// It leaves a callback out and believes that it was delivered.
+    /// The hub skips a callback and records it as delivered.
     DropsCallback,
-    /// It takes any answer to a callback for a good one.
+    /// The hub treats any answer to a callback as success.
     BelievesEveryAnswer,
-    /// It sends a callback with another body than the DFSP's.
+    /// The hub sends a callback with a body that differs from the DFSP's.
     AltersBodies,
-    /// It takes a stranger's fulfil for the payee's.
+    /// The hub accepts another DFSP's fulfil as the payee's.
     BelievesStrangers,
-    /// It tells the operator that a cap is set, and sets another.
+    /// The hub confirms a cap to the operator, and sets another one.
     IgnoresCaps,
-    /// It never looks at deadlines.
+    /// The hub never checks deadlines.
     NeverExpires,
-    /// After a restart it does not look into its outbox.
+    /// The hub does not read its outbox after a restart.
     ForgetsOutbox,
-    /// It takes whatever the wall clock says for the time.
+    /// The hub always follows the wall clock, even if it jumps.
     FollowsJumps,
-    /// Its windows keep the payer's leg of a transfer and lose the payee's.
+    /// Windows contain the payer's leg of a transfer and not the payee's.
     SettlesOneLeg,
-    /// Its windows count a transfer twice.
+    /// Windows count a transfer twice.
     SettlesTwice,
-    /// It closes the next window too.
+    /// Closing a window also closes the next one.
     ClosesTwice,
     /// A stage of a settlement moves its money twice.
     MovesTwice,
     LeavesCapsRaised,
-    /// It leaves transfers of a gross model to the open window.
+    /// Transfers of a gross model are left to the open window.
     IgnoresGross,
-    /// It commits without charging fees.
+    /// The hub commits without charging fees.
     ForgetsFees,
-    /// A transfer is committed and leaves its conversions behind.
+    /// A transfer is committed without its FX transfers.
     StrandsConversions,
-    /// A transfer is committed and its conversions are aborted.
+    /// A transfer is committed and its FX transfers are aborted.
     SplitsEnds,
-    /// It takes a stranger's fulfil for the FXP's.
+    /// The hub accepts another DFSP's fulfil as the FXP's.
     BelievesAnyFxp,
-    /// It reserves another amount for a conversion than its initiator asked for.
+    /// The hub reserves another amount for an FX transfer than its initiator requested.
     AltersRates,
-    /// It reserves another amount for an item of a bulk than its payer asked for.
+    /// The hub reserves another amount for an item of a bulk transfer than its payer requested.
     AltersItems,
-    /// It reserves an item of a bulk and does not ask the payee for it.
+    /// The hub reserves an item of a bulk transfer and does not request it from the payee.
     HidesItems,
-    /// It leaves a result of the payee out.
+    /// The hub ignores a result of the payee.
     LosesResults,
     /// An item that the payee has fulfilled in time expires.
     ExpiresAnswered,
-    /// At the end of a bulk it tells the payer only.
+    /// At the end of a bulk transfer, the hub notifies only the payer.
     TellsPayerOnly,
-    /// It tells the payer of another outcome of an item than came about.
+    /// The hub notifies the payer of a wrong outcome of an item.
     TellsOtherwise,
-    /// It takes a stranger's answer to a bulk for the payee's.
+    /// The hub accepts another DFSP's answer to a bulk transfer as the payee's.
     BelievesAnyPayee,
-    /// What a DFSP behind a proxy sends is on its payee's account, not on its proxy's.
+    /// A transfer from a DFSP behind a proxy is booked on its payee's account, not on its proxy's.
     ForgetsProxies,
 }
 
-/// How large a world is, and what may happen to it.
+/// The size of a world, and the faults that it may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// DFSPs, 2 to 16.
+    /// Number of DFSPs, 2 to 16.
     pub dfsps: usize,
-    /// Transfers that DFSPs begin by themselves.
+    /// Number of transfers that DFSPs start on their own.
     pub transfers: u32,
-    /// How long faults go on and transfers are begun, in simulated milliseconds.
+    /// Duration of faults and of new transfers, in simulated milliseconds.
     pub trouble_ms: u64,
-    /// How long everything accepted may take to finish after that, in simulated milliseconds.
+    /// Maximum time after that for everything accepted to finish, in simulated milliseconds.
     pub patience_ms: u64,
     pub faults: Faults,
-    /// A mistake that the hub is given; `None` for the hub as it is.
+    /// The planted bug; `None` for the hub as it is.
     pub bug: Option<Bug>,
-    /// Whether the event log is kept as text; its hash is made in any case.
+    /// Whether the event log is kept as text. Its hash is always computed.
     pub keep_log: bool,
 }
 
 impl Plan {
-    /// The mixed-fault world with a disk that does not keep what was written.
+    /// The mixed-fault world with a disk that does not retain what was written.
     pub fn rotten() -> Self {
         Self {
             faults: Faults { rot: true, retention: false, proxies: false, ..Faults::ALL },

@@ -1,4 +1,4 @@
-//! The log of a cluster: one partition in memory, with what brokers and networks do to attempts to append.
+//! The log of a cluster: one partition in memory, with the faults of brokers and networks on append attempts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,37 +12,38 @@ use upesi_replication::{Clock, Copied, Event, Partition};
 
 use crate::clock::HubClock;
 
-/// What became of attempts, beyond those that came once and were acknowledged.
+/// Outcomes of append attempts, other than one arrival with an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fates {
-    /// They never arrived.
+    /// Attempts that never arrived.
     pub(crate) lost: u64,
-    /// They arrived, and their acknowledgement did not.
+    /// Attempts that arrived and whose acknowledgement was lost.
     pub(crate) unacknowledged: u64,
     pub(crate) twice: u64,
-    /// They arrived before a later attempt, perhaps another node's, when nobody waited for them any more.
+    /// Attempts that arrived when no node waited for them any longer, but before a later attempt, perhaps of another
+    /// node.
     pub(crate) late: u64,
 }
 
 struct State {
     entries: Vec<Arc<[u8]>>,
-    /// Entries before were deleted.
+    /// Index of the first entry that was not deleted.
     begin: usize,
-    /// What each node said that it needs and has.
+    /// For each node: the entry from which it needs the log, and its copied position.
     needs: BTreeMap<u32, (u64, Copied)>,
-    /// What is still on its way.
+    /// Attempts that are still in transit.
     late: Vec<Arc<[u8]>>,
     random: Random,
     is_troubled: bool,
     fates: Fates,
 }
 
-/// The log. Cloning shares it.
+/// The log. Clones share it.
 #[derive(Clone)]
 pub(crate) struct SharedLog(Arc<Mutex<State>>);
 
 impl SharedLog {
-    /// That of so many nodes, which are known to it.
+    /// Creates the log for this number of nodes, which are known to it.
     pub(crate) fn new(random: Random, nodes: u32) -> Self {
         let needs = (0..nodes).map(|node| (node, (0, Copied::default()))).collect();
         let (entries, begin, late) = (Vec::new(), 0, Vec::new());
@@ -54,7 +55,7 @@ impl SharedLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client of a node. When the node has waited until `limit`, by its own clock, `stops` is set.
+    /// The client of a node. When the node's own clock has reached `limit`, `stops` is set.
     pub(crate) fn client(
         &self,
         node: u32,
@@ -74,7 +75,7 @@ impl SharedLog {
         })
     }
 
-    /// From now on nothing goes wrong.
+    /// Ends all faults.
     pub(crate) fn heal(&self) {
         self.lock().is_troubled = false;
     }
@@ -86,7 +87,7 @@ impl SharedLog {
         state.begin = state.begin.max(needed);
     }
 
-    /// How many entries were deleted.
+    /// Number of deleted entries.
     pub(crate) fn deleted(&self) -> u64 {
         self.lock().begin as u64
     }
@@ -96,7 +97,7 @@ impl SharedLog {
     }
 }
 
-/// A node's clocks: the machine's, and what the node has waited beyond the time of the world. Cloning shares them.
+/// A node's clocks: the machine's, and the time that the node has waited beyond the world's time. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeClock {
     machine: Arc<HubClock>,
@@ -188,7 +189,7 @@ impl Partition for Client {
         let found = self.reads.and_then(|at| Some((at, Arc::clone(state.entries.get(at as usize)?))));
         drop(state);
         let Some((offset, bytes)) = found else {
-            // Nobody waits for real.
+            // The simulation does not wait in real time.
             self.clock.wait(patience);
             if self.clock.now() >= self.limit {
                 self.stops.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! A simulated log behind the engine: in memory, shared by nodes of which one at a time may append, with faults on
+//! A simulated log for the engine: in memory, shared by several nodes of which one at a time may append, with faults on
 //! demand.
 
 use std::collections::VecDeque;
@@ -10,10 +10,10 @@ use upesi_journal::{
     TornTail,
 };
 
-/// The name in errors.
+/// The name of the log in errors.
 const FILE: &str = "the simulated log";
 
-/// A fault that the next append meets.
+/// A fault of the next append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendFault {
     /// The batch never arrives.
@@ -24,11 +24,11 @@ pub enum AppendFault {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The time of each, in nanoseconds since 1970, and its bytes.
+    /// The time of each record, in nanoseconds since 1970, and its bytes.
     records: VecDeque<(i64, Vec<u8>)>,
-    /// Records before the first that is left.
+    /// Number of records that were trimmed at the beginning.
     trimmed: u64,
-    /// Counts the claims.
+    /// Number of claims so far.
     epoch: u64,
     /// The node that claimed last.
     appender: String,
@@ -51,7 +51,7 @@ impl State {
     }
 }
 
-/// A log that several nodes share. Cloning shares it.
+/// A log that several nodes share. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct SimLog {
     state: Arc<Mutex<State>>,
@@ -66,12 +66,12 @@ impl SimLog {
         self.state().fault = Some(fault);
     }
 
-    /// There is no room for records, or room again.
+    /// Makes the log full, or gives it free space again.
     pub fn set_full(&self, is_full: bool) {
         self.state().is_full = is_full;
     }
 
-    /// The last record that is durable.
+    /// The last durable record.
     pub fn last_seq(&self) -> u64 {
         self.state().last_seq()
     }
@@ -117,7 +117,7 @@ impl Log for Node {
     }
 }
 
-/// Appends as long as no later claim was made.
+/// Appends until a later claim is made.
 struct SimAppender {
     log: SimLog,
     epoch: u64,

@@ -1,4 +1,4 @@
-//! One seed event by event, with the state in between: whole at first, then what each event changes.
+//! Runs one seed event by event and shows the state in between: first the whole state, then the changes of each event.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,15 +7,15 @@ use std::ops::Range;
 use crate::plan::Plan;
 use crate::world::World;
 
-/// An event and what came of it.
+/// An event and its effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Its number; the first is 1.
     pub number: u64,
     pub event: String,
     pub log: Vec<String>,
-    /// Lines of the state that are gone, behind `- `, and lines that have come, behind `+ `. What a line has become
-    /// stands right below it.
+    /// Changed lines of the state: removed ones behind `- `, added ones behind `+ `. The new form of a line follows its
+    /// old form.
     pub changes: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ pub struct Stepper {
 }
 
 impl Stepper {
-    /// A world right before the event of this number, or at its end where it ends sooner.
+    /// A world right before the event of this number, or at its end if it ends earlier.
     pub fn at(seed: u64, plan: Plan, number: u64) -> Self {
         let mut world = World::new(seed, Plan { keep_log: true, ..plan });
         while world.events() + 1 < number && world.step() {}
@@ -39,7 +39,7 @@ impl Stepper {
         self.world.events() + 1
     }
 
-    /// The state before the next event, which is the one after the last, a line for each thing.
+    /// The state before the next event, which is the state after the last one. There is one line for each item.
     pub fn state(&self) -> &[String] {
         &self.state
     }
@@ -48,7 +48,7 @@ impl Stepper {
         &self.world
     }
 
-    /// Lets the next event happen; `None` when the world is over.
+    /// Runs the next event. Returns `None` if the world has ended.
     pub fn step(&mut self) -> Option<Step> {
         let (number, event) = (self.next_number(), self.world.next_event());
         let logged = self.world.log().len();
@@ -62,8 +62,8 @@ impl Stepper {
     }
 }
 
-/// Writes the state before the first of these events, and for each event what it is, what the log says, and what it has
-/// changed. Gives what the auditor has found by then.
+/// Writes the state before the first of these events. For each event it then writes the event, its log lines and its
+/// changes. Returns the auditor's findings so far.
 pub fn write_steps(
     out: &mut impl io::Write,
     seed: u64,
@@ -91,7 +91,7 @@ pub fn write_steps(
     Ok(stepper.world.outcome().findings)
 }
 
-/// What must be taken from the first lines and added to them to get the second.
+/// The lines to remove from the first state, and those to add, to get the second one.
 fn changes(before: &[String], after: &[String]) -> Vec<String> {
     let mut come = lacking(after, before);
     let mut changes = Vec::new();
@@ -109,7 +109,7 @@ fn subject(line: &str) -> &str {
     line.split_once(": ").map_or(line, |(subject, _)| subject)
 }
 
-/// Those of the lines that the others lack. Each of the others stands for one.
+/// The lines that are absent from the others. Each of the others matches only one line.
 fn lacking<'a>(lines: &'a [String], others: &[String]) -> Vec<&'a str> {
     let mut left = BTreeMap::<&str, usize>::new();
     for line in others {

@@ -1,4 +1,4 @@
-//! Whole engines on the simulated log: one at a time appends, the others follow, and nothing answered is lost.
+//! Whole engines on the simulated log: one at a time appends, the others follow, and no answered command is lost.
 
 #[path = "../../../crates/engine/tests/common/mod.rs"]
 mod common;
@@ -22,7 +22,7 @@ use upesi_types::{Amount, Timestamp};
 const START_MS: i64 = 1_900_000_000_000;
 const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
 
-/// A hub of a cluster: what its own disk keeps survives its process, the log is shared.
+/// A hub of a cluster: the log is shared, and the node's own disk survives its process.
 struct Node {
     name: &'static str,
     disk: SimDisk,
@@ -62,7 +62,7 @@ impl Node {
         self.running.as_ref().unwrap().1.clone()
     }
 
-    /// Drives the engine until the future is ready.
+    /// Runs the engine until the future is ready.
     fn during<T>(&mut self, future: impl Future<Output = T>) -> T {
         let mut future = Box::pin(future);
         for _ in 0..10_000 {
@@ -165,7 +165,7 @@ fn an_engine_that_was_superseded_answers_nothing_more() {
     let mut two = Node::started("two", &log);
     assert_eq!(two.prepare(2, "30"), Ok(Reply::Accepted));
     let recorded = log.last_seq();
-    // A question records nothing, and would be answered from memory that is out of date.
+    // A read records nothing, and would be answered from outdated memory.
     let handle = one.handle();
     let asked = one.during(async move { handle.read(|ledger| ledger.transfer(id(2)).is_some()).await });
     assert_eq!(asked, Err(SubmitError::Stopped));
@@ -176,7 +176,7 @@ fn an_engine_that_was_superseded_answers_nothing_more() {
         [two.amount_of(1), two.amount_of(2), two.amount_of(3)],
         [Some(amount("12.5")), Some(amount("30")), None]
     );
-    // It comes back by a claim of its own, and then the other is out.
+    // It returns by its own claim, and then the other node may no longer append.
     one.start(&log, EngineOptions::new("simulated")).unwrap();
     assert_eq!(one.amount_of(2), Some(amount("30")));
     assert_eq!(two.prepare(4, "50"), Err(SubmitError::Stopped));
@@ -204,7 +204,7 @@ fn a_lost_append_is_gone_and_a_lost_acknowledgement_counts_once() {
         log.fail_next(fault);
         let mut records = node.handle().follow(log.last_seq() + 1);
         assert_eq!(node.prepare(2, "9.25"), Err(SubmitError::Stopped), "{fault:?}");
-        // Recorded or not: it never became durable for this engine.
+        // The batch may be recorded or not, but it never became durable for this engine.
         assert!(records.next().unwrap().is_none(), "{fault:?}");
         assert!(records.wait_next().unwrap().is_none(), "{fault:?}");
         node.start(&log, EngineOptions::new("simulated")).unwrap();
@@ -240,7 +240,7 @@ fn a_log_that_ends_before_the_archive_is_refused() {
     assert!(error.to_string().contains("record 1 is missing"), "{error}");
 }
 
-/// Two nodes take turns at claiming while appends fail; each seed another order.
+/// Two nodes claim alternately while appends fail. Each seed has another order.
 #[test]
 fn whatever_was_answered_is_in_the_log_once() {
     let (mut answered_total, mut faults, mut superseded) = (0, 0, 0);

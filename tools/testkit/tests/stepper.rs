@@ -1,4 +1,4 @@
-//! The stepper shows the state between events as it is: whole at first, then what each event changes.
+//! The stepper shows the states between events: first the whole state, then the changes of each event.
 
 use std::ops::Range;
 use std::process::Command;
@@ -7,7 +7,7 @@ use upesi_testkit::stepper::{Step, Stepper, write_steps};
 use upesi_testkit::world::World;
 use upesi_testkit::{Bug, Faults, Plan};
 
-/// Seeds in which something must come up at the latest.
+/// Maximum number of seeds until something must occur.
 const SEEDS_MAX: u64 = 40;
 
 /// A world that does not take long.
@@ -28,8 +28,8 @@ fn sorted(state: &[String]) -> Vec<String> {
     state
 }
 
-/// The state to which a reader of this text comes: the lines of the beginning, less those that are gone, and those that
-/// have come.
+/// The state that a reader of this text reconstructs: the lines of the start, without the removed lines and with the
+/// added ones.
 fn state_at_the_end_of(text: &str) -> Vec<String> {
     let mut state = Vec::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("  ")) {
@@ -47,7 +47,8 @@ fn says(step: &Step, text: &str) -> bool {
     step.log.iter().any(|line| line.contains(text))
 }
 
-/// The first event of which the log says this, stepped through, and the state before and after it.
+/// Finds the first event whose log lines contain this text. Returns the state before it, the step, and the state after
+/// it.
 fn first_that_says(plan: &Plan, text: &str) -> (Vec<String>, Step, Vec<String>) {
     for seed in 0..SEEDS_MAX {
         let mut world = World::new(seed, Plan { keep_log: true, ..plan.clone() });
@@ -77,7 +78,7 @@ fn what_an_event_leaves_is_what_the_next_one_finds() {
         let text = written(seed, &plan, first..first + 300);
         let events = text.lines().filter(|line| line.starts_with("event ")).count() as u64;
         assert!(events > 30, "seed {seed} has only {events} events");
-        // After the first, halfway and at the end it is what one sees who begins there.
+        // After the first event, halfway and at the end, the state equals that of a stepper that starts there.
         for next in [first + 1, first + events / 2, first + events] {
             let (so_far, _) = text.split_once(&format!("\nevent {next}:")).unwrap_or((text.as_str(), ""));
             let found = Stepper::at(seed, plan.clone(), next);
@@ -111,8 +112,8 @@ fn is_unsynced(line: &str) -> bool {
     line.contains(" unsynced in ") && !line.contains(", 0 unsynced in ")
 }
 
-/// A loss of power takes what was not synced from each file; a kill leaves it where it is. The disk of these worlds
-/// syncs nothing, so that there is much of it.
+/// A power loss removes unsynced bytes from each file; a kill does not. The disk of these worlds syncs nothing, so
+/// there are many such bytes.
 #[test]
 fn a_crash_shows_what_becomes_of_unsynced_bytes() {
     let faults = Faults { crashes: true, ..Faults::NONE };
@@ -146,7 +147,7 @@ fn a_crash_shows_what_becomes_of_unsynced_bytes() {
     panic!("{lost} files with unsynced bytes lost power, {kept} lost their process, in {SEEDS_MAX} worlds");
 }
 
-/// An armed crash is there until it strikes; then the disk stands still, if the process has not ended at once.
+/// An armed crash is shown until it strikes. Then the disk is stopped, unless the process has ended at once.
 #[test]
 fn an_armed_fault_is_shown_until_it_strikes() {
     let plan = small(Faults { crashes: true, ..Faults::NONE });
@@ -183,7 +184,7 @@ fn an_armed_fault_is_shown_until_it_strikes() {
     panic!("no fault has struck in {SEEDS_MAX} worlds");
 }
 
-/// Each kind of trouble shows in the state as soon as it is there.
+/// Each kind of fault shows in the state as soon as it exists.
 #[test]
 fn troubles_show_in_the_state() {
     let none = Faults::NONE;
@@ -208,7 +209,7 @@ fn troubles_show_in_the_state() {
     }
 }
 
-/// A request is in flight from its sending to its arrival.
+/// A request is in transit from its sending to its arrival.
 #[test]
 fn messages_are_in_flight_until_they_arrive() {
     let plan = small(Faults::NONE);

@@ -1,6 +1,6 @@
-//! Worlds with everything that can go wrong, the auditor's own tests, and the seeds that found something once.
+//! Worlds with all kinds of faults, tests of the auditor, and the seeds that once found something.
 //!
-//! `UPESI_WORLD_SEED=n` lives through one seed, `UPESI_WORLD_SEEDS=n` through the first n.
+//! `UPESI_WORLD_SEED=n` runs one seed, `UPESI_WORLD_SEEDS=n` the first n.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +11,13 @@ use upesi_testkit::{Bug, Faults, Plan};
 
 /// Mixed-fault worlds of every test run.
 const SEEDS: u64 = 200;
-/// Worlds in which a mistake must be found at the latest.
+/// Maximum number of worlds until a planted bug must be found.
 const SEEDS_PER_BUG: u64 = 60;
-/// Worlds whose disk does not keep what was written.
+/// Worlds whose disk does not retain what was written.
 const ROTTEN_SEEDS: u64 = 120;
 /// Worlds of two or three nodes, of every test run.
 const NODES_SEEDS: u64 = 60;
-/// After so many events one looks at a world.
+/// Number of events between two looks at a world.
 const LOOKS_EVERY: u64 = 16;
 const THREADS: u64 = 2;
 
@@ -25,7 +25,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Lives through seeds on several threads, in any order: a world is one thread's.
+/// Runs seeds on several threads, in any order. Each world runs in one thread.
 fn run_all(seeds: Range<u64>, plan: &Plan) -> Vec<Outcome> {
     let next = AtomicU64::new(seeds.start);
     let work = || {
@@ -76,17 +76,17 @@ fn whatever_goes_wrong_nothing_is_lost_and_everything_finishes() {
         return;
     }
     assert_each_fault_was_checked(&outcomes);
-    // They did try something; each kind by itself, so that none can vanish unnoticed.
+    // Each kind of fault did occur. Kinds are checked one by one, so that none can disappear unnoticed.
     for (what, least_permille, count) in FAULTS.iter().chain(LIFE) {
         assert_tried(&outcomes, what, *least_permille, *count);
     }
 }
 
-/// What is counted, how often there must be one in a thousand worlds, and where the count is.
+/// The name of a counter, its minimum per thousand worlds, and how to read it.
 type Kind = (&'static str, u64, Count);
 type Count = fn(&Counts) -> u64;
 
-/// What goes wrong. Where a plan has no faults there is nothing of this.
+/// Faults. Without faults in the plan, all these counters are 0.
 const FAULTS: &[Kind] = &[
     ("starts that failed", 100, |counts| counts.starts_failed),
     ("starts that were cut off", 200, |counts| counts.starts_cut_off),
@@ -132,7 +132,7 @@ const FAULTS: &[Kind] = &[
     ("prepares that came again after their removal", 500, |counts| counts.resent_after_removal),
 ];
 
-/// What goes wrong in a cluster, beside the rest.
+/// Additional faults and events of a cluster.
 const NODES: &[Kind] = &[
     ("changes of the node that leads", 1_000, |counts| counts.fail_overs),
     ("hand-overs", 100, |counts| counts.hand_overs),
@@ -145,7 +145,7 @@ const NODES: &[Kind] = &[
     ("copies that were compared at the end", 1_000, |counts| counts.nodes_compared),
 ];
 
-/// What else there is.
+/// Other events.
 const LIFE: &[Kind] = &[
     ("starts", 3_000, |counts| counts.starts),
     ("kills", 1_000, |counts| counts.kills),
@@ -196,7 +196,7 @@ fn assert_tried(outcomes: &[Outcome], what: &str, least_permille: u64, count: Co
     assert!(permille >= least_permille, "only {count} {what} in {} worlds", outcomes.len());
 }
 
-/// Safety is checked after every fault, soon: many checks, not one at the end for all of them.
+/// Safety is checked soon after every fault: there are many checks, not one at the end for all faults.
 fn assert_each_fault_was_checked(outcomes: &[Outcome]) {
     for Outcome { seed, counts, .. } in outcomes {
         assert!(counts.faults > 0, "seed {seed}: nothing went wrong");
@@ -227,7 +227,7 @@ fn safety_is_checked_after_troubles_that_the_hub_lives_through() {
         assert_each_fault_was_checked(&outcomes);
         assert!(sum(&outcomes, count) > 10, "{faults:?}");
         for Outcome { seed, counts, .. } in &outcomes {
-            // The first start, one when faults stop perhaps, and one at the end.
+            // The first start, perhaps one when faults stop, and one at the end.
             assert!(counts.starts <= 3, "seed {seed}: {} starts", counts.starts);
             assert!(
                 counts.checks >= counts.faults.min(3) + counts.starts,
@@ -278,7 +278,7 @@ fn whichever_node_leads_nothing_is_lost_and_everything_finishes() {
 fn a_quiet_world_delivers_everything_once() {
     let outcomes = run_all(0..20, &Plan { faults: Faults::NONE, ..Plan::default() });
     assert_sound(&outcomes);
-    // What is counted as a fault is one.
+    // Every counter of faults counts only faults.
     for (what, _, count) in FAULTS {
         assert_eq!(sum(&outcomes, *count), 0, "{what} in quiet worlds");
     }
@@ -295,7 +295,7 @@ fn the_seed_decides_everything() {
     assert_ne!(outcomes[0].log_hash, outcomes[1].log_hash);
 }
 
-/// … in the worlds whose disk does not keep what was written, too.
+/// The seed also determines the damage in worlds whose disk does not retain what was written.
 #[test]
 fn the_seed_decides_what_rots() {
     let outcomes = assert_repeatable(0..6, &Plan::rotten());
@@ -305,8 +305,8 @@ fn the_seed_decides_what_rots() {
     assert!(sum(&outcomes, rotten) > 0, "nothing has rotted");
 }
 
-/// Each seed comes out the same beside another one, in another thread, with the log kept, event by event, and looked
-/// at.
+/// Each seed has the same result beside another one, in another thread, with the log kept, event by event, and while it
+/// is observed.
 fn assert_repeatable(seeds: Range<u64>, plan: &Plan) -> Vec<Outcome> {
     let kept = Plan { keep_log: true, ..plan.clone() };
     let mut outcomes = Vec::new();
@@ -331,7 +331,7 @@ fn assert_repeatable(seeds: Range<u64>, plan: &Plan) -> Vec<Outcome> {
     outcomes
 }
 
-/// A check that cannot fail is a defect: every mistake that a hub could make is found.
+/// A check that cannot fail is a defect: every planted bug is found.
 #[test]
 fn every_planted_bug_is_found() {
     for &bug in Bug::value_variants() {
@@ -348,7 +348,7 @@ fn every_planted_bug_is_found() {
     }
 }
 
-/// What the auditor says of each, in parts.
+/// Parts of the auditor's findings for each bug.
 fn findings_of(bug: Bug) -> &'static [&'static str] {
     match bug {
         Bug::AcknowledgesEarly => &["I2"],
@@ -378,8 +378,8 @@ fn findings_of(bug: Bug) -> &'static [&'static str] {
     }
 }
 
-/// Seeds that found something. Operators' ambushes came later and are left out, so that these worlds have the story in
-/// which it was found. Each of these mistakes has a test of its own beside the code that made it, too.
+/// Seeds that once found something. Operators' ambushes were added later and are left out, so that these worlds produce
+/// the events of that time. Each of these mistakes also has a test of its own beside the code that made it.
 const FOUND: [(u64, &str); 6] = [
     (
         2,
@@ -390,21 +390,22 @@ const FOUND: [(u64, &str); 6] = [
         507,
         "a failed read of the disk was taken for an empty outbox, and its callbacks owed until the next start",
     ),
-    // The generator has changed since; this one finds the same when the hub takes that failure for nothing again.
+    // The generator has changed since then. This seed finds the same if the hub ignores that failure again.
     (2938, "as 507"),
     (18262, "a recalled callback was sent twice where the page before it was loaded had brought it"),
     (18862, "as 18262, the second time when it was owed no more"),
 ];
 
-/// An archive that failed at a removal which the journal had was exported once more, and the auditor expected nothing
-/// in it.
+/// If an archive failed at a removal that the journal had recorded, it was exported once more, and the auditor expected
+/// an empty export.
 #[test]
 fn an_archive_that_failed_at_a_recorded_removal_is_exported_as_before() {
     let faults = Faults { proxies: false, ..Faults::ALL };
     assert_sound(&[run(8480, &Plan { faults, ..Plan::default() })]);
 }
 
-/// An item of a bulk was removed, and then came by itself with another amount: the auditor took the item's.
+/// An item of a bulk transfer was removed, and then came as a transfer with another amount: the auditor took the
+/// item's.
 #[test]
 fn an_id_that_comes_again_after_its_removal_has_the_amount_it_came_with() {
     assert_sound(&[run(145_013, &Plan::default())]);

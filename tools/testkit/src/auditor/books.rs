@@ -1,5 +1,5 @@
-//! The auditor's books: balances, transfers and owed callbacks, kept from the journal's records with arithmetic of
-//! their own, and every entry held against what the outside has seen.
+//! The auditor's books: balances, transfers and owed callbacks. The auditor derives them from the journal's records
+//! with its own arithmetic, and compares every entry with the messages that were seen outside the hub.
 
 mod bulks;
 mod conversions;
@@ -22,10 +22,10 @@ use super::settling::{Accounts, Fee, SettlementBooks, SettlementCounts};
 use super::{Findings, Outside, currency_number};
 use crate::message::{Ending, number};
 
-/// An account by the numbers of its owner, its type and its currency.
+/// An account: the numbers of its owner, its type and its currency.
 pub(super) type AccountKey = (u32, u8, u8);
 
-/// The number of a currency: 0 for the scheme's.
+/// Number of a currency; 0 is the scheme's currency.
 pub(super) fn currency_of(currency: Currency) -> u8 {
     currency_number(currency.as_str())
 }
@@ -42,27 +42,27 @@ struct Entry {
     standing: Standing,
     payer: u32,
     payee: u32,
-    /// Who carries it: the payer, or the FXP of its conversion, or the proxy that these are behind.
+    /// Participant whose position carries the transfer: the payer, the FXP of its FX transfer, or the proxy of either.
     carrier: u32,
-    /// Who is owed it once it is committed: the payee, or its proxy.
+    /// Participant that is owed the amount after the commit: the payee or its proxy.
     creditor: u32,
     amount: i128,
     currency: u8,
     condition: [u8; 32],
     expires_at: Timestamp,
     prepare_seq: u64,
-    /// The record that ended it; 0 while it is reserved.
+    /// Sequence number of the record that ended it; 0 while it is reserved.
     ended_seq: u64,
 }
 
-/// A finished transfer as an export must have it.
+/// A finished transfer as an export must contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finished {
     pub(crate) prepare_seq: u64,
     pub(crate) id: TransferId,
-    /// Numbers of participants; 0 for an unknown one.
+    /// Numbers of the payer and the payee; 0 for an unknown participant.
     pub(crate) parties: (u32, u32),
-    /// In ten-thousandths.
+    /// In ten-thousandths of a unit.
     pub(crate) amount: i128,
     pub(crate) is_committed: bool,
 }
@@ -77,7 +77,7 @@ struct Account {
 struct Member {
     name: String,
     is_active: bool,
-    /// By currency.
+    /// Net debit caps by currency.
     caps: [i128; 2],
 }
 
@@ -86,15 +86,15 @@ pub(super) struct Books {
     last_seq: u64,
     last_time: Option<Timestamp>,
     members: BTreeMap<u32, Member>,
-    /// The proxies of those that are behind one.
+    /// The proxy of each participant that is behind one.
     proxies: BTreeMap<u32, u32>,
     committed_through_proxy: u64,
     accounts: BTreeMap<AccountKey, Account>,
     numbers: BTreeMap<u32, AccountKey>,
     transfers: BTreeMap<[u8; 17], Entry>,
-    /// Those that retention removed: the record that ended each.
+    /// Transfers that retention removed, with the record that ended each.
     left: BTreeMap<[u8; 17], (TransferId, u64)>,
-    /// The last record whose finished transfers were removed, by the journal.
+    /// Last record whose finished transfers were removed, according to the journal.
     removed_to: u64,
     conversions: BTreeMap<[u8; 17], conversions::Exchange>,
     left_conversions: BTreeSet<[u8; 17]>,
@@ -102,26 +102,26 @@ pub(super) struct Books {
     rolls: BTreeMap<[u8; 17], bulks::Roll>,
     left_rolls: BTreeSet<[u8; 17]>,
     bulk_counts: BulkCounts,
-    /// The bulks of the items that are reserved.
+    /// The bulk transfer of each reserved item.
     items: BTreeMap<[u8; 17], TransferId>,
-    /// The item of a bulk that the present record decides.
+    /// The item of a bulk transfer that the current record decides.
     item_now: Option<(Arc<SentBulk>, usize)>,
-    /// The DFSP that caused the present record.
+    /// The DFSP that caused the current record.
     source: Option<usize>,
-    /// The transfers that the present record has ended: whether committed.
+    /// Transfers that the current record has ended; true if committed.
     ended_now: Vec<(TransferId, bool)>,
     funds: BTreeMap<[u8; 17], FundsTransfer>,
-    /// Whether each is parked.
+    /// Callbacks that are owed; true if parked.
     owed: BTreeMap<CallbackKey, bool>,
     settling: SettlementBooks,
-    /// Of the present record: what its commits owe, and what it charges.
+    /// Fees that the commits of the current record owe. The next field holds those that the record charges.
     fees_due: Vec<Fee>,
     fees_charged: Vec<Fee>,
     committed: u64,
     aborted: u64,
     expired: u64,
     was_committed: BTreeSet<TransferId>,
-    /// Whether an id was committed again once it was removed, under a clock that was put back.
+    /// Whether an id was removed and then committed again, because the clock was set back.
     pub(super) is_twice_committed: bool,
 }
 
@@ -184,7 +184,7 @@ impl Books {
         self.committed_through_proxy
     }
 
-    /// Whose accounts carry what a member sends and receives.
+    /// The participant whose accounts carry a member's transfers.
     fn liable(&self, member: u32) -> u32 {
         self.proxies.get(&member).copied().unwrap_or(member)
     }
@@ -207,7 +207,7 @@ impl Books {
         }
     }
 
-    /// Enters a durable record.
+    /// Enters a durable record in the books.
     pub(super) fn fold(
         &mut self,
         seq: u64,
@@ -317,7 +317,7 @@ impl Books {
                 keys.iter().for_each(|key| self.set_parked(*key, false, findings));
             }
             Event::FinishedRemoved { to_seq } => self.finished_removed(*to_seq),
-            // Of others, what moves no money and owes nothing. An event that did would show in the balances.
+            // Other events move no money and owe no callback. If one did, the balances would differ.
             _ => {
                 self.enter_conversion((seq, time), event, callbacks, outside, findings);
                 self.enter_bulk((seq, time), event, callbacks, outside, findings);
@@ -338,7 +338,7 @@ impl Books {
         }
     }
 
-    /// Takes a reserved transfer out; a second end is a finding.
+    /// Removes a reserved transfer from the books. A second end is a finding.
     fn end(&mut self, id: TransferId, standing: Standing, findings: &mut Findings) -> Option<Entry> {
         let Some(entry) = self.transfers.get_mut(&id.to_bytes()) else {
             findings.add(format!("I5: {id} ends and was never prepared"));
@@ -404,7 +404,7 @@ impl Books {
                 if by_operator {
                     outside.ended_by_operator.contains(&id.to_bytes())
                 } else {
-                    // Its payer's conversion may lapse before itself, and is expired with it then.
+                    // The payer's FX transfer may lapse before the transfer does. Then the transfer expires with it.
                     time >= entry.expires_at || self.conversion_has_lapsed(id, &entry, time)
                 }
             }
@@ -487,7 +487,7 @@ impl Books {
 }
 
 impl Books {
-    /// The cap of an account's owner rises by so much.
+    /// Raises the cap of the account's owner by this amount.
     fn shift_cap(&mut self, account: u32, units: i128) {
         let Some((owner, _, currency)) = self.numbers.get(&account).copied() else { return };
         if let Some(member) = self.members.get_mut(&owner) {
@@ -510,7 +510,7 @@ impl Accounts for Books {
     }
 }
 
-/// Whoever must be told of an end is told.
+/// Checks that every party to which a callback is due is owed one.
 fn check_told(id: TransferId, entry: &Entry, both: bool, callbacks: &[Callback], findings: &mut Findings) {
     let parties = [Some(entry.payer), both.then_some(entry.payee)];
     for party in parties.into_iter().flatten() {

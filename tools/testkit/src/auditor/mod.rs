@@ -1,5 +1,5 @@
-//! The auditor: stands outside, remembers what left the hub and what was sent to it, keeps books of its own, and says
-//! where the hub's differ. It shares no rule with the ledger.
+//! The auditor: it observes the hub from outside. It remembers all messages to and from the hub, keeps its own books,
+//! and reports where the hub's books differ. It shares no rule with the ledger.
 
 mod books;
 mod outside;
@@ -23,13 +23,13 @@ pub(crate) use self::outside::{
 pub(crate) use self::settling::SettlementCounts;
 use crate::message::Request;
 
-/// Findings that are kept; the first one tells most.
+/// Maximum number of findings that are kept. The first one is the most useful.
 const FINDINGS_MAX: usize = 20;
 
-/// How far recorded time may be off: what a clock is off at a start, and small steps that are followed.
+/// Maximum offset of a recorded time: the clock's offset at a start, and small steps that the hub follows.
 const TIME_OFF_MS: i64 = 60_000;
 
-/// What is wrong, in sentences for people.
+/// Findings, in sentences for people.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(pub(crate) Vec<String>);
 
@@ -45,25 +45,25 @@ impl Findings {
 pub(crate) struct Auditor {
     pub(crate) findings: Findings,
     pub(crate) outside: Outside,
-    /// True time, while the hub goes by a clock that was about right when it began.
+    /// True time; set if the hub's time began with a clock that was about right.
     pub(crate) true_now: Option<Timestamp>,
     books: Books,
-    /// The auditor of `upesi audit`, which must find nothing either.
+    /// The auditor of `upesi audit`, which must report nothing either.
     offline: StepAudit,
     records: Option<Follow>,
-    /// A durable record could not be read, which is a finding: the books lack it and what came behind it.
+    /// Whether a durable record could not be read, which is a finding. The books lack it and all later records.
     is_stuck: bool,
-    /// Every durable record as it was when it became so, where the disk may forget it.
+    /// A copy of every record, made when it became durable; kept if the disk may lose data.
     truth: Option<Vec<(Timestamp, Vec<u8>)>>,
 }
 
 impl Auditor {
-    /// One who keeps a copy of the record, or not.
+    /// Creates an auditor, with or without copies of all records.
     pub(crate) fn new(keeps_record: bool) -> Self {
         Self { truth: keeps_record.then(Vec::new), ..Self::default() }
     }
 
-    /// Every record that has become durable goes into the auditor's books. The disk must be an observer's.
+    /// Enters every newly durable record in the auditor's books. The disk must be an observer's.
     pub(crate) fn read_journal(&mut self, disk: &Arc<dyn Disk>, durable_seq: u64) {
         if self.books.last_seq() >= durable_seq {
             return;
@@ -91,19 +91,20 @@ impl Auditor {
         }
     }
 
-    /// The process is gone: its files will be other ones.
+    /// Notes that the process has ended: its successor writes other files.
     pub(crate) fn process_ended(&mut self) {
         self.is_stuck = false;
         self.true_now = None;
         self.records = None;
     }
 
-    /// How far the books go.
+    /// Last record in the books.
     pub(crate) const fn last_seq(&self) -> u64 {
         self.books.last_seq()
     }
 
-    /// What is wrong if this is acknowledged and nothing more happens: the journal waits for such an end.
+    /// The finding if this request were acknowledged now and nothing else happened, because the journal waits for such
+    /// a request.
     pub(crate) fn awaits(&self, seen: &Seen) -> Option<String> {
         match seen {
             Seen::Put { id, by, good: true, .. } if self.books.is_waiting_for(*id, *by) => Some(format!(
@@ -122,9 +123,10 @@ impl Auditor {
         }
     }
 
-    /// An answer with success leaves the hub, to what the journal waited for when it arrived, or not.
+    /// Handles a successful answer that leaves the hub. `was_awaited` says whether the journal waited for the request
+    /// when it arrived.
     pub(crate) fn acknowledged(&mut self, seen: &Seen, was_awaited: bool) {
-        // Books that could not be read on do not say what the journal lacks.
+        // The books could not be read further, so they do not show what the journal lacks.
         if self.is_stuck {
             return;
         }
@@ -134,7 +136,7 @@ impl Auditor {
         match seen {
             Seen::Prepare { id, .. } => {
                 self.outside.acknowledged.insert(id.to_bytes(), *id);
-                // What was removed meanwhile was there when it was asked for again.
+                // A transfer that was removed in the meantime existed when its request came again.
                 if !(self.books.knows(*id) || self.books.has_left(*id) || self.books.is_claimed(*id)) {
                     self.findings.add(format!("I2: transfer {id} is acknowledged and not in the journal"));
                 }
@@ -157,8 +159,8 @@ impl Auditor {
         }
     }
 
-    /// A callback leaves the hub: its bytes are those of the DFSP it comes from, and the same each time. Where several
-    /// nodes deliver, another one may have it in hand when one has delivered it.
+    /// Checks a callback that leaves the hub: its bytes are those of the DFSP that sent them, and the same each time.
+    /// If several nodes deliver callbacks, another node may still hold a callback that was delivered.
     pub(crate) fn callback_left(&mut self, key: CallbackKey, to: usize, request: &Request, nodes: u32) {
         if self.is_stuck {
             return;
@@ -174,7 +176,7 @@ impl Auditor {
         self.outside.callback_left(key, request, &mut self.findings);
     }
 
-    /// A callback that a node sends which leads no more: owed, or sent before, and with the same bytes.
+    /// Checks a callback that a former leader sends: it is owed or was sent before, and has the same bytes.
     pub(crate) fn former_calls(&mut self, key: CallbackKey, request: &Request) {
         if !self.books.owes(key) && !self.outside.was_sent(key) {
             self.findings
@@ -183,7 +185,7 @@ impl Auditor {
         self.outside.callback_left(key, request, &mut self.findings);
     }
 
-    /// Compares the ledger with the books, where both are at the same record.
+    /// Compares the ledger with the books if both are at the same record.
     pub(crate) fn compare(&mut self, ledger: &Ledger) {
         if ledger.last_seq() != self.books.last_seq() {
             return;
@@ -194,7 +196,7 @@ impl Auditor {
         }
     }
 
-    /// After a start: everything that was acknowledged in any life is there.
+    /// Checks after a start that everything is present that was acknowledged in any life of the hub.
     pub(crate) fn compare_acknowledged(&mut self, ledger: &Ledger, archive: &dyn Archive) {
         for id in self.outside.acknowledged.values() {
             let is_archived = || archive.get(id).ok().flatten().is_some();
@@ -219,7 +221,8 @@ impl Auditor {
         }
     }
 
-    /// What was removed, and said to be, is not in the archive: unless its id came again, it is unknown.
+    /// Checks that the archive does not contain transfers that were reported as removed, unless their id was used
+    /// again.
     pub(crate) fn compare_removed(&mut self, archive: &dyn Archive, removed_to: u64) {
         for id in self.books.removed(removed_to) {
             if archive.get(&id).ok().flatten().is_some() {
@@ -228,33 +231,32 @@ impl Auditor {
         }
     }
 
-    /// What finished within a range of records: what an export of it must hold, no more and no less.
+    /// Transfers that finished within a range of records: an export of this range must contain exactly these.
     pub(crate) fn finished_within(&self, first_seq: u64, last_seq: u64) -> Vec<Finished> {
         self.books.finished_within(first_seq, last_seq)
     }
 
-    /// Whether the journal says that what finished up to a record was removed.
+    /// Whether the journal says that the transfers finished up to a record were removed.
     pub(crate) const fn is_removed(&self, to_seq: u64) -> bool {
         to_seq <= self.books.removed_to()
     }
 
-    /// Whether everything that finished up to a record has expired, so that a prepare that comes again is refused.
+    /// Whether every transfer that finished up to a record has expired, so that a repeated prepare is rejected.
     pub(crate) fn has_expired(&self, to_seq: u64) -> bool {
         self.books.has_expired(to_seq)
     }
 
-    /// Replays the journal and compares it with the state and with the snapshots.
+    /// Replays the journal and compares the result with the state and with the snapshots.
     pub(crate) fn compare_replay(&mut self, disk: &Arc<dyn Disk>, ledger: &Ledger, is_rotten: bool) {
         match compare(disk, ledger) {
-            // Found, and not believed.
+            // The damage was detected, so no wrong data was used.
             Err(finding) if is_rotten && finding.contains("is damaged") => {}
             Err(finding) => self.findings.add(format!("I7: {finding}")),
             Ok(()) => {}
         }
     }
 
-    /// A state that a hub has come to is one that was once the truth, and its money adds up, whatever the disk has
-    /// done.
+    /// Checks that a hub's state is one that was once correct, and that its money adds up, whatever the disk has done.
     pub(crate) fn compare_truth(&mut self, ledger: &Ledger) {
         for finding in upesi_ledger::audit::check(ledger) {
             self.findings.add(format!("I1: {finding}"));
@@ -265,7 +267,7 @@ impl Auditor {
         }
     }
 
-    /// When everything is over: positions and cover as the outside computes them from what it was told.
+    /// Compares positions and cover at the end with those that an outside observer computes from the messages.
     pub(crate) fn compare_outcome(
         &mut self,
         ledger: &Ledger,
@@ -273,12 +275,12 @@ impl Auditor {
         dfsps: usize,
     ) {
         self.outside.removed.extend(self.books.left_conversions());
-        // Also of a removal that was not told, because the process ended with it.
+        // This includes a removal that was not reported because the process ended with it.
         self.outside.removed.extend(self.books.left_transfers());
         self.outside.check_tellings(specs, &mut self.findings);
         self.outside.compare_caps(ledger, &mut self.findings);
-        // Who is told of an id that was committed twice, or came again with another amount, is not told which of
-        // them is meant. And an FXP whose callback is withheld, because its record is damaged, asks nobody.
+        // If an id was committed twice, or used again with another amount, messages do not show which transfer they
+        // mean. An FXP whose callback is withheld, because its record is damaged, asks for no state.
         if !self.books.is_twice_committed && self.outside.tells_items_apart() && self.owed() == 0 {
             self.outside.compare_outcome(ledger, specs, dfsps, &mut self.findings);
         }
@@ -289,17 +291,17 @@ impl Auditor {
         self.books.reserved()
     }
 
-    /// Conversions that wait for their FXP or their transfer, by the books.
+    /// FX transfers that wait for their FXP or their transfer, by the books.
     pub(crate) fn live_conversions(&self) -> usize {
         self.books.live_conversions()
     }
 
-    /// Bulks that have not ended, by the books.
+    /// Bulk transfers that have not ended, by the books.
     pub(crate) fn live_bulks(&self) -> usize {
         self.books.live_bulks()
     }
 
-    /// What came of bulks, by the books.
+    /// Outcomes of bulk transfers, by the books.
     pub(crate) const fn bulks(&self) -> BulkCounts {
         self.books.bulks()
     }
@@ -308,7 +310,7 @@ impl Auditor {
         self.books.converted()
     }
 
-    /// Ended transfers by the books: committed, aborted, of those expired.
+    /// Ended transfers by the books: committed, aborted, and expired among the aborted.
     pub(crate) const fn totals(&self) -> (u64, u64, u64) {
         self.books.totals()
     }
@@ -322,7 +324,7 @@ impl Auditor {
         self.books.settled()
     }
 
-    /// Callbacks that the books still owe, those parked included.
+    /// Callbacks that are still owed by the books, including parked ones.
     pub(crate) fn owed(&self) -> usize {
         self.books.owed()
     }
@@ -344,7 +346,8 @@ impl Auditor {
     }
 }
 
-/// A clock that jumps is not followed: what is recorded, expiries among it, was decided about now.
+/// Checks that the hub does not follow a clock that jumps: recorded decisions, including expiries, have about the true
+/// time.
 fn check_time(true_now: Option<Timestamp>, seq: u64, decided_at: Timestamp, findings: &mut Findings) {
     let Some(true_now) = true_now else { return };
     if decided_at.ms_since(true_now).abs() > TIME_OFF_MS {
@@ -354,7 +357,7 @@ fn check_time(true_now: Option<Timestamp>, seq: u64, decided_at: Timestamp, find
     }
 }
 
-/// Compares; the disk must be readable and nobody may write to it meanwhile.
+/// Compares the journal with the live ledger. The disk must be readable, and no process may write to it meanwhile.
 fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String> {
     let said = |error: &dyn std::fmt::Display| error.to_string();
     let store = SnapshotStore::open_for_reading(Arc::clone(disk));
@@ -384,7 +387,7 @@ fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares with the fold of records that were copied when they became durable.
+/// Compares the live ledger with the fold of records that were copied when they became durable.
 fn compare_with(records: &[(Timestamp, Vec<u8>)], live: &Ledger) -> Result<(), String> {
     let mut ledger = Ledger::new(LedgerConfig::default());
     for (seq, (time, bytes)) in (1..).zip(records) {

@@ -1,4 +1,4 @@
-//! What can be seen from outside the hub: requests that were sent, answers and callbacks that left it.
+//! What an observer outside the hub sees: requests that were sent, and answers and callbacks that left the hub.
 
 mod bulks;
 
@@ -20,10 +20,10 @@ use crate::world::Remote;
 
 type IdBytes = [u8; 17];
 
-/// What a request means to those outside.
+/// The meaning of a request for an observer.
 #[derive(Clone, Debug)]
 pub(crate) enum Seen {
-    /// A prepare; the amount in ten-thousandths, where it is one.
+    /// A prepare; the amount in ten-thousandths, if it is a valid one.
     Prepare {
         id: TransferId,
         source: usize,
@@ -32,7 +32,7 @@ pub(crate) enum Seen {
         amount: Option<i128>,
         currency: u8,
     },
-    /// A PUT. Good: from the payee, to the payer, with the right fulfilment or a known error code.
+    /// A PUT. It is good if the payee sent it to the payer, with the right fulfilment or a known error code.
     Put {
         id: TransferId,
         by: usize,
@@ -43,7 +43,7 @@ pub(crate) enum Seen {
         id: TransferId,
         sent: SentConversion,
     },
-    /// A PUT about a conversion. Good: from its FXP, to its initiator, and right.
+    /// A PUT about an FX transfer. It is good if the FXP sent it to the initiator, with the right content.
     PutConversion {
         id: TransferId,
         by: usize,
@@ -52,10 +52,10 @@ pub(crate) enum Seen {
     },
     Bulk(Arc<SentBulk>),
     PutBulk(Arc<SentAnswer>),
-    /// What no hub may take.
+    /// A request that no hub may accept.
     Invalid,
     Get,
-    /// Nothing that could take effect.
+    /// A request that can have no effect.
     Other,
 }
 
@@ -69,53 +69,53 @@ pub(crate) struct SentPrepare {
     pub(crate) currency: u8,
 }
 
-/// A request for a conversion that somebody sent.
+/// A request for an FX transfer, from any sender.
 #[derive(Clone, Debug)]
 pub(crate) struct SentConversion {
     pub(crate) source: usize,
     pub(crate) transfer: TransferId,
     pub(crate) initiator: usize,
     pub(crate) fxp: usize,
-    /// Ten-thousandths, and the number of the currency.
+    /// The amount in ten-thousandths, and the number of the currency.
     pub(crate) sold: (i128, u8),
     pub(crate) bought: (i128, u8),
     pub(crate) fingerprint: [u8; 16],
 }
 
-/// The number of a currency: 0 for the scheme's.
+/// Number of a currency; 0 is the scheme's currency.
 pub(crate) fn currency_number(currency: &str) -> u8 {
     u8::from(currency != CURRENCY)
 }
 
-/// Both currencies, by their numbers.
+/// The two currencies, indexed by number.
 const CURRENCIES: [&str; 2] = [CURRENCY, OTHER_CURRENCY];
 
-/// What a party was told of a transfer, ever.
+/// All that a party has learnt about a transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Told {
     pub(crate) committed: bool,
     pub(crate) aborted: bool,
-    /// That the hub does not know it.
+    /// The hub answered that it does not know the transfer.
     pub(crate) unknown: bool,
-    /// The last answer to a question, if it was a final state: whether committed.
+    /// Whether the last answer to a query was a final state.
     pub(crate) is_final: bool,
 }
 
 /// A fee as operators agreed on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SimFee {
-    /// Millionths of the amount.
+    /// Share of the amount, in millionths.
     pub(crate) rate: u32,
-    /// Ten-thousandths in addition.
+    /// Fixed part, in ten-thousandths.
     pub(crate) fixed: i64,
-    /// Least amount of a transfer, in whole units.
+    /// Least amount of a transfer that owes the fee, in whole units.
     pub(crate) least: i64,
     pub(crate) paid_by_payer: bool,
 }
 
 impl SimFee {
-    /// What the payer DFSP owes the payee DFSP for an amount of whole units, both in ten-thousandths. Amounts are
-    /// whole, so that shares of 0.6 % need rounding to hundredths.
+    /// The fee that the payer DFSP owes the payee DFSP for an amount of whole units, both in ten-thousandths. Amounts
+    /// are whole, so that shares of 0.6 % need rounding to hundredths.
     fn owed_by_payer(&self, amount: i128) -> i128 {
         let share = (amount * i128::from(self.rate) + 50_000_000).div_euclid(100_000_000) * 100;
         let fee = if amount < i128::from(self.least) * UNITS { 0 } else { share + i128::from(self.fixed) };
@@ -123,7 +123,7 @@ impl SimFee {
     }
 }
 
-/// What was seen.
+/// All messages that were seen.
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
     prepares: BTreeMap<IdBytes, Vec<SentPrepare>>,
@@ -134,44 +134,44 @@ pub(crate) struct Outside {
     bodies: BTreeSet<(usize, Bytes)>,
     /// Transfers whose prepare was answered with success.
     pub(crate) acknowledged: BTreeMap<IdBytes, TransferId>,
-    /// Conversions whose request was.
+    /// FX transfers whose request was answered with success.
     pub(crate) acknowledged_conversions: BTreeMap<IdBytes, TransferId>,
-    /// Bulks whose request was.
+    /// Bulk transfers whose request was answered with success.
     pub(crate) acknowledged_bulks: BTreeMap<IdBytes, TransferId>,
     /// Callbacks that their DFSP answered with success.
     delivered: BTreeSet<CallbackKey>,
-    /// What each callback looked like the first time.
+    /// Each callback as it was sent first.
     looks: BTreeMap<CallbackKey, Request>,
-    /// The prepare that the payee was given.
+    /// Fingerprint of the prepare that the payee received.
     forwarded: BTreeMap<IdBytes, [u8; 16]>,
-    /// Of conversions, too, what their FXP was asked for by then.
+    /// For FX transfers: the request that the FXP received.
     converted: BTreeMap<IdBytes, SentConversion>,
-    /// Conversions whose FXP was given a request.
+    /// FX transfers whose FXP received a request.
     forwarded_conversions: BTreeSet<IdBytes>,
     told: BTreeMap<(IdBytes, usize), Told>,
-    /// Amounts of transfers when somebody was first told that they are committed: an id that comes again once it was
-    /// removed may come with another.
+    /// Amounts of transfers at the first message that they are committed. An id that was removed may be used again with
+    /// another amount.
     paid: BTreeMap<IdBytes, i128>,
-    /// Transfers that an operator wanted to end.
+    /// Transfers that an operator tried to end.
     pub(crate) ended_by_operator: BTreeSet<IdBytes>,
-    /// Cover per DFSP as operators know it, in ten-thousandths.
+    /// Liquidity cover of each DFSP as operators know it, in ten-thousandths.
     pub(crate) cover: BTreeMap<usize, i128>,
-    /// Transfers that were removed. What is told of them afterwards is told of another transfer of their id.
+    /// Transfers that were removed. Later messages with such an id are about another transfer.
     pub(crate) removed: BTreeSet<IdBytes>,
-    /// Net debit caps per DFSP as operators set them, or read of settlements that did; absent while one is being
-    /// changed.
+    /// Net debit cap of each DFSP as operators set it, or as they read it from settlements that changed it. Absent
+    /// while a change is pending.
     pub(crate) caps: BTreeMap<usize, i128>,
     pub(crate) treasurer: Treasurer,
-    /// Cover of each DFSP in the other currency, which never changes; 0 where there is no such.
+    /// Liquidity cover of each DFSP in the other currency, which never changes; 0 if there is no other currency.
     pub(crate) other_cover: i128,
-    /// Who is behind a proxy.
+    /// The DFSPs behind a proxy.
     pub(crate) remote: Option<Remote>,
-    /// Fees that every committed transfer owes; none if that cannot be told from outside.
+    /// Fees that every committed transfer owes; empty if an observer cannot determine them.
     pub(crate) fees: &'static [SimFee],
 }
 
 impl Outside {
-    /// A request is sent to the hub. It may never arrive.
+    /// Notes a request that is sent to the hub. It may never arrive.
     pub(crate) fn sent(&mut self, from: usize, seen: &Seen, request: &Request) {
         self.bodies.insert((from, request.body.clone()));
         match seen {
@@ -190,7 +190,7 @@ impl Outside {
                 let sent = SentConversion { fingerprint: fingerprint(&request.body), ..sent.clone() };
                 self.conversions.entry(id.to_bytes()).or_default().push(sent);
             }
-            // Ids are random, so that those of transfers and of conversions differ.
+            // Ids are random, so transfers and FX transfers never share one.
             Seen::Put { id, by, ending, good } | Seen::PutConversion { id, by, ending, good } => {
                 self.endings.entry(id.to_bytes()).or_default().push((*by, *ending, *good));
             }
@@ -200,7 +200,7 @@ impl Outside {
         }
     }
 
-    /// The prepare with this body, if anybody sent it.
+    /// The prepare with this body, if any DFSP sent it.
     pub(crate) fn prepare(
         &self,
         id: TransferId,
@@ -213,14 +213,14 @@ impl Outside {
         })
     }
 
-    /// The request for a conversion with this body, if anybody sent it; its initiator's own rather than a stranger's.
+    /// The FX request with this body, if any DFSP sent it; the initiator's own request takes precedence.
     pub(crate) fn conversion(&self, id: TransferId, fingerprint: &[u8; 16]) -> Option<&SentConversion> {
         let sent =
             self.conversions.get(&id.to_bytes())?.iter().filter(|sent| sent.fingerprint == *fingerprint);
         sent.max_by_key(|sent| sent.source == sent.initiator)
     }
 
-    /// Whether an FXP sent such a PUT for a conversion.
+    /// Whether an FXP sent a matching PUT for an FX transfer.
     pub(crate) fn has_put_conversion(
         &self,
         id: TransferId,
@@ -230,13 +230,14 @@ impl Outside {
         self.has_put(id, by, is_it)
     }
 
-    /// Whether a DFSP sent such a PUT for a transfer.
+    /// Whether a DFSP sent a matching PUT for a transfer.
     pub(crate) fn has_put(&self, id: TransferId, by: usize, is_it: impl Fn(Ending, bool) -> bool) -> bool {
         let puts = self.endings.get(&id.to_bytes());
         puts.is_some_and(|puts| puts.iter().any(|(from, ending, good)| *from == by && is_it(*ending, *good)))
     }
 
-    /// A callback leaves the hub: in a DFSP's name only with that DFSP's own bytes, and the same each time.
+    /// Checks a callback that leaves the hub. In a DFSP's name it may carry only that DFSP's own bytes, the same each
+    /// time.
     pub(crate) fn callback_left(&mut self, key: CallbackKey, request: &Request, findings: &mut Findings) {
         let source = request.headers.get("fspiop-source").and_then(|name| name.to_str().ok());
         if let Some(dfsp) = source.and_then(number)
@@ -248,7 +249,7 @@ impl Outside {
             None => {
                 self.looks.insert(key, request.clone());
             }
-            // The endpoint may have changed meanwhile.
+            // The endpoint may have changed in the meantime.
             Some(first)
                 if first.method == request.method
                     && first.headers == request.headers
@@ -261,7 +262,7 @@ impl Outside {
         self.looks.contains_key(&key)
     }
 
-    /// A DFSP has answered a callback with success.
+    /// Notes that a DFSP has answered a callback with success.
     pub(crate) fn callback_taken(&mut self, key: CallbackKey) {
         self.delivered.insert(key);
     }
@@ -270,7 +271,7 @@ impl Outside {
         self.delivered.contains(&key)
     }
 
-    /// A payee is given a prepare: one that its payer sent, and always the same one.
+    /// Checks a prepare that a payee receives: its payer sent it, and it is always the same one.
     pub(crate) fn forwarded(
         &mut self,
         id: TransferId,
@@ -279,7 +280,7 @@ impl Outside {
         findings: &mut Findings,
     ) {
         let seen = fingerprint(&request.body);
-        // A stranger may have sent a copy before.
+        // Another DFSP may have sent a copy before.
         let sent = self.prepares.get(&id.to_bytes()).into_iter().flatten();
         let is_genuine = sent
             .filter(|sent| sent.fingerprint == seen)
@@ -287,7 +288,8 @@ impl Outside {
         if !is_genuine || request.method != Method::POST {
             findings.add(format!("dfsp{to} is asked to receive {id}, but no payer sent that request"));
         }
-        // What was removed is unknown: where an operator accepted a clock that jumped back, the id may come again.
+        // A removed transfer is unknown to the hub. If an operator accepted a clock that was set back, its id may be
+        // used again.
         if self.asked_for(id).is_some() && !self.removed.contains(&id.to_bytes()) {
             return findings.add(format!("I3: {id} was forwarded in a bulk, and then by itself"));
         }
@@ -297,8 +299,8 @@ impl Outside {
         }
     }
 
-    /// An FXP is given a request: one that its initiator sent. What it is given may be another than was meant, where
-    /// the initiator sent both.
+    /// Checks a request that an FXP receives: its initiator sent it. If the initiator sent two requests, the FXP may
+    /// receive either.
     pub(crate) fn forwarded_conversion(
         &mut self,
         id: TransferId,
@@ -328,7 +330,7 @@ impl Outside {
         }
     }
 
-    /// The amount that the payee was asked to receive last: by itself, else in a bulk.
+    /// The amount of the last request to the payee: of the transfer itself, else of the bulk transfer.
     fn asked_of_payee(&self, id: TransferId) -> Option<i128> {
         let (id_bytes, sent) = (id.to_bytes(), self.prepares.get(&id.to_bytes()));
         let by_itself = self.forwarded.get(&id_bytes).zip(sent).and_then(|(body, sent)| {
@@ -337,7 +339,8 @@ impl Outside {
         by_itself.or_else(|| self.asked_for(id))
     }
 
-    /// The request that an FXP was given, and of several the youngest: an older one may arrive after it.
+    /// The request that an FXP received. If there are several, this is the youngest, because an older one may arrive
+    /// after it.
     fn asked_of_fxp(&self, id: TransferId) -> Option<&SentConversion> {
         if !self.forwarded_conversions.contains(&id.to_bytes()) {
             return None;
@@ -353,12 +356,12 @@ impl Outside {
         self.conversion(id, &seen)
     }
 
-    /// What a DFSP was told.
+    /// What a DFSP has learnt about a transfer.
     pub(crate) fn told_of(&self, id: TransferId, to: usize) -> Told {
         self.told.get(&(id.to_bytes(), to)).copied().unwrap_or_default()
     }
 
-    /// Everybody's tellings agree, also about conversions with their transfers.
+    /// Checks that the messages to all parties agree, also those about FX transfers and their transfers.
     pub(crate) fn check_tellings(&self, (specs, conversions): (&[Spec], &[FxSpec]), findings: &mut Findings) {
         for fx in conversions.iter().filter(|fx| !self.removed.contains(&fx.id.to_bytes())) {
             let told = self.told_of(fx.id, fx.fxp);
@@ -379,7 +382,7 @@ impl Outside {
         }
     }
 
-    /// Recomputes positions from what payers were told, and compares them and the cover with what an operator reads.
+    /// Recomputes positions from the messages to payers, and compares them and the cover with what an operator reads.
     pub(crate) fn compare_outcome(
         &self,
         ledger: &Ledger,
@@ -390,7 +393,7 @@ impl Outside {
         let mut fees = vec![0_i128; dfsps];
         let mut moved = Moved { remote: self.remote, ..Moved::default() };
         for spec in specs.iter().filter(|spec| self.told_of(spec.id, spec.payer).committed) {
-            // A payee that converts may fulfil before it has read what it is asked.
+            // A payee with an FX transfer may fulfil before it has read the request.
             let amount = self.paid.get(&spec.id.to_bytes()).copied();
             let Some(amount) = amount.or_else(|| self.asked_of_payee(spec.id)) else {
                 findings.add(format!("{} is committed, but its payee was never asked", spec.id));
@@ -399,7 +402,7 @@ impl Outside {
             let (payer, payee, currency) = (spec.payer, spec.payee, currency_number(spec.currency));
             let of_it = conversions.iter().filter(|fx| fx.transfer == spec.id);
             let committed: Vec<_> = of_it.filter(|fx| self.told_of(fx.id, fx.fxp).committed).collect();
-            // An FXP pays what the payer has bought of it.
+            // An FXP pays the amount that the payer has bought from it.
             let payers =
                 committed.iter().find(|fx| fx.initiator == payer && currency_number(fx.target.1) == currency);
             moved.add(currency, payers.map_or(payer, |fx| fx.fxp), payee, amount);
@@ -437,7 +440,7 @@ impl Outside {
                     if currency == 0 { self.cover.get(&dfsp).copied().unwrap_or(0) } else { of_other };
                 let account = (dfsp, currency);
                 if settles_commits {
-                    // Which of its transfers were settled by their commit is not told.
+                    // Messages do not show which of its transfers were settled by their commit.
                     compare_balance(ledger, account, &[position, settlement], expected - cover, findings);
                 } else {
                     compare_balance(ledger, account, &[position], expected, findings);
@@ -457,7 +460,7 @@ impl Outside {
         self.treasurer.read(ledger, (&mut self.caps, &mut self.cover), findings);
     }
 
-    /// Caps are those that operators were told are set.
+    /// Checks that caps are those that operators set and the hub confirmed.
     pub(crate) fn compare_caps(&self, ledger: &Ledger, findings: &mut Findings) {
         let Some(currency) = Currency::parse(CURRENCY) else { return };
         for (dfsp, cap) in &self.caps {
@@ -471,8 +474,8 @@ impl Outside {
     }
 }
 
-/// What DFSPs were told that they owe each other, and in how many movements: by currency, debtor and creditor. A proxy
-/// owes, and is owed, what those behind it send and receive.
+/// The amounts that DFSPs owe each other according to the messages to them, and the number of movements: by currency,
+/// debtor and creditor. A proxy owes, and is owed, the amounts of the DFSPs behind it.
 #[derive(Debug, Default)]
 struct Moved {
     paid: Paid,
@@ -501,8 +504,8 @@ impl Moved {
     }
 }
 
-/// Every transfer whose payer was told that it is committed, and every movement of a conversion, is in exactly one
-/// window: together they hold what was paid, or less of it where commits settle.
+/// Checks that every transfer that was reported to its payer as committed, and every movement of an FX transfer, is in
+/// exactly one window. Together the windows hold what was paid, or less if transfers are settled by their commits.
 fn compare_windows(ledger: &Ledger, paid: &Paid, settles_commits: bool, findings: &mut Findings) {
     let owner = |id| {
         let account = ledger.account(id).filter(|account| account.kind == LedgerAccountTypeId::POSITION)?;

@@ -1,4 +1,4 @@
-//! The auditor's books of settlement: windows from commits, nets from windows, and what each stage moves.
+//! The auditor's books of settlement: windows from commits, nets from windows, and the movements of each stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,23 @@ use upesi_types::Timestamp;
 use super::Findings;
 use super::books::{AccountKey, HUB, INTERCHANGE_FEE, MULTILATERAL, POSITION, currency_of};
 
-/// So much is owed by the first account to the second.
+/// The first account owes this amount to the second.
 pub(super) type Fee = (AccountKey, AccountKey, i128);
-/// What one account's committed transfers owe another, and how many they are.
+/// The sum that one account's committed transfers owe another, and their number.
 type Paid = BTreeMap<(AccountKey, AccountKey), (i128, u64)>;
-/// Nets in ten-thousandths; positive when the account owes.
+/// Nets in ten-thousandths; positive if the account owes.
 type Nets = BTreeMap<AccountKey, i128>;
 
-/// A change that a record makes beside its states.
+/// A change of balances or caps that a record causes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
-    /// So much is added to the first account and taken from the second.
+    /// The amount is added to the first account and taken from the second.
     Moved(AccountKey, AccountKey, i128),
-    /// A participant's cap in a currency rises by so much.
+    /// A participant's cap in a currency rises by this amount.
     Cap(u32, u8, i128),
 }
 
-/// What the books of settlement ask of the others.
+/// Queries of the settlement books to the other books.
 pub(super) trait Accounts {
     fn key(&self, account: u32) -> Option<AccountKey>;
     fn balance(&self, key: AccountKey) -> i128;
@@ -38,14 +38,14 @@ pub(super) trait Accounts {
 #[derive(Clone, Copy, Debug)]
 struct Model {
     is_active: bool,
-    /// Of the currency; the other one is the default.
+    /// Whether it governs one currency alone; the other model is the default.
     is_own: bool,
     is_gross: bool,
     resets_positions: bool,
     checks_liquidity: bool,
 }
 
-/// The part of a closed window that is of one type of account.
+/// The part of a closed window that concerns one type of account.
 #[derive(Debug)]
 struct Content {
     window: u32,
@@ -61,11 +61,12 @@ struct Settlement {
     contents: Vec<ContentId>,
     nets: Nets,
     states: BTreeMap<AccountKey, SettlementState>,
-    /// By how much its liquidity check raised caps, unless an operator set others since.
+    /// Amounts by which the liquidity check raised caps, unless an operator has set them since.
     raised: BTreeMap<AccountKey, i128>,
     /// Accounts whose cover has moved.
     paid: BTreeSet<AccountKey>,
-    /// What earlier settlements left below the currency's smallest unit, and what this one leaves.
+    /// Amounts below the currency's smallest unit that earlier settlements left over. The next field holds those of
+    /// this one.
     carried_in: Nets,
     carried_over: Nets,
     is_aborted: bool,
@@ -75,7 +76,7 @@ struct Settlement {
 pub(crate) struct SettlementCounts {
     pub(crate) windows: u64,
     pub(crate) settlements: u64,
-    /// Records that brought some accounts to a state, and not all of them.
+    /// Records that moved only some of a settlement's accounts to a state.
     pub(crate) pieces: u64,
     pub(crate) settled: u64,
     pub(crate) aborted: u64,
@@ -85,11 +86,11 @@ pub(crate) struct SettlementCounts {
     pub(crate) fees: u64,
 }
 
-/// What operators asked for, whether or not it was done.
+/// Requests of operators, whether they succeeded or not.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     closes: BTreeSet<u32>,
-    /// The windows of each settlement.
+    /// The windows of each requested settlement.
     settlements: BTreeSet<Vec<u32>>,
     /// Settlement, account, state.
     stages: BTreeSet<(u32, u32, u8)>,
@@ -97,7 +98,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// An operator asks for something.
+    /// Notes an operator's request.
     pub(crate) fn ask(&mut self, command: &AdminCommand) {
         match command {
             AdminCommand::CloseWindow { id, .. } => {
@@ -138,7 +139,7 @@ impl Asked {
     }
 }
 
-/// Windows in order, each once.
+/// Numbers of windows in ascending order, without duplicates.
 fn numbers(windows: impl Iterator<Item = WindowId>) -> Vec<u32> {
     windows.map(|id| id.0).collect::<BTreeSet<_>>().into_iter().collect()
 }
@@ -150,19 +151,19 @@ pub(super) struct SettlementBooks {
     closed: Vec<Paid>,
     contents: Vec<Content>,
     settlements: Vec<Settlement>,
-    /// What ended settlements left to the next ones.
+    /// Amounts that ended settlements left to the next ones.
     carried: Nets,
     fee_rules: Vec<FeeRule>,
     pub(super) counts: SettlementCounts,
 }
 
 impl SettlementBooks {
-    /// The fees of a transfer between two DFSPs in the scheme's one currency: who owes whom how much.
+    /// The fees of a transfer between two DFSPs in the scheme's currency: debtor, creditor and amount.
     pub(super) fn fees(&self, (payer, payee): (u32, u32), amount: i128, at: Timestamp) -> Vec<Fee> {
         let mut fees = Vec::new();
         for rule in &self.fee_rules {
             let is_over = rule.until.is_some_and(|until| until <= at);
-            // Rules of this world name no DFSPs and round to whole hundredths.
+            // Fee rules of this world name no DFSPs and round to whole hundredths.
             let share = amount * i128::from(rule.terms.rate);
             let hundredths = share / 100_000_000 + i128::from(share % 100_000_000 >= 50_000_000);
             let fee = hundredths * 100 + i128::from(rule.terms.fixed.units());
@@ -178,21 +179,21 @@ impl SettlementBooks {
         fees
     }
 
-    /// Whether the model that governs a currency settles each transfer by its commit. The scheme's may have one of its
-    /// own.
+    /// Whether the model that governs a currency settles each transfer by its commit. The scheme's currency may have
+    /// its own model.
     pub(super) fn settles_commits(&self, currency: u8) -> bool {
         let active =
             || self.models.iter().filter(|model| model.is_active && (currency == 0 || !model.is_own));
         active().find(|model| model.is_own).or(active().next()).is_some_and(|model| model.is_gross)
     }
 
-    /// Enters a commit: both legs, in the window that is open.
+    /// Enters both legs of a commit in the open window.
     pub(super) fn committed(&mut self, payer: AccountKey, payee: AccountKey, amount: i128) {
         let paid = self.open.entry((payer, payee)).or_default();
         *paid = (paid.0 + amount, paid.1 + 1);
     }
 
-    /// Enters what a record says of models, windows and settlements, before its effects are in the other books.
+    /// Enters the changes of models, windows and settlements in a record, before the other books take its effects.
     #[expect(clippy::too_many_lines, reason = "one arm per event")]
     pub(super) fn enter(
         &mut self,
@@ -383,7 +384,8 @@ impl SettlementBooks {
         Ok(())
     }
 
-    /// Enters new states of accounts. Returns what they must move: recipients at RESERVED, senders at COMMITTED.
+    /// Enters new states of accounts. Returns the movements that are due: of recipients at RESERVED, of senders at
+    /// COMMITTED.
     fn advanced(
         &mut self,
         id: SettlementId,
@@ -435,7 +437,7 @@ impl SettlementBooks {
         Ok(effects)
     }
 
-    /// A content is settled once all its accounts are.
+    /// Marks each content as settled if all its accounts are.
     fn settle_contents(&mut self, id: SettlementId) {
         let settlement = &mut self.settlements[id.0 as usize - 1];
         let states = &settlement.states;
@@ -461,7 +463,7 @@ impl SettlementBooks {
         self.carried.retain(|_, units| *units != 0);
     }
 
-    /// Enters that the cover of an account moved, by one of the movements of funds of its record.
+    /// Enters that the cover of an account moved, as one of the movements of funds in its record.
     fn cover_moved(
         &mut self,
         id: SettlementId,
@@ -482,7 +484,7 @@ impl SettlementBooks {
         }
     }
 
-    /// Enters an abort. Returns what it must give back.
+    /// Enters the abort of a settlement. Returns the effects that it must reverse.
     fn aborted(&mut self, id: SettlementId) -> Result<Vec<Effect>, String> {
         let settlement = known(&mut self.settlements, id)?;
         if settlement.is_aborted {
@@ -513,7 +515,7 @@ impl SettlementBooks {
         Ok(effects)
     }
 
-    /// Compares windows and settlements of the ledger with these.
+    /// Compares the ledger's windows and settlements with these books.
     pub(super) fn compare(&self, ledger: &Ledger, accounts: &impl Accounts, findings: &mut Findings) {
         let key = |id: upesi_ledger::AccountId| accounts.key(id.number()).unwrap_or_default();
         let mine: Vec<_> = self.closed.iter().chain([&self.open]).collect();
@@ -554,7 +556,7 @@ fn known(settlements: &mut [Settlement], id: SettlementId) -> Result<&mut Settle
     found.ok_or_else(|| format!("settlement {id} does not exist"))
 }
 
-/// So much is added to an account, against the hub's.
+/// An amount that is added to an account, against the hub's account.
 const fn moved(account: AccountKey, amount: i128) -> Effect {
     let hub = (HUB, MULTILATERAL, account.2);
     if amount < 0 { Effect::Moved(hub, account, -amount) } else { Effect::Moved(account, hub, amount) }

@@ -20,11 +20,11 @@ struct Stage {
     cap_raised_by: Option<i128>,
     /// Whether its cover has moved.
     is_paid: bool,
-    /// Whether its movement is made and stands.
+    /// Whether its movement was made and not reversed.
     is_moved: bool,
 }
 
-/// What operators know of settlements.
+/// What operators know about settlements.
 #[derive(Debug, Default)]
 pub(crate) struct Treasurer {
     pub(crate) asked: Asked,
@@ -32,7 +32,7 @@ pub(crate) struct Treasurer {
 }
 
 impl Treasurer {
-    /// An operator reads all settlements after an answer. Caps that the hub changed are known from here on.
+    /// An operator reads all settlements after an answer, and so learns the caps that the hub changed.
     pub(crate) fn read(
         &mut self,
         ledger: &Ledger,
@@ -75,13 +75,13 @@ impl Treasurer {
             *cover.entry(key.0).or_default() -= net;
         }
         if stage.state == account.state {
-            // An operator has set another cap since, and that one stays.
+            // An operator has set another cap since then, and that one stays.
             stage.cap_raised_by = stage.cap_raised_by.filter(|_| account.cap_raised_by.is_some());
             return;
         }
         let model = ledger.models().get(settlement.model as usize - 1);
         let resets = model.is_some_and(|model| model.auto_position_reset);
-        // A stage in between may have passed unread: its answer came as the leader left.
+        // A stage in between may have passed unread, because its answer arrived as the leader changed.
         match account.state {
             SettlementState::Reserved | SettlementState::Committed | SettlementState::Settled if net < 0 => {
                 stage.is_moved = resets;
@@ -98,7 +98,7 @@ impl Treasurer {
         }
         let raised = account.cap_raised_by.map(|by| i128::from(by.units()));
         if let Some(by) = raised.filter(|_| stage.cap_raised_by.is_none()) {
-            // Of the other currency nobody ever changes one.
+            // No operator ever changes a cap in the other currency.
             if let Some(cap) = caps.get_mut(&key.0).filter(|_| key.2 == 0) {
                 *cap += by;
             }
@@ -110,13 +110,13 @@ impl Treasurer {
         stage.state = account.state;
     }
 
-    /// An operator set a DFSP's cap, which no abort lowers.
+    /// Notes that an operator set a DFSP's cap, which an abort no longer lowers.
     pub(crate) fn forget_raises(&mut self, dfsp: usize) {
         let own = self.stages.iter_mut().filter(|((_, key), _)| key.0 == dfsp && key.2 == 0);
         own.for_each(|(_, stage)| stage.cap_raised_by = None);
     }
 
-    /// What settlements have added to a DFSP's account of a type, in a currency.
+    /// The amount that settlements have added to a DFSP's account of a type, in a currency.
     pub(crate) fn added_to(&self, dfsp: usize, kind: LedgerAccountTypeId, currency: u8) -> i128 {
         let account = (dfsp, kind.0, currency);
         let stages = self.stages.iter().filter(|((_, key), stage)| *key == account && stage.is_moved);

@@ -19,10 +19,10 @@ use upesi_testkit::stepper::write_steps;
 use upesi_testkit::world::{Outcome, run};
 use upesi_testkit::{Bug, Faults, Plan};
 
-/// Exit code when something was found.
+/// Exit code if there are findings.
 const FOUND: u8 = 1;
 
-/// The seed that is lived through, for the message of a panic.
+/// The current seed, for the message of a panic.
 static PRESENT_SEED: AtomicU64 = AtomicU64::new(0);
 
 /// Lives through simulated worlds.
@@ -114,12 +114,12 @@ fn main() -> ExitCode {
     match sound {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FOUND),
-        // Whoever reads has had enough.
+        // The reader has closed stdout.
         Err(_) => ExitCode::SUCCESS,
     }
 }
 
-/// The arguments again, with this one seed.
+/// The command line that repeats this one seed.
 fn command(seed: u64) -> String {
     let mut command = format!("sim-world --seed {seed}");
     let mut arguments = std::env::args().skip(1);

@@ -1,4 +1,4 @@
-//! Mistakes made on purpose, where the plan asks for them.
+//! Bugs that are planted on purpose if the plan asks for them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,19 +17,19 @@ use upesi_types::{Amount, FspId, TransferId};
 
 use crate::plan::{Bug, Plan};
 
-/// The callback that is dropped, counted from the start of the process.
+/// Ordinal of the callback that is dropped, counted from the start of the process.
 const DROPPED: u64 = 5;
 
-/// What a hub does wrong.
+/// The state of the planted bug.
 pub(super) struct Bugs {
     bug: Option<Bug>,
     lives: u64,
     taken: u64,
-    /// The prepares of this life, where a bug needs them.
+    /// The prepares of this life, if a bug needs them.
     prepares: BTreeMap<[u8; 17], Prepare>,
-    /// Initiator and FXP of the conversions of this life.
+    /// Initiator and FXP of the FX transfers of this life.
     conversions: BTreeMap<[u8; 17], (FspId, FspId)>,
-    /// The payees of the bulks of this life.
+    /// The payees of the bulk transfers of this life.
     bulks: BTreeMap<[u8; 17], FspId>,
 }
 
@@ -65,7 +65,7 @@ impl Bugs {
         body
     }
 
-    /// What goes wrong with decisions of settlement, if that is the mistake.
+    /// The planted mistake in decisions of settlement, if there is one.
     pub(super) fn in_decisions(&self) -> Option<Mistake> {
         if let Some(mistake) = in_decisions(self.bug?) {
             return Some(mistake);
@@ -87,7 +87,7 @@ impl Bugs {
         Some(Box::new(move |decision| distort(&mut decision.events)))
     }
 
-    /// Changes a command, or adds others, on its way to the engine.
+    /// Changes a command on its way to the engine, or adds others.
     pub(super) fn distort(&mut self, command: &mut Command, handle: &EngineHandle) {
         if self.bug.is_none() {
             return;
@@ -178,7 +178,8 @@ fn forget_fees(events: &mut Vec<Event>) {
     events.retain(|event| !matches!(event, Event::FeeCharged { .. }));
 }
 
-/// Of a prepare of one behind a proxy: the scheme of this plan has four DFSPs after the hub, and then those.
+/// Books a prepare of a DFSP behind a proxy on its payee's account. In this plan's scheme the hub comes first, then
+/// four DFSPs, then those behind the proxy.
 fn forget_proxies(events: &mut [Event]) {
     let first_remote = 1 + Plan::default().dfsps as u32 + 1;
     for event in events {
@@ -221,7 +222,7 @@ fn leave_caps_raised(events: &mut Vec<Event>) {
     }
 }
 
-/// What goes wrong with decisions about bulks, if that is the mistake.
+/// The planted mistake in decisions about bulk transfers, if there is one.
 fn in_decisions(bug: Bug) -> Option<Mistake> {
     Some(Box::new(match bug {
         Bug::AltersItems => alter_items,
@@ -256,7 +257,7 @@ fn lose_results(decision: &mut Decision) {
     }
 }
 
-/// A commit that tells nobody is that of an item.
+/// A commit that owes no callback is the commit of an item.
 fn expire_answered(decision: &mut Decision) {
     if let ([Event::TransferCommitted { id, .. }, ..], []) = (&decision.events[..], &decision.callbacks[..]) {
         decision.events = vec![Event::TransferAborted {
@@ -288,7 +289,7 @@ fn tell_otherwise(decision: &mut Decision) {
     }
 }
 
-/// Leaves out every sync of a file.
+/// A disk that skips every sync of a file.
 #[derive(Debug)]
 pub(crate) struct LyingDisk(pub(crate) SimDisk);
 

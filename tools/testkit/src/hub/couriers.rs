@@ -1,7 +1,6 @@
-//! Nodes that follow and deliver callbacks, beside the hub that leads: lanes of their own, and reports that may be
-//! lost.
+//! Followers that deliver callbacks beside the leader. They have their own lanes, and their reports may be lost.
 //!
-//! They read what the hub lets go, from its state: a node that follows has the same, a moment later.
+//! They read released callbacks from the leader's state: a follower has the same state a moment later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,18 +14,18 @@ use upesi_ledger::Command;
 
 use super::Hub;
 
-/// A node, and the participant to which its lane delivers; the hub that leads is node 0.
+/// A node, and the participant to which its lane delivers. The leader is node 0.
 pub(super) type LaneId = (u32, ParticipantId);
 
-/// How often nodes look to whom they deliver, and report.
+/// Interval at which nodes check to which participants they deliver, and report.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What may befall nodes that deliver.
+/// Trouble of nodes that deliver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CourierTrouble {
-    /// Those of a mask deliver from here on, the one that leads as bit 0.
+    /// From now on, the nodes of this mask deliver. Bit 0 is the leader.
     Share(u32),
-    /// A node ends, and is there again with nothing in memory.
+    /// A node stops and starts again with empty memory.
     Ends(u32),
 }
 
@@ -34,14 +33,14 @@ pub(crate) enum CourierTrouble {
 struct Seat {
     share: Share,
     backlog: OutboxBacklog,
-    /// Of a node that follows.
+    /// Set for a follower.
     reports: Option<Arc<Reports>>,
 }
 
 pub(super) struct Couriers {
     seats: BTreeMap<u32, Seat>,
     random: Random,
-    /// How many reports of a hundred are lost: on the way, or with a node that took them.
+    /// Percentage of reports that are lost: on the way, or with a node that accepted them.
     lost_percent: u64,
 }
 
@@ -87,7 +86,8 @@ impl Hub {
         self.lanes.iter_mut().filter(move |((_, to), _)| *to == target).map(|(_, lane)| lane)
     }
 
-    /// Nodes find out to whom they deliver, and tell what became of callbacks. Gives when to look again.
+    /// Nodes learn to which participants they deliver, and report the outcomes of callbacks. Returns the time of the
+    /// next call.
     pub(super) fn share(&mut self, now: Instant) -> Option<Instant> {
         if !self.couriers.are_shared() {
             return None;
@@ -132,17 +132,17 @@ impl Hub {
                     }
                 }
             }
-            // What is decided and not durable yet is not read; a report too many does no harm.
+            // Decisions that are not durable yet are not visible here. An extra report does no harm.
             reports.tell_again(reports.take_old(now).missing(self.engine.ledger()));
         }
     }
 
-    /// So many reports of a hundred are lost from here on.
+    /// Sets the percentage of reports that are lost from now on.
     pub(crate) const fn lose_reports(&mut self, percent: u64) {
         self.couriers.lost_percent = percent;
     }
 
-    /// Something befalls the nodes that deliver.
+    /// Causes trouble of the nodes that deliver.
     pub(crate) fn trouble_couriers(&mut self, trouble: CourierTrouble) {
         match trouble {
             CourierTrouble::Share(mask) => {

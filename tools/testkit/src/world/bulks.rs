@@ -1,7 +1,7 @@
-//! Bulks: of one item to a thousand, in one currency or two; some with an id that was used before, some that no hub may
-//! take; payees that answer in part, late, twice, wrong or never.
+//! Bulk transfers of a world: of one item to a thousand, in one currency or two. Some contain an id that was used
+//! before, and some are ones that no hub may accept. Payees answer in part, late, twice, wrongly or never.
 //!
-//! What is drawn here comes from a stream of its own.
+//! All random numbers of this module come from their own stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::clock::true_time;
 use crate::message::{self, Answer, BulkSpec, CURRENCY, Ending, OTHER_CURRENCY, Request, Spec};
 use crate::plan::Plan;
 
-/// What tells the stream of bulks from the others of a seed.
+/// Sets the random stream of bulk transfers apart from a seed's other streams.
 const STREAM: u64 = 0x6275_6c6b_7061_7973;
 const TRANSFERS_PER_BULK: u32 = 8;
-/// Most items of an ordinary bulk.
+/// Maximum number of items of an ordinary bulk transfer.
 const ITEMS_FEW: u64 = 7;
-/// Items of a bulk that needs more than one slice of steps, at least and at most.
+/// Minimum and maximum number of items of a bulk transfer that takes more than one slice of steps.
 const ITEMS_MANY: (u64, u64) = (65, 130);
 const MANY_ONE_IN: u64 = 8;
-/// One large bulk in so many, and one answer to such a bulk, is followed by a crash soon.
+/// One large bulk transfer in this many is soon followed by a crash, and so is one answer to such a bulk transfer.
 const CRASH_ONE_IN: u64 = 2;
-/// How far ahead in the sequence of disk operations that is, at most.
+/// Maximum number of disk operations until that crash.
 const CRASH_OPERATIONS_AHEAD: u64 = 24;
-/// One bulk in so many is as large as any may be.
+/// One bulk transfer in this many has the maximum number of items.
 const LARGEST_ONE_IN: u64 = 150;
-/// Largest amount of an item of a small bulk, in whole units: some bulks reach cap and cover.
+/// Maximum amount of an item of a small bulk transfer, in whole units: some bulk transfers reach cap and cover.
 const AMOUNT_MAX: u64 = 150;
-/// One in so many items has an id that was used before.
+/// One item in this many has an id that was used before.
 const KNOWN_ONE_IN: u64 = 24;
 const LATE_LEAST_US: u64 = 500_000;
 const LATE_MOST_US: u64 = 6_000_000;
-/// How far before its deadline a bulk is answered by a payee that is nearly late.
+/// Time between the answer of a payee that is nearly late and the deadline.
 const NEARLY_LATE_US: u64 = 120_000;
-/// What an error says that has no item left to ask about.
+/// Error code for a bulk transfer that has no item left to request from the payee.
 const ITEM_KNOWN_CODE: &str = "3106";
 const BULK_UNKNOWN_CODE: &str = "3210";
 
@@ -51,7 +51,7 @@ pub(super) struct Payroll {
     is_on: bool,
     random: Random,
     specs: Vec<Arc<BulkSpec>>,
-    /// When each lapses, in the world's time.
+    /// Expiry of each bulk transfer, in the world's time.
     expires_us: Vec<u64>,
     bulks: BTreeMap<usize, usize>,
     decided: BTreeSet<usize>,
@@ -77,7 +77,7 @@ impl Payroll {
         random_id(&mut self.random)
     }
 
-    /// How many items the next bulk has.
+    /// Draws the number of items of the next bulk transfer.
     fn size(&mut self) -> u64 {
         if self.random.one_in(LARGEST_ONE_IN) {
             return BULK_ITEMS_MAX as u64;
@@ -88,7 +88,7 @@ impl Payroll {
         self.between(1, ITEMS_FEW)
     }
 
-    /// What a payee says of items: each fulfilled, some declined, some left out, some fulfilled wrongly.
+    /// A payee's results: each item is fulfilled, declined, left out, or fulfilled wrongly.
     fn results(&mut self, spec: &BulkSpec, is_mixed: bool, lies: bool) -> Vec<(TransferId, Ending, bool)> {
         let fulfil = Ending::Fulfil { reserves: false };
         let mut results = Vec::new();
@@ -106,7 +106,7 @@ impl Payroll {
     }
 }
 
-/// A code that the API does not define.
+/// An error code that the API does not define.
 fn undefined() -> ErrorCode {
     ErrorCode::from_number(9_999).unwrap_or(ErrorCode::PAYEE_REJECTION)
 }
@@ -158,7 +158,7 @@ impl World {
         self.crash_in(bulk);
     }
 
-    /// Lets the process crash between two items of a large bulk, perhaps.
+    /// Sometimes schedules a crash between two items of a large bulk transfer.
     fn crash_in(&mut self, bulk: usize) {
         let is_large = self.payroll.specs[bulk].items.len() as u64 > ITEMS_FEW;
         let is_on = self.plan.faults.crashes && self.is_troubled() && self.hub.is_some();
@@ -171,7 +171,7 @@ impl World {
     fn draw_bulk(&mut self, payer: usize, payee: usize, size: u64) -> usize {
         let lasting = self.lasting_ms();
         let lasting_us = lasting[self.payroll.random.below(lasting.len() as u64) as usize] * 1_000;
-        // The wire has milliseconds.
+        // Times on the wire have milliseconds.
         let expires_us = (self.now_us + lasting_us) / 1_000 * 1_000;
         let expires_at = true_time(expires_us);
         let amount_max = (AMOUNT_MAX / size).max(2);
@@ -197,8 +197,8 @@ impl World {
         bulk
     }
 
-    /// Now and then a transfer that the hub knows, for an item that must be refused. What is removed soon is left out:
-    /// it would be unknown again.
+    /// Sometimes draws a transfer that the hub knows, for an item that must be rejected. Worlds with retention have
+    /// none, because a removed transfer would be unknown again.
     fn draw_known(&mut self, payer: usize) -> Option<Spec> {
         if self.specs.is_empty() || !self.payroll.random.one_in(KNOWN_ONE_IN) {
             return None;
@@ -208,7 +208,7 @@ impl World {
         (is_known && spec.payer == payer).then_some(spec)
     }
 
-    /// What a DFSP makes of a callback about a bulk.
+    /// Handles a callback about a bulk transfer at a DFSP.
     pub(super) fn take_bulk(
         &mut self,
         to: usize,
@@ -233,7 +233,7 @@ impl World {
         self.take_outcomes(to, &spec, body);
     }
 
-    /// A party reads what came of items.
+    /// A party reads the outcomes of items.
     fn take_outcomes(&mut self, to: usize, spec: &BulkSpec, body: &Value) {
         let is_final = body["bulkTransferState"] == "COMPLETED" || body["bulkTransferState"] == "REJECTED";
         let mut named = BTreeSet::new();
@@ -242,7 +242,7 @@ impl World {
             named.insert(item.to_bytes());
             let is_committed = result["fulfilment"].is_string();
             let code = result["errorInformation"]["errorCode"].as_str();
-            // Of an id that was used before, nothing is said about what it was used for.
+            // For an id that was used before, the result does not describe the earlier transfer.
             if !is_committed && code.is_none_or(|code| code == ITEM_KNOWN_CODE) {
                 continue;
             }
@@ -261,14 +261,14 @@ impl World {
         }
     }
 
-    /// What the hub does not name it does not know by this bulk.
+    /// Notes that the hub does not know the items that it does not name in this bulk transfer.
     fn note_unknown(&mut self, spec: &BulkSpec, named: &BTreeSet<[u8; 17]>) {
         for item in spec.items.iter().filter(|item| !named.contains(&item.id.to_bytes())) {
             self.auditor.outside.told(item.id, spec.payer, |told| told.unknown |= !told.is_final);
         }
     }
 
-    /// A payer asks for a bulk rather than for its item, mostly. Whether it does.
+    /// Mostly, a payer queries the bulk transfer rather than its item. Returns whether it does.
     pub(super) fn ask_for_bulk(&mut self, spec: usize) -> bool {
         let Some(bulk) = self.payroll.bulks.get(&spec).copied() else { return false };
         if self.payroll.random.one_in(3) {
@@ -279,7 +279,7 @@ impl World {
         true
     }
 
-    /// A payee decides what it answers, once per bulk.
+    /// A payee decides on its answer, once per bulk transfer.
     fn answer_bulk(&mut self, bulk: usize, payee: usize) {
         if !self.payroll.decided.insert(bulk) || self.payroll.specs[bulk].payee != payee {
             return;
@@ -313,7 +313,7 @@ impl World {
             },
             8 => Answer { state: "REJECTED", ..Answer::default() },
             9 => Answer { error: Some(ErrorCode::PAYEE_REJECTION), ..Answer::default() },
-            // It never answers.
+            // The payee never answers.
             10 => return,
             11 | 12 => completed(payroll.results(&spec, true, true)),
             13 => Answer { destination: Some(payee), ..completed(payroll.results(&spec, false, false)) },
@@ -326,7 +326,7 @@ impl World {
         };
         self.counts.bulk_lies += u64::from(kind > 10);
         if self.plan.faults.lies && self.payroll.random.one_in(6) {
-            // Another answer too, either first.
+            // It also sends another answer, before or after this one.
             self.counts.bulk_lies += 1;
             let (other, again) =
                 (self.payroll.results(&spec, true, false), self.payroll.between(500, 40_000));
@@ -335,7 +335,7 @@ impl World {
         self.after(delay, Event::PutBulk { bulk, answer: Box::new(answer) });
     }
 
-    /// A payee answers a bulk, rightly or not.
+    /// A payee sends an answer to a bulk transfer, right or wrong.
     pub(super) fn send_bulk_put(&mut self, bulk: usize, answer: Box<Answer>) {
         let payee = self.payroll.specs[bulk].payee;
         if self.dfsps[payee].condition(self.now_us).is_dead {
@@ -363,7 +363,7 @@ impl World {
         self.send(by, request, Seen::PutBulk(Arc::new(sent)), attempts_max);
     }
 
-    /// A DFSP does with bulks what it must not.
+    /// A DFSP breaks the rules of bulk transfers.
     pub(super) fn bulk_mischief(&mut self) {
         let is_on = self.payroll.is_on && self.is_troubled() && self.plan.faults.lies;
         if !is_on || self.payroll.specs.is_empty() {
@@ -386,7 +386,7 @@ impl World {
                 self.put_bulk(bulk, liar, &answer, 1);
             }
             3 => {
-                // Its own bulk with another amount.
+                // Its own bulk transfer with another amount.
                 let mut altered = (*spec).clone();
                 altered.items[0].amount += 1;
                 let altered = Arc::new(altered);
@@ -394,13 +394,13 @@ impl World {
                 self.send(spec.payer, request, meaning(&altered, spec.payer), 1);
             }
             4 => {
-                // In another's name, or a copy of its own.
+                // In another DFSP's name, or a copy of its own.
                 let forged = Arc::new(BulkSpec { id: self.payroll.id(), ..(*spec).clone() });
                 let request = message::pay_in_bulk(&forged, liar, now);
                 self.send(liar, request, meaning(&forged, liar), 1);
             }
             5 => {
-                // The payee ends an item as a transfer of its own. It is one where such a prepare came first.
+                // The payee ends an item as if it were a transfer of its own. It is one if such a prepare came first.
                 let item = spec.items[self.payroll.random.below(spec.items.len() as u64) as usize];
                 let ending = Ending::Fulfil { reserves: false };
                 let put = message::put(item.id, (spec.payee, spec.payer), ending, &item.preimage(), now);
@@ -411,7 +411,7 @@ impl World {
         }
     }
 
-    /// A bulk of no item, of too many, or with one twice.
+    /// Sends a bulk transfer without items, with too many, or with one twice.
     fn send_invalid_bulk(&mut self, spec: &BulkSpec) {
         self.counts.bulks_invalid += 1;
         let mut invalid = BulkSpec { id: self.payroll.id(), ..spec.clone() };

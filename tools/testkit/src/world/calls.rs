@@ -1,4 +1,4 @@
-//! Requests of DFSPs on their way to the hub and back, over a network that may do anything to them.
+//! Requests of DFSPs on their way to the hub, and the answers, over a faulty network.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::event::Event;
 use crate::auditor::{Seen, Told};
 use crate::message::Request;
 
-/// How long a DFSP waits for an answer.
+/// Time that a DFSP waits for an answer.
 const CALL_PATIENCE_US: u64 = 1_000_000;
 const LATENCY_LEAST_US: u64 = 100;
 const LATENCY_MOST_US: u64 = 2_000;
-/// The longest that a message is held up on the way.
+/// Maximum delay of a message in transit.
 const DELAY_MOST_US: u64 = 3_000_000;
 
-/// A request that its sender wants answered.
+/// A request whose sender waits for an answer.
 #[derive(Debug)]
 pub(super) struct Call {
     from: usize,
@@ -28,12 +28,12 @@ pub(super) struct Call {
     attempt: u32,
     attempts_max: u32,
     is_done: bool,
-    /// Whether the journal waited for it when it arrived first.
+    /// Whether the journal waited for the request when it arrived first.
     was_awaited: Option<bool>,
 }
 
 impl Call {
-    /// Who sends what, and how often already, for people.
+    /// The sender, the request and the number of attempts, for people.
     pub(super) fn describe(&self) -> String {
         let Self { from, request, attempt, attempts_max, .. } = self;
         let (method, path) = (&request.method, &request.path);
@@ -42,7 +42,7 @@ impl Call {
 }
 
 impl World {
-    /// A DFSP sends a request, and sends it again if there is no answer.
+    /// A DFSP sends a request, and repeats it if there is no answer.
     pub(super) fn send(&mut self, from: usize, request: Arc<Request>, seen: Seen, attempts_max: u32) {
         self.auditor.outside.sent(from, &seen, &request);
         self.history.push((self.life, from, Arc::clone(&request), seen.clone()));
@@ -66,7 +66,7 @@ impl World {
         self.after(CALL_PATIENCE_US, Event::CallTimeout { call: number, attempt });
     }
 
-    /// A message travels: once, or not at all, or twice, sooner or later.
+    /// Transports a message: once, twice or not at all, with a random delay.
     fn travel(&mut self, event: impl Fn() -> Event) {
         let is_troubled = self.plan.faults.network && self.is_troubled();
         if is_troubled && self.random.one_in(20) {
@@ -90,14 +90,14 @@ impl World {
         }
     }
 
-    /// A request reaches the hub, if there is one.
+    /// A request reaches the hub, if the hub runs.
     pub(super) fn arrive(&mut self, number: u64) {
         let Some(call) = self.calls.get_mut(&number) else { return };
         let (request, seen) = (Arc::clone(&call.request), call.seen.clone());
         call.was_awaited.get_or_insert_with(|| self.auditor.awaits(&seen).is_some());
         self.counts.requests += 1;
         let Some(hub) = &mut self.hub else {
-            // Refused by the machine, or swallowed with it.
+            // The machine refuses the connection, or the request is lost with it.
             return self.travel(|| Event::Answered { call: number, status: None });
         };
         let received = hub.receive(number, &request);
@@ -134,7 +134,8 @@ impl World {
         self.travel(|| Event::Answered { call: number, status: Some(status) });
     }
 
-    /// An answer reaches the DFSP. Success and refusals end the call; a hub that cannot just now is asked again.
+    /// An answer reaches the DFSP. A success or a rejection ends the call. If the hub is temporarily unable to answer,
+    /// the DFSP sends the request again.
     pub(super) fn answered(&mut self, number: u64, status: Option<u16>) {
         if let (Some(call), Some(status)) = (self.calls.get_mut(&number), status) {
             call.is_done |= status < 500;
@@ -156,10 +157,10 @@ impl World {
     }
 }
 
-/// How long a slow DFSP takes to answer.
+/// Minimum time that a slow DFSP takes to answer.
 const SLOW_LEAST_US: u64 = 400_000;
 const SLOW_MOST_US: u64 = 2_500_000;
-/// Error codes that say that a transfer has ended: expired, refused for want of cover or by the cap.
+/// Error codes that mean that a transfer has ended: expired, rejected for lack of cover, or rejected by the cap.
 const FINAL_CODES: [&str; 3] = ["3303", "4001", "4200"];
 const NOT_FOUND_CODE: &str = "3208";
 
@@ -184,7 +185,7 @@ impl World {
         self.travel(|| Event::Callback { life, number: sending, key, request: Box::new(request.clone()) });
     }
 
-    /// A callback leaves a node that leads no more, which will not hear the answer.
+    /// A callback leaves a former leader, which will not receive the answer.
     pub(super) fn former_calls(&mut self, key: CallbackKey, request: &Request) {
         self.say(format_args!("a former leader calls: {key:?} {} {}", request.method, request.path));
         self.auditor.former_calls(key, request);
@@ -196,7 +197,7 @@ impl World {
         });
     }
 
-    /// A callback reaches a DFSP, which takes it, fails, or is not there.
+    /// A callback reaches a DFSP, which accepts it, fails, or is down.
     pub(super) fn callback(&mut self, life: u64, sending: u64, key: CallbackKey, request: &Request) {
         let Some(to) = self.recipient(request).filter(|to| *to < self.dfsps.len()) else { return };
         let condition = self.dfsps[to].condition(self.now_us);
@@ -227,7 +228,7 @@ impl World {
         self.after(latency, Event::CallbackAnswered { life, number: sending, done });
     }
 
-    /// What a DFSP makes of a callback.
+    /// Handles a callback at a DFSP.
     fn take_callback(&mut self, to: usize, request: &Request) {
         let body = body_of(request);
         let mut parts = request.path.split('/').skip(1);
@@ -284,7 +285,7 @@ fn transfer_of(request: &Request) -> Option<TransferId> {
     body_of(request)["transferId"].as_str().and_then(TransferId::parse)
 }
 
-/// The first transfer of the bulk that a payee is asked for.
+/// The first transfer of the bulk transfer that a payee receives.
 fn first_item_of(request: &Request) -> Option<TransferId> {
     body_of(request)["individualTransfers"][0]["transferId"].as_str().and_then(TransferId::parse)
 }

@@ -1,7 +1,7 @@
-//! Change sets: now and then an operator proposes changes as one set, a second one approves it, and the hub applies it
-//! change by change, whatever happens in between.
+//! Change sets: sometimes an operator proposes several changes as one set, and a second operator approves it. The hub
+//! applies the changes one by one, whatever happens in between.
 //!
-//! The draws come from a stream of their own.
+//! All random numbers of this module come from their own stream.
 
 use upesi_journal::sim_disk::Random;
 use upesi_ledger::command::{Act, ApplyNext, Deed, Verdict, VerdictKind};
@@ -12,14 +12,14 @@ use upesi_ledger::{
 use super::World;
 use super::treasury::is_settlement;
 
-/// What tells the stream of change sets from the others of a seed.
+/// Sets the random stream of change sets apart from a seed's other streams.
 const STREAM: u64 = 0x6368_616e_6765_7365;
-/// One change in so many that may be part of a set is proposed as one.
+/// One change in this many that may be part of a set is proposed as one.
 const SET_ONE_IN: u64 = 4;
 const MAKER: &str = "amina";
 const APPROVER: &str = "brian";
 
-/// The set that operators are about.
+/// The current change set of the operators.
 #[derive(Debug)]
 pub(super) struct ChangeSets {
     random: Random,
@@ -57,7 +57,7 @@ fn apply_next(id: u64) -> Command {
     act("hub", Deed::ApplyNext(ApplyNext { id, words }))
 }
 
-/// Changes whose outcome only the ledger keeps account of.
+/// Changes whose outcome is checked by the ledger alone.
 const fn may_be_in_set(command: &AdminCommand) -> bool {
     is_settlement(command)
         || matches!(
@@ -69,7 +69,8 @@ const fn may_be_in_set(command: &AdminCommand) -> bool {
 }
 
 impl World {
-    /// A change as it was drawn, or the proposal of a set of it. The same set switches on again.
+    /// Returns the drawn change, or the proposal of a set with it. A set that switches something off also switches it
+    /// on again.
     pub(super) fn draw_set(&mut self, command: Command) -> Command {
         let Command::Admin(first) = &command else { return command };
         if !may_be_in_set(first) || !self.change_sets.random.one_in(SET_ONE_IN) {
@@ -96,14 +97,14 @@ impl World {
         act(MAKER, Deed::Change(set))
     }
 
-    /// The changes of a proposal are about to be asked for.
+    /// Notes the changes of a proposal before it is submitted.
     pub(super) fn note_proposed(&mut self, act: &Act) {
         if let Deed::Change(command) = &act.deed {
             command.parts().for_each(|part| self.auditor.outside.treasurer.asked.ask(part));
         }
     }
 
-    /// An operator gets an answer about a set: the next step follows.
+    /// An operator gets an answer about a set, and takes the next step.
     pub(super) fn set_told(&mut self, outcome: Result<AdminOutcome, AdminRefusal>) {
         let settling = self.change_sets.changes.iter().find(|change| is_settlement(change)).cloned();
         let next = match outcome {

@@ -1,7 +1,7 @@
-//! Two or three nodes that share a log: which of them leads, what the others do meanwhile, and a leader that stands
-//! still and comes back.
+//! Two or three nodes that share a log: the current leader, the other nodes meanwhile, and a leader that freezes and
+//! resumes.
 //!
-//! `World` holds the machine of the node that leads, or starts to; the other machines are here.
+//! `World` holds the machine of the node that is or becomes leader. The other machines are here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,27 +22,27 @@ use crate::hub::{CourierTrouble, Hub, Output};
 use crate::message;
 use crate::shared_log::{NodeClock, SharedLog};
 
-/// What tells the stream of the nodes from the others of a seed.
+/// Sets the random stream of the nodes apart from a seed's other streams.
 const NODES: u64 = 0x6e6f_6465_735f_6f6e;
 const CLUSTER: ClusterId = ClusterId(0x5eed);
-/// How far the machines' clocks are apart, at most.
+/// Maximum offset between the machines' clocks.
 const APART_US: u64 = 600_000;
-/// How long a node tries to lead before another one may.
+/// Maximum time in which a node tries to become leader before another one may.
 const ELECTION_MAX: Duration = Duration::from_secs(60);
-/// How long a node follows at a time, once there is nothing to read.
+/// Time that a node follows once there is nothing to read.
 const FOLLOWING: Duration = Duration::from_millis(500);
 const FOLLOW_MOST_US: u64 = 1_500_000;
-/// How long the same nodes deliver callbacks, at most.
+/// Maximum time for which the same nodes deliver callbacks.
 const COURIERS_MOST_US: u64 = 2_000_000;
 const REPORTS_LOST_PERCENT: u64 = 20;
-/// How long a leader stands still, at most.
+/// Maximum time for which a leader is frozen.
 const FROZEN_MOST_US: u64 = 6_000_000;
-/// Turns in which a former leader must notice that it is one.
+/// Number of turns in which a former leader must notice that it has lost leadership.
 const TURNS_MAX: u32 = 40;
-/// The numbers of a former leader's callbacks are far from those of the hub that leads.
+/// Offset of a former leader's callback numbers from those of the leader.
 const FORMER: u64 = 1 << 40;
 
-/// A node's machine, while another one leads.
+/// The machine of a node while another node is leader.
 struct Machine {
     node: u32,
     disk: SimDisk,
@@ -51,7 +51,7 @@ struct Machine {
     clock: ClockKeeper,
 }
 
-/// A leader that stands still.
+/// A frozen leader.
 struct Frozen {
     machine: Machine,
     hub: Hub,
@@ -61,16 +61,16 @@ pub(super) struct Cluster {
     random: Random,
     count: u32,
     log: SharedLog,
-    /// The node that leads, or starts to, and the disk of its store.
+    /// The node that is or becomes leader, and the disk of its store.
     node: u32,
     store: SimDisk,
     others: Vec<Machine>,
     frozen: Option<Frozen>,
-    /// Starts of nodes so far: what tells the claims of a node's lives apart.
+    /// Number of node starts so far, which tells the claims of a node's lives apart.
     starts: u64,
-    /// The node that led when the process ended.
+    /// The leader when the process ended.
     led: u32,
-    /// Whether another node led so early that its clock may have been before the beginning.
+    /// Whether the leader changed so early that the new leader's clock may have been before the world's start.
     changed_early: bool,
 }
 
@@ -117,22 +117,22 @@ impl Cluster {
     }
 }
 
-/// Where a machine keeps its copies.
+/// The places of a machine's copies.
 fn copies(disk: Arc<dyn Disk>, store: &SimDisk) -> Copies {
     let options = Options { segment_bytes: 8 * 1024, identity: 9, ..Options::default() };
     let store: Arc<dyn Disk> = Arc::new(store.clone());
     Copies { journal: CopyOf { disk, options: options.clone() }, store: CopyOf { disk: store, options } }
 }
 
-/// Whether a fault that was made is the reason.
+/// Whether an injected fault is the reason.
 pub(super) fn is_explained(reason: &str) -> bool {
     reason.contains("simulated") || reason.contains("no room on the disk")
 }
 
-/// A node on its machine, until it is over.
+/// The outcome of a node's standby.
 enum Stand {
     Leads(Box<(ReplicatedLog, StandbyEngine)>),
-    /// It was not let lead.
+    /// It did not become leader.
     Follows,
 }
 
@@ -148,18 +148,17 @@ impl World {
         }
     }
 
-    /// Whether the hub's clock may have been before the beginning of the world.
+    /// Whether the hub's clock may have been before the start of the world.
     pub(super) fn began_again(&self) -> bool {
         self.cluster.as_ref().is_some_and(|cluster| cluster.changed_early)
     }
 
-    /// The nodes beside the one that leads.
+    /// Number of nodes beside the leader.
     pub(super) fn followers(&self) -> u32 {
         self.cluster.as_ref().map_or(0, |cluster| cluster.count - 1)
     }
 
-    /// Other nodes deliver callbacks from here on, or one of them ends; and some reports are lost, until nothing goes
-    /// wrong any more.
+    /// Changes the nodes that deliver callbacks, or ends one of them. Some reports are lost until the faults end.
     pub(super) fn trouble_couriers(&mut self) {
         let (is_troubled, followers) = (self.is_troubled(), self.followers());
         let (Some(cluster), Some(hub)) = (&mut self.cluster, &mut self.hub) else {
@@ -181,7 +180,7 @@ impl World {
         self.after(pause, Event::Couriers);
     }
 
-    /// A node follows the log, until it leads, if it may, or has waited for long enough.
+    /// A node follows the log until it becomes leader, if it may, or until its time is up.
     fn stand(&mut self, machine: &Machine, may_claim: bool) -> Result<Stand, String> {
         let patience = if may_claim { ELECTION_MAX } else { FOLLOWING };
         machine.clock.at(self.now_us);
@@ -212,7 +211,7 @@ impl World {
         }
     }
 
-    /// The node at hand stands by until it leads, and serves.
+    /// The current node stands by until it becomes leader, and then serves.
     pub(super) fn start_leading(&mut self) -> Result<Hub, String> {
         let machine = self.put_aside();
         let stood = self.stand(&machine, true);
@@ -232,7 +231,7 @@ impl World {
         Ok(hub)
     }
 
-    /// The machine at hand, as one of the others.
+    /// The current machine, as one of the others.
     fn put_aside(&mut self) -> Machine {
         let cluster = self.cluster.as_ref().expect("a world of nodes");
         Machine {
@@ -251,7 +250,7 @@ impl World {
         self.clock.at(self.now_us);
     }
 
-    /// A process has ended: perhaps another node leads from now on.
+    /// A process has ended. Perhaps another node is leader from now on.
     pub(super) fn change_node(&mut self) {
         let Some(cluster) = &mut self.cluster else { return };
         if !cluster.others.is_empty() && !cluster.random.one_in(3) {
@@ -259,7 +258,7 @@ impl World {
         }
     }
 
-    /// Another machine than the one at hand is that of the hub, from now on.
+    /// Makes another machine the hub's machine.
     fn leave_machine(&mut self) {
         let machine = self.put_aside();
         self.replace_machine();
@@ -276,7 +275,7 @@ impl World {
         self.retention.forget_divisions();
     }
 
-    /// The power of the machine at hand is gone, or its process was killed.
+    /// The current machine has lost its power, or its process was killed.
     pub(super) fn end_store(&mut self, kept: Option<Kept>) {
         if let Some(cluster) = &mut self.cluster {
             cluster.store = match kept {
@@ -286,7 +285,7 @@ impl World {
         }
     }
 
-    /// One of the other nodes follows for a moment. Then its power may be lost.
+    /// One of the other nodes follows for a moment. Then it may lose its power.
     pub(super) fn follow(&mut self) {
         let Some(cluster) = &mut self.cluster else { return };
         let pause = 1 + cluster.random.below(FOLLOW_MOST_US);
@@ -320,7 +319,7 @@ impl World {
         cluster.others.push(machine);
     }
 
-    /// The leader stands still, and another node takes its place.
+    /// Freezes the leader; another node takes over.
     pub(super) fn freeze(&mut self) {
         let cluster = self.cluster.as_ref().expect("a world of nodes");
         if cluster.frozen.is_some() || cluster.others.is_empty() || self.hub.is_none() {
@@ -340,7 +339,7 @@ impl World {
         self.after(thaw, Event::Thaw);
     }
 
-    /// A leader that stood still goes on where it was, and must notice that another one leads.
+    /// A frozen leader resumes, and must notice that another node is leader.
     pub(super) fn thaw(&mut self) {
         if self.hub.is_none() && self.is_troubled() {
             return self.after(FROZEN_MOST_US / 8, Event::Thaw);
@@ -363,11 +362,11 @@ impl World {
         cluster.others.push(machine);
     }
 
-    /// A former leader gets a question, and as many turns as it needs to find out that it may not answer it.
+    /// A former leader gets a query and enough turns to notice that it may not answer.
     fn run_former(&mut self, hub: &mut Hub) {
         let question = u64::MAX;
         let cluster = self.cluster.as_mut().expect("a world of nodes");
-        // A read records nothing, a question of a DFSP does.
+        // A read records nothing; a DFSP's request does.
         let mut read = cluster.random.one_in(2).then(|| hub.last_record());
         if let (Some(spec), None) = (self.specs.last().copied(), &read) {
             let request = message::get(spec.id, spec.payer, crate::clock::true_time(self.now_us));
@@ -375,7 +374,7 @@ impl World {
         }
         let mut out = Vec::new();
         for turn in 0..TURNS_MAX {
-            // Deadlines that have passed are recorded, too.
+            // Expiries are recorded, too.
             let is_running = hub.turn(turn > TURNS_MAX / 2);
             hub.turn_journal();
             hub.turn_archivist();
@@ -413,7 +412,7 @@ impl World {
         }
     }
 
-    /// The leader leaves the leadership to another node, and ends in order.
+    /// The leader hands over leadership to another node, and shuts down.
     pub(super) fn hand_over(&mut self) {
         let Some(mut hub) = self.hub.take() else { return };
         let reason = hub.hand_over().to_string();
@@ -428,7 +427,7 @@ impl World {
         self.end_process_so(false);
     }
 
-    /// There is room again on the disks of the nodes that do not lead.
+    /// Frees space on the disks of the nodes that are not leader.
     pub(super) fn relieve_nodes(&mut self) {
         for machine in self.cluster.iter_mut().flat_map(|cluster| &mut cluster.others) {
             machine.disk.set_capacity(u64::MAX);
@@ -436,7 +435,7 @@ impl World {
         }
     }
 
-    /// From now on nothing goes wrong with any node.
+    /// Ends all faults of all nodes.
     pub(super) fn heal_nodes(&mut self) {
         if !self.is_of_nodes() {
             return;
@@ -452,7 +451,7 @@ impl World {
         }
     }
 
-    /// At the end each node has what the leader has, and comes to the same state.
+    /// At the end, checks that each node has the leader's data and comes to the same state.
     pub(super) fn compare_nodes(&mut self, ledger: &upesi_ledger::Ledger) {
         let Some(cluster) = &mut self.cluster else { return };
         (self.counts.entries_lost, self.counts.entries_late) = {

@@ -1,7 +1,7 @@
-//! Payments in two currencies: conversions on the payer's side, on the payee's and on both; transfers that come before
-//! their conversion, in time, of another amount, or never; FXPs that answer late, twice, wrong or never.
+//! Payments in two currencies, with FX transfers on the payer's side, on the payee's side and on both. Transfers come
+//! before their FX transfer, in time, with another amount, or never. FXPs answer late, twice, wrongly or never.
 //!
-//! What is drawn here comes from a stream of its own.
+//! All random numbers of this module come from their own stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,25 +19,25 @@ use crate::clock::true_time;
 use crate::message::{self, CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Spec, UNITS};
 use crate::plan::Plan;
 
-/// What tells the stream of conversions from the others of a seed.
+/// Sets the random stream of FX transfers apart from a seed's other streams.
 const STREAM: u64 = 0x6378_6368_616e_6765;
-/// One payment in two currencies for so many transfers.
+/// There is one payment in two currencies for this many transfers.
 const TRANSFERS_PER_PAYMENT: u32 = 3;
-/// Largest amount that is sold, in whole units.
+/// Maximum amount that is sold, in whole units.
 const SOLD_MAX: u64 = 200;
-/// Units of the other currency for one of the scheme's.
+/// Units of the other currency for one unit of the scheme's.
 const RATE: i64 = 8;
-/// What each DFSP has of the other currency, in whole units: cap and cover.
+/// Cap and cover of each DFSP in the other currency, in whole units.
 const OTHER_FUNDS: i64 = 1_000_000;
-/// How late an FXP or a payer may be.
+/// Range of the delay of a late FXP or payer.
 const LATE_LEAST_US: u64 = 500_000;
 const LATE_MOST_US: u64 = 6_000_000;
 
-/// What the initiator does once the FXP has fulfilled.
+/// The initiator's action after the FXP has fulfilled.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Nothing,
-    /// The payer sends its transfer, of this amount.
+    /// The payer sends its transfer, with this amount.
     Pay {
         spec: usize,
         amount: i64,
@@ -54,7 +54,7 @@ pub(super) struct Exchange {
     random: Random,
     specs: Vec<FxSpec>,
     then: Vec<Then>,
-    /// Conversions that payees ask for when they are asked to receive a transfer.
+    /// FX transfers that payees request when they receive a transfer.
     received: BTreeMap<usize, usize>,
     decided: BTreeSet<usize>,
 }
@@ -82,7 +82,7 @@ fn meaning_of(spec: &FxSpec, source: usize) -> Seen {
 impl Exchange {
     pub(super) fn new(seed: u64, plan: &Plan) -> Self {
         Self {
-            // Payer, FXP and payee.
+            // A payer, an FXP and a payee.
             is_on: plan.faults.conversions && plan.dfsps > 2,
             random: Random::new(seed ^ STREAM),
             specs: Vec::new(),
@@ -106,7 +106,7 @@ impl Exchange {
         least + self.random.below(most - least + 1)
     }
 
-    /// Mostly soon.
+    /// A delay; mostly a short one.
     fn delay(&mut self) -> u64 {
         if self.random.one_in(8) {
             self.between(LATE_LEAST_US, LATE_MOST_US)
@@ -115,7 +115,7 @@ impl Exchange {
         }
     }
 
-    /// A DFSP, but not this one.
+    /// Draws a DFSP other than this one.
     fn another(&mut self, than: usize, dfsps: usize) -> usize {
         (than + 1 + self.random.below(dfsps as u64 - 1) as usize) % dfsps
     }
@@ -126,7 +126,7 @@ impl Exchange {
 }
 
 impl World {
-    /// What a scheme with conversions has beside its own currency.
+    /// Creates what a scheme with FX transfers needs beside its own currency.
     pub(super) fn onboard_other_currency(&mut self) {
         if !self.exchange.is_on {
             return;
@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// When something that begins now lapses.
+    /// Expiry of an FX transfer or transfer that starts now.
     fn lapse(&mut self) -> upesi_types::Timestamp {
         let lasting = self.lasting_ms();
         let lasting = lasting[self.exchange.random.below(lasting.len() as u64) as usize];
@@ -204,7 +204,7 @@ impl World {
         let sold = 1 + self.exchange.random.below(SOLD_MAX) as i64;
         let (own, foreign) = ((sold, CURRENCY), (sold * RATE, OTHER_CURRENCY));
         if self.exchange.random.one_in(3) {
-            // The payee's side alone.
+            // An FX transfer on the payee's side only.
             let spec = self.converted_spec((payer, payee), own);
             let fxp = self.exchange.another(payee, dfsps);
             let conversion = self.conversion(spec, (payee, fxp), own, foreign, Then::Fulfil { spec });
@@ -220,7 +220,7 @@ impl World {
         let (fxp, amount) = (self.exchange.another(payer, dfsps), foreign.0);
         let then = match self.exchange.random.below(10) {
             0..=5 => Then::Pay { spec, amount },
-            // The transfer overtakes the fulfilment, or the conversion itself.
+            // The transfer overtakes the fulfilment, or the FX transfer itself.
             6 | 7 => {
                 self.counts.determining_early += 1;
                 let soon = self.exchange.between(0, 3_000);
@@ -246,7 +246,7 @@ impl World {
         self.send(spec.initiator, request, meaning_of(&spec, spec.initiator), ATTEMPTS_MAX);
     }
 
-    /// A payer sends a transfer that is converted on one side or the other.
+    /// A payer sends a transfer that has an FX transfer on one side or on both.
     pub(super) fn send_determining(&mut self, spec: usize, amount: i64) {
         let sent = self.specs[spec];
         let dead_until_us = self.dfsps[sent.payer].dead_until_us;
@@ -258,7 +258,7 @@ impl World {
         self.send(sent.payer, request, seen, ATTEMPTS_MAX);
     }
 
-    /// A payee that needs another currency asks for it before it answers a prepare. Whether it is such a payee.
+    /// A payee that needs another currency requests it before it answers a prepare. Returns whether it is such a payee.
     pub(super) fn convert_received(&mut self, spec: usize) -> bool {
         let Some(conversion) = self.exchange.received.get(&spec).copied() else { return false };
         let payee = self.specs[spec].payee;
@@ -267,7 +267,7 @@ impl World {
         let put = |ending| Event::Put { spec, by: payee, ending, is_right: true };
         match self.exchange.random.below(10) {
             0..=6 => {}
-            // It does not wait for the FXP.
+            // The payee does not wait for the FXP.
             7 => self.after(delay, put(Ending::Fulfil { reserves: false })),
             8 => self.after(delay, put(Ending::Abort(ErrorCode::PAYEE_REJECTION))),
             _ => self.exchange.then[conversion] = Then::Nothing,
@@ -275,7 +275,7 @@ impl World {
         true
     }
 
-    /// An FXP is asked for a conversion, and decides once.
+    /// An FXP receives a request for an FX transfer, and decides once.
     pub(super) fn take_conversion(&mut self, fxp: usize, body: &Value, seen: [u8; 16]) {
         let id = body["commitRequestId"].as_str().and_then(TransferId::parse);
         if let Some(id) = id {
@@ -295,11 +295,11 @@ impl World {
             0..=7 => self.after(delay, put(reserve, true)),
             8 => self.after(delay, put(commit, true)),
             9 | 10 => self.after(delay, put(decline, true)),
-            // It never answers.
+            // The FXP never answers.
             11 => {}
             12 | 13 => self.after(delay, put(reserve, false)),
             _ => {
-                // Both, either first.
+                // It sends both answers, in either order.
                 self.counts.conversion_lies += 1;
                 let other = self.exchange.delay();
                 self.after(delay, put(reserve, true));
@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// An FXP ends a conversion, rightly or not.
+    /// An FXP ends an FX transfer, rightly or wrongly.
     pub(super) fn send_conversion_put(&mut self, conversion: usize, ending: Ending, is_right: bool) {
         let spec = self.exchange.specs[conversion];
         let dead_until_us = self.dfsps[spec.fxp].dead_until_us;
@@ -331,7 +331,7 @@ impl World {
         self.send(spec.fxp, request, seen, ATTEMPTS_MAX);
     }
 
-    /// An initiator has the fulfilment: what it waited with comes next.
+    /// An initiator has received the fulfilment, and does what waited for it.
     pub(super) fn take_fulfilment(&mut self, initiator: usize, id: TransferId) {
         let found = self.exchange.specs.iter().position(|spec| spec.id == id && spec.initiator == initiator);
         let Some(conversion) = found else { return };
@@ -347,7 +347,7 @@ impl World {
         }
     }
 
-    /// A DFSP does with conversions what it must not.
+    /// A DFSP breaks the rules of FX transfers.
     pub(super) fn conversion_mischief(&mut self) {
         let is_on = self.exchange.is_on && self.is_troubled() && self.plan.faults.lies;
         if !is_on || self.exchange.specs.is_empty() {
@@ -373,7 +373,7 @@ impl World {
                 self.send(spec.initiator, request, meaning_of(&altered, spec.initiator), 1);
             }
             3 => {
-                // A conversion for somebody else's transfer.
+                // An FX transfer for another DFSP's transfer.
                 let fxp = self.exchange.another(liar, self.dfsps.len());
                 let foreign = FxSpec { id: self.exchange.id(), initiator: liar, fxp, ..spec };
                 let index = self.exchange.add(foreign, Then::Nothing);

@@ -1,4 +1,4 @@
-//! The state of a world, for people: a line for each thing, with what it is about before the first colon.
+//! The state of a world, for people: one line for each item, which names the item before the first colon.
 
 use upesi_delivery::lanes::Done;
 use upesi_journal::sim_disk::{DiskView, FileView};
@@ -14,8 +14,9 @@ fn seconds(us: u64) -> String {
 }
 
 impl World {
-    /// Clock, hub, disk with its files and armed faults, archive, DFSPs, operator, and messages in flight, a line each.
-    /// The time is left out: every event has another one. Looking changes nothing.
+    /// One line each for the clock, the hub, the disk with its files and armed faults, the archive, the DFSPs, the
+    /// operator, and messages in transit. The time is absent because it changes with every event. This call changes
+    /// nothing.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = vec![
             format!(
@@ -58,7 +59,7 @@ impl World {
         describe_armed(&disk, lines);
     }
 
-    /// How each DFSP is, and how many of the PUTs that it has yet to send are lies.
+    /// The condition of each DFSP, and the number of lies among the PUTs that it has yet to send.
     fn describe_dfsps(&self, lines: &mut Vec<String>) {
         let mut lies = vec![0_u64; self.dfsps.len()];
         for (_, event) in self.schedule.iter() {
@@ -82,7 +83,7 @@ impl World {
         }
     }
 
-    /// A message on its way, if the event is the end of that.
+    /// Describes a message in transit, if the event is its arrival.
     fn describe_message(&self, at_us: u64, event: &Event) -> Option<String> {
         let (what, contents) = match event {
             Event::Arrive { call: number } => {
@@ -97,7 +98,7 @@ impl World {
             Event::Callback { number, request, .. } => {
                 (format!("callback {number}"), format!("{} {}", request.method, request.path))
             }
-            // The end of the hub's patience is no message.
+            // The hub's timeout is not a message.
             Event::CallbackAnswered { done: Done::Unreachable(_), .. } => return None,
             Event::CallbackAnswered { life, number, done } => {
                 let gone = if *life == self.life { "" } else { ", for a process that is gone" };
@@ -185,31 +186,29 @@ fn describe_dfsp(dfsp: &Dfsp, now_us: u64, lies: u64) -> String {
     words.join(", ")
 }
 
-// What a world went through.
-
-/// What a world went through, to prove that it tried something.
+/// What a world went through, as evidence that faults occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub starts: u64,
     pub starts_failed: u64,
-    /// Crashes at the operation of the disk that was drawn for a start when the process before it ended: in the start,
-    /// or right after it.
+    /// Crashes at a disk operation that was drawn when the previous process ended. They hit the start, or the time
+    /// right after it.
     pub starts_cut_off: u64,
     pub quick_restarts: u64,
     pub kills: u64,
     pub power_losses: u64,
-    /// Those kills that hit a process at work, at a moment of their own.
+    /// Kills that hit a process at work, at an independent moment.
     pub sudden_kills: u64,
-    /// Those losses of power that did so.
+    /// Power losses that hit a process at work, at an independent moment.
     pub sudden_power_losses: u64,
-    /// Crashes in the middle of an operation of the disk, but for those of starts that were cut off.
+    /// Crashes in the middle of a disk operation, except those of starts that were cut off.
     pub crashes_at_operation: u64,
-    /// Processes that ended themselves because of a failing disk.
+    /// Processes that stopped because of a failing disk.
     pub disk_stops: u64,
     pub full_disks: u64,
     pub broken_operations: u64,
     pub broken_reads: u64,
-    /// Writes and syncs of the archive that failed with room enough.
+    /// Writes and syncs of the archive that failed although it was not full.
     pub broken_archives: u64,
     pub clock_jumps: u64,
     pub clock_drifts: u64,
@@ -217,67 +216,67 @@ pub struct Counts {
     pub dead_dfsps: u64,
     pub slow_dfsps: u64,
     pub failing_dfsps: u64,
-    /// Requests, their answers and callbacks that were lost on the way.
+    /// Requests, answers and callbacks that were lost in transit.
     pub messages_lost: u64,
-    /// Those that came twice.
+    /// Messages that arrived twice.
     pub messages_doubled: u64,
-    /// Those that were held up, so that others overtook them.
+    /// Messages that were delayed, so that others overtook them.
     pub messages_delayed: u64,
     pub callback_answers_lost: u64,
     pub faults: u64,
-    /// Those that a check of safety has followed.
+    /// Faults that were followed by a safety check.
     pub faults_checked: u64,
     pub checks: u64,
-    /// Those that compared the state with a replay, too.
+    /// Safety checks that also compared the state with a replay.
     pub replays_compared: u64,
     pub rotten_bits: u64,
     pub lost_writes: u64,
     /// Writes that reported success and went to another place.
     pub misdirected_writes: u64,
-    /// Writes that reported success and left a sector as it was.
+    /// Writes that reported success and left a sector unchanged.
     pub stale_writes: u64,
-    /// Worlds that ended because a start found such damage and refused, 0 or 1.
+    /// Worlds that ended because a start detected such damage and refused, 0 or 1.
     pub rot_found: u64,
-    /// Running hubs and readers that found it.
+    /// Damage that running hubs and readers detected.
     pub rot_met: u64,
-    /// Starts that passed over a damaged newest snapshot.
+    /// Starts that skipped a damaged newest snapshot.
     pub snapshots_passed_over: u64,
-    /// Worlds that ended because the newest frame had vanished without a trace, which nobody can notice, 0 or 1.
+    /// Worlds that ended because the newest frame was lost without a trace, which cannot be detected, 0 or 1.
     pub rot_unseen: u64,
     /// Worlds in which a callback stayed owed to the end because its request is damaged, 0 or 1.
     pub rot_withheld: u64,
-    /// Worlds that went on to their end with damage that nothing depended on, 0 or 1.
+    /// Worlds that reached their end with damage that nothing depended on, 0 or 1.
     pub rot_harmless: u64,
     pub requests: u64,
     pub acknowledged: u64,
     pub refused: u64,
-    /// Lies told by DFSPs, and what comes with them, such as questions of strangers.
+    /// Lies of DFSPs, including queries about other DFSPs' transfers.
     pub lies: u64,
-    /// Among them: payees' PUTs with a wrong fulfilment, destination or error code.
+    /// Lies: payees' PUTs with a wrong fulfilment, destination or error code.
     pub false_endings: u64,
-    /// PUTs of those who are not the payee.
+    /// PUTs from senders that are not the payee.
     pub strangers_endings: u64,
     /// Prepares that come again with another amount.
     pub altered_prepares: u64,
-    /// Prepares that come again from somebody else.
+    /// Prepares that come again from another DFSP.
     pub copied_prepares: u64,
     /// New prepares in another payer's name.
     pub forged_prepares: u64,
-    /// Prepares with odd amounts or cut bodies.
+    /// Prepares with invalid amounts or truncated bodies.
     pub oddities: u64,
     pub strangers_questions: u64,
     /// PUTs for transfers that do not exist.
     pub endings_of_nothing: u64,
-    /// Transfers that their payee decides both to abort and to fulfil; not among the lies.
+    /// Transfers that their payee both aborts and fulfils. They are not counted among the lies.
     pub contradictions: u64,
     pub replays: u64,
-    /// Those whose hub had been started anew meanwhile.
+    /// Replays at a hub that was restarted in the meantime.
     pub replays_after_restart: u64,
-    /// Operators' changes that were made.
+    /// Changes that operators made.
     pub operations: u64,
-    /// Change sets that were applied to their end.
+    /// Change sets that were applied completely.
     pub change_sets: u64,
-    /// Change sets that stopped at a refused change.
+    /// Change sets that stopped at a rejected change.
     pub change_sets_stopped: u64,
     pub jumps_accepted: u64,
     pub ended_by_operator: u64,
@@ -287,16 +286,16 @@ pub struct Counts {
     pub ambushes_before_crash: u64,
     /// Changes a moment after a start.
     pub ambushes_after_start: u64,
-    /// Callbacks that left the hub, repetitions included.
+    /// Callbacks that left the hub, including repeated ones.
     pub callbacks: u64,
     pub callbacks_taken: u64,
-    /// Callbacks that operators sent again after they were given up.
+    /// Parked callbacks that operators sent again.
     pub recalled: u64,
     pub removals: u64,
     pub removed: u64,
-    /// Prepares of transfers that had been removed, sent again.
+    /// Prepares that were sent again after their transfer had been removed.
     pub resent_after_removal: u64,
-    /// Archives that were lost between two lives and are made again.
+    /// Archives that were lost between two lives and are rebuilt.
     pub lost_archives: u64,
     pub windows_closed: u64,
     pub settlements: u64,
@@ -305,66 +304,66 @@ pub struct Counts {
     /// Stages that only some accounts of a settlement reached at once.
     pub stages_in_pieces: u64,
     pub caps_raised: u64,
-    /// Caps that were lowered again because their settlement was given up.
+    /// Caps that were lowered again because their settlement was aborted.
     pub caps_lowered: u64,
     pub settled_at_once: u64,
     pub fees: u64,
     /// Transfers committed with a party behind a proxy.
     pub committed_through_proxy: u64,
     pub conversions_committed: u64,
-    /// Those that were aborted after they were reserved, those expired included.
+    /// FX transfers that were reserved and then aborted, including expired ones.
     pub conversions_aborted: u64,
-    /// Those that expired, by themselves or with their transfer.
+    /// FX transfers that expired, by themselves or with their transfer.
     pub conversions_expired: u64,
-    /// Of all that were reserved, those on the payee's side.
+    /// Reserved FX transfers on the payee's side.
     pub conversions_of_payees: u64,
-    /// Determining transfers that came before the fulfilment of their conversion, or before the conversion itself.
+    /// Determining transfers that came before the fulfilment of their FX transfer, or before the FX transfer itself.
     pub determining_early: u64,
     pub determining_never: u64,
-    /// Lies about conversions, and FXPs that do not keep to the rules.
+    /// Lies about FX transfers, and FXPs that break the rules.
     pub conversion_lies: u64,
-    /// Bulks of which some items were committed.
+    /// Bulk transfers with committed items.
     pub bulks_completed: u64,
-    /// Bulks that were taken and of which no item was.
+    /// Bulk transfers that were accepted and none of whose items was committed.
     pub bulks_rejected: u64,
-    /// Bulks of which some items were committed and some not.
+    /// Bulk transfers with both committed and uncommitted items.
     pub bulks_in_part: u64,
-    /// Bulks that were taken and need more than one slice of steps.
+    /// Bulk transfers that were accepted and take more than one slice of steps.
     pub bulks_in_slices: u64,
     pub items_committed: u64,
-    /// Items of bulks that expired, or that an operator ended.
+    /// Items of bulk transfers that expired, or that an operator ended.
     pub items_expired: u64,
-    /// Bulks that no hub may take: of no item, of too many, or with one twice.
+    /// Bulk transfers that no hub may accept: without items, with too many, or with one twice.
     pub bulks_invalid: u64,
-    /// Starts that found a bulk in the middle: between two of its items.
+    /// Starts in the middle of a bulk transfer, between two of its items.
     pub bulks_interrupted: u64,
-    /// Answers to bulks at about their deadline.
+    /// Answers to bulk transfers close to their deadline.
     pub bulk_answers_late: u64,
-    /// Lies about bulks, and payees that do not keep to the rules.
+    /// Lies about bulk transfers, and payees that break the rules.
     pub bulk_lies: u64,
-    /// Operators' requests that were refused because the ledger holds as many of a kind as it takes.
+    /// Operators' requests that were rejected because a limit of the ledger was reached.
     pub limits_met: u64,
-    /// Operators' requests about windows and settlements that were refused.
+    /// Operators' requests about windows and settlements that were rejected.
     pub settlements_refused: u64,
-    /// Starts of a node that did not lead before.
+    /// Starts of a leader that was not leader before.
     pub fail_overs: u64,
     pub hand_overs: u64,
-    /// Leaders that stood still and came back when another one led.
+    /// Leaders that were frozen and resumed when another node was leader.
     pub former_leaders: u64,
-    /// Times that other nodes were to deliver callbacks, or one of them ended.
+    /// Changes of the nodes that deliver callbacks, and ends of such nodes.
     pub courier_troubles: u64,
-    /// Times that a node followed the log and did not lead.
+    /// Times that a node followed the log and was not leader.
     pub followed: u64,
     /// Entries that did not arrive, or whose acknowledgement did not.
     pub entries_lost: u64,
-    /// Entries that came twice, or after others had followed.
+    /// Entries that came twice, or after later ones.
     pub entries_late: u64,
-    /// Entries that were deleted, as no node needed them.
+    /// Entries that were deleted because no node needed them.
     pub entries_deleted: u64,
     /// Copies that were compared at the end.
     pub nodes_compared: u64,
     pub committed: u64,
-    /// Transfers aborted after they were reserved, those expired included.
+    /// Transfers that were reserved and then aborted, including expired ones.
     pub aborted: u64,
     pub expired: u64,
 }

@@ -1,4 +1,4 @@
-//! What DFSPs do: pay, answer, and lie.
+//! The behaviour of DFSPs: they pay, answer, and lie.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::clock::true_time;
 use crate::message::{self, Ending, Request, Spec, UNITS, number};
 use crate::plan::Plan;
 
-/// How often a request is sent before its DFSP gives up.
+/// Maximum number of attempts for a request.
 pub(super) const ATTEMPTS_MAX: u32 = 5;
-/// Largest amount of a payment, in whole units: a few of them reach cap and cover.
+/// Maximum amount of a payment, in whole units: a few payments reach cap and cover.
 const AMOUNT_MAX: u64 = 500;
 pub(super) const LASTING_MS: [u64; 4] = [400, 2_000, 8_000, 20_000];
-/// How long some last that an operator must end, unless a party does.
+/// Duration of long transfers, which an operator must end unless a party does.
 const LASTING_LONG_MS: u64 = 12 * 3_600_000;
-/// One in so many transfers lasts long.
+/// One transfer in this many is a long one.
 const LONG_ONE_IN: u64 = 12;
 
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl World {
         let others = self.dfsps.len() as u64 - 1;
         let payee = (payer + 1 + self.random.below(others) as usize) % self.dfsps.len();
         let drawn = self.lasting_ms()[self.random.below(LASTING_MS.len() as u64) as usize];
-        // Of the second stream.
+        // From the second random stream.
         let lasting = if self.plan.faults.ambushes && self.mischance.one_in(LONG_ONE_IN) {
             LASTING_LONG_MS
         } else {
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// A payee decides what it answers, once per transfer.
+    /// A payee decides on its answer, once per transfer.
     pub(super) fn answer_prepare(&mut self, payee: usize, id: TransferId) {
         if !self.dfsps[payee].decided.insert(id.to_bytes()) {
             return;
@@ -107,12 +107,12 @@ impl World {
             0..=9 => self.after(delay, put(commit, true)),
             10..=12 => self.after(delay, put(reserve, true)),
             13 | 14 => self.after(delay, put(abort, true)),
-            // It never answers.
+            // The payee never answers.
             15 => {}
             16 => self.after(delay, put(commit, false)),
             17 => self.after(delay, put(reserve, false)),
             18 => {
-                // An abort and a fulfil, either first.
+                // It sends an abort and a fulfil, in either order.
                 self.counts.contradictions += 1;
                 let other = self.between(500, 40_000);
                 self.after(delay, put(abort, true));
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// A payee ends a transfer, rightly or not.
+    /// A payee ends a transfer, rightly or wrongly.
     pub(super) fn send_put(&mut self, spec: usize, by: usize, ending: Ending, is_right: bool) {
         if self.dfsps[by].condition(self.now_us).is_dead {
             let until_us = self.dfsps[by].dead_until_us;
@@ -149,7 +149,7 @@ impl World {
         self.send(by, request, seen, ATTEMPTS_MAX);
     }
 
-    /// A DFSP does what it must not.
+    /// A DFSP breaks the rules.
     pub(super) fn mischief(&mut self) {
         if !(self.is_troubled() && self.plan.faults.lies) {
             return;
@@ -173,7 +173,7 @@ impl World {
                 self.send(spec.payer, request, seen, 1);
             }
             4 => {
-                // Another's prepare as if it were its own.
+                // Another DFSP's prepare, sent as its own.
                 self.counts.copied_prepares += u64::from(liar != spec.payer);
                 let request = message::prepare(&spec, liar, &spec.amount.to_string(), now);
                 self.send(liar, request, meaning(&spec, liar, Some(i128::from(spec.amount) * UNITS)), 1);
@@ -219,7 +219,7 @@ impl World {
         self.send(liar, request, Seen::Put { id: spec.id, by: liar, ending, good: false }, 2);
     }
 
-    /// Amounts and bodies that no ledger takes.
+    /// Sends amounts and bodies that no ledger accepts.
     fn send_oddity(&mut self, liar: usize, spec: &Spec) {
         self.counts.oddities += 1;
         let odd = Spec { id: self.new_id(), payer: liar, payee: (liar + 1) % self.dfsps.len(), ..*spec };
@@ -230,27 +230,27 @@ impl World {
             let cut = self.random.below(request.body.len() as u64) as usize;
             request = Arc::new(Request { body: request.body.slice(..cut), ..(*request).clone() });
         }
-        // Zero is an amount that the schema admits (FSPIOP API v1.1 §7.1.5).
+        // The schema admits an amount of zero (FSPIOP API v1.1 §7.1.5).
         let units = (amount == "0").then_some(0);
         self.send(liar, request, meaning(&odd, liar, units), 1);
     }
 }
 
-/// What tells the stream of proxies from the others of a seed.
+/// Sets the random stream of proxies apart from a seed's other streams.
 const STREAM: u64 = 0x7072_6f78_6965_7321;
 
-/// Who is behind whom.
+/// The DFSPs behind the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Remote {
-    /// The first of those behind the proxy: so many DFSPs are of this scheme.
+    /// Number of the first DFSP behind the proxy, which is the number of DFSPs of this scheme.
     pub(crate) first: usize,
-    /// How many are behind the proxy.
+    /// Number of DFSPs behind the proxy.
     pub(crate) count: usize,
     pub(crate) proxy: usize,
 }
 
 impl Remote {
-    /// In half of the worlds there are some.
+    /// Draws them for half of the worlds.
     pub(super) fn draw(seed: u64, plan: &Plan, locals: usize) -> Option<Self> {
         let mut random = Random::new(seed ^ STREAM);
         let is_on = plan.faults.proxies && random.one_in(2);
@@ -258,14 +258,14 @@ impl Remote {
         is_on.then_some(Self { first: locals, count, proxy })
     }
 
-    /// Whose accounts carry what a DFSP sends and receives.
+    /// The participant whose accounts carry a DFSP's transfers.
     pub(crate) const fn liable(self, dfsp: usize) -> usize {
         if dfsp < self.first { dfsp } else { self.proxy }
     }
 }
 
 impl World {
-    /// How many DFSPs are of this scheme.
+    /// Number of DFSPs of this scheme.
     pub(super) fn locals(&self) -> usize {
         self.remote.map_or(self.dfsps.len(), |remote| remote.first)
     }
@@ -278,7 +278,7 @@ impl World {
         self.remote.is_some_and(|remote| remote.proxy == dfsp)
     }
 
-    /// Those of another scheme are put behind their proxy once it has all that it needs.
+    /// Puts the DFSPs of another scheme behind their proxy once it is complete.
     pub(super) fn onboard_remote(&mut self) {
         let Some(remote) = self.remote else { return };
         for dfsp in remote.first..remote.first + remote.count {
@@ -287,7 +287,7 @@ impl World {
         self.auditor.outside.remote = Some(remote);
     }
 
-    /// The DFSP that a callback is for: whose host it goes to, or who is meant behind that.
+    /// The DFSP that receives a callback: the owner of the addressed host, or the DFSP that is meant behind it.
     pub(super) fn recipient(&self, request: &Request) -> Option<usize> {
         let host = number(request.path.split(['.', '/']).next()?)?;
         let meant = request.headers.get("fspiop-destination").and_then(|name| number(name.to_str().ok()?));

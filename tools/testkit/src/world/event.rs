@@ -1,4 +1,4 @@
-//! What is to happen, in order of time.
+//! Events that are to come, in order of time.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use upesi_types::TransferId;
 
 use crate::message::{Answer, Ending, Request};
 
-/// Something that happens at an instant.
+/// An event at an instant.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The engine's thread gets the processor.
+    /// The engine's thread runs.
     Turn {
         life: u64,
     },
-    /// … and it is time to look at deadlines.
+    /// The engine's thread runs, and checks deadlines.
     Tick {
         life: u64,
     },
-    /// The journal's thread gets the processor.
+    /// The journal's thread runs.
     Journal {
         life: u64,
     },
-    /// The archivist's thread gets the processor.
+    /// The archivist's thread runs.
     Archivist {
         life: u64,
     },
-    /// Workers take what the engine let go.
+    /// Workers collect the results that the engine released.
     Flush {
         life: u64,
     },
-    /// A lane's time has come.
+    /// A lane is due.
     Lanes {
         life: u64,
     },
@@ -40,12 +40,12 @@ pub(super) enum Event {
     Arrive {
         call: u64,
     },
-    /// Its answer, or the news that there will be none, reaches the DFSP.
+    /// The answer to a call, or the failure of the call, reaches the DFSP.
     Answered {
         call: u64,
         status: Option<u16>,
     },
-    /// A DFSP has waited long enough.
+    /// A DFSP's call times out.
     CallTimeout {
         call: u64,
         attempt: u32,
@@ -56,7 +56,7 @@ pub(super) enum Event {
         key: CallbackKey,
         request: Box<Request>,
     },
-    /// Its answer reaches the hub, or the hub has waited long enough.
+    /// The answer to a callback reaches the hub, or the callback times out.
     CallbackAnswered {
         life: u64,
         number: u64,
@@ -71,7 +71,7 @@ pub(super) enum Event {
         is_right: bool,
     },
     Convert,
-    /// A payer sends the transfer that a conversion waits for, of this amount.
+    /// A payer sends the transfer that an FX transfer waits for, with this amount.
     SendDetermining {
         spec: usize,
         amount: i64,
@@ -88,43 +88,43 @@ pub(super) enum Event {
         answer: Box<Answer>,
     },
     Mischief,
-    /// An operator does something.
+    /// An operator acts.
     Operate,
-    /// Something goes wrong.
+    /// A fault occurs.
     Trouble,
-    /// An operator has waited for this moment.
+    /// An operator acts at a moment for which it has waited.
     Ambush {
         life: u64,
         moment: Moment,
     },
-    /// The disk goes wrong under the hub.
+    /// The disk decays while the hub runs.
     Decay,
     LosePower,
-    /// The process ends once more, as soon as it runs, and so many times after that.
+    /// The process ends once more as soon as it runs, and this many times after that.
     EndAgain {
         more: u64,
     },
-    /// A node that does not lead follows the log.
+    /// A node that is not leader follows the log.
     Follow,
-    /// A leader that stood still goes on.
+    /// A frozen leader resumes.
     Thaw,
-    /// Something befalls the nodes that deliver callbacks.
+    /// Trouble of the nodes that deliver callbacks.
     Couriers,
-    /// Something is right again.
+    /// One fault ends.
     Relief(Relief),
-    /// From now on nothing goes wrong any more.
+    /// All faults end.
     Heal,
-    /// DFSPs ask for what they do not know yet.
+    /// DFSPs query what they do not know yet.
     Ask,
-    /// Retention looks at the archive.
+    /// Retention checks the archive.
     Retain,
-    /// An operator closes a window, or settles one.
+    /// An operator closes a window or settles one.
     Settle,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// A transfer is reserved and its payee has not answered; this is one of its parties.
+    /// A transfer is reserved, and its payee has not answered. The DFSP is one of its parties.
     InFlight { id: TransferId, dfsp: usize },
     /// The process runs again and has not caught up yet.
     AfterStart,
@@ -136,7 +136,7 @@ pub(super) enum Relief {
     Clock,
 }
 
-/// Events in order of time, then of their making.
+/// Events in order of time, then of creation.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     events: BTreeMap<(u64, u64), Event>,
@@ -153,7 +153,7 @@ impl Schedule {
         self.events.pop_first().map(|((at_us, _), event)| (at_us, event))
     }
 
-    /// All that is to come, in order.
+    /// All pending events, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Event)> {
         self.events.iter().map(|((at_us, _), event)| (*at_us, event))
     }

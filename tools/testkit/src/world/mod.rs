@@ -46,24 +46,24 @@ use crate::hub::Hub;
 use crate::message::{Request, Spec};
 use crate::plan::{Bug, Plan};
 
-/// Most events of a world; more means that it does not come to rest.
+/// Maximum number of events of a world. If there are more, the world does not come to rest.
 const EVENTS_MAX: u64 = 2_000_000;
-/// What tells the second stream of a seed from the first.
+/// Sets the second random stream of a seed apart from the first.
 const MISCHANCE: u64 = 0x6d69_7363_6861_6e63;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What decided everything.
+    /// The seed that determined everything.
     pub seed: u64,
-    /// What the auditor found, in sentences; empty when all was well.
+    /// The auditor's findings, in sentences; empty if there are none.
     pub findings: Vec<String>,
-    /// A hash of the event log: the same for the same seed and plan, everywhere.
+    /// A hash of the event log. It is the same for the same seed and plan on every machine.
     pub log_hash: u64,
     pub events: u64,
     /// Simulated duration in microseconds.
     pub simulated_us: u64,
     pub counts: Counts,
-    /// The event log, where the plan keeps it.
+    /// The event log, if the plan keeps it.
     pub log: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ impl Outcome {
     }
 }
 
-/// Lives through one seed.
+/// Runs one seed.
 ///
 /// Panics where the hub does: an assertion of the ledger is a finding too, and its message names the place.
 pub fn run(seed: u64, plan: &Plan) -> Outcome {
@@ -82,12 +82,12 @@ pub fn run(seed: u64, plan: &Plan) -> Outcome {
     world.outcome()
 }
 
-/// A world that is lived through event by event.
+/// A world that runs event by event.
 pub struct World {
     seed: u64,
     plan: Plan,
     random: Random,
-    /// A stream apart, for what was added later: with that turned off, a seed has the story that it had before.
+    /// A separate random stream, for later additions: without them, a seed produces the same events as before.
     mischance: Random,
     log: Log,
     now_us: u64,
@@ -108,33 +108,34 @@ pub struct World {
     next_sending: u64,
     turn_due: bool,
     lanes_due_us: Option<u64>,
-    /// What the disk holds is not what was written.
+    /// Whether the disk's content differs from what was written.
     is_rotten: bool,
     /// Records in frames in which a bit has changed.
     records_rotten: Vec<RangeInclusive<u64>>,
-    /// Records that the disk had lied about when a start was cut off, which may have overwritten what was left of them.
+    /// Records about which the disk had lied when a start was cut off. The start may have overwritten what was left of
+    /// them.
     lies_at_start: Vec<std::ops::RangeInclusive<u64>>,
-    /// Writes that the disk lied about, as far as they were noticed here.
+    /// Number of false writes of the disk that were noticed here so far.
     deceptions_seen: usize,
-    /// The operation of the disk at which this start, or the time right after it, is to be cut off.
+    /// The disk operation at which this start, or the time right after it, is to be cut off.
     start_cut_at: Option<u64>,
     // Safety.
-    /// Operations that a fault has befallen, as far as they were noticed here.
+    /// Number of operations hit by a fault that were noticed here so far.
     befallen: u64,
-    /// Operations and reads that a fault of the disk has struck, as far as they were counted.
+    /// Number of operations and reads hit by a fault of the disk that were counted so far.
     strikes_seen: usize,
     faults_unchecked: u64,
-    // Those outside.
-    /// Those of this scheme, and behind them those of another one.
+    // The participants outside the hub.
+    /// The DFSPs of this scheme, and behind them those of another one.
     dfsps: Vec<Dfsp>,
     remote: Option<Remote>,
     operator: Operator,
-    /// The withdrawal that is being ended, in ten-thousandths.
+    /// Amount of the withdrawal that is being ended, in ten-thousandths.
     operator_amount: Option<i128>,
     specs: Vec<Spec>,
     calls: BTreeMap<u64, Call>,
     next_call: u64,
-    /// What was sent before, for replays: in which life of the hub, by whom, what, and what it means.
+    /// Earlier requests, for replays: the hub's life, the sender, the request and its meaning.
     history: Vec<(u64, usize, Arc<Request>, Seen)>,
     phase: Phase,
     retention: Retention,
@@ -142,12 +143,12 @@ pub struct World {
     change_sets: ChangeSets,
     exchange: Exchange,
     payroll: Payroll,
-    /// The other nodes, if there are such.
+    /// The other nodes, in a cluster.
     cluster: Option<Cluster>,
 }
 
 impl World {
-    /// A world before its first event: a hub with its participants, and the trouble that is to come.
+    /// A world before its first event: a hub with its participants, and the planned faults.
     pub fn new(seed: u64, plan: Plan) -> Self {
         let mut random = Random::new(seed);
         let locals = plan.dfsps.clamp(2, 16);
@@ -206,7 +207,7 @@ impl World {
         world
     }
 
-    /// Lets the next event happen; false when the world is over.
+    /// Runs the next event. Returns false when the world has ended.
     pub fn step(&mut self) -> bool {
         if self.phase == Phase::Over {
             return false;
@@ -214,7 +215,7 @@ impl World {
         if !self.auditor.findings.0.is_empty() {
             self.phase = Phase::Over;
             if self.pardon_rot() {
-                // It was the auditor who found it, in a record that the hub had no need of yet.
+                // The auditor found it, in a record that the hub has not needed yet.
                 self.judge_by_start();
             }
             return false;
@@ -303,12 +304,12 @@ impl World {
         }
     }
 
-    /// How it ended, or stands so far.
-    /// The hub's disk, and the last durable record. For a world of one hub.
+    /// The hub's disk, and the last durable record. For a world with one hub.
     pub fn durable(&self) -> (Arc<dyn Disk>, u64) {
         (Arc::new(self.disk.observer()), self.auditor.last_seq())
     }
 
+    /// The outcome, or the state so far.
     pub fn outcome(&self) -> Outcome {
         let mut counts = self.counts;
         (counts.committed, counts.aborted, counts.expired) = self.auditor.totals();
@@ -338,7 +339,7 @@ impl World {
         }
     }
 
-    /// The event log so far, where the plan keeps it.
+    /// The event log so far, if the plan keeps it.
     pub fn log(&self) -> &[String] {
         self.log.lines()
     }
@@ -347,7 +348,7 @@ impl World {
         self.events
     }
 
-    /// What happens next, for people.
+    /// The next event, for people.
     pub fn next_event(&self) -> String {
         self.schedule.peek().map_or_else(
             || "nothing".to_owned(),
@@ -391,7 +392,7 @@ impl std::fmt::Debug for World {
 const HASH_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const HASH_PRIME: u64 = 0x0100_0000_01b3;
 
-/// What happened, in order.
+/// The events that happened, in order.
 #[derive(Debug)]
 pub(crate) struct Log {
     line: String,
@@ -405,7 +406,7 @@ impl Log {
         Self { line: String::new(), hash: HASH_OFFSET, lines: 0, kept: keep.then(Vec::new) }
     }
 
-    /// Adds a line: the time in microseconds and what happened.
+    /// Adds a line: the time in microseconds, and the event.
     pub(crate) fn add(&mut self, now_us: u64, what: Arguments<'_>) {
         self.line.clear();
         let _ = write!(self.line, "{:>4}.{:06} {what}", now_us / 1_000_000, now_us % 1_000_000);
@@ -422,7 +423,7 @@ impl Log {
         self.hash
     }
 
-    /// The lines, where they are kept.
+    /// The lines, if they are kept.
     pub(crate) fn lines(&self) -> &[String] {
         self.kept.as_deref().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Operators: one at a time changes the scheme, and repeats what was not answered.
+//! Operators: one at a time changes the scheme, and repeats requests that were not answered.
 
 use std::collections::VecDeque;
 
@@ -16,22 +16,22 @@ use super::treasury::is_settlement;
 use crate::clock::true_time;
 use crate::message::{CURRENCY, UNITS, name};
 
-/// What each DFSP begins with, in whole units: its cap and its cover.
+/// Initial cap and cover of each DFSP, in whole units.
 const FUNDS: i64 = 1_000;
 const OPERATION_PAUSE_US: u64 = 700_000;
 const REPEAT_PAUSE_US: u64 = 50_000;
-/// One in so many operations ends a transfer.
+/// One operation in this many ends a transfer.
 const END_ONE_IN: u64 = 4;
-/// One in so many jumps of the clock, each time that an operator looks, is accepted.
+/// Each time that an operator looks, one clock jump in this many is accepted.
 const ACCEPT_ONE_IN: u64 = 3;
-/// It is one of the latest.
+/// The operator ends one of this many latest transfers.
 const RECENT_SPECS: usize = 4;
-/// What a scheme must have before its first DFSP.
+/// Accounts that a scheme must have before its first DFSP.
 const HUB_ACCOUNTS: [&str; 2] = ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"];
 
 #[derive(Debug, Default)]
 pub(super) struct Operator {
-    /// What is being done, until it is answered.
+    /// The current command, until it is answered.
     pub(super) current: Option<Command>,
     pub(super) is_submitted: bool,
     pub(super) next: VecDeque<Command>,
@@ -72,7 +72,7 @@ fn expire(transfer: TransferId) -> Command {
 pub(super) const ENDPOINTS: [EndpointType; 3] =
     [EndpointType::TRANSFER_POST, EndpointType::TRANSFER_PUT, EndpointType::TRANSFER_ERROR];
 
-/// Whether a refusal names a limit of the ledger.
+/// Whether a rejection is due to a limit of the ledger.
 const fn is_full(refusal: &AdminRefusal) -> bool {
     use AdminRefusal as R;
     matches!(
@@ -82,7 +82,7 @@ const fn is_full(refusal: &AdminRefusal) -> bool {
 }
 
 impl World {
-    /// The scheme before anything goes wrong.
+    /// Sets up the scheme before the faults begin.
     pub(super) fn onboard(&mut self) {
         self.create_hub_accounts(kes());
         self.create_models();
@@ -128,7 +128,7 @@ impl World {
         self.do_now(Command::Admin(command));
     }
 
-    /// Does something before the world's trouble begins.
+    /// Executes a command before the world's faults begin.
     pub(super) fn do_now(&mut self, command: Command) {
         self.operator.current = Some(command.clone());
         if let Some(hub) = &mut self.hub {
@@ -184,7 +184,7 @@ impl World {
         }
         self.say(format_args!("operator: {command:?}"));
         if matches!(command, Command::Admin(AdminCommand::AcceptClock { .. })) {
-            // From when it is decided on the hub goes by what the clock says then.
+            // After this decision, the hub follows the clock's current time.
             self.trusts_clock = false;
         }
         if let Command::Expire(expire) = &command {
@@ -193,7 +193,7 @@ impl World {
         if let Command::Admin(AdminCommand::SetLimit { name, .. }) = &command
             && let Some(dfsp) = crate::message::number(name.as_str())
         {
-            // Until it is answered nobody knows which one holds.
+            // Until the answer, it is not known which cap applies.
             self.auditor.outside.caps.remove(&dfsp);
         }
         if let Command::Admin(command) = &command {
@@ -214,7 +214,7 @@ impl World {
         let name = fsp(dfsp);
         let command = match self.random.below(8) {
             0 => {
-                // Off, and on again soon.
+                // Deactivated, and soon activated again.
                 let on = AdminCommand::SetParticipantActivity { name, is_active: true };
                 self.operator.next.push_back(Command::Admin(on));
                 AdminCommand::SetParticipantActivity { name, is_active: false }
@@ -247,7 +247,7 @@ impl World {
         Command::Admin(command)
     }
 
-    /// Ends what is reserved for longer than the world lasts.
+    /// Ends reservations that last longer than the world.
     pub(super) fn operator_ends_reservations(&mut self) {
         if !self.operator_is_idle() {
             return;
@@ -259,20 +259,20 @@ impl World {
         self.operator.next.extend(long.map(|transfer| expire(transfer.id)));
     }
 
-    /// Now and then an operator ends a transfer instead: reserved, final or refused. Of the second stream.
+    /// Sometimes draws the end of a transfer instead: reserved, final or rejected. From the second random stream.
     fn draw_end(&mut self) -> Option<Command> {
         let ends = self.plan.faults.ambushes && !self.specs.is_empty() && self.mischance.one_in(END_ONE_IN);
         let recent = self.specs.len().min(RECENT_SPECS) as u64;
         ends.then(|| expire(self.specs[self.specs.len() - 1 - self.mischance.below(recent) as usize].id))
     }
 
-    /// Where the clock jumped, an operator may think that it is right now. Of the second stream.
+    /// After a clock jump, an operator may believe that the clock is right. From the second random stream.
     fn draw_acceptance(&mut self) -> Option<Command> {
         let has_jumped = self.hub.as_ref().is_some_and(|hub| hub.clock().jump_ms != 0);
         (has_jumped && self.plan.faults.ambushes && self.mischance.one_in(ACCEPT_ONE_IN)).then(accept_clock)
     }
 
-    /// Sets the hub's time right, now that the clock is.
+    /// Corrects the hub's time, now that the clock is right.
     pub(super) fn operator_accepts_clock(&mut self) {
         let has_jumped = self.hub.as_ref().is_some_and(|hub| hub.clock().jump_ms != 0);
         if has_jumped && self.operator_is_idle() {
@@ -285,7 +285,7 @@ impl World {
         self.say(format_args!("operator is told {reply:?}"));
         let outcome = match reply {
             Ok(Reply::Admin(outcome)) => outcome,
-            // To be repeated.
+            // The command is repeated.
             Ok(_) | Err(_) => return,
         };
         let Some(command) = self.operator.current.take() else { return };
@@ -311,7 +311,7 @@ impl World {
                 self.funds_told(&funds, state);
             }
             (Command::Admin(AdminCommand::EndFunds(end)), Ok(AdminOutcome::Funds(_, state))) => {
-                // The money was taken out when the withdrawal was prepared.
+                // The money was withdrawn when the withdrawal was prepared.
                 if state == FundsState::Aborted {
                     let amount = self.operator_amount.take().unwrap_or(0);
                     self.add_cover(end.name, amount);
@@ -330,7 +330,7 @@ impl World {
         }
     }
 
-    /// Counts a refusal of a change, or of a set.
+    /// Counts the rejection of a change, or of a set.
     pub(super) fn count_refusal(&mut self, is_settlement: bool, refusal: &AdminRefusal) {
         let of_change = match refusal {
             AdminRefusal::ChangeSetChange { refusal, .. } => refusal,
@@ -342,7 +342,7 @@ impl World {
 
     fn funds_told(&mut self, funds: &FundsPrepare, state: FundsState) {
         if funds.currency != kes() {
-            // What DFSPs have of the other one never changes.
+            // The cover in the other currency never changes.
             return;
         }
         let amount = i128::from(funds.amount.units());
@@ -371,12 +371,12 @@ impl World {
         }
     }
 
-    /// The answer will not come: the process is gone.
+    /// The process has ended, so the answer will not come.
     pub(super) fn operator_lost(&mut self) {
         self.operator.is_submitted = false;
     }
 
-    /// Puts everything right: all active, all endpoints as they were.
+    /// Restores everything: all participants active, all endpoints as before.
     pub(super) fn operator_heals(&mut self) {
         for dfsp in 0..self.locals() {
             let (name, account) = (fsp(dfsp), self.operator.accounts[dfsp].0);
@@ -391,7 +391,7 @@ impl World {
         }
     }
 
-    /// Sends again what was given up.
+    /// Sends parked callbacks again.
     pub(super) fn operator_recalls(&mut self) {
         let keys = self.auditor.parked();
         let is_idle = self.operator.current.is_none() && self.operator.next.is_empty();

@@ -1,4 +1,4 @@
-//! The hub's process on its machine: started, scheduled, killed.
+//! The hub's process on its machine: its starts, its threads, its end.
 
 use std::mem;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::hub::{Hub, LyingDisk, Output, Setup};
 use crate::message;
 use crate::plan::Bug;
 
-/// How often deadlines are looked at.
+/// Interval at which deadlines are checked.
 const TICK_US: u64 = 100_000;
-/// Operations of the disk that a start and the time after it take, about.
+/// Approximate number of disk operations of a start and the time after it.
 const STARTING_OPERATIONS: u64 = 16;
 
-/// How this hub is set up: small limits, so that every edge is met.
+/// The settings of this hub: small limits, so that tests reach every limit.
 #[derive(Clone, Debug)]
 pub(super) struct Tuning {
     pub(super) courier: CourierConfig,
@@ -56,7 +56,7 @@ impl Tuning {
             ..CourierConfig::default()
         };
         let hash_seed = random.bits();
-        // In every second world the ledger comes to its limits.
+        // In every second world, the ledger reaches its limits.
         let limits = if hash_seed & 1 == 0 { Limits::TINY } else { Limits::SHIPPED };
         let engine = EngineOptions {
             ledger: LedgerConfig { hash_seed, limits, ..LedgerConfig::default() },
@@ -64,7 +64,7 @@ impl Tuning {
             batch_commands_max: any(random, &[1, 8, 4_096]),
             segment_bytes: 8 * 1024,
             batch_bytes_max: any(random, &[2 * 1024, 16 * 1024]),
-            // From all to no batches go to the journal's thread.
+            // From all to none of the batches go to the journal's thread.
             overlap_bytes_min: any(random, &[0, 0, 2_000, usize::MAX]),
             fold_every_records: any(random, &[1, 4, 16, 64]),
             snapshot_every_records: any(random, &[8, 32]),
@@ -76,7 +76,7 @@ impl Tuning {
     }
 }
 
-/// What a loss of power leaves.
+/// Draws what survives a loss of power.
 pub(super) fn draw_kept(random: &mut Random) -> Kept {
     match random.below(3) {
         0 => Kept::Everything,
@@ -85,7 +85,7 @@ pub(super) fn draw_kept(random: &mut Random) -> Kept {
     }
 }
 
-/// Between a jump of some seconds, which is followed, and one of an hour, which is not.
+/// Boundary between a jump of some seconds, which the hub follows, and one of an hour, which it does not.
 const CLOCK_JUMP_MAX: Duration = Duration::from_secs(3);
 
 impl World {
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// An engine's options on a machine.
+    /// The options of an engine on a machine.
     pub(super) fn engine_options(
         &self,
         disk: Arc<dyn Disk>,
@@ -216,7 +216,7 @@ impl World {
         self.after_hub(true);
     }
 
-    /// After anything that the hub did: what became durable, what leaves, what is to be done next.
+    /// After each action of the hub: handles newly durable records, outgoing messages and the next events.
     pub(super) fn after_hub(&mut self, alive: bool) {
         let now_us = self.now_us;
         let mut out = Vec::new();
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// What leaves the hub goes on its way.
+    /// Sends outgoing messages on their way.
     pub(super) fn hand_out(&mut self, out: Vec<Output>) {
         for output in out {
             match output {
@@ -272,23 +272,23 @@ impl World {
         self.schedule.add(at_us, Event::Lanes { life });
     }
 
-    /// An end or a failed start that no fault explains is a finding.
+    /// Reports an end or a failed start that no fault explains.
     fn explain(&mut self, reason: &str) {
         if self.is_rotten && names_damage(reason) {
-            // The next start is the judge.
+            // The next start shows whether that is right.
             self.counts.rot_met += 1;
         } else if !(reason.contains("simulated") || self.is_of_nodes() && is_explained(reason)) {
             self.auditor.findings.add(format!("the hub ends without a fault: {reason}"));
         }
     }
 
-    /// The process is gone, and perhaps the machine with it; somebody starts it again.
+    /// The process has ended, perhaps with the machine. It is started again.
     pub(super) fn end_process(&mut self) {
         let loses_power = self.random.one_in(2);
         self.end_process_so(loses_power);
     }
 
-    /// What a process takes with it.
+    /// Removes everything that ends with the process.
     pub(super) fn process_is_gone(&mut self) {
         self.start_cut_at = None;
         self.auditor.process_ended();
@@ -323,7 +323,7 @@ impl World {
         self.lose_archive();
         self.change_node();
         if self.is_troubled() && self.plan.faults.crashes && self.random.one_in(4) {
-            // The next start is cut off too.
+            // The next start is cut off, too.
             let ordinal = self.random.below(STARTING_OPERATIONS);
             self.disk.inject(ordinal, Fault::Crash);
             self.start_cut_at = Some(ordinal);
@@ -335,7 +335,7 @@ impl World {
     }
 }
 
-/// Whether some of the steps of a bulk are taken and some are not.
+/// Whether a bulk transfer is between two of its steps.
 fn is_midway(bulk: &Bulk) -> bool {
     let decided = bulk.items.iter().filter(|item| item.state != ItemState::Waiting).count();
     match bulk.state {
@@ -345,25 +345,25 @@ fn is_midway(bulk: &Bulk) -> bool {
     }
 }
 
-// Safety, checked at every start and after every fault; and the end: faults stop, everything that was accepted
-// finishes, everybody learns how, and the books are compared.
+// Safety is checked at every start and after every fault. At the end the faults stop, everything that was accepted
+// finishes, all parties learn the outcomes, and the books are compared.
 
-/// How often DFSPs ask for what they do not know yet.
+/// Interval at which DFSPs query unknown outcomes.
 const ASK_PAUSE_US: u64 = 1_000_000;
-/// Questions that are sent at once.
+/// Maximum number of simultaneous queries.
 const QUESTIONS_MAX: usize = 64;
 
-/// Where the world stands.
+/// The phase of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Trouble,
-    /// They do not any more; what was accepted finishes.
+    /// The faults have ended, and everything that was accepted finishes.
     Finishing,
     Over,
 }
 
 impl World {
-    /// From now on nothing goes wrong, after one more crash perhaps.
+    /// Ends all faults, perhaps with one more crash.
     pub(super) fn heal(&mut self) {
         self.say(format_args!("faults stop"));
         self.phase = Phase::Finishing;
@@ -375,7 +375,8 @@ impl World {
         }
         self.disk.clear_faults();
         self.heal_nodes();
-        // A restart would hide what this process has forgotten; where there is none, it would not be seen to come back.
+        // A restart would hide what this process has forgotten. If there is never one, it would not be seen to come
+        // back.
         if self.hub.is_some() && self.random.one_in(2) {
             self.end_process();
         }
@@ -383,8 +384,8 @@ impl World {
         self.after(ASK_PAUSE_US, Event::Ask);
     }
 
-    /// DFSPs ask for the transfers whose end they do not know; the operator sends parked callbacks again. When nothing
-    /// is left to ask, the world ends.
+    /// DFSPs query the transfers whose outcome they do not know, and the operator sends parked callbacks again. When no
+    /// query is left, the world ends.
     pub(super) fn ask(&mut self) {
         self.after(ASK_PAUSE_US, Event::Ask);
         self.operator_recalls();
@@ -403,7 +404,7 @@ impl World {
             let request = message::get(spec.id, spec.payer, true_time(self.now_us));
             self.send(spec.payer, request, Seen::Get, 1);
         }
-        // What retention has asked for is decided before the last comparison.
+        // The requests of retention are decided before the last comparison.
         let hub_rests = self.hub.as_ref().is_none_or(|hub| !hub.waits());
         let rests = hub_rests
             && self.auditor.owed() == self.withheld()
@@ -414,19 +415,19 @@ impl World {
         }
     }
 
-    /// Whether a payer knows how its transfer ended, or that the hub never took it.
+    /// Whether a payer knows the outcome of its transfer, or that the hub never accepted it.
     fn is_settled(&mut self, spec: usize) -> bool {
         let spec = self.specs[spec];
         let told = self.auditor.outside.told_of(spec.id, spec.payer);
         if told.unknown && self.auditor.knows(spec.id) && !told.is_final {
-            // It may have been asked about before it arrived.
+            // The query may have arrived before the transfer.
             self.auditor.outside.told(spec.id, spec.payer, |told| told.unknown = false);
             return false;
         }
         told.is_final || told.unknown
     }
 
-    /// What is left, for a world that does not finish.
+    /// The unfinished items of a world that does not finish.
     pub(super) fn unfinished(&mut self) -> String {
         let unknown = (0..self.specs.len()).filter(|spec| !self.is_settled(*spec)).count();
         format!(
@@ -442,7 +443,7 @@ impl World {
         )
     }
 
-    /// The last comparisons: now, after an end in order, and after one more start.
+    /// Makes the last comparisons: now, after an orderly shutdown, and after one more start.
     fn conclude(&mut self) {
         self.say(format_args!("the world ends"));
         self.phase = Phase::Over;
@@ -450,7 +451,7 @@ impl World {
         self.compare(true);
         let Some(hub) = self.hub.take() else { return };
         if self.counts.clock_faults() > 0 || self.began_again() {
-            // The hub's time may have been before that from which rules for fees apply.
+            // The hub's time may have been before the start of the fee rules.
             self.auditor.outside.fees = &[];
         }
         self.auditor.compare_outcome(hub.ledger(), (&self.specs, self.exchange.specs()), self.locals());
@@ -477,18 +478,18 @@ impl World {
     }
 }
 
-/// So many checks after faults have one among them that replays the journal.
+/// One check after a fault in this many replays the journal.
 const REPLAY_EVERY: u64 = 4;
 
 impl World {
-    /// Something goes wrong, and safety is to be checked.
+    /// Notes a fault, after which safety is to be checked.
     pub(super) const fn note_fault(&mut self) {
         self.counts.faults += 1;
         self.faults_unchecked += 1;
     }
 
-    /// After each event: whether a fault that was prepared has befallen something, and the check that faults call for,
-    /// at the first moment when the ledger and what is durable are at the same record.
+    /// After each event: notes whether a prepared fault has hit something, and makes the checks that faults require. It
+    /// makes them at the first moment when the ledger and the durable records are at the same record.
     pub(super) fn watch_safety(&mut self) {
         let befallen = self.disk.befallen() + self.archive.befallen();
         if befallen > self.befallen {
@@ -502,7 +503,7 @@ impl World {
         }
     }
 
-    /// Counts what the faults of the disk have befallen since the last time, by their kind.
+    /// Counts the disk faults that have occurred since the last call, by kind.
     pub(super) fn note_strikes(&mut self) {
         let strikes = self.disk.strikes();
         for strike in &strikes[self.strikes_seen..] {
@@ -527,7 +528,8 @@ impl World {
         })
     }
 
-    /// Safety, now: the ledger against the auditor's books, and everything acknowledged is there.
+    /// Checks safety now: compares the ledger with the auditor's books, and checks that everything acknowledged is
+    /// present.
     pub(super) fn compare(&mut self, replays: bool) {
         let is_at_rest = self.is_at_rest();
         let Some(hub) = &self.hub else { return };
@@ -539,7 +541,7 @@ impl World {
         }
         self.counts.checks += 1;
         self.counts.faults_checked += mem::take(&mut self.faults_unchecked);
-        // What the medium has not kept cannot be replayed, and what is rotten may be found here first.
+        // What the medium has not retained cannot be replayed, and damaged data may be detected here first.
         if replays && self.disk.lies().is_empty() {
             self.counts.replays_compared += 1;
             let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());

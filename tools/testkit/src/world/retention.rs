@@ -1,7 +1,7 @@
-//! Retention: what has finished is exported and removed after a while, whatever happens meanwhile; what was removed
-//! comes again; and the archive is lost between two lives.
+//! Retention: finished transfers are exported and removed after a while, whatever happens in the meantime. The requests
+//! of removed transfers come again, and the archive is lost between two lives.
 //!
-//! What is drawn here comes from a stream of its own.
+//! All random numbers of this module come from their own stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -21,12 +21,12 @@ use super::process::Phase;
 use crate::auditor::{Finished, Seen};
 use crate::plan::Plan;
 
-/// What tells the stream of retention from the others of a seed.
+/// Sets the random stream of retention apart from a seed's other streams.
 const STREAM: u64 = 0x7265_7465_6e74_696f;
 const PAUSE_MOST_US: u64 = 1_500_000;
-/// How long transfers last where finished ones leave soon, in milliseconds: nothing leaves before it has expired.
+/// Durations of transfers if finished ones are removed soon, in milliseconds: no transfer is removed before its expiry.
 const LASTING_SHORT_MS: [u64; 4] = [400, 1_000, 2_000, 3_000];
-/// One process in so many leaves no archive behind.
+/// One process in this many leaves no archive behind.
 const LOSSES_ONE_IN: u64 = 8;
 
 /// What retention has done in a world.
@@ -34,9 +34,9 @@ const LOSSES_ONE_IN: u64 = 8;
 pub(super) struct Retention {
     is_on: bool,
     random: Random,
-    /// What finished up to this record was said to be removed.
+    /// The record up to which finished transfers were reported as removed.
     pub(super) removed_to: u64,
-    /// What was exported, by the first and the last record of the division, as the names of files are.
+    /// Exported transfers, by the first and the last record of the division, as in the names of files.
     exports: BTreeMap<(u64, u64), Vec<Finished>>,
 }
 
@@ -53,7 +53,7 @@ impl Retention {
 }
 
 impl Retention {
-    /// The archive is made again, or another one: its divisions will be other ones.
+    /// The archive is rebuilt or replaced, so its divisions will be different ones.
     pub(super) fn forget_divisions(&mut self) {
         let removed_to = self.removed_to;
         self.exports.retain(|(_, last), _| *last <= removed_to);
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Retention looks: ends the division that grows, exports what has expired, and has it removed.
+    /// Retention closes the growing division, exports what has expired, and requests its removal.
     pub(super) fn retain(&mut self) {
         self.plan_retention();
         if self.phase == Phase::Over || self.hub.as_ref().is_none_or(|hub| hub.is_removing()) {
@@ -101,7 +101,7 @@ impl World {
         self.after_hub(true);
     }
 
-    /// What a file would hold: exactly what finished within its records, and the same each time.
+    /// Checks what a file would contain: exactly what finished within its records, and the same each time.
     fn export(&mut self, first_seq: u64, last_seq: u64) {
         let mut exported = Vec::new();
         let visited = self.archive.for_each_in(first_seq, &mut |id, bytes| {
@@ -116,7 +116,7 @@ impl World {
         if !matches!(visited, Ok(true)) {
             findings.add(format!("the division of records {first_seq} to {last_seq} cannot be exported"));
         }
-        // An archive that failed at a removal which the journal has already still has what was exported before it.
+        // If the archive failed at a removal that the journal has recorded, it still has what was exported before.
         let before = self.retention.exports.get(&(first_seq, last_seq));
         let expected = match before.filter(|_| self.auditor.is_removed(last_seq)) {
             Some(before) => before.clone(),
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Retention hears what has come of it.
+    /// Retention receives the result of a removal.
     pub(super) fn removed(&mut self, to_seq: u64, outcome: &Result<u64, SubmitError>) {
         self.say(format_args!("retention is told {outcome:?} of record {to_seq}"));
         if outcome.is_err() {
@@ -154,7 +154,7 @@ impl World {
         self.send_removed_again(&gone);
     }
 
-    /// Some of the prepares come again: what they made is unknown by now.
+    /// Sends some of the prepares again. Their transfers are unknown by now.
     fn send_removed_again(&mut self, gone: &BTreeSet<TransferId>) {
         let is_of_them = |seen: &Seen| matches!(seen, Seen::Prepare { id, .. } if gone.contains(id));
         let again = self.history.iter().filter(|(.., seen)| is_of_them(seen));
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// The archive is lost where the journal can bring it back.
+    /// Loses the archive if the journal can restore it.
     pub(super) fn lose_archive(&mut self) {
         if !(self.retention.is_on && self.is_troubled() && self.retention.random.one_in(LOSSES_ONE_IN)) {
             return;

@@ -1,12 +1,11 @@
-//! A disk that does not hold what was written: bits that flip, under a running hub and between two lives, and writes
-//! that report success and are lost, go elsewhere, or leave a sector as it was.
+//! A disk that does not hold what was written. Bits flip, in a running hub and between two lives. Writes report success
+//! and are lost, go elsewhere, or leave a sector unchanged.
 //!
-//! A hub must refuse such data, pass over it, or have no need of it. One thing nobody can notice (docs/reliability.md,
-//! "not covered"): the newest frame vanishes after it was acknowledged, and nothing else knows of it, or what stands
-//! behind it is damaged as well. A world where that happens ends there, and the state that the hub believes must still
-//! be one that was once the truth.
+//! A hub must reject such data, skip it, or not need it. One case cannot be detected (docs/reliability.md, "not
+//! covered"): the newest frame is lost after it was acknowledged, and nothing else refers to it, or what does is
+//! damaged as well. Such a world ends there, and the hub's state must still be one that was once correct.
 //!
-//! What is drawn here comes from a stream of its own, but for the flips between two lives.
+//! All random numbers of this module come from their own stream, except the flips between two lives.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -20,17 +19,17 @@ use super::event::Event;
 use super::process::Phase;
 use crate::hub::Hub;
 
-/// How a hub, or whoever reads, says that it has found damage.
+/// The phrases in which a hub or a reader reports damage.
 const DAMAGE_IN_WORDS: [&str; 3] = ["is damaged", "holds no record", "no longer holds"];
-/// Decays of one world while the hub runs, at most.
+/// Maximum number of decays in one world while the hub runs.
 const DECAYS_MAX: u64 = 3;
-/// Files whose writes are lied about: what matters most comes most often.
+/// Files whose writes are false: the most important ones occur most often.
 const FILES: [&str; 6] = [".seg", ".seg", ".seg", ".seg", "prepared", "snapshots/"];
-/// Writes to such a file that are still true, at most.
+/// Maximum number of true writes to such a file before a false one.
 const WRITES_AHEAD: u64 = 5;
-/// How far a write goes astray, and which sector of it stays old, in sectors.
+/// Range, in sectors, of the distance of a misdirected write, and of the sector that stays unchanged.
 const SECTORS_MAX: u64 = 6;
-/// How long the power holds after a lie, at most.
+/// Maximum time from a false write to the loss of power.
 const REVEALED_MOST_US: u64 = 400_000;
 /// The first bytes of a frame (crates/journal/README.md).
 const FRAME_MAGIC: [u8; 4] = [0xf5, b'U', b'J', 0x00];
@@ -40,7 +39,7 @@ pub(super) fn names_damage(message: &str) -> bool {
     DAMAGE_IN_WORDS.iter().any(|words| message.contains(words))
 }
 
-/// A bit of a file of journal or snapshots, mostly where something is written.
+/// Draws a bit of a file of journal or snapshots, mostly one where something is written.
 fn draw_bit(disk: &SimDisk, random: &mut Random) -> Option<(String, usize, u64)> {
     let disk = disk.observer();
     let files = ["journal", "snapshots"].map(|directory| {
@@ -58,14 +57,14 @@ fn draw_bit(disk: &SimDisk, random: &mut Random) -> Option<(String, usize, u64)>
     (length > 0).then(|| (file.clone(), random.below(length as u64) as usize, random.below(8)))
 }
 
-/// The records of the frame at the beginning of these bytes, if there is one.
+/// The records of the frame at the start of these bytes, if there is one.
 fn records_of(bytes: &[u8]) -> Option<RangeInclusive<u64>> {
     let count = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?);
     let first = u64::from_le_bytes(bytes.get(16..24)?.try_into().ok()?);
     (bytes[..4] == FRAME_MAGIC && count > 0).then(|| first..=first + u64::from(count) - 1)
 }
 
-/// The records of the frame of a segment that has this byte.
+/// The records of the segment's frame that contains this byte.
 fn frame_around(segment: &[u8], at: usize) -> Option<RangeInclusive<u64>> {
     (0..=at / SECTOR_BYTES).rev().find_map(|sector| records_of(segment.get(sector * SECTOR_BYTES..)?))
 }
@@ -80,7 +79,7 @@ impl World {
         }
     }
 
-    /// A bit changes on the disk between two lives.
+    /// Flips a bit on the disk between two lives.
     pub(super) fn rot(&mut self) {
         if self.plan.faults.rot && self.is_troubled() && self.life > 0 && self.random.one_in(2) {
             let drawn = draw_bit(&self.disk, &mut self.random);
@@ -98,7 +97,7 @@ impl World {
         self.is_rotten = true;
     }
 
-    /// The disk goes wrong under a running hub: now, or at one of its next writes.
+    /// Makes the disk decay under a running hub: now, or at one of its next writes.
     pub(super) fn decay(&mut self) {
         if !self.is_troubled() {
             return;
@@ -118,7 +117,7 @@ impl World {
         self.disk.inject_into(file, self.mischance.below(WRITES_AHEAD), fault);
     }
 
-    /// A write was lied about: who notices, and when?
+    /// Handles a false write: decides when it is revealed.
     pub(super) fn note_deceptions(&mut self) {
         let deceptions = self.disk.deceptions();
         for fault in &deceptions[self.deceptions_seen..] {
@@ -152,15 +151,15 @@ impl World {
         }
     }
 
-    /// Records in frames that the medium does not hold as it was reported.
+    /// Records in frames that the medium does not hold as it reported.
     pub(super) fn records_lied_about(&self) -> Vec<RangeInclusive<u64>> {
         let lies = self.disk.lies();
         lies.iter().flat_map(|bytes| bytes.chunks(SECTOR_BYTES)).filter_map(records_of).collect()
     }
 
-    /// A hub has started with fewer records than were durable. Nobody can notice that if the disk has lied about the
-    /// first of those that are missing, the others are of such frames or rotten, and neither a snapshot nor the archive
-    /// knows of them.
+    /// Whether the loss of the missing records cannot be detected by a hub that has started without them. That is so if
+    /// the disk lied about the first of them, the others are in such frames or damaged, and neither a snapshot nor the
+    /// archive refers to them.
     fn is_without_trace(&self, missing: RangeInclusive<u64>, lies: &[RangeInclusive<u64>]) -> bool {
         let is_known = self.archive.watermark() >= *missing.start()
             || self.snapshots().any(|(seq, is_sound)| is_sound && seq >= *missing.start());
@@ -170,15 +169,15 @@ impl World {
             && missing.into_iter().all(|seq| is_in(lies, seq) || is_in(&self.records_rotten, seq))
     }
 
-    /// Which snapshots there are, oldest first, and whether each can be read.
+    /// The snapshots, oldest first, and whether each can be read.
     fn snapshots(&self) -> impl Iterator<Item = (u64, bool)> + use<> {
         let store = SnapshotStore::open_for_reading(Arc::new(self.disk.observer()));
         let snapshots = store.list().unwrap_or_default();
         snapshots.into_iter().map(move |one| (one.seq, store.read(one.seq).is_ok()))
     }
 
-    /// A hub has started in a world that may be rotten: it has all, or lacks what nobody can miss; and what it has is
-    /// right.
+    /// Judges the start of a hub in a world that may have damage: it has all records, or lacks only those whose loss
+    /// cannot be detected. Its state is correct.
     pub(super) fn judge_start(&mut self, hub: &Hub, known: u64, lies: &[RangeInclusive<u64>]) {
         let seq = hub.durable_seq();
         if seq < known {
@@ -197,7 +196,7 @@ impl World {
         }
     }
 
-    /// A start has refused damaged data. Looking at it has mended nothing: so does the next one.
+    /// A start has refused damaged data. Reading does not repair it, so the next start must refuse it, too.
     pub(super) fn refused(&mut self) {
         self.counts.rot_found = 1;
         self.phase = Phase::Over;
@@ -213,7 +212,7 @@ impl World {
         }
     }
 
-    /// Findings that only tell of the damage that was done are none. Whether there were such and no others.
+    /// Removes findings that only report the injected damage. Returns whether there were such findings and no others.
     pub(super) fn pardon_rot(&mut self) -> bool {
         let findings = &mut self.auditor.findings.0;
         let is_rot = self.is_rotten && !findings.is_empty() && findings.iter().all(|one| names_damage(one));
@@ -224,7 +223,7 @@ impl World {
         is_rot
     }
 
-    /// The auditor cannot read on. A start from this disk must refuse it, or come to a state that is right.
+    /// The auditor cannot read further. A start from this disk must refuse it, or come to a correct state.
     pub(super) fn judge_by_start(&mut self) {
         self.phase = Phase::Over;
         let (known, lies) = (self.auditor.last_seq(), self.records_lied_about());
@@ -245,7 +244,7 @@ impl World {
         }
     }
 
-    /// Callbacks that are owed and whose request is damaged: they stay owed, which an operator sees.
+    /// Number of owed callbacks whose request is damaged. They stay owed, and operators see that.
     pub(super) fn withheld(&self) -> usize {
         if !self.is_rotten {
             return 0;

@@ -1,7 +1,7 @@
-//! Settlement: windows are closed and settled while everything else goes on, account by account, in any order, given
-//! up, asked for twice, and asked for wrongly.
+//! Settlement: windows are closed and settled during all other events, account by account and in any order. Settlements
+//! are aborted, requested twice, and requested wrongly.
 //!
-//! What is drawn here comes from a stream of its own.
+//! All random numbers of this module come from their own stream.
 
 use upesi_journal::sim_disk::Random;
 use upesi_ledger::command::{
@@ -20,14 +20,14 @@ use super::operator::{kes, money};
 use crate::auditor::SimFee;
 use crate::plan::Plan;
 
-/// What tells the stream of settlement from the others of a seed.
+/// Sets the random stream of settlement apart from a seed's other streams.
 const STREAM: u64 = 0x7365_7474_6c65_6d65;
 const PAUSE_MOST_US: u64 = 600_000;
-/// One step in so many is drawn without looking.
+/// One step in this many is drawn without regard to the state.
 const BLIND_ONE_IN: u64 = 4;
-/// One settlement in so many, each time that it could be advanced, is given up.
+/// One settlement in this many is aborted, each time that it could advance.
 const ABORT_ONE_IN: u64 = 8;
-/// The model of the currency, which operators switch off and on; the other is the default.
+/// The currency's own model, which operators switch off and on. The other model is the default.
 const OWN_MODEL: &str = "DEFERREDNETKES";
 const DEFAULT_MODEL: &str = "DEFERREDNET";
 const FEE_MODEL: &str = "FEES";
@@ -40,11 +40,11 @@ const FEES: [SimFee; 2] = [
 pub(super) struct Treasury {
     is_on: bool,
     random: Random,
-    /// What was answered, to be asked for again.
+    /// Answered commands, which may be sent again.
     done: Vec<AdminCommand>,
     /// Whether everything is settled before the world ends.
     finishes: bool,
-    /// Whether transfers owe fees. Then the default models govern alone, and settle net.
+    /// Whether transfers owe fees. Then only the default models govern, and they settle net.
     has_fees: bool,
 }
 
@@ -79,7 +79,7 @@ impl Treasury {
                 && open.state == WindowState::Open
                 && ledger.window_pairs(open).is_some_and(|pairs| !pairs.is_empty())
         });
-        // Sometimes several windows come together first. Those of fees are settled after those of positions.
+        // Sometimes several windows come together first. Windows of fees are settled after those of positions.
         if let Some(open) = open
             && (windows.is_empty() || self.random.one_in(2))
         {
@@ -102,7 +102,7 @@ impl Treasury {
         Some(settle(windows, model))
     }
 
-    /// The next stage for the accounts that are behind, or for one of them; or its end.
+    /// The next stage for the accounts that are behind, or for one of them; or the abort of the settlement.
     fn step_of(&mut self, ledger: &Ledger, settlement: &Settlement, gives_up: bool) -> AdminCommand {
         let may_abort = settlement.state.number() <= SettlementState::Reserved.number();
         if gives_up && may_abort && self.random.one_in(ABORT_ONE_IN) {
@@ -118,7 +118,7 @@ impl Treasury {
             && let Some(recipient) = behind.iter().find(|one| one.net.is_negative())
             && let Some(account) = ledger.account(recipient.account)
         {
-            // Its position may be beyond that once it is paid.
+            // The position may exceed the cap once the settlement is paid.
             return AdminCommand::SetLimit {
                 name: ledger.participant(account.participant).name,
                 currency: kes(),
@@ -131,7 +131,7 @@ impl Treasury {
             behind = vec![behind[at]];
         }
         let accounts = behind.iter().map(|one| one.account.number()).collect();
-        // What DFSPs have of the other currency never changes.
+        // The cover in the other currency never changes.
         let is_own = |one: &upesi_ledger::SettlementAccount| {
             ledger.account(one.account).is_some_and(|account| account.currency == kes())
         };
@@ -145,7 +145,7 @@ impl Treasury {
         }
     }
 
-    /// Anything at all: mostly what cannot be.
+    /// Draws any step; most of these cannot succeed.
     fn blind_step(&mut self, ledger: &Ledger) -> Option<AdminCommand> {
         let (windows, settlements) = (ledger.windows().len(), ledger.settlements().len());
         let id = SettlementId(self.below(settlements + 2) as u32);
@@ -175,7 +175,7 @@ impl Treasury {
     }
 }
 
-/// What a ledger certainly has room for.
+/// The free capacity that a ledger certainly has.
 struct Room {
     for_window: bool,
     for_settlement: bool,
@@ -215,7 +215,7 @@ impl SimFee {
 }
 
 impl World {
-    /// The models that a scheme with settlement has beside its default.
+    /// Creates the models that a scheme with settlement has beside its default.
     pub(super) fn create_models(&mut self) {
         let mut default = NewSettlementModel::deferred_net(DEFAULT_MODEL, None);
         if self.treasury.is_on {
@@ -249,13 +249,13 @@ impl World {
         }
     }
 
-    /// It is time for the next step of settlement, if an operator is free.
+    /// Takes the next step of settlement, if an operator is free.
     pub(super) fn settle(&mut self) {
         self.plan_settlement();
         self.take_settlement_step();
     }
 
-    /// Whether a step of settlement was submitted.
+    /// Tries to submit a step of settlement. Returns whether it did.
     fn take_settlement_step(&mut self) -> bool {
         if self.operator.current.is_some() {
             return false;
@@ -267,7 +267,7 @@ impl World {
         is_taken
     }
 
-    /// One of the operators who strike at the worst moment may be the one who settles.
+    /// Sometimes lets the operator who acts at the worst moment take a step of settlement.
     pub(super) fn strike_by_settlement(&mut self) -> bool {
         self.treasury.is_on && self.treasury.random.one_in(3) && self.take_settlement_step()
     }
@@ -280,7 +280,7 @@ impl World {
         self.treasury.next_step(ledger, true)
     }
 
-    /// What is still to be settled before the world ends.
+    /// The next step of settlement before the world ends.
     fn last_settlement_step(&mut self) -> Option<AdminCommand> {
         let Self { hub, treasury, .. } = self;
         let ledger = hub.as_ref()?.ledger();
@@ -288,7 +288,7 @@ impl World {
         is_due.then(|| treasury.next_step(ledger, false)).flatten()
     }
 
-    /// Whether nothing is to be settled any more. Looking changes nothing.
+    /// Whether nothing is left to settle. This call changes nothing.
     pub(super) fn settlement_rests(&self) -> bool {
         let Some(hub) = self.hub.as_ref().filter(|_| self.treasury.is_on && self.treasury.finishes) else {
             return true;
@@ -298,7 +298,7 @@ impl World {
         treasury.next_step(hub.ledger(), false).is_none()
     }
 
-    /// An operator gets an answer about settlement, and reads how settlements stand.
+    /// An operator gets an answer about settlement, and reads the settlements.
     pub(super) fn settlement_told(&mut self, command: &AdminCommand) {
         self.treasury.done.push(command.clone());
         let Some(hub) = &self.hub else { return };
@@ -319,14 +319,14 @@ pub(super) const fn is_settlement(command: &AdminCommand) -> bool {
     )
 }
 
-/// What can be settled of windows.
+/// The contents of windows that can be settled.
 fn contents_of<'a>(ledger: &'a Ledger, windows: &'a [WindowId]) -> impl Iterator<Item = &'a Content> {
     let windows = windows.iter().filter_map(|id| ledger.window(*id));
     windows.flat_map(|window| &window.contents).filter(|content| content.state.can_be_settled())
 }
 
-/// The name of a model that settles something of these windows, and what that is: of positions in the scheme's
-/// currency, of those in the other one, or of fees.
+/// The name of a model that settles part of these windows, and that part: positions in the scheme's currency, positions
+/// in the other one, or fees.
 fn governing(ledger: &Ledger, windows: &[WindowId]) -> (&'static str, fn(&Content) -> bool) {
     let own: fn(&Content) -> bool =
         |content| content.kind == LedgerAccountTypeId::POSITION && content.currency == kes();
@@ -385,7 +385,7 @@ fn owner(ledger: &Ledger, account: u32) -> u32 {
     account.map_or(0, |account| account.participant.number())
 }
 
-/// Accounts by their numbers, each as its owner's.
+/// Accounts by number, each with its owner.
 fn advance(ledger: &Ledger, id: SettlementId, accounts: Vec<u32>, state: SettlementState) -> AdminCommand {
     let item = |account: u32| AdvanceItem {
         participant: owner(ledger, account),

@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! The faults of a world and their times.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::operator::{ENDPOINTS, endpoint, fsp, kes, money};
 use super::process::Phase;
 use crate::message::UNITS;
 
-/// Faults of the machine and of DFSPs in one world, at most.
+/// Maximum number of faults of the machine and of DFSPs in one world.
 const FAULTS_MAX: u64 = 10;
-/// Ends of the process that follow each other closely, at most.
+/// Maximum number of process ends that follow each other quickly.
 const RESTARTS_IN_A_ROW_MAX: u64 = 6;
 const MISCHIEF_PAUSE_US: u64 = 600_000;
 const OUTAGE_MOST_US: u64 = 5_000_000;
 const CLOCK_FAULT_MOST_US: u64 = 3_000_000;
-/// How far ahead in the sequence of disk operations a fault lies, at most.
+/// Maximum number of disk operations until a fault.
 const OPERATIONS_AHEAD: u64 = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +44,12 @@ enum Kind {
 }
 
 impl World {
-    /// Whether things may still go wrong.
+    /// Whether faults may still occur.
     pub(super) fn is_troubled(&self) -> bool {
         self.phase == Phase::Trouble
     }
 
-    /// Everything that is known to happen at the beginning.
+    /// Plans everything that is known at the start.
     pub(super) fn plan_trouble(&mut self) {
         let trouble_us = self.plan.trouble_ms * 1_000;
         for _ in 0..self.plan.transfers {
@@ -101,7 +101,7 @@ impl World {
         groups.iter().filter(|(is_on, _)| *is_on).flat_map(|(_, kinds)| kinds.iter().copied()).collect()
     }
 
-    /// Something goes wrong now.
+    /// Causes a fault now.
     pub(super) fn trouble(&mut self) {
         if !self.is_troubled() {
             return;
@@ -153,7 +153,7 @@ impl World {
         self.end_process_so(loses_power);
     }
 
-    /// Ends the process if it runs, a moment after its start or in the midst of its work, and again soon.
+    /// Ends the process if it runs, either a moment after its start or during its work, and soon again.
     pub(super) fn end_again(&mut self, more: u64) {
         if !self.is_troubled() {
             return;
@@ -227,7 +227,7 @@ impl World {
         *count += 1;
     }
 
-    /// Some old requests come again, as networks and clumsy DFSPs have it.
+    /// Some old requests come again, as they may with faulty networks and DFSPs.
     fn replay(&mut self) {
         for _ in 0..1 + self.random.below(6) {
             let count = self.history.len() as u64;
@@ -250,18 +250,19 @@ impl World {
     }
 }
 
-// Operators who change the scheme at the worst moments: between a transfer's reservation and its end, right before a
-// crash, right after a start.
+// Ambushes: operators change the scheme at the worst moments, which are between a transfer's reservation and its end,
+// right before a crash, and right after a start.
 //
-// What is drawn here comes from a stream of its own, so that a seed without ambushes keeps its story.
+// All random numbers of this part come from their own stream, so a seed without ambushes produces the same events as
+// before.
 
-/// One forwarded prepare in so many is met by an operator.
+/// An operator acts on one forwarded prepare in this many.
 const IN_FLIGHT_ONE_IN: u64 = 6;
 const BEFORE_CRASH_ONE_IN: u64 = 2;
 const AFTER_START_ONE_IN: u64 = 3;
-/// How long after a start an operator comes, at most: lanes still read what was left.
+/// Maximum time from a start to an operator's action: lanes still read their backlog.
 const AFTER_START_MOST_US: u64 = 2_000;
-/// Operations of the disk until the crash that an operator is met by, at most.
+/// Maximum number of disk operations from an operator's action to the crash.
 const OPERATIONS_TO_CRASH: u64 = 4;
 
 impl World {
@@ -269,7 +270,7 @@ impl World {
         self.plan.faults.ambushes && self.is_troubled() && self.mischance.one_in(one_in)
     }
 
-    /// A prepare leaves for its payee: perhaps an operator changes one of its parties before it is answered.
+    /// A prepare leaves for its payee. Perhaps an operator changes one of its parties before the payee answers.
     pub(super) fn ambush_in_flight(&mut self, id: TransferId) {
         if !self.is_ambushed(IN_FLIGHT_ONE_IN) {
             return;
@@ -282,7 +283,7 @@ impl World {
         }
     }
 
-    /// The process is started, and perhaps an operator has waited for that.
+    /// The process is started. Perhaps an operator acts right away.
     pub(super) fn ambush_after_start(&mut self) {
         if self.life > 0 && self.is_ambushed(AFTER_START_ONE_IN) {
             let (life, delay) = (self.life, 1 + self.mischance.below(AFTER_START_MOST_US));
@@ -290,7 +291,7 @@ impl World {
         }
     }
 
-    /// A crash is about to come: perhaps while an operator's change is under way, and at any stage of it.
+    /// A crash is near. Perhaps it comes while an operator's change is in progress, at any stage of it.
     pub(super) fn ambush_before_crash(&mut self) {
         if self.is_ambushed(BEFORE_CRASH_ONE_IN) && self.strike() {
             self.counts.ambushes_before_crash += 1;
@@ -300,7 +301,7 @@ impl World {
         }
     }
 
-    /// As before, where the crash comes at one of the next operations of the disk.
+    /// As [`Self::ambush_before_crash`], for a crash at one of the next disk operations.
     pub(super) fn ambush_before_operation(&mut self) {
         if !self.is_ambushed(BEFORE_CRASH_ONE_IN) {
             return;
@@ -312,7 +313,7 @@ impl World {
         }
     }
 
-    /// The moment has come, if the transfer has not ended meanwhile.
+    /// Acts if the transfer has not ended in the meantime.
     pub(super) fn ambush(&mut self, moment: Moment) {
         if !self.is_troubled() {
             return;
@@ -337,8 +338,8 @@ impl World {
         }
     }
 
-    /// An operator does now what the last process has not answered, or what is next, or what hurts most. Whether
-    /// anything was submitted.
+    /// An operator sends the command that the last process has not answered, the next command, or the most harmful one.
+    /// Returns whether a command was submitted.
     fn strike(&mut self) -> bool {
         if self.hub.is_none() || self.operator.is_submitted {
             return false;
@@ -382,7 +383,7 @@ impl World {
                 AdminCommand::SetLimit { name, currency: kes(), net_debit_cap, alarm_basis_points: 1_000 }
             }
             4 => {
-                // All that it has, or nearly so.
+                // All of its cover, or nearly all.
                 let cover = self.auditor.outside.cover.get(&dfsp).map_or(0, |cover| cover / UNITS) as i64;
                 let units = cover - self.mischance.below(3) as i64;
                 AdminCommand::PrepareFunds(self.funds(dfsp, FundsDirection::Out, units.max(1)))

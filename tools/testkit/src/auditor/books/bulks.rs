@@ -1,5 +1,5 @@
-//! Bulks in the auditor's books: what became of each item, whether that is what its payee said, and that the parties
-//! are told just that, once.
+//! Bulk transfers in the auditor's books: the outcome of each item, whether it agrees with the payee's answer, and
+//! whether each party is notified of exactly that outcome, once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::auditor::outside::{SentAnswer, SentBulk, money_of};
 use crate::auditor::{Findings, Outside};
 use crate::message::{Ending, Spec};
 
-/// The age of an answer at its record that the hub accepts for sure, in milliseconds: its clock may be behind the
-/// payee's at the request, and the record is a little later.
+/// Age of an answer, at the time of its record, that the hub accepts with certainty, in milliseconds. The hub's clock
+/// may be behind the payee's at the request, and the record follows a little later.
 const COMPLETED_AGE_MS: Range<i64> = 5_000..300_000;
-/// Items that a bulk of several slices has at least.
+/// Minimum number of items of a bulk transfer that takes several slices.
 const SLICE_ITEMS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ enum Stage {
     Aborted,
 }
 
-/// A bulk that was taken, or refused as a whole.
+/// A bulk transfer that was accepted, or rejected as a whole.
 #[derive(Clone, Debug)]
 pub(super) struct Roll {
     sent: Arc<SentBulk>,
@@ -40,9 +40,9 @@ pub(super) struct Roll {
     stages: Vec<Stage>,
     was_asked: bool,
     answer: Option<Arc<SentAnswer>>,
-    /// The hub rejected the bulk for the time of the answer.
+    /// Whether the hub rejected the answer because of its time.
     is_mistimed: bool,
-    /// The record that ended it; 0 while it is live.
+    /// Sequence number of the record that ended it; 0 while it is live.
     ended_seq: u64,
 }
 
@@ -69,7 +69,7 @@ impl Roll {
         self.has(|stage| matches!(stage, Stage::Committed(_)))
     }
 
-    /// The message to the payee has what is reserved, and nothing else.
+    /// Whether the message to the payee contains the reserved items and no others.
     fn is_request(&self, request: &BulkRequest) -> bool {
         let money = |item: &upesi_ledger::AskedItem| {
             let amount = item.amount.as_ref().ok().map(|amount| i128::from(amount.units()));
@@ -80,7 +80,7 @@ impl Roll {
         request.items.iter().map(|(id, item)| (*id, money(item))).eq(expected)
     }
 
-    /// The last message to a party has what came of each item that it knows.
+    /// Whether the final message to a party contains the outcome of each item that the party knows.
     fn is_end(&self, reader: u32, view: &BulkView, time: Timestamp) -> bool {
         let known = self.items().filter(|(_, stage)| reader == self.payer || *stage != Stage::Refused);
         let known: Vec<_> = known.collect();
@@ -135,7 +135,7 @@ impl Books {
         })
     }
 
-    /// Whether a live bulk has a transfer's id for an item that is not decided yet.
+    /// Whether a live bulk transfer contains an undecided item with this transfer's id.
     pub(in crate::auditor) fn is_claimed(&self, id: TransferId) -> bool {
         let mut live = self.rolls.values().filter(|roll| roll.ended_seq == 0);
         live.any(|roll| roll.items().any(|(item, stage)| item.id == id && stage == Stage::Waiting))
@@ -167,7 +167,7 @@ impl Books {
         (place < roll.stages.len()).then(|| (Arc::clone(&roll.sent), place))
     }
 
-    /// Whether what is reserved for an item is what its payer asked for.
+    /// Whether the reservation for an item is what its payer requested.
     pub(super) fn is_item_as_sent(
         &self,
         (sent, place): &(Arc<SentBulk>, usize),
@@ -375,12 +375,12 @@ impl Books {
         Ok(())
     }
 
-    /// Whether a transfer is an item of a bulk that has not ended.
+    /// Whether a transfer is an item of a bulk transfer that has not ended.
     pub(super) fn is_item(&self, id: TransferId) -> bool {
         self.items.contains_key(&id.to_bytes())
     }
 
-    /// An item ends as its payee said, or because it is late and the payee has said nothing of it.
+    /// Checks that an item ends as its payee answered, or that it expired without the payee's answer.
     pub(super) fn item_ends(
         &mut self,
         id: TransferId,

@@ -1,5 +1,5 @@
-//! Conversions in the auditor's books: what each reserves, which movements its commit settles, and that it ends as its
-//! transfer does.
+//! FX transfers in the auditor's books: what each reserves, which movements its commit settles, and whether it ends as
+//! its transfer does.
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
@@ -27,16 +27,16 @@ pub(super) struct Exchange {
     transfer: Option<TransferId>,
     initiator: u32,
     fxp: u32,
-    /// Whose accounts carry what these give and take: their own, or their proxies'.
+    /// Participants whose accounts carry the two amounts: the initiator and the FXP, or their proxies.
     liable: (u32, u32),
-    /// The amounts and their currencies, by number.
+    /// The amounts, each with the number of its currency.
     source: (i128, u8),
     target: (i128, u8),
     condition: [u8; 32],
     expires_at: Timestamp,
-    /// Whether its initiator sent the request. A sender can name another DFSP in a request that is refused.
+    /// Whether its initiator sent the request. A rejected request can name another DFSP as its initiator.
     is_own: bool,
-    /// The record that ended it; 0 while it is live.
+    /// Sequence number of the record that ended it; 0 while it is live.
     pub(super) ended_seq: u64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct ConversionCounts {
     pub(crate) of_payees: u64,
 }
 
-/// So much is owed by the first account to the second.
+/// The first account owes this amount to the second.
 type Leg = (AccountKey, AccountKey, i128);
 
 impl Exchange {
@@ -56,7 +56,7 @@ impl Exchange {
         matches!(self.stage, Stage::Reserved | Stage::Fulfilled)
     }
 
-    /// The movement that is reserved, and the one that the commit of a payee's conversion adds.
+    /// The reserved movement, and the movement that the commit of a payee's FX transfer adds.
     fn legs(&self) -> (Leg, Option<Leg>) {
         let account = |owner, currency| (owner, POSITION, currency);
         let leg = |debtor, creditor, (amount, currency): (i128, u8)| {
@@ -70,7 +70,7 @@ impl Exchange {
         }
     }
 
-    /// Whether a transfer decides it: that of its payer, or of its payee.
+    /// Whether this transfer determines the outcome: the transfer of its payer, or of its payee.
     fn is_of(&self, id: TransferId, transfer: &Entry) -> bool {
         let party = match self.side {
             ConversionSide::Payer => transfer.payer,
@@ -103,7 +103,7 @@ impl Books {
         self.conversions.contains_key(&id.to_bytes()) || self.has_left_conversion(id)
     }
 
-    /// Those that retention removed; their ids may have come again.
+    /// Ids of FX transfers that retention removed. They may have been used again.
     pub(in crate::auditor) fn left_conversions(&self) -> impl Iterator<Item = [u8; 17]> {
         self.left_conversions.iter().copied()
     }
@@ -134,13 +134,13 @@ impl Books {
         });
     }
 
-    /// What live conversions hold.
+    /// The sum that live FX transfers reserve.
     pub(super) fn held_by_conversions(&self) -> i128 {
         self.conversions.values().filter(|one| one.is_live()).map(|one| one.legs().0.2).sum()
     }
 
-    /// The live conversion by which a payer pays its transfer: who carries it instead, if it is fulfilled and of that
-    /// amount.
+    /// The participant that carries a transfer if its payer pays by a live FX transfer. The FX transfer must be
+    /// fulfilled and have the transfer's amount.
     pub(super) fn carrier(&self, id: TransferId, entry: &Entry, findings: &mut Findings) -> Option<u32> {
         let mut conversions = self.conversions.values();
         let conversion = conversions
@@ -155,7 +155,7 @@ impl Books {
         Some(conversion.liable.1)
     }
 
-    /// Whether a conversion of its payer ended before a new transfer came.
+    /// Whether an FX transfer of the payer had ended before a new transfer arrived.
     fn is_abandoned(&self, id: TransferId, entry: &Entry) -> bool {
         let mut conversions = self.conversions.values();
         conversions.any(|one| {
@@ -166,14 +166,14 @@ impl Books {
         })
     }
 
-    /// Whether the conversion of a transfer's payer has lapsed, which takes the transfer along.
+    /// Whether the FX transfer of a transfer's payer has lapsed, which also ends the transfer.
     pub(super) fn conversion_has_lapsed(&self, id: TransferId, entry: &Entry, time: Timestamp) -> bool {
         let mut conversions = self.conversions.values();
         conversions
             .any(|one| one.side == ConversionSide::Payer && one.is_of(id, entry) && one.expires_at <= time)
     }
 
-    /// Whether the payee of a transfer ever asked for a conversion: then it may have to wait with its answer.
+    /// Whether the payee of a transfer ever requested an FX transfer: then it may have to delay its answer.
     pub(super) fn was_converted(&self, id: TransferId) -> bool {
         let mut conversions = self.conversions.values();
         conversions.any(|one| one.side == ConversionSide::Payee && one.transfer == Some(id))
@@ -261,7 +261,8 @@ impl Books {
         }
     }
 
-    /// A conversion is on the side that the order of requests gives it, the only one there, and covered (I4).
+    /// Checks that an FX transfer is on the side that the order of requests implies, that it is the only one there, and
+    /// that it is covered (I4).
     fn check_conversion(&self, id: ConversionId, entry: &Exchange, findings: &mut Findings) {
         let transfer = entry.transfer.and_then(|id| Some((id, self.transfers.get(&id.to_bytes())?)));
         let is_right = match (entry.side, transfer) {
@@ -374,7 +375,7 @@ impl Books {
             AbortKind::InvalidAbort => has_put(&|ending, good| !good && matches!(ending, Ending::Abort(_))),
             AbortKind::Invalid | AbortKind::Rejected => false,
         };
-        // Of the same record, whose transfers come first.
+        // The transfers that this record ends come before the FX transfers.
         let with_transfer = self.ended_now.iter().any(|(transfer, is_committed)| {
             let is_of = |found: &Entry| entry.is_of(*transfer, found);
             !is_committed && self.transfers.get(&transfer.to_bytes()).is_some_and(is_of)
@@ -409,7 +410,7 @@ impl Books {
         Some(entry.clone())
     }
 
-    /// A conversion and its transfer end alike, in one record (I10).
+    /// Checks that an FX transfer and its transfer have the same outcome, in one record (I10).
     pub(super) fn compare_ends(&mut self, seq: u64, findings: &mut Findings) {
         let ended = std::mem::take(&mut self.ended_now);
         for (id, is_committed) in &ended {

@@ -1,4 +1,5 @@
-//! Reservations: what a payer asked for, carried by whom it is to be, within cover and cap.
+//! Reservations: they agree with the payer's request, are carried by the right participant, and stay within cover and
+//! cap.
 
 use upesi_ledger::{
     Callback, FundsDirection, FundsState, FundsTransfer, ParticipantId, Settled, Transfer, TransferState,
@@ -56,7 +57,7 @@ impl Books {
             if about != usize::from(item.is_none()) {
                 findings.add(format!("I6: {id} is refused and {about} callbacks are owed"));
             }
-            // A stranger's copy takes no conversion along.
+            // A copy that another DFSP sent does not end the FX transfer.
             if self.source.is_some() && self.source == self.number_of(entry.payer) {
                 self.ended_now.push((id, false));
             }
@@ -66,7 +67,7 @@ impl Books {
         }
     }
 
-    /// A reservation is what its payer asked for, and stays within cover and cap (I4).
+    /// Checks that a reservation is what its payer requested, and that it stays within cover and cap (I4).
     fn check_reservation(
         &self,
         transfer: &Transfer,
@@ -103,7 +104,7 @@ impl Books {
         self.check_cover(&id.to_string(), (entry.carrier, entry.currency), entry.amount, findings);
     }
 
-    /// What is reserved stays within cover and cap (I4).
+    /// Checks that reserved amounts stay within cover and cap (I4).
     pub(super) fn check_cover(
         &self,
         what: &str,
@@ -121,7 +122,7 @@ impl Books {
 }
 
 impl Books {
-    /// The money of a commit: from position to position, with the open window, or from cover to cover.
+    /// Enters the money of a commit. It moves from position to position with the open window, or from cover to cover.
     pub(super) fn settle_commit(&mut self, id: TransferId, settled: Settled, findings: &mut Findings) {
         let Some(Entry { carrier, creditor, amount, currency, .. }) =
             self.transfers.get(&id.to_bytes()).cloned()
@@ -132,7 +133,7 @@ impl Books {
         self.settle_leg(&id.to_string(), leg, settled, findings);
     }
 
-    /// A movement whose debtor carries it takes effect.
+    /// Enters a committed movement that its debtor carries.
     pub(super) fn settle_leg(
         &mut self,
         what: &str,
@@ -163,16 +164,16 @@ impl Books {
         }
     }
 
-    /// Notes the fees that a commit owes.
+    /// Enters the fees that a commit owes.
     pub(super) fn owe_fees(&mut self, id: TransferId, at: Timestamp) {
-        // Rules of this world are of the scheme's currency.
+        // Fee rules of this world apply to the scheme's currency only.
         if let Some(Entry { payer, payee, amount, currency: 0, .. }) = self.transfers.get(&id.to_bytes()) {
             let parties = (self.liable(*payer), self.liable(*payee));
             self.fees_due = self.settling.fees(parties, *amount, at);
         }
     }
 
-    /// Enters a fee, which is settled with the open window.
+    /// Enters a charged fee, which is settled with the open window.
     pub(super) fn charged(&mut self, payer: u32, payee: u32, amount: i128) {
         let number = |account: u32| self.numbers.get(&account).copied().unwrap_or_default();
         let (payer, payee) = (number(payer), number(payee));
@@ -183,7 +184,7 @@ impl Books {
         self.fees_charged.push((payer, payee, amount));
     }
 
-    /// A record charges the fees that its commits owe, and no others.
+    /// Checks that a record charges exactly the fees that its commits owe.
     pub(super) fn compare_fees(&mut self, seq: u64, findings: &mut Findings) {
         let (due, charged) = (std::mem::take(&mut self.fees_due), std::mem::take(&mut self.fees_charged));
         if due != charged {
@@ -222,11 +223,11 @@ impl Books {
     }
 }
 
-// What has finished and what retention removed of it.
+// Finished transfers, and those that retention removed.
 
 impl Books {
-    /// The last record whose finished transfers were removed. The archive may still have them: it lets go of them after
-    /// the journal says so, and may fail.
+    /// Last record whose finished transfers were removed. The archive may still contain them: it removes them after the
+    /// journal's record, and the removal may fail.
     pub(in crate::auditor) const fn removed_to(&self) -> u64 {
         self.removed_to
     }
@@ -246,19 +247,19 @@ impl Books {
         }
     }
 
-    /// Whether a transfer was removed; its id may have come again.
+    /// Whether a transfer was removed. Its id may have been used again.
     pub(in crate::auditor) fn has_left(&self, id: TransferId) -> bool {
         self.left.contains_key(&id.to_bytes())
     }
 
-    /// Those that were removed up to a record and have not come again.
+    /// Transfers that were removed up to a record and whose ids have not been used again.
     pub(in crate::auditor) fn removed(&self, to_seq: u64) -> impl Iterator<Item = TransferId> {
         let is_gone = |key: &[u8; 17]| !self.transfers.contains_key(key);
         let gone = self.left.iter().filter(move |(key, (_, ended_seq))| *ended_seq <= to_seq && is_gone(key));
         gone.map(|(_, (id, _))| *id).collect::<Vec<_>>().into_iter()
     }
 
-    /// Those that were removed at any time.
+    /// Transfers that were removed at any time.
     pub(in crate::auditor) fn left_transfers(&self) -> impl Iterator<Item = [u8; 17]> {
         self.left.keys().copied()
     }

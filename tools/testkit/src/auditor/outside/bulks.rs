@@ -1,4 +1,4 @@
-//! Bulks as they are seen from outside.
+//! Bulk transfers as an observer outside the hub sees them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,21 +27,21 @@ impl fmt::Debug for SentBulk {
     }
 }
 
-/// An answer to a bulk that somebody sent.
+/// An answer to a bulk transfer, from any sender.
 #[derive(Clone, Debug)]
 pub(crate) struct SentAnswer {
     pub(crate) bulk: TransferId,
     pub(crate) by: usize,
-    /// From the payee, to the payer or the hub, and one that may be given.
+    /// Whether the payee sent it to the payer or the hub, and its content is valid.
     pub(crate) is_right: bool,
     pub(crate) answer: Answer,
-    /// Its `completedTimestamp`, by the true time.
+    /// Its `completedTimestamp`, in true time.
     pub(crate) at: Timestamp,
     pub(crate) fingerprint: [u8; 16],
 }
 
 impl SentAnswer {
-    /// What it means for an item that is reserved, and whether that is right; nothing if it stays reserved.
+    /// The meaning of the answer for a reserved item, and whether it is right; `None` if the item stays reserved.
     pub(crate) fn says(&self, item: TransferId) -> Option<(Ending, bool)> {
         let answer = &self.answer;
         if let Some(code) = answer.error {
@@ -58,9 +58,9 @@ impl SentAnswer {
 pub(super) struct BulksSeen {
     sent: BTreeMap<IdBytes, Vec<Arc<SentBulk>>>,
     answers: BTreeMap<IdBytes, Vec<Arc<SentAnswer>>>,
-    /// What payees were asked to receive: ten-thousandths.
+    /// Amounts that payees were asked to receive, in ten-thousandths.
     asked: BTreeMap<IdBytes, i128>,
-    /// An item has left and come again with another amount, and a payee was asked for both.
+    /// Whether an item was removed, came again with another amount, and its payee received both.
     asks_differ: bool,
 }
 
@@ -77,7 +77,7 @@ impl BulksSeen {
 }
 
 impl Outside {
-    /// The bulk with this body, if anybody sent it; its payer's own rather than a stranger's.
+    /// The bulk transfer with this body, if any DFSP sent it; the payer's own takes precedence.
     pub(crate) fn bulk(&self, id: TransferId, fingerprint: &[u8; 16]) -> Option<&Arc<SentBulk>> {
         let sent = self.bulks.sent.get(&id.to_bytes())?.iter();
         let sent = sent.filter(|sent| sent.fingerprint == *fingerprint);
@@ -95,17 +95,17 @@ impl Outside {
         sent.find(|sent| sent.by == by && sent.is_right && sent.fingerprint == *fingerprint)
     }
 
-    /// What the payee of an item was asked to receive.
+    /// The amount that the payee of an item was asked to receive.
     pub(super) fn asked_for(&self, item: TransferId) -> Option<i128> {
         self.bulks.asked.get(&item.to_bytes()).copied()
     }
 
-    /// Whether it is known for each item what its payee was asked to receive.
+    /// Whether the amount that each payee was asked to receive is known for every item.
     pub(crate) const fn tells_items_apart(&self) -> bool {
         !self.bulks.asks_differ
     }
 
-    /// A payee is given a bulk: items that its payer sent, in the payer's order, each as it was sent.
+    /// Checks a bulk transfer that a payee receives: all items are the payer's, in the payer's order, and unchanged.
     pub(crate) fn forwarded_bulk(&mut self, to: usize, body: &Value, findings: &mut Findings) {
         let id = body["bulkTransferId"].as_str().and_then(TransferId::parse);
         let sent = id.and_then(|id| self.bulks.sent.get(&id.to_bytes())).into_iter().flatten();
@@ -125,7 +125,7 @@ impl Outside {
     }
 }
 
-/// Whether a message to a payee is what the payer sent, less items that were refused.
+/// Whether a message to a payee is what the payer sent, without the rejected items.
 fn is_part_of(body: &Value, sent: &BulkSpec) -> bool {
     let is_head = body["bulkQuoteId"] == sent.quote.to_string()
         && body["payerFsp"] == name(sent.payer)
@@ -148,7 +148,7 @@ fn is_item(item: &Value, sent: &Spec) -> bool {
         && item["ilpPacket"] == "AAAA"
 }
 
-/// An amount as the books have it: ten-thousandths, and the number of the currency.
+/// An amount as the books hold it: ten-thousandths, and the number of the currency.
 pub(crate) fn money_of(item: &Spec) -> (i128, u8) {
     (i128::from(item.amount) * UNITS, currency_number(item.currency))
 }
