@@ -1,4 +1,4 @@
-//! The command line, and what other programs count: `torture note` and `torture next`.
+//! The command line, including `torture note` and `torture next` for the counts of other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -88,7 +88,7 @@ struct TableArguments {
 }
 
 impl Arguments {
-    /// Does it. Exits with 1 where a promise was broken.
+    /// Runs the subcommand. The exit code is 1 if a promise was broken.
     #[expect(clippy::print_stderr, reason = "this is a command, and its error is for people")]
     pub fn run(self) -> ExitCode {
         let outcome = match self.command {
@@ -254,12 +254,12 @@ impl TrialArguments {
         self.prepare()?;
         let begun = Instant::now();
         let mut is_kept = true;
-        // It measures latency, and has the machine to itself. It counts nothing that --count could be about.
+        // This trial measures latency and has the machine to itself. It has no unit for `--count`.
         if self.count.is_none() {
             is_kept &= self.lose_one()?;
         }
         for (place, trial) in trials::TRIALS.iter().enumerate() {
-            // An equal part for each trial that is still to come.
+            // An equal part of the time for each remaining trial.
             let left = self.time_max().map(|limit| limit.saturating_sub(begun.elapsed()));
             let others = u32::try_from(trials::TRIALS.len() - place).unwrap_or(1);
             is_kept &= self.advance(trial, left.map(|left| left / others))?;
@@ -297,7 +297,7 @@ impl TrialArguments {
         }
     }
 
-    /// How many units are to be reached.
+    /// Number of units to reach.
     fn wanted(&self, trial: &Trial, has_time: bool) -> Result<u64, String> {
         if let Some(count) = self.count {
             return Ok(count);
@@ -340,7 +340,7 @@ mod tests {
 
     use super::*;
 
-    /// Three units a seed.
+    /// A trial with three units per seed.
     const INVENTED: Trial = Trial {
         name: "invented",
         what: "invented things",
@@ -364,12 +364,12 @@ mod tests {
     #[test]
     fn a_goal_that_is_met_is_gone_beyond_with_new_seeds() {
         let report = tempfile::tempdir().unwrap();
-        // What is lacking; as many again; a number that was asked for.
+        // The rest of the goal; as many again; a given number.
         for (count, seeds) in [(None, 10), (None, 20), (Some(6), 22)] {
             let evidence = go(report.path(), count, None);
             assert_eq!((evidence.count, evidence.seeds), (3 * seeds, vec![[0, seeds]]), "{count:?}");
         }
-        // And as much as there is time for.
+        // Then as many as the time allows.
         let evidence = go(report.path(), None, Some(Duration::from_millis(1_100)));
         assert!(evidence.count > 66 && evidence.seeds.len() == 1, "{:?}", evidence.seeds);
     }

@@ -1,4 +1,4 @@
-//! Many seeds, on some threads, until there is enough.
+//! Campaigns: many seeds, on several threads, until a number or a time is reached.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use super::trials::{Tally, Trial};
 use crate::evidence::{EvidenceError, Provenance, Run, TrialEvidence, Violation};
 
-/// How often what was reached is written to the report.
+/// Interval at which results are written to the report.
 const REPORT_INTERVAL: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The first seed; `None` continues the report, or begins at 0.
+    /// The first seed; `None` continues the report, or starts at 0.
     pub from: Option<u64>,
     pub count: u64,
-    /// How long it may take; `None` for as long as it takes.
+    /// Maximum duration; `None` for no limit.
     pub time_max: Option<Duration>,
     pub jobs: usize,
-    /// The directory of the evidence to be added to.
+    /// The directory of the evidence to add to.
     pub report: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
 }
 
-/// What the threads share: one leg of the way, at whose end what was reached is reported.
+/// State that the threads share during one leg of a campaign. Results are reported at the end of each leg.
 struct Leg<'a> {
     trial: &'a Trial,
     ends_at: Instant,
@@ -47,7 +47,7 @@ struct Progress {
     reached: Outcome,
 }
 
-/// Runs a trial. What was reached is reported now and then, so that a run that is stopped can be continued.
+/// Runs a trial. Results are reported regularly, so that a run that is stopped can be continued.
 pub fn run(trial: &Trial, plan: &Plan) -> Result<Outcome, EvidenceError> {
     let known =
         plan.report.as_ref().map(|directory| TrialEvidence::read(directory, trial.name)).transpose()?;
@@ -75,13 +75,13 @@ pub fn run(trial: &Trial, plan: &Plan) -> Result<Outcome, EvidenceError> {
 }
 
 impl Leg<'_> {
-    /// Every seed that was begun is finished when this returns.
+    /// Runs the leg. Every seed that was started is finished when this returns.
     fn run(self, jobs: usize, first: u64) -> Outcome {
         std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(|| self.work()))));
         let Progress { next, mut reached } =
             self.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
         reached.seeds = [first, next];
-        // Whichever thread met them first.
+        // The order does not depend on the threads.
         reached.violations.sort_by_key(|violation| violation.seed);
         reached
     }
@@ -122,7 +122,7 @@ fn add_to(
     duration: Duration,
 ) -> Result<(), EvidenceError> {
     let run = Run {
-        // A trial without its program reports nothing but that.
+        // A trial without its program reports only that.
         provenance: Provenance {
             build: (trial.build)().unwrap_or_else(|error| error),
             ..Provenance::now(duration)
@@ -151,7 +151,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
 
-    /// Three units a seed; each tenth seed breaks a promise.
+    /// A trial with three units per seed, in which each tenth seed breaks a promise.
     const INVENTED: Trial = Trial {
         name: "invented",
         what: "invented things",

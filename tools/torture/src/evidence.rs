@@ -1,5 +1,5 @@
-//! The evidence: one JSON file for each trial, which every run adds to. Other programs hand in what they try and count,
-//! and are treated like trials.
+//! The evidence: one JSON file for each trial, to which every run adds. Other programs hand in their counts, and are
+//! treated like trials.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 pub use upesi_lab::result::evidence::{EvidenceError, Provenance};
 use upesi_lab::result::evidence::{read_file, write_file};
 
-/// Violations that are written down in full.
+/// Maximum number of violations that are recorded in full.
 const VIOLATIONS_LISTED_MAX: usize = 50;
 
-/// What a file of evidence is about.
+/// The subject of a file of evidence.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: &'static str,
@@ -30,9 +30,9 @@ pub struct TrialEvidence {
     pub goal: u64,
     pub count: u64,
     pub violations: u64,
-    /// Seeds `[from, to)` that were run, merged.
+    /// Ranges `[from, to)` of seeds that were run, merged.
     pub seeds: Vec<[u64; 2]>,
-    /// All runs, oldest first. A run that continues the one before, by the same command on the same commit and
+    /// All runs, oldest first. A run that continues the previous one, by the same command on the same commit and
     /// machine, is part of it.
     pub runs: Vec<Run>,
 }
@@ -59,12 +59,12 @@ pub struct Violation {
 }
 
 impl TrialEvidence {
-    /// The evidence in a directory about a trial; empty if there is no file.
+    /// Reads a trial's evidence from a directory; empty if there is no file.
     pub fn read(directory: &Path, name: &str) -> Result<Self, EvidenceError> {
         Ok(read_file(directory, name)?.unwrap_or_default())
     }
 
-    /// Adds a run to the file about a subject, which need not be there yet.
+    /// Adds a run to the file about a subject. The file need not exist.
     pub fn record(directory: &Path, subject: &Subject, run: Run) -> Result<(), EvidenceError> {
         let mut evidence = Self::read(directory, subject.name)?;
         evidence.name = subject.name.to_owned();
@@ -75,12 +75,12 @@ impl TrialEvidence {
         write_file(directory, subject.name, &evidence)
     }
 
-    /// The first seed that no run has come to.
+    /// The first seed that no run has reached.
     pub fn next_seed(&self) -> u64 {
         self.runs.iter().map(|run| run.to).max().unwrap_or(0)
     }
 
-    /// What was counted in the runs after the last one that found something; `None` where none ever did.
+    /// The count of the runs after the last one with a finding; `None` if there was never one.
     pub fn clean_since(&self) -> Option<u64> {
         let last = self.runs.iter().rposition(|run| run.violations > 0)?;
         Some(self.runs[last + 1..].iter().map(|run| run.count).sum())
@@ -136,7 +136,7 @@ fn merged(mut ranges: Vec<[u64; 2]>) -> Vec<[u64; 2]> {
     merged
 }
 
-/// What other programs note, in the order of the table, behind the trials.
+/// Subjects of other programs, in the order of the table, after the trials.
 pub fn subjects() -> [Subject; 1] {
     [Subject {
         name: "fuzz",
@@ -146,7 +146,7 @@ pub fn subjects() -> [Subject; 1] {
     }]
 }
 
-/// What a program has to say of one of its runs.
+/// A program's report about one of its runs.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub seed: u64,
@@ -157,7 +157,7 @@ pub struct Report {
     pub violations: Vec<String>,
 }
 
-/// The seed that a program is to run with next. Never 0, by which libFuzzer understands that it should draw one.
+/// The next seed of a program. Never 0, because libFuzzer would draw a seed itself.
 pub fn next_seed(directory: &Path, subject: &Subject) -> Result<u64, EvidenceError> {
     Ok(TrialEvidence::read(directory, subject.name)?.next_seed().max(1))
 }
@@ -192,7 +192,7 @@ mod tests {
         Run { provenance, from, to, count: 10 * (to - from), details, ..Run::default() }
     }
 
-    /// More is counted as time goes by: what older runs lack does not matter.
+    /// New counts are added over time. It does not matter that older runs lack them.
     #[test]
     fn a_count_that_is_new_is_added_to_a_run_without_it() {
         let mut evidence = TrialEvidence::default();

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 static NAMED: OnceLock<PathBuf> = OnceLock::new();
 static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
-/// Says which program is to be tried; the first word counts. Fails when there is no such file.
+/// Names the program to run; the first call wins. Fails if there is no such file.
 pub fn name(path: &Path) -> Result<(), String> {
     let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if !path.is_file() {
@@ -17,8 +17,8 @@ pub fn name(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The program that was named, here or by `UPESI_BINARY`; else Cargo brings that of this checkout up to date, in
-/// release where this program is. Fails when it cannot be built, in words.
+/// The program that was named, here or by `UPESI_BINARY`. Without one, Cargo builds that of this checkout, in release
+/// mode if this program is a release build. Fails with a message if it cannot be built.
 pub fn get() -> Result<PathBuf, String> {
     if let (None, Some(path)) = (NAMED.get(), std::env::var_os("UPESI_BINARY")) {
         name(Path::new(&path))?;
@@ -26,7 +26,7 @@ pub fn get() -> Result<PathBuf, String> {
     NAMED.get().map_or_else(|| BUILT.get_or_init(build).clone(), |path| Ok(path.clone()))
 }
 
-/// How a program was built, as far as its place tells; else the place.
+/// How a program was built, if its path shows that; else the path.
 pub fn build_of(path: &Path) -> String {
     let directory = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     match directory {
@@ -48,7 +48,7 @@ fn build() -> Result<PathBuf, String> {
         Ok(status) => return Err(format!("cargo could not build upesi ({status}): {advice}")),
         Err(error) => return Err(format!("cargo cannot be run ({error}): {advice}")),
     }
-    // target/torture/torture, target/debug/deps/small-…: the profiles' directories lie beside one another.
+    // The directories of the profiles are siblings, as in target/torture/torture and target/debug/deps/small-….
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let found = program.ancestors().skip(2).map(|place| place.join(profile).join("upesi"));
     found.take(2).find(|path| path.is_file()).ok_or_else(|| format!("upesi was built elsewhere: {advice}"))

@@ -1,9 +1,9 @@
-//! Faults by the million (test only): disks that crash, tear, fail, fill up and rot, and the evidence of what came of
-//! it.
+//! Torture tests: millions of injected faults, and the evidence of the results. Disks crash, tear writes, fail, fill up
+//! and rot.
 //!
-//! A [`trials::Trial`] turns a seed into some worlds with faults and panics where a promise of `docs/reliability.md` is
-//! broken. A [`campaign`] runs many seeds, counts, and merges what it counted into `docs/evidence/`, from which the
-//! table of that page is written.
+//! A [`trials::Trial`] turns a seed into some worlds with faults, and panics if a promise of `docs/reliability.md` is
+//! broken. A [`campaign`] runs many seeds and counts. It merges the counts into `docs/evidence/`, from which the table
+//! of that page is generated.
 #![expect(missing_docs, reason = "a field whose name says it has no comment")]
 
 pub mod attacks;
@@ -22,7 +22,7 @@ fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Fails when a hub has ended, with how, and the last error of its log.
+/// Fails if a hub has ended, with its exit status and the last error of its log.
 fn still_runs(hub: &mut upesi_lab::HubProcess, log: &std::path::Path) -> Result<(), String> {
     let Some(status) = hub.has_ended() else { return Ok(()) };
     let log = std::fs::read_to_string(log).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Calls at a fixed rate, whatever becomes of the calls before, until it is told to stop.
+/// Makes calls at a fixed rate, regardless of the outcome of earlier calls, until it is stopped.
 #[derive(Debug)]
 pub struct Pacer {
     is_ending: Arc<AtomicBool>,
@@ -13,12 +13,12 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Begins to call with the number of the call, from 0, and the time at which it is due.
+    /// Starts the calls. Each gets its number, from 0, and the time at which it is due.
     pub fn start(rate_per_s: u64, mut due: impl FnMut(u64, Instant) + Send + 'static) -> Self {
         let pause = Duration::from_secs(1) / u32::try_from(rate_per_s.max(1)).unwrap_or(u32::MAX);
         let is_ending = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&is_ending);
-        // A thread of its own: a runtime's timers tell milliseconds apart only.
+        // A separate thread, because a runtime's timers have a resolution of milliseconds.
         let thread = std::thread::spawn(move || {
             let begun = Instant::now();
             for number in 0_u32.. {
@@ -33,11 +33,11 @@ impl Pacer {
         Self { is_ending, thread: Some(thread) }
     }
 
-    /// Calls no more.
+    /// Stops the calls.
     pub fn stop(&mut self) {
         self.is_ending.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // A panic there has been printed; what it did not do is missing in the counts.
+            // A panic there was printed. Its missing calls show in the counts.
             let _ = thread.join();
         }
     }
@@ -65,7 +65,7 @@ mod tests {
         pacer.stop();
         assert!(calls.iter().zip(0..).all(|((number, _), expected)| *number == expected), "{calls:?}");
         assert_eq!(calls[19].1 - calls[0].1, Duration::from_millis(19));
-        // The sender is gone with the thread.
+        // The sender is dropped with the thread.
         assert!(receiver.iter().count() < 1_000_000);
     }
 }

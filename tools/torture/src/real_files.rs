@@ -1,4 +1,4 @@
-//! Directories of real files, for what is kept by an embedded store that knows no simulated disk.
+//! Directories of real files, for an embedded store that cannot use the simulated disk.
 
 use std::fs;
 use std::io;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 pub use upesi_lab::isolated::scheme::copy_directory;
 
-/// In memory where the system has such a place: what is tried here is not the real disk.
+/// A directory in memory if the system has such a place, because the real disk is not under test.
 pub fn directory_in_memory() -> TempDir {
     let place = Path::new("/dev/shm");
     let made = if place.is_dir() { tempfile::tempdir_in(place) } else { tempfile::tempdir() };
     made.expect("a temporary directory")
 }
 
-/// The files that have contents, relative to a directory, sorted.
+/// The non-empty files below a directory, as sorted relative paths.
 pub fn files_below(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut open = vec![PathBuf::new()];

@@ -1,4 +1,4 @@
-//! `torture black-hole`, `attacks` and `handshakes`: what the real binary stands, beside honest payments.
+//! The commands `torture black-hole`, `attacks` and `handshakes`: trials of the real binary beside honest payments.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use upesi_lab::result::evidence::{Evidence, Subject};
 use upesi_torture::attacks::{self, AttacksRun};
 use upesi_torture::{black_hole, handshakes, hub_binary};
 
-/// Below this, darkness shows nothing: transfers that run out in it take ten seconds.
+/// A shorter loss shows nothing, because transfers that expire in it take ten seconds.
 const DARK_MIN: Duration = Duration::from_secs(20);
-/// What everything but light and darkness takes, on a machine that keeps up.
+/// Time of everything except the three phases, on a machine that keeps up.
 const ENDS: Duration = Duration::from_secs(15);
 
-/// What attacks and handshakes have in common.
+/// Common arguments of attacks and handshakes.
 #[derive(Debug, Args)]
 struct Rounds {
     /// Rounds, whose median counts.
@@ -37,7 +37,7 @@ struct Rounds {
     minutes: Option<u64>,
 }
 
-/// The hub's program: the one named, or that which Cargo builds.
+/// The hub's program: the named one, or the one that Cargo builds.
 fn program(named: Option<&Path>) -> Result<PathBuf, String> {
     named.map_or(Ok(()), hub_binary::name)?;
     hub_binary::get()
@@ -87,14 +87,14 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// The run that the evidence is made of, with the program that was named already or is built.
+    /// The run for the evidence, with the program that was named already or is built.
     pub fn usual(report: Option<PathBuf>) -> Self {
         let usual = Self::augment_args(clap::Command::new("black-hole")).get_matches_from([""]);
         let usual = Self::from_arg_matches(&usual).unwrap_or_else(|error| error.exit());
         Self { report, ..usual }
     }
 
-    /// About how long it takes.
+    /// Approximate duration.
     pub fn usual_time(&self) -> Duration {
         Duration::from_secs(self.dark_seconds + 2 * self.light_seconds) + ENDS
     }
@@ -113,8 +113,8 @@ impl Lost {
         Ok(wanted.min(room))
     }
 
-    /// False where a promise was broken. A p99 that grew too much is told and is none: it says something only of a
-    /// machine that was quiet.
+    /// Runs the trial. Returns false if a promise was broken. A p99 that grew too much is reported but is not a broken
+    /// promise, because it is meaningful only on a quiet machine.
     #[expect(
         clippy::print_stdout,
         clippy::print_stderr,
@@ -156,7 +156,7 @@ pub struct Attacked {
 }
 
 impl Attacked {
-    /// False where a promise was broken.
+    /// Runs the trial. Returns false if a promise was broken.
     #[expect(clippy::print_stdout, reason = "this is a command, and this is its result")]
     pub fn run(self) -> Result<bool, String> {
         let plan = attacks::Plan {
@@ -195,7 +195,7 @@ pub struct Shaken {
 }
 
 impl Shaken {
-    /// False where a promise was broken.
+    /// Runs the trial. Returns false if a promise was broken.
     #[expect(clippy::print_stdout, reason = "this is a command, and this is its result")]
     pub fn run(self) -> Result<bool, String> {
         let plan = handshakes::Plan {

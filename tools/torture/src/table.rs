@@ -1,5 +1,4 @@
-//! The table of `docs/reliability.md`, written from the evidence: of trials, and of what the lab measured and judged
-//! itself.
+//! The table of `docs/reliability.md`, generated from the evidence: of trials, and of what the lab measured and judged.
 
 use std::path::Path;
 
@@ -17,15 +16,15 @@ use crate::trials;
 pub const BEGIN: &str = "<!-- reliability: written by `torture table` from docs/evidence, do not edit -->";
 pub const END: &str = "<!-- end of reliability -->";
 
-/// A text with its table written anew. A text without markers is left as it is.
+/// A text with its table regenerated. A text without markers does not change.
 pub fn updated(text: &str, evidence: &Path) -> Result<String, EvidenceError> {
     let Some((before, rest)) = text.split_once(BEGIN) else { return Ok(text.to_owned()) };
     let Some((_, after)) = rest.split_once(END) else { return Ok(text.to_owned()) };
     Ok(format!("{before}{BEGIN}\n{}{END}{after}", table(evidence)?))
 }
 
-/// One line for each trial, for each thing that other programs try, for the black hole, for attacks, and for what
-/// the lab measures.
+/// One row for each trial, for each subject of other programs, for the black hole, for attacks, and for the lab's
+/// measurements.
 pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     let mut lines =
         String::from("| what | tried | violations | goal | commits, dates |\n|---|---:|---:|---:|---|\n");
@@ -49,7 +48,7 @@ pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     Ok(lines)
 }
 
-/// A part of a trial as a line, by the runs that counted it: what broke in others is not known to be of it.
+/// The row of a part of a trial, from the runs that counted it. Violations of other runs may not concern the part.
 fn part(part: &Part, evidence: &TrialEvidence) -> String {
     let mut counted = TrialEvidence::default();
     for run in &evidence.runs {
@@ -62,7 +61,7 @@ fn part(part: &Part, evidence: &TrialEvidence) -> String {
     self::counted(part.what, &counted, part.goal, counted.runs.iter().map(|run| &run.provenance))
 }
 
-/// What was counted, as a line.
+/// The row of a count.
 fn counted<'a>(
     what: &str,
     evidence: &TrialEvidence,
@@ -73,7 +72,7 @@ fn counted<'a>(
     format!("| {what} | {count} | {violations} | {goal} | {} |\n", span(runs))
 }
 
-/// How many there were, and what came after the last.
+/// The number of violations, and the count after the last one.
 fn violations(evidence: &TrialEvidence) -> String {
     let count = grouped(evidence.violations);
     match evidence.clean_since() {
@@ -83,7 +82,7 @@ fn violations(evidence: &TrialEvidence) -> String {
     }
 }
 
-/// The last run, as a line: callbacks are what is tried, and the others' latency is what it aims at.
+/// The row of the last run: the count is that of callbacks, and the aim is the latency of the other DFSPs.
 fn black_hole(runs: &[BlackHoleRun]) -> String {
     let what = "callbacks to a DFSP that answered nothing for minutes, all delivered once it was back";
     let max = GROWTH_PERMILLE_MAX / 10;
@@ -102,7 +101,7 @@ fn black_hole(runs: &[BlackHoleRun]) -> String {
     )
 }
 
-/// The newest results, as a line: how many attacks broke a promise, and how many of the first run did.
+/// The row of the newest results: how many attacks broke a promise, and how many did in the first run.
 fn attacks(runs: &[AttacksRun]) -> String {
     let what = "attacks that need no credential, or only one DFSP's, beside honest payments";
     let span = span(runs.iter().map(|run| &run.provenance));
@@ -116,7 +115,7 @@ fn attacks(runs: &[AttacksRun]) -> String {
     format!("| {what} | {tried} | {broken}{before} | {} | {span} |\n", newest.aims())
 }
 
-/// What the lab measured, as a line: how much of it in the last run, and each aim beside what that reached.
+/// The row of a measurement by the lab: its count in the last run, and each aim with its result.
 fn measured(what: &str, count: fn(&MeasuredRun) -> u64, runs: &[&MeasuredRun]) -> String {
     let broken = runs.iter().filter(|run| !run.audits_ok).count();
     let (count, aims) = runs.last().map_or((0, "–".to_owned()), |run| {
@@ -127,12 +126,12 @@ fn measured(what: &str, count: fn(&MeasuredRun) -> u64, runs: &[&MeasuredRun]) -
     format!("| {what} | {} | {broken} | {aims} | {span} |\n", grouped(count))
 }
 
-/// The commits that runs, oldest first, were of, and their days: the first and the last, and how many commits.
+/// The commits and days of runs, oldest first: the first and the last, and the number of commits.
 fn span<'a>(runs: impl Iterator<Item = &'a Provenance>) -> String {
     let (mut commits, mut days): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for Provenance { commit, date, .. } in runs {
         let day = date.split('T').next().unwrap_or_default();
-        // The last place of a commit that comes again counts.
+        // A commit that occurs again counts at its last place.
         commits.retain(|known| known != commit);
         commits.push(commit);
         days.push(day);
@@ -146,18 +145,18 @@ fn span<'a>(runs: impl Iterator<Item = &'a Provenance>) -> String {
     if day == last_day { format!("{commits}, {day}") } else { format!("{commits}, {day} to {last_day}") }
 }
 
-/// One run; it has many more members.
+/// One run; the file has many more fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct MeasuredRun {
     #[serde(flatten)]
     pub provenance: Provenance,
-    /// Of overload: by how many DFSPs too much was asked; absent where all did.
+    /// For overload: the number of DFSPs that sent too much; absent if all did.
     pub flooders: Option<u64>,
-    /// Of overload: transfers begun while too many were.
+    /// For overload: transfers started during the overload.
     pub offered: u64,
     pub transfers: u64,
-    /// Whether no audit found anything. An audit of growth that does ends it, so that nothing is recorded.
+    /// Whether no audit found anything. A finding in an audit of growth ends the run, and nothing is recorded.
     #[serde(default = "yes")]
     pub audits_ok: bool,
     pub aims: Vec<MeasuredAim>,
@@ -173,13 +172,13 @@ struct MeasuredAim {
     pub unit: String,
     pub is_at_least: bool,
     pub goal: f64,
-    /// What was measured; absent where what was hoped for never came.
+    /// The measured value; absent if the expected event never occurred.
     pub median: Option<f64>,
     pub is_reached: bool,
 }
 
 impl MeasuredAim {
-    /// The aim, what came of it, and whether it was missed.
+    /// The aim, its result, and whether it was missed.
     pub fn words(&self) -> String {
         let Self { name, unit, is_at_least, goal, median, is_reached } = self;
         let relation = if *is_at_least { "≥" } else { "≤" };
@@ -249,7 +248,7 @@ mod tests {
         }
     }
 
-    /// A run from before the part was counted has no share in it.
+    /// A run from before the part was counted does not count for it.
     #[test]
     fn a_part_counts_by_the_runs_that_counted_it() {
         let line = Part { of: "x", detail: "worlds with all", what: "worlds", goal: 20_000 };
@@ -300,7 +299,7 @@ mod tests {
             violations: vec!["slow".to_owned(); broken],
             ..AttackResult::default()
         };
-        // The second run is of all, the third of one alone.
+        // The second run has all attacks, the third one only one.
         for (commit, results, expected) in [
             ("a", vec![attack("x", 9_000, 80, 1), attack("y", 9_500, 90, 2)], ("2 | 2 ", "9.5 ×", "90")),
             (

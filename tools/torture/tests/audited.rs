@@ -1,7 +1,7 @@
-//! Random worlds under the audit of `upesi audit`, record by record, and restored from backups on the way: no false
+//! Random worlds under the audit of `upesi audit`, record by record, with restores from backups: there is no false
 //! alarm.
 //!
-//! `UPESI_AUDITED_OPERATIONS=50000` looks longer, `UPESI_AUDITED_SEED=7` at one world.
+//! `UPESI_AUDITED_OPERATIONS=50000` runs longer, `UPESI_AUDITED_SEED=7` runs one world.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,9 +14,9 @@ use upesi_journal::{Access, DataDirectory, Disk, EmbeddedLog};
 use upesi_testkit::Plan;
 use upesi_testkit::world::World;
 
-/// Operations of every test run: requests that were acknowledged, and changes of operators.
+/// Operations of every test run: acknowledged requests, and changes of operators.
 const OPERATIONS: u64 = 1_500;
-/// A backup is made and restored whenever so many records were audited, and at the end of each world.
+/// A backup is made and restored each time that this many records were audited, and at the end of each world.
 const RECORDS_PER_RESTORE: u64 = 300;
 
 fn number(name: &str) -> Option<u64> {
@@ -41,7 +41,7 @@ fn write_out(disk: &dyn Disk, directory: &Path) {
 /// The first segment of a journal. A hub without it needs its snapshots.
 const FIRST_SEGMENT: &str = "00000000000000000001.seg";
 
-/// Backs up what the hub's disk holds, and restores it elsewhere. Returns whether the journal is whole.
+/// Backs up the data on the hub's disk, and restores it elsewhere. Returns whether the journal is whole.
 fn restores(disk: &dyn Disk, what: &str) -> bool {
     if !disk.list(JOURNAL).unwrap_or_default().iter().any(|name| name == FIRST_SEGMENT) {
         return false;
@@ -63,7 +63,7 @@ fn restores(disk: &dyn Disk, what: &str) -> bool {
     true
 }
 
-/// Lives through a world; how many operations and restores there were.
+/// Runs a world. Returns the numbers of operations and restores.
 fn live(seed: u64) -> (u64, u64) {
     let mut world = World::new(seed, Plan::default());
     let mut audit = LiveAudit::default();

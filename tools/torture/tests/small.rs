@@ -1,4 +1,4 @@
-//! The small sizes of `make test`: what `make torture` does a hundred times over.
+//! The small sizes of `make test`; `make torture` runs the same trials a hundred times longer.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ use upesi_torture::trials;
 use upesi_torture::trials::{Judgement, Tables};
 use upesi_types::TransferId;
 
-/// Each run draws the same seeds; `make torture` goes on from there.
+/// Runs a trial on the same seeds each time; `make torture` continues from there.
 fn reach(name: &str, count: u64, jobs: usize) -> Outcome {
     let trial = trials::named(name).expect("a trial");
     let plan = Plan { from: Some(0), count, jobs, ..Plan::default() };
@@ -31,7 +31,7 @@ fn reach(name: &str, count: u64, jobs: usize) -> Outcome {
     outcome
 }
 
-/// The run has met what it is about.
+/// Checks that the run has met its subject.
 fn assert_met(outcome: &Outcome, least: &[(&str, u64)]) {
     for (name, count) in least {
         let met = outcome.tally.get(name);
@@ -48,7 +48,7 @@ fn ten_thousand_crash_images() {
     );
 }
 
-/// Whole hubs are counted apart from journals alone.
+/// Whole hubs are counted separately from journals alone.
 #[test]
 fn six_hundred_crash_images_of_whole_hubs() {
     let outcome = reach("hub-images", 600, 2);
@@ -87,7 +87,7 @@ fn ten_thousand_flips() {
     assert_met(&outcome, &least);
 }
 
-/// The tables of archive and store are judged by processes of the command itself.
+/// Processes of the command itself judge the tables of archive and store.
 #[test]
 fn flips_in_tables_are_told_or_harmless() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_torture"));
@@ -100,7 +100,7 @@ fn flips_in_tables_are_told_or_harmless() {
     }
 }
 
-/// Every other seed with tables changes their sectors in all other ways.
+/// Every other seed with tables also changes their sectors, in all other ways.
 #[test]
 fn changed_sectors_of_tables_are_told_or_harmless() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_torture"));
@@ -110,8 +110,8 @@ fn changed_sectors_of_tables_are_told_or_harmless() {
     assert!(text.contains(" sectors of tables") && text.contains(" in the archive"), "{text}");
 }
 
-/// The file that says which list of tables is in use comes back as it was halfway: the archive's watermark tells,
-/// and what the store has noted; without its note nothing would.
+/// The file that names the current list of tables returns to its halfway state. The archive's watermark reveals this,
+/// and so does the store's note; without the note nothing would.
 #[test]
 fn a_list_of_tables_that_went_back_is_told() {
     for tables in Tables::ALL {
@@ -144,7 +144,8 @@ fn a_list_of_tables_that_went_back_is_told() {
     }
 }
 
-/// What is whole is harmless, and a byte of a table's middle that changed is told: by a judge that does not just crash.
+/// Undamaged tables are harmless, and a changed byte in the middle of a table is detected, by a judge that does not
+/// just crash.
 fn judge_tables(tables: Tables) {
     let directory = tempfile::tempdir().expect("a directory");
     let whole = directory.path().join("whole");
@@ -220,13 +221,13 @@ fn the_table_is_up_to_date() {
     assert!(updated == page, "docs/reliability.md does not agree with docs/evidence: run `make evidence`");
 }
 
-// A check that cannot fail is a defect: hubs and journals that break a promise on purpose are found out, and an
-// archive that fails ends the engine with that for a reason.
+// A check that cannot fail is a defect. Hubs and journals that break a promise on purpose are detected, and a failing
+// archive ends the engine with that reason.
 
 const SEED: u64 = 5;
 const BURSTS: u64 = 16;
 
-/// A hub's life without faults, and what its DFSPs remember.
+/// A hub's life without faults, and its DFSPs' memory.
 fn lived(remains: &Remains) -> (Setup, Memory) {
     let mut random = Random::new(SEED);
     let setup = Setup::orderly(&mut random);
@@ -239,7 +240,7 @@ fn lived(remains: &Remains) -> (Setup, Memory) {
     (setup, memory)
 }
 
-/// What the verdict says; `None` when it finds nothing wrong.
+/// The verdict's message; `None` if it finds nothing wrong.
 fn verdict(remains: &Remains, setup: &Setup, memory: &Memory) -> Option<String> {
     let judged = catch_unwind(AssertUnwindSafe(|| judge(remains, setup, memory, "planted")));
     judged.err().map(|panic| panic.downcast_ref::<String>().cloned().unwrap_or_default())
@@ -282,7 +283,7 @@ fn ended_by_nobody(remains: &Remains, setup: &Setup, mut memory: Memory) {
     assert!(found.contains("nobody ended it"), "{found}");
 }
 
-/// A disk that acknowledges a write and forgets it, which is what an early acknowledgement amounts to.
+/// A disk that acknowledges a write and loses it, which is equivalent to an early acknowledgement.
 #[test]
 fn an_acknowledgement_before_its_time_is_found() {
     let mut found = 0;
@@ -296,10 +297,10 @@ fn an_acknowledgement_before_its_time_is_found() {
     assert!(found > 5, "only {found} of 40 lost writes mattered");
 }
 
-/// The race that was lost is lost in nearly every one of so many rounds.
+/// Number of rounds. The race that was once lost is lost in nearly every one of them.
 const ROUNDS: u64 = 20;
 
-/// Takes nothing.
+/// An archive that accepts nothing.
 struct Broken(MemoryArchive);
 
 impl Archive for Broken {
@@ -360,7 +361,7 @@ fn an_archive_that_fails_is_the_reason_of_the_end() {
         block_on(async {
             let (engine, handle) =
                 Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).expect("starts");
-            // It may stop while they are being onboarded.
+            // It may stop during the onboarding.
             let mut answer = onboard(&handle).await;
             let mut number = 0;
             while answer.is_ok() {

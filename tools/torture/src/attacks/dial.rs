@@ -1,4 +1,4 @@
-//! Connections of an attacker: in the clear, or by TLS with the certificate that it has.
+//! Connections of an attacker: without TLS, or with TLS and the attacker's certificate.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use tokio_rustls::TlsConnector;
 /// The name of HTTP/2 in a handshake.
 pub const HTTP_2: &[u8] = b"h2";
 
-/// A connection, whatever is below it.
+/// A connection over any transport.
 pub type Stream = Box<dyn Duplex>;
 
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// Connects to one address, from any address of the attacker.
+/// Connects to one address, from any of the attacker's addresses.
 #[derive(Clone)]
 pub struct Dialer {
     target: SocketAddr,
@@ -27,17 +27,17 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// Connections without TLS.
+    /// Creates a dialer of connections without TLS.
     pub const fn clear(target: SocketAddr) -> Self {
         Self { target, tls: None }
     }
 
-    /// Connections with TLS, each with a whole handshake if the configuration resumes no session.
+    /// Creates a dialer of TLS connections. Each has a full handshake if the configuration resumes no session.
     pub fn secured(target: SocketAddr, config: Arc<ClientConfig>) -> Self {
         Self { target, tls: Some(TlsConnector::from(config)) }
     }
 
-    /// Connects. Fails when the target refuses the connection or the handshake.
+    /// Connects. Fails if the target refuses the connection or the handshake.
     pub async fn dial(&self, source: Ipv4Addr) -> std::io::Result<Stream> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((source, 0).into())?;

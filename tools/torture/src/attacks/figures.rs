@@ -1,4 +1,4 @@
-//! What is measured of an attack, the verdict on it, and its evidence: `attacks.json`, one entry for each run.
+//! The figures of an attack, the verdict, and its evidence: `attacks.json`, with one entry for each run.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,25 +10,25 @@ use super::Plan;
 use crate::black_hole::of_hundred;
 use crate::hub_binary;
 
-/// Payments' p99 may be so many thousandths of what it is without the flood.
+/// Maximum p99 of payments with a flood, in thousandths of the p99 without it.
 pub const P99_PERMILLE_MAX: u64 = 3_000;
-/// A p99 without a flood that is less than this counts as this: below it, the scheduler of a machine that hub, DFSPs
-/// and attackers share decides, and not the hub.
+/// Lower bound of the p99 without a flood in that comparison. Below it, the scheduler of the machine that the hub, the
+/// DFSPs and the attackers share determines the p99, not the hub.
 pub const P99_FLOOR_US: u64 = 5_000;
 pub const RSS_MIB_MAX: u64 = 300;
-/// Log that the hub may write in a flood, in KiB a minute.
+/// Maximum log output of the hub during a flood, in KiB per minute.
 pub const LOGGED_KIB_PER_MIN_MAX: u64 = 1_024;
-/// A phase in which less than so many of a hundred due payments ended tells no p99.
+/// Minimum percentage of due payments that must end in a phase; below it, there is no p99.
 const MEASURED_PERCENT_MIN: u64 = 50;
 
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub intended: Instant,
-    /// How long it took from then; or what went wrong.
+    /// Time from then to the end, or what went wrong.
     pub outcome: Result<Duration, String>,
 }
 
-/// The p99 of the payments that were due in that time, in microseconds; `None` where too few of them ended.
+/// The p99 of the payments that were due in that time, in microseconds; `None` if too few of them ended.
 pub fn p99_us(ended: &[Ended], from: Instant, to: Instant, rate_per_s: u64) -> Option<u64> {
     let due = ended.iter().filter(|ended| (from..to).contains(&ended.intended));
     let latencies = due.filter_map(|ended| ended.outcome.as_ref().ok());
@@ -39,24 +39,25 @@ pub fn p99_us(ended: &[Ended], from: Instant, to: Instant, rate_per_s: u64) -> O
     (us.len() as u64 * 100 >= due * MEASURED_PERCENT_MIN).then(|| of_hundred(&us, 99))
 }
 
-/// From when and until when something was measured.
+/// Start and end of a measurement.
 pub type Window = (Instant, Instant);
 
-/// Payments' p99 in one round: without the flood, or storm of handshakes, with it, and with the same one against a
-/// stand-in that is not the hub. `None` where too few ended. In the evidence of handshakes it has names of its own.
+/// The p99 of payments in the phases of one round: quiet, with the flood or storm of handshakes, and with the same one
+/// against a stand-in for the hub. `None` if too few payments ended. The evidence of handshakes has its own names for
+/// the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
     pub quiet_p99_us: Option<u64>,
     #[serde(rename = "storm_p99_us")]
     pub flood_p99_us: Option<u64>,
-    /// With a flood of the same kind and rate against a server that answers everything at once and does nothing: what
-    /// the machine alone makes of it. Of floods only where the flood itself keeps the machine busy.
+    /// With a flood of the same kind and rate against a server that answers everything at once and does nothing. It
+    /// shows the machine's own share. Measured only for floods that keep the machine busy.
     #[serde(rename = "elsewhere_p99_us")]
     pub control_p99_us: Option<u64>,
 }
 
 impl Round {
-    /// Of the windows of its three phases.
+    /// Computes the figures from the windows of the three phases.
     pub fn of(windows: [Option<Window>; 3], ended: &[Ended], rate_per_s: u64) -> Self {
         let [quiet_p99_us, flood_p99_us, control_p99_us] = windows.map(|window| {
             let (from, to) = window?;
@@ -65,8 +66,8 @@ impl Round {
         Self { quiet_p99_us, flood_p99_us, control_p99_us }
     }
 
-    /// By how many thousandths of what it was p99 was with the flood. Where the machine was as slow with the flood
-    /// against the stand-in, that counts as before.
+    /// The p99 with the flood, in thousandths of the p99 without it. If the machine was as slow with the flood against
+    /// the stand-in, that p99 is the base.
     fn permille(self) -> Option<u64> {
         let before = self.quiet_p99_us?.max(self.control_p99_us.unwrap_or(0)).max(P99_FLOOR_US);
         Some(self.flood_p99_us?.saturating_mul(1_000) / before)
@@ -84,32 +85,32 @@ impl std::fmt::Display for Round {
     }
 }
 
-/// Microseconds as milliseconds, thousandths as a factor.
+/// Microseconds as milliseconds, or thousandths as a factor.
 pub fn ms(us: u64) -> String {
     format!("{}.{}", us / 1_000, us % 1_000 / 100)
 }
 
-/// The middle one; `None` where there is none.
+/// The median; `None` if there are no values.
 pub fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
     values.sort_unstable();
     values.get(values.len() / 2).copied()
 }
 
-/// How many payments ended as they should, how many did not, and why the first of these did not.
+/// Number of payments that ended as they should, number of the others, and the failure of the first of these.
 pub fn outcomes(ended: &[Ended]) -> (u64, u64, Option<&str>) {
     let mut failures = ended.iter().filter_map(|ended| ended.outcome.as_ref().err());
     let failed = failures.clone().count();
     ((ended.len() - failed) as u64, failed as u64, failures.next().map(String::as_str))
 }
 
-/// What is asked of an attack beyond what is asked of each.
+/// Bounds of one attack in addition to the common bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Written to the disk at most because of it, in KiB per second.
+    /// Maximum rate of writes to the disk that the attack causes, in KiB per second.
     pub written_kib_per_s_max: Option<u64>,
-    /// Of a thousand callbacks to the DFSP that refuses some, so many must be delivered.
+    /// Minimum number of delivered callbacks to the DFSP that rejects some, per thousand.
     pub delivered_permille_min: Option<u64>,
-    /// Whether the hub is attacked by what it calls.
+    /// Whether the attack comes through servers that the hub calls.
     pub calls: bool,
 }
 
@@ -119,47 +120,47 @@ pub struct AttackResult {
     pub what: String,
     #[serde(skip)]
     pub rounds: Vec<Round>,
-    /// The same in words: payments' p99 in milliseconds.
+    /// The rounds in words: payments' p99 in milliseconds.
     pub p99: Vec<String>,
-    /// The median over the rounds of p99 with the flood, in thousandths of that before.
+    /// The median over the rounds of the p99 with the flood, in thousandths of the p99 before.
     pub p99_permille: Option<u64>,
     /// Latencies of new connections of an honest DFSP, from the connection to the answer.
     #[serde(skip)]
     pub connected: Vec<Round>,
-    /// The median over the rounds of their p99, in thousandths of that before. Runs before 2026-11-29 have none.
+    /// The median over the rounds of their p99, in thousandths of the p99 before. Absent in runs before 2026-11-29.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected_permille: Option<u64>,
-    /// The same in words.
+    /// The rounds of new connections in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connected_p99: Vec<String>,
-    /// The log that the hub wrote in the flood, in KiB a minute.
+    /// Log output of the hub during the flood, in KiB per minute.
     #[serde(default)]
     pub logged_kib_per_min: u64,
     pub rss_mib_max: u64,
-    /// The hub wrote so much more to the disk with the flood than without it, in KiB per second.
+    /// Additional writes of the hub to the disk during the flood, in KiB per second.
     pub written_kib_per_s: u64,
-    /// Requests that the attacker sent, short ones in blocks of 64; of connections that it held, those that it opened.
+    /// Requests that the attacker sent (short ones in blocks of 64), or connections that it opened and held.
     pub sent: u64,
-    /// Connections that the hub opened to the attacker's endpoint meanwhile.
+    /// Connections that the hub opened to the attacker's endpoint in the meantime.
     pub called: u64,
-    /// How the first answer to it begins.
+    /// The start of the first answer to the attacker.
     pub answered: String,
     /// Honest payments that ended as they should.
     pub paid: u64,
     pub failed: u64,
-    /// Honest requests on new connections, to DFSPs' port and operators', that were answered as they should be.
+    /// Honest requests on new connections, to the ports of DFSPs and operators, that were answered as they should be.
     pub asked: u64,
     pub unanswered: u64,
-    /// Of a thousand callbacks to the DFSP that refuses some, those that were delivered at last.
+    /// Finally delivered callbacks to the DFSP that rejects some, per thousand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_permille: Option<u64>,
-    /// What went wrong beside the figures: the hub ended, the audit found something.
+    /// Problems beside the figures: the hub ended, or the audit found something.
     pub findings: Vec<String>,
     pub violations: Vec<String>,
 }
 
 impl AttackResult {
-    /// Computes the median and holds all of it against the bounds.
+    /// Computes the medians and compares all figures with the bounds.
     #[must_use]
     pub fn judged(mut self, bounds: Bounds) -> Self {
         self.p99_permille = median_permille(&self.rounds);
@@ -210,7 +211,7 @@ fn median_permille(rounds: &[Round]) -> Option<u64> {
     median(rounds.iter().copied().map(Round::permille).collect::<Option<_>>()?)
 }
 
-/// Whether it is still slow in the quiet after a flood: the quieter half of the later rounds is, too.
+/// Whether payments are still slow in the quiet phases after a flood: even the quietest of the later rounds is.
 fn lasts(rounds: &[Round]) -> bool {
     let quiet = |round: &Round| round.quiet_p99_us.unwrap_or(u64::MAX);
     let Some(first) = rounds.first() else { return false };
@@ -228,13 +229,13 @@ pub struct AttacksRun {
     #[serde(flatten)]
     pub provenance: Provenance,
     pub rate_per_s: u64,
-    /// How long each phase of a round lasted, in seconds.
+    /// Duration of each phase of a round, in seconds.
     pub phase_s: u64,
     pub attacks: Vec<AttackResult>,
 }
 
 impl AttacksRun {
-    /// Of results; the hub is of the commit of this program, unless that is said.
+    /// Creates a run from results. Without `commit`, the hub is of this program's commit.
     pub fn new(plan: &Plan, commit: Option<String>, duration: Duration, attacks: Vec<AttackResult>) -> Self {
         let mut provenance =
             Provenance { build: hub_binary::build_of(&plan.binary), ..Provenance::now(duration) };
@@ -244,8 +245,8 @@ impl AttacksRun {
         Self { provenance, rate_per_s: plan.rate_per_s, phase_s: plan.phase.as_secs(), attacks }
     }
 
-    /// The newest result of each attack, by its name: one that was tried alone takes its own place and no other's. The
-    /// rest is that of the last run.
+    /// The newest result of each attack, by name. An attack that was run alone replaces only its own result. All other
+    /// data are those of the last run.
     pub fn newest(runs: &[Self]) -> Option<Self> {
         let all = runs.iter().flat_map(|run| &run.attacks);
         let newest: BTreeMap<_, _> = all.map(|attack| (&attack.name, attack)).collect();
@@ -258,7 +259,7 @@ impl AttacksRun {
 
     pub fn aims(&self) -> String {
         let slowest = self.attacks.iter().map(|attack| attack.p99_permille);
-        // An attack that tells no p99 is worse than any that does.
+        // An attack without a p99 counts as worse than any with one.
         let slowest =
             if slowest.clone().any(|permille| permille.is_none()) { None } else { slowest.flatten().max() };
         let memory = self.attacks.iter().map(|attack| attack.rss_mib_max).max().unwrap_or(0);
@@ -293,7 +294,7 @@ impl AttackResult {
     }
 }
 
-/// The subject of its file of evidence. The first run there is of the hub before it was made to stand the attacks.
+/// The subject of its file of evidence. The first run there is of the hub before it was hardened against the attacks.
 pub const SUBJECT: Subject = Subject {
     name: "attacks",
     what: "floods that need no credential, or only one DFSP's, beside honest payments",

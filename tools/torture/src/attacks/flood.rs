@@ -1,4 +1,4 @@
-//! What attackers do: a few bounded tasks on a thread of their own.
+//! Floods: a few bounded tasks of an attacker, on a thread of their own.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,14 @@ use upesi_http::Bytes;
 use super::dial::{Dialer, Stream};
 use super::streams::{self, Streams};
 
-/// Attackers have addresses that no DFSP has; this is the first.
+/// First address of the attackers. No DFSP has an address like theirs.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
-/// How long one waits before it connects again.
+/// Delay before an attacker connects again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Connections that are opened at once: of more the kernel takes some that it never hands to the hub.
+/// Number of connections that are opened at once. If there are more, the kernel accepts some that it never hands to the
+/// hub.
 const OPENED_TOGETHER: usize = 100;
-/// A connection that is not refused, but ends after each refused request, is used that soon again.
+/// Delay before a connection that was accepted, and ended after a rejected request, is opened again.
 const AGAIN_SOON: Duration = Duration::from_millis(5);
 const AT_THE_DOOR: Duration = Duration::from_millis(100);
 const DRIP: Duration = Duration::from_secs(1);
@@ -33,15 +34,16 @@ const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 pub type Make = Arc<dyn Fn(u64) -> Bytes + Send + Sync>;
 
-/// What an attacker's connections do.
+/// The activity of an attacker's connections.
 #[derive(Clone)]
 pub enum Means {
-    /// So many stand open after some bytes, from so many addresses; with `drips` another byte comes each second.
+    /// Open connections from several addresses that send some bytes and stay open. With `drips`, each sends another
+    /// byte every second.
     Hold { connections: usize, addresses: u8, opening: Bytes, drips: bool },
-    /// Requests without waiting for answers: as fast as they are taken, or so many a second; at most so many.
-    /// Where answers are not read, nothing ever reads them.
+    /// Requests without waiting for answers: as fast as they are accepted, or at a rate; at most `count_max`. Without
+    /// `reads`, the answers are never read.
     Pipeline { connections: usize, make: Make, per_s: Option<u64>, count_max: u64, reads: bool },
-    /// Requests of HTTP/2 whose answers are never read, or whose bodies never end.
+    /// HTTP/2 requests whose answers are never read, or whose bodies never end.
     Streams(Streams),
     /// Handshakes, one after the other on each connection.
     Handshakes { connections: usize },
@@ -58,14 +60,14 @@ impl Means {
     }
 }
 
-/// What came of it, as the attacker sees it.
+/// The results, as the attacker sees them.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     sent: Arc<AtomicU64>,
     answered: Arc<OnceLock<String>>,
 }
 
-/// A flood that goes on until it is dropped.
+/// A flood that continues until it is dropped.
 pub struct Flood {
     held: u64,
     tally: Tally,
@@ -74,7 +76,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Begins, by connections of this dialer.
+    /// Starts a flood on connections of this dialer.
     pub fn start(means: Means, dialer: Dialer) -> Self {
         let (end, ended) = oneshot::channel();
         let tally = Tally::default();
@@ -90,7 +92,7 @@ impl Flood {
                     sleep(AT_THE_DOOR).await;
                 }
             }
-            // Whichever way it ends.
+            // The outcome does not matter.
             let _ = ended.await;
         });
         Self { held, tally, end: Some(end), thread: Some(thread) }
@@ -101,7 +103,7 @@ impl Flood {
         self.sent() >= self.held
     }
 
-    /// Requests that were sent; of connections that are held, those that were opened.
+    /// Number of requests that were sent, or of held connections that were opened.
     pub fn sent(&self) -> u64 {
         self.tally.sent.load(Ordering::Relaxed)
     }
@@ -120,7 +122,7 @@ impl Drop for Flood {
     }
 }
 
-/// Runs a story on a thread with a runtime of its own. What it spawned ends with it.
+/// Runs a future on a thread with its own runtime. Its tasks end with it.
 fn on_thread(story: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -139,7 +141,7 @@ async fn attack(means: Means, source: Ipv4Addr, dialer: Dialer, tally: Tally) {
             (Ok(stream), Means::Pipeline { make, per_s, count_max, reads, .. }) => {
                 let (reading, writing) = tokio::io::split(stream);
                 let written = pipeline(writing, make, *per_s, *count_max, &tally.sent);
-                // Read by a task of its own, or kept open and never read.
+                // A separate task reads it, or it stays open and is never read.
                 let kept =
                     if *reads { Ok(tokio::spawn(discard(reading, tally.clone()))) } else { Err(reading) };
                 let _ = written.await;
@@ -152,25 +154,25 @@ async fn attack(means: Means, source: Ipv4Addr, dialer: Dialer, tally: Tally) {
                 let _ = streams::hold(stream, requests, &tally.sent).await;
                 AGAIN
             }
-            // With TLS 1.3 the client is done before the server has looked at its certificate.
+            // With TLS 1.3, the client's handshake ends before the server has checked the client's certificate.
             (Ok(mut stream), Means::Handshakes { .. }) => {
                 tally.sent.fetch_add(1, Ordering::Relaxed);
                 let _ = stream.read(&mut [0]).await;
                 AGAIN_SOON
             }
-            // A refused handshake was an attack as well.
+            // A rejected handshake was an attack as well.
             (Err(_), Means::Handshakes { .. }) => {
                 tally.sent.fetch_add(1, Ordering::Relaxed);
                 AGAIN_SOON
             }
-            // A hub that restarts finds them at its door.
+            // They wait for a hub that restarts.
             (Err(_), _) => AT_THE_DOOR,
         };
         sleep(pause).await;
     }
 }
 
-/// Until the other side closes it.
+/// Holds the connection until the other side closes it.
 async fn hold(mut stream: Stream, opening: &[u8], drips: bool) -> std::io::Result<()> {
     stream.write_all(opening).await?;
     let mut buffer = [0; 4096];
@@ -193,7 +195,7 @@ async fn pipeline(
     for number in 0.. {
         if sent.fetch_add(1, Ordering::Relaxed) >= count_max {
             sent.fetch_sub(1, Ordering::Relaxed);
-            // All was sent: the connection stands.
+            // Everything was sent, and the connection stays open.
             std::future::pending::<()>().await;
         }
         if let Some(per_s) = per_s {
@@ -215,15 +217,15 @@ async fn discard(mut reading: impl AsyncReadExt + Unpin, tally: Tally) {
     }
 }
 
-/// How the attacker's own endpoint behaves to the hub.
+/// Behaviour of the attacker's own endpoint towards the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     Polite,
-    /// `100 Continue` without end.
+    /// It sends `100 Continue` without end.
     Interim,
     Silent,
     Drips,
-    /// What is about one of ten ids is answered 500, each time that it comes.
+    /// It answers callbacks about one of ten ids with 500, each time.
     Refusing,
 }
 
@@ -241,7 +243,7 @@ struct Counts {
 }
 
 impl Endpoint {
-    /// Listens on a free port, politely. It ends with this value. Fails when there is no port.
+    /// Listens on a free port and behaves politely. It ends when this value is dropped. Fails if there is no port.
     pub fn listen() -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind((ADDRESS, 0))?;
         listener.set_nonblocking(true)?;
@@ -269,17 +271,17 @@ impl Endpoint {
         self.address
     }
 
-    /// From now on it behaves like that; connections of before end.
+    /// Changes the behaviour from now on. Existing connections end.
     pub fn behave(&self, manner: Manner) {
         self.manner.send_replace(manner);
     }
 
-    /// Connections that came.
+    /// Number of accepted connections.
     pub fn taken(&self) -> u64 {
         self.counts.taken.load(Ordering::Relaxed)
     }
 
-    /// Requests that were answered 200.
+    /// Number of requests that were answered 200.
     pub fn delivered(&self) -> u64 {
         self.counts.delivered.load(Ordering::Relaxed)
     }
@@ -329,7 +331,7 @@ async fn answer(mut stream: TcpStream, manner: Manner, counts: &Counts) -> std::
     }
 }
 
-/// Whether a head, what came before it included, is about one id of ten: the number that the id ends with decides.
+/// Whether a request is about one id of ten: the last digit of the id decides. `head` may include earlier bytes.
 fn is_tenth(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     let path = text.rsplit("PUT ").next().and_then(|rest| rest.split(' ').next()).unwrap_or_default();
@@ -338,7 +340,8 @@ fn is_tenth(head: &[u8]) -> bool {
     number.is_some_and(|number| number.is_multiple_of(10))
 }
 
-/// Whether a byte is the last of a head, by how many of its last four came before. Bodies here have no line ends.
+/// Whether a byte is the last of a head. `ends` counts how many of a head's four last bytes came before. Bodies here
+/// contain no line ends.
 const fn head_ends(ends: &mut usize, byte: u8) -> bool {
     *ends = match (byte, *ends) {
         (b'\r', 0 | 2) | (b'\n', 1 | 3) => *ends + 1,

@@ -1,4 +1,4 @@
-//! A hub with its scheme, honest payments, and an attacker's endpoint; and what is seen of it all.
+//! The ground of an attack: a hub with its scheme, honest payments, an attacker's endpoint, and the observations.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -33,29 +33,29 @@ use crate::pacing::Pacer;
 use crate::still_runs;
 
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
-/// New connections of a DFSP a second.
+/// New connections of a DFSP per second.
 pub const PROBES_PER_S: u64 = 10;
-/// Of so many intervals one has a large body and an operator's request, too.
+/// One interval in this many also has a large body and an operator's request.
 const PROBES_OF_ALL: u64 = 5;
-/// Between two looks at the positions.
+/// Interval at which the positions are compared.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// A body that counts as large.
+/// Size of a large body.
 const LARGE_BYTES: usize = 200_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What the attacker is told beside the outcome of transfers.
+/// Callbacks that the attacker receives beside the outcomes of transfers.
 const ENDPOINTS: [(&str, &str); 2] = [
     ("FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR", "/parties/{{partyIdType}}/{{partyIdentifier}}/error"),
     ("FSPIOP_CALLBACK_URL_QUOTES", ""),
 ];
 
-/// Everything that an attack is tried on.
+/// Everything that is needed to run an attack.
 pub struct Ground {
     pub hub: HubProcess,
     pub payments: Payments,
     /// The attacker's endpoint, as DFSP and as oracle.
     pub endpoint: Endpoint,
     pub simulator: Simulator,
-    /// The most memory that the hub had, in MiB.
+    /// Maximum memory of the hub, in MiB.
     pub rss_mib_max: u64,
     mutual: Option<Mutual>,
     probes: Arc<Probes>,
@@ -65,20 +65,20 @@ pub struct Ground {
 /// Honest requests on new connections.
 #[derive(Default)]
 pub struct Probes {
-    /// Requests that were served.
+    /// Number of requests that were served.
     pub asked: AtomicU64,
     pub unanswered: AtomicU64,
     /// New connections of a DFSP, from the connection to the answer.
     fresh: Mutex<Vec<Ended>>,
     number: AtomicU64,
     open: AtomicU64,
-    /// TLS of the DFSP, and TLS of the operator.
+    /// TLS of the DFSP and of the operator.
     tls: Option<[Arc<ClientConfig>; 2]>,
-    /// Whether they speak HTTP/2, because the attack does.
+    /// Whether they use HTTP/2, because the attack does.
     speak_http_2: bool,
 }
 
-/// Starts a hub with TLS, if there are keys, and with further settings. Fails when it does not start.
+/// Starts a hub with further settings, and with TLS if there are keys. Fails if it does not start.
 async fn start_hub(
     binary: &Path,
     data: &Path,
@@ -93,8 +93,8 @@ async fn start_hub(
 }
 
 impl Ground {
-    /// Starts a hub with its shipped settings, and with a port of metrics if that is attacked, and begins to pay. Fails
-    /// when something cannot be started.
+    /// Starts a hub with its shipped settings, and with a metrics port if that is attacked. Then starts the payments.
+    /// Fails if something cannot be started.
     pub async fn start(
         plan: &Plan,
         data: &Path,
@@ -124,7 +124,7 @@ impl Ground {
         set_endpoints_of_all(&admin, &simulator, &ANSWER_ENDPOINTS).await.map_err(told)?;
         let endpoint = Endpoint::listen().map_err(told)?;
         match &mutual {
-            // The hub calls no server in the clear then.
+            // In that case the hub calls no server without TLS.
             Some(mutual) => bind(&admin, mutual.trial()).await.map_err(told)?,
             None => register(&admin, &endpoint).await.map_err(told)?,
         }
@@ -137,12 +137,12 @@ impl Ground {
         Ok(Self { hub, payments, endpoint, simulator, rss_mib_max: 0, mutual, probes, log })
     }
 
-    /// Another hub with the same keys and no participants. Fails when it cannot be started.
+    /// Starts another hub with the same keys and no participants. Fails if it cannot be started.
     pub async fn other_hub(&self, plan: &Plan, data: &Path) -> Result<HubProcess, String> {
         start_hub(&plan.binary, data, (self.mutual.as_ref(), &[]), None).await
     }
 
-    /// Lets time pass while honest requests come on new connections. Fails when the hub has ended, with how.
+    /// Waits while honest requests come on new connections. Fails with the cause if the hub has ended.
     pub async fn pass(&mut self, time: Duration) -> Result<Window, String> {
         let begun = Instant::now();
         for intervals in 0.. {
@@ -163,14 +163,14 @@ impl Ground {
         Ok((begun, Instant::now()))
     }
 
-    /// What the hub has caused to be written to disks, in KiB: records, tables and its log.
+    /// Amount of data that the hub has caused to be written to disks, in KiB: records, tables and its log.
     pub fn written_kib(&self) -> u64 {
         let io = fs::read_to_string(format!("/proc/{}/io", self.hub.pid())).unwrap_or_default();
         let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
         written.and_then(|bytes| bytes.parse::<u64>().ok()).unwrap_or(0) >> 10
     }
 
-    /// The dialer of an attacker. Fails when its certificates cannot be made.
+    /// The dialer of an attacker. Fails if its certificates cannot be made.
     pub fn dialer(&self, attack: &Attack, target: SocketAddr) -> Result<Dialer, String> {
         self.mutual.as_ref().map_or_else(|| Ok(Dialer::clear(target)), |mutual| mutual.dialer(attack, target))
     }
@@ -185,7 +185,7 @@ impl Ground {
         self.probes.fresh.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Honest requests on new connections, once the last of them has ended: those that were served, and the others.
+    /// Honest requests on new connections, after the last of them has ended: the served ones, and the others.
     pub async fn probed(&self) -> (u64, u64) {
         while self.probes.open.load(Ordering::Acquire) > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -193,7 +193,7 @@ impl Ground {
         (self.probes.asked.load(Ordering::Acquire), self.probes.unanswered.load(Ordering::Acquire))
     }
 
-    /// Waits until the hub's positions are what the DFSPs' own books say; what differs at last.
+    /// Waits until the hub's positions agree with the DFSPs' own books. Returns the remaining differences.
     pub async fn books(&self) -> Vec<String> {
         let operators = self.mutual.as_ref().map(Mutual::operators);
         let Ok(admin) = AdminClient::with_tls(&self.hub.admin_url(), operators) else { return Vec::new() };
@@ -222,7 +222,7 @@ impl Ground {
     }
 }
 
-/// Registers the attacker's endpoint for its DFSP, and as an oracle. Fails when the hub rejects it.
+/// Registers the attacker's endpoint for its DFSP and as an oracle. Fails if the hub rejects it.
 async fn register(admin: &AdminClient, endpoint: &Endpoint) -> Result<(), AdminError> {
     let base = format!("http://{}", endpoint.address());
     let endpoints = [&TRANSFER_ENDPOINTS[..], &ENDPOINTS].concat();
@@ -233,7 +233,7 @@ async fn register(admin: &AdminClient, endpoint: &Endpoint) -> Result<(), AdminE
     Ok(())
 }
 
-/// A program that starts another with so many descriptors, soft and hard.
+/// Writes a program that starts another one with this soft and hard limit of descriptors.
 fn limited(binary: &Path, directory: &Path, descriptors: u64) -> std::io::Result<PathBuf> {
     let path = directory.join("limited");
     let script = format!("#!/bin/sh\nulimit -n {descriptors} && exec '{}' \"$@\"\n", binary.display());
@@ -312,7 +312,7 @@ fn status(stream: &mut (impl Read + Write), request: &[u8]) -> std::io::Result<S
     Ok(String::from_utf8_lossy(&head[9..]).into_owned())
 }
 
-/// Parties of each DFSP that are paid.
+/// Number of parties of each DFSP that receive payments.
 const PARTIES: u64 = 500;
 const AMOUNTS: [&str; 7] = ["1", "12.5", "99.99", "250", "0.07", "1033.1", "7.75"];
 /// No transfer expires in a trial.
@@ -335,7 +335,7 @@ struct Shared {
 }
 
 impl Payments {
-    /// Registers the parties that are to be paid. Does not begin to pay. Fails when the hub does not take a
+    /// Registers the parties that will receive payments, without starting payments. Fails if the hub rejects a
     /// registration.
     pub async fn prepare(
         simulator: &Simulator,
@@ -363,7 +363,7 @@ impl Payments {
         Ok(Self { shared, workers: Arc::clone(workers), rate_per_s, pacer: None })
     }
 
-    /// Begins to pay, or goes on.
+    /// Starts or resumes the payments.
     pub fn resume(&mut self) {
         let (shared, workers) = (Arc::clone(&self.shared), Arc::clone(&self.workers));
         self.pacer = Some(Pacer::start(self.rate_per_s, move |_, intended| {
@@ -372,7 +372,7 @@ impl Payments {
         }));
     }
 
-    /// Begins no more payments, and waits until those that were begun have ended.
+    /// Starts no more payments, and waits until those in progress have ended.
     pub async fn pause(&mut self) {
         self.pacer = None;
         let deadline = Instant::now() + 4 * PAYMENT_PATIENCE;
@@ -395,7 +395,7 @@ fn originator(simulator: &Simulator, nonce: u64, amount: &str) -> Originator {
         seed: 17,
         nonce,
         trace: true,
-        // What is refused once was refused.
+        // A rejected request is not sent again.
         resends_max: 0,
     };
     let payments = PaymentOptions { parties_per_dfsp: PARTIES, ..PaymentOptions::default() };
@@ -424,7 +424,7 @@ impl Shared {
     }
 }
 
-/// More transfers between the same DFSPs, of which nothing is asked but that they make records.
+/// Further transfers between the same DFSPs. Their outcomes do not matter; they only produce records.
 pub fn stream(simulator: &Simulator, rate_per_s: u64, workers: &Arc<Workers>) -> Pacer {
     let originator = Arc::new(originator(simulator, 1 << 32, "3.3"));
     let workers = Arc::clone(workers);

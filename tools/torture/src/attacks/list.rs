@@ -1,4 +1,4 @@
-//! The attacks.
+//! The list of attacks.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use super::figures::Bounds;
 use super::flood::{Make, Manner, Means};
 use super::streams::Streams;
 
-/// DFSPs of the scheme. The first four are honest, the last one is the attacker's.
+/// Number of DFSPs in the scheme. The first four are honest, and the last one is the attacker's.
 pub const DFSPS: usize = 6;
 pub const HONEST: usize = 4;
-/// The one in whose name the attacker quotes.
+/// The DFSP in whose name the attacker sends quotes.
 const QUOTING: &str = "dfsp-5";
 pub const HOSTILE: &str = "dfsp-6";
-/// Where its hub shows metrics, if they have a port of their own.
+/// Address of the hub's metrics, if they have their own port.
 pub const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), 4002);
-/// Short requests that go together.
+/// Number of short requests that are sent together.
 const BLOCK: usize = 64;
 
-/// The port that is attacked.
+/// The attacked port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
     Dfsps,
@@ -31,11 +31,10 @@ pub enum Port {
     Metrics,
 }
 
-/// The proof of identity of an attacker. With any but the first, the hub has mutual TLS for DFSPs, and TLS for
-/// operators.
+/// The credential of an attacker. With any but the first, the hub requires mutual TLS of DFSPs, and TLS of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// Connections in the clear, as the whole scheme has them.
+    /// Connections without TLS, as in the whole scheme.
     None,
     /// TLS without a certificate.
     Anonymous,
@@ -52,14 +51,14 @@ pub struct Attack {
     pub means: Means,
     pub port: Port,
     pub manner: Manner,
-    /// Whether it keeps the machine busy by itself, so that it is compared with the same flood elsewhere.
+    /// Whether the flood alone keeps the machine busy, so that it is compared with the same flood against a stand-in.
     pub has_control: bool,
-    /// What is asked of it beyond what is asked of each.
+    /// Bounds in addition to the common ones.
     pub bounds: Bounds,
-    /// How long the flood lasts in the one round that there is then.
+    /// Duration of the flood if there is a single round.
     pub time: Option<Duration>,
     pub credential: Credential,
-    /// Descriptors that the hub may have, where those are what is attacked; it is started again in the flood then.
+    /// The hub's limit of descriptors, if the attack is about descriptors. The hub then restarts during the flood.
     pub descriptors: Option<u64>,
 }
 
@@ -97,7 +96,7 @@ impl Attack {
     }
 }
 
-/// The instant so many seconds from now.
+/// The instant this many seconds from now.
 fn in_seconds(seconds: i64) -> Timestamp {
     SystemClock.now().plus_ms(1_000 * seconds)
 }
@@ -106,7 +105,7 @@ fn id(number: u64) -> String {
     format!("{:08x}-0000-4000-8000-{number:012x}", in_seconds(0).as_ms() & 0xffff_ffff)
 }
 
-/// A request of a DFSP. `length` is what the body is said to have.
+/// A request of a DFSP. `length` is the declared length of the body.
 fn request(line: &str, source: &str, destination: &str, body: &str, length: usize) -> Vec<u8> {
     let path = line.split(' ').nth(1).unwrap_or_default();
     let resource = path.split('/').nth(1).unwrap_or_default();
@@ -124,13 +123,13 @@ fn request(line: &str, source: &str, destination: &str, body: &str, length: usiz
     head.push_str("\r\n");
     head.push_str(body);
     let mut bytes = head.into_bytes();
-    // Blanks after a JSON text are part of the body and say nothing.
+    // Blanks after a JSON text are part of the body and have no meaning.
     let blanks = if body.is_empty() { 0 } else { length.saturating_sub(body.len()) };
     bytes.resize(bytes.len() + blanks, b' ');
     bytes
 }
 
-/// A quote whose body has so many bytes.
+/// A quote whose body has this many bytes.
 pub fn quote(number: u64, source: &str, destination: &str, length: usize) -> Vec<u8> {
     let party =
         |msisdn: u64| format!(r#"{{"partyIdInfo":{{"partyIdType":"MSISDN","partyIdentifier":"{msisdn}"}}}}"#);
@@ -145,7 +144,7 @@ pub fn quote(number: u64, source: &str, destination: &str, length: usize) -> Vec
     request("POST /quotes", source, destination, &body, length)
 }
 
-/// A prepare of more than any DFSP may pay, whose body has so many bytes.
+/// A prepare above every DFSP's limit, whose body has this many bytes.
 fn prepare(number: u64, source: &str, length: usize) -> Vec<u8> {
     let (id, expiration, condition) = (id(number), in_seconds(3_600), "A".repeat(43));
     let amount = 50_000_000_000 + number;
@@ -155,7 +154,7 @@ fn prepare(number: u64, source: &str, length: usize) -> Vec<u8> {
     request("POST /transfers", source, "dfsp-1", &body, length)
 }
 
-/// A bulk transfer to nobody, whose body has so many bytes.
+/// A bulk transfer to an unknown payee, whose body has this many bytes.
 fn bulk(number: u64, source: &str, length: usize) -> Vec<u8> {
     let (id, item, expiration, condition) =
         (id(number), id(number ^ 1 << 40), in_seconds(3_600), "A".repeat(43));
@@ -183,13 +182,13 @@ fn pages(path: &str, connections: usize, reads: bool) -> Means {
     Means::Pipeline { connections, make, per_s: None, count_max: u64::MAX, reads }
 }
 
-/// So many requests a second that the hub answers by calling the attacker as DFSP.
+/// Requests, at a rate per second, that the hub answers by calling the attacker as DFSP.
 fn provoke(per_s: u64) -> Means {
     let state = |number| request(&format!("GET /transfers/{}", id(number)), HOSTILE, "", "", 0);
     paced(pipeline(state), Some(per_s), u64::MAX)
 }
 
-/// At most so many a second, and so many in all.
+/// Limits the rate per second and the total number.
 fn paced(means: Means, rate: Option<u64>, most: u64) -> Means {
     match means {
         Means::Pipeline { connections, make, reads, .. } => {
@@ -218,7 +217,7 @@ fn bodies() -> Vec<Attack> {
     ]
 }
 
-/// Questions that the hub answers itself.
+/// Requests that the hub answers itself.
 fn own_pages() -> Vec<Attack> {
     let what = "one connection that asks for a page of the hub's own without waiting for answers";
     let ask = |path| Attack { has_control: true, ..Attack::new(path, what, pages(path, 1, true)) };
@@ -323,7 +322,7 @@ fn secured() -> Vec<Attack> {
     ]
 }
 
-/// Requests of one DFSP, or of none, that use up a share.
+/// Requests of one DFSP, or without one, that use up a share.
 fn shares() -> Vec<Attack> {
     let lookups = pipeline(|_| request("GET /parties/MSISDN/26100000001", HOSTILE, "", "", 0));
     let small = pipeline(|number| prepare(number, HOSTILE, 16_000));

@@ -1,6 +1,6 @@
-//! Floods against the shipped binary with its shipped settings, each beside honest payments: by clients without any
-//! credential, and by DFSPs, oracles and operators that misbehave. What the payments notice of it, what it costs the
-//! hub in memory and on the disk, whether an honest client is refused, and whether the hub lives.
+//! Floods against the shipped binary with its shipped settings, each beside honest payments. The attackers are clients
+//! without any credential, and DFSPs, oracles and operators that misbehave. The trial measures the effect on payments
+//! and the hub's use of memory and disk, and checks that honest clients are served and that the hub survives.
 
 mod dial;
 mod figures;
@@ -28,30 +28,30 @@ use crate::black_hole::audit;
 use crate::told;
 pub use figures::{AttackResult, Bounds, Ended, P99_FLOOR_US, P99_PERMILLE_MAX, RSS_MIB_MAX, Round, times};
 
-/// Payments before the first phase, so that connections are open.
+/// Duration of payments before the first phase, so that connections are open.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// Between a flood and the next phase.
+/// Pause between a flood and the next phase.
 const SETTLING: Duration = Duration::from_secs(2);
-/// Further transfers a second where descriptors are short: the files of journal and archive come and go then.
+/// Further transfers per second if descriptors are scarce: files of journal and archive are then opened and closed.
 const STREAM_PER_S: u64 = 300;
-/// The last part of a flood, in which as many callbacks must be delivered as in the first.
+/// The last part of a flood. As many callbacks must be delivered in it as in the first part.
 const LAST: Duration = Duration::from_secs(15);
-/// How long connections that are to be held may take to open.
+/// Maximum time for opening the connections that are to be held.
 const OPENING_MAX: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How long each phase of a round lasts.
+    /// Duration of each phase of a round.
     pub phase: Duration,
     pub rounds: usize,
     pub rate_per_s: u64,
     pub binary: PathBuf,
-    /// The names of the attacks; all, where none is named.
+    /// The names of the attacks; empty for all.
     pub only: Vec<String>,
 }
 
-/// Tries all attacks, each on a hub of its own, and shows each result. Fails when there is no attack of a name. What
-/// goes wrong in an attack is in its result.
+/// Runs all attacks, each on its own hub, and shows each result. Fails if a name is unknown. Problems in an attack are
+/// part of its result.
 pub fn run(plan: &Plan, show: impl Fn(&AttackResult)) -> Result<Vec<AttackResult>, String> {
     let attacks = list::attacks();
     if let Some(name) = plan.only.iter().find(|name| attacks.iter().all(|attack| attack.name != **name)) {
@@ -156,8 +156,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Lets the flood go on for that time once all connections stand; of callbacks to one that refuses some, those
-    /// of the last part count.
+    /// Continues the flood for that time after all connections are open. If the endpoint rejects some callbacks, counts
+    /// the callbacks of the last part.
     async fn flooded(&mut self, flood: &Flood, time: Duration) -> Result<Window, String> {
         let begun = std::time::Instant::now();
         while !flood.stands() && begun.elapsed() < OPENING_MAX {
@@ -191,8 +191,8 @@ impl Trial<'_> {
         Ok(Flood::start(self.attack.means.clone(), dialer))
     }
 
-    /// The same flood, as fast as it was, against a server that does nothing; with TLS, against another hub, which does
-    /// not know the attacker.
+    /// The same flood at the same rate against a server that does nothing. With TLS, the target is another hub, which
+    /// does not know the attacker.
     async fn control(&mut self, rate_per_s: u64) -> Result<Window, String> {
         let mut means = self.attack.means.clone();
         if let Means::Pipeline { per_s, .. } = &mut means {
@@ -213,7 +213,7 @@ impl Trial<'_> {
         window
     }
 
-    /// Starts the hub again in the flood. Nobody pays while it is away.
+    /// Restarts the hub during the flood. There are no payments while it is down.
     async fn restart(&mut self) -> Result<(), String> {
         let flood = self.begin()?;
         self.ground.pass(SETTLING).await?;
@@ -226,7 +226,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Ends the payments and fills the figures in.
+    /// Ends the payments and enters the figures.
     async fn count(&mut self) {
         self.ground.payments.pause().await;
         let (asked, unanswered) = self.ground.probed().await;

@@ -22,9 +22,9 @@ use super::list::{Attack, Credential, HOSTILE};
 use super::told;
 
 const HOSTS: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
-/// The name of the authority of a trial, which the chain of an attacker has everywhere.
+/// The name of a trial's authority, which an attacker's chain contains everywhere.
 const AUTHORITY: &str = "Trial scheme CA";
-/// Certificates between the attacker's own and its end of the chain.
+/// Number of certificates between the attacker's own and the end of the chain.
 const CHAIN: usize = 10;
 
 /// The files of hub, DFSPs and operators.
@@ -34,7 +34,7 @@ pub struct Mutual {
 }
 
 impl Mutual {
-    /// Makes all keys and certificates. Fails when a file cannot be written or read.
+    /// Makes all keys and certificates. Fails if a file cannot be written or read.
     pub fn make(directory: &Path, dfsps: usize) -> Result<Self, String> {
         let names: Vec<String> = (1..=dfsps).map(|number| format!("dfsp-{number}")).collect();
         let trial = Trial::make(&directory.join("keys"), &names, &HOSTS, present_s()).map_err(told)?;
@@ -65,28 +65,28 @@ impl Mutual {
         &self.operators
     }
 
-    /// TLS of calls to both ports. Fails when a file cannot be read.
+    /// TLS of calls to both ports. Fails if a file cannot be read.
     pub fn calls(&self) -> Result<HubTls, String> {
         let fspiop = ClientTls::load(self.trial.caller()).map_err(told)?;
         Ok(HubTls { fspiop: Some(fspiop), admin: Some(self.operators.clone()) })
     }
 
-    /// TLS of the simulated DFSPs. Fails when a file cannot be read.
+    /// TLS of the simulated DFSPs. Fails if a file cannot be read.
     pub fn simulated(&self, dfsps: &[FspId]) -> Result<SimSecurity, String> {
         SimSecurity::of_trial(&self.trial, dfsps, Some(Protocols::Http1), false).map_err(told)
     }
 
-    /// TLS of an honest DFSP's new connections. Fails when a file cannot be read.
+    /// TLS of an honest DFSP's new connections. Fails if a file cannot be read.
     pub fn honest(&self, name: &str) -> Result<Arc<ClientConfig>, String> {
         without_sessions(&ClientTls::load(self.trial.dfsp(name)).map_err(told)?)
     }
 
-    /// TLS of an operator's new connections. Fails when a file cannot be read.
+    /// TLS of an operator's new connections. Fails if a file cannot be read.
     pub fn operator(&self) -> Result<Arc<ClientConfig>, String> {
         without_sessions(&self.operators)
     }
 
-    /// The dialer of an attacker. Fails when its certificates cannot be made.
+    /// The dialer of an attacker. Fails if its certificates cannot be made.
     pub fn dialer(&self, attack: &Attack, target: SocketAddr) -> Result<Dialer, String> {
         let mut config = match attack.credential {
             Credential::None => return Ok(Dialer::clear(target)),
@@ -108,7 +108,7 @@ fn without_sessions(tls: &ClientTls) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// A certificate below ten authorities that all have the trusted authority's name and keys of their own.
+/// A certificate below ten authorities that all have the trusted authority's name and their own keys.
 fn long_chain(like: &ClientConfig) -> Result<Arc<ClientConfig>, String> {
     let mut chain = Vec::new();
     let mut issuer = None;

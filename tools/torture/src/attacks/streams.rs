@@ -1,5 +1,5 @@
-//! Requests of HTTP/2 that a client leaves unfinished: it never reads the answers, or never ends the bodies. And the
-//! requests of an honest client beside them.
+//! HTTP/2 requests that a client leaves unfinished: it never reads the answers, or never ends the bodies. Beside them,
+//! an honest client's requests.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,21 +14,21 @@ use upesi_http::{Bytes, Request};
 
 use super::dial::{Dialer, HTTP_2, Stream};
 
-/// How long an honest request on a new connection may take.
+/// Maximum time of an honest request on a new connection.
 pub const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The part of a body that is sent.
 const HALF: &[u8] = b"{\"transferId\":";
 
-/// Connections with so many requests each.
+/// Connections with this many requests each.
 #[derive(Clone, Copy, Debug)]
 pub struct Streams {
     pub connections: usize,
     pub requests: usize,
     pub path: &'static str,
-    /// The DFSP in whose name they are.
+    /// The DFSP in whose name the requests are sent.
     pub source: Option<&'static str>,
-    /// Whether each request has a body, of which only the beginning is sent.
+    /// Whether each request has a body of which only the start is sent.
     pub has_half_body: bool,
 }
 
@@ -46,9 +46,9 @@ impl Streams {
     }
 }
 
-/// Sends the requests on one connection and keeps them open until the server ends the connection.
+/// Sends the requests on one connection and keeps them open until the server closes the connection.
 pub async fn hold(stream: Stream, requests: &Streams, sent: &AtomicU64) -> Result<(), Error> {
-    // The server may send heads of answers, and no byte of their bodies.
+    // The server may send heads of answers, but no byte of their bodies.
     let (client, connection) = Builder::new().initial_window_size(0).handshake::<_, Bytes>(stream).await?;
     let sending = send(client, requests, sent);
     // Dropping a stream would reset it.
@@ -76,7 +76,7 @@ async fn send(
     kept
 }
 
-/// The status of the answer to an honest request on a new connection of HTTP/2. Fails when there is no answer in time.
+/// The status of the answer to an honest request on a new HTTP/2 connection. Fails if there is no answer in time.
 pub fn status(target: SocketAddr, tls: &Arc<ClientConfig>, path: &str) -> io::Result<String> {
     let mut config = ClientConfig::clone(tls);
     config.alpn_protocols = vec![HTTP_2.to_vec()];

@@ -1,4 +1,4 @@
-//! What the lost DFSP is owed by what it was answered, and what it got, in which order.
+//! The callbacks that the lost DFSP is owed according to the answers to its transfers, and those that it received.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,10 +11,10 @@ use upesi_http::Method;
 use upesi_sim::{Direction, SeenMessage};
 use upesi_types::FspId;
 
-/// Violations that are told.
+/// Maximum number of reported violations.
 const TOLD_MAX: usize = 20;
 
-/// A callback, by what it is about.
+/// A callback, by its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Post,
@@ -30,14 +30,14 @@ struct Taken {
 }
 
 impl Taken {
-    /// Whether another one is the same callback. A transfer can fail to a payee more than once, for different
-    /// reasons: it ran out, and then its fulfilment came too late.
+    /// Whether another one is the same callback. A transfer can fail for a payee more than once for different reasons:
+    /// it expired, and then its fulfilment came too late.
     fn is_again(self, other: Self) -> bool {
         self.kind == other.kind && (self.kind != Kind::Error || self.body_hash == other.body_hash)
     }
 }
 
-/// How a transfer ended, by what its payer was told.
+/// The end of a transfer, according to the callback to its payer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Committed,
@@ -46,7 +46,7 @@ pub enum End {
 
 #[derive(Debug, Default)]
 struct Account {
-    /// Whether the lost DFSP pays; `None` while its 202 is not known of.
+    /// Whether the lost DFSP is the payer; `None` while no 202 is known.
     is_payer: Option<bool>,
     end: Option<End>,
     taken: Vec<Taken>,
@@ -69,22 +69,22 @@ pub struct Books {
 pub struct Verdict {
     /// Transfers with the lost DFSP that were answered 202.
     pub transfers: u64,
-    /// Callbacks that the hub owed it for these, by how they ended.
+    /// Callbacks that the hub owed it for these transfers, according to their ends.
     pub owed: u64,
-    /// Of these, those that it took, repetitions left out; and the answers to what it sent too late, which follow
-    /// from nothing that others were told.
+    /// Owed callbacks that it accepted, each counted once, and the answers to its late messages. The latter do not
+    /// follow from the callbacks to other DFSPs.
     pub delivered: u64,
     pub repeated: u64,
-    /// Callbacks owed that never came, and transfers of which nobody was told how they ended.
+    /// Owed callbacks that never came, and transfers whose end no DFSP learnt.
     pub missing: u64,
-    /// Transfers whose callbacks came in another order than they were made.
+    /// Transfers whose callbacks came in a different order than they were created.
     pub out_of_order: u64,
-    /// What was wrong, in words, as far as there is room.
+    /// Violations in words, up to a limit.
     pub violations: Vec<String>,
 }
 
 impl Books {
-    /// Empty ones; of a hub that confirms a commit to its payee, or not.
+    /// Creates empty books. `confirms` says whether the hub confirms a commit to its payee.
     pub fn new(confirms: bool) -> Self {
         Self { confirms, ..Self::default() }
     }
@@ -93,17 +93,17 @@ impl Books {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hub has answered a transfer with 202.
+    /// Notes that the hub has answered a transfer with 202.
     pub fn accept(&self, id: String, is_payer: bool) {
         self.entries().accounts.entry(id).or_default().is_payer = Some(is_payer);
     }
 
-    /// The payer of a transfer was told how it ended.
+    /// Notes that the payer of a transfer learnt its end.
     pub fn end(&self, id: String, end: End) {
         self.entries().accounts.entry(id).or_default().end = Some(end);
     }
 
-    /// Notes something else that is wrong.
+    /// Notes another violation.
     pub fn violate(&self, what: String) {
         let violations = &mut self.entries().violations;
         if violations.len() < TOLD_MAX {
@@ -111,7 +111,7 @@ impl Books {
         }
     }
 
-    /// Enters what the lost DFSP receives, until nobody can send any more.
+    /// Enters the messages that the lost DFSP receives, until all senders are gone.
     pub async fn enter(self: Arc<Self>, lost: FspId, mut seen: mpsc::Receiver<SeenMessage>) {
         while let Some(message) = seen.recv().await {
             let is_taken = message.status.is_some_and(|status| status.is_success());
@@ -143,7 +143,7 @@ impl Books {
     }
 }
 
-/// Which transfer a callback is about, and what it says.
+/// The transfer that a callback is about, and its kind.
 fn callback(method: &Method, path: &str, body: &[u8]) -> Option<(String, Kind)> {
     let rest = path.strip_prefix("/transfers")?;
     if rest.is_empty() {
@@ -164,7 +164,7 @@ fn callback(method: &Method, path: &str, body: &[u8]) -> Option<(String, Kind)> 
 impl Account {
     fn judge(&self, id: &str, confirms: bool, verdict: &mut Verdict) {
         let Some(is_payer) = self.is_payer else {
-            // Its payer never heard the 202, and may have heard of the end all the same.
+            // The payer never received the 202, but may have learnt the end.
             return;
         };
         verdict.transfers += 1;
@@ -179,7 +179,7 @@ impl Account {
         let missing: Vec<Kind> = owed.iter().copied().filter(|kind| !kinds.contains(kind)).collect();
         verdict.owed += owed.len() as u64;
         verdict.missing += missing.len() as u64;
-        // Whatever a payee sends after the deadline is answered as well.
+        // A message that a payee sends after the deadline is answered as well.
         let is_answer = |kind| !is_payer && end == End::Expired && matches!(kind, Kind::Error | Kind::Put);
         let surplus: Vec<Kind> =
             kinds.iter().copied().filter(|kind| !owed.contains(kind) && !is_answer(*kind)).collect();
@@ -191,7 +191,7 @@ impl Account {
         }
     }
 
-    /// What came, repetitions left out, in order.
+    /// The kinds of callbacks that came, in order, without repetitions.
     fn kinds(&self, id: &str, verdict: &mut Verdict) -> Vec<Kind> {
         let mut first: Vec<Taken> = Vec::new();
         for taken in &self.taken {
@@ -212,8 +212,9 @@ impl Account {
     }
 }
 
-/// The callbacks of one transfer, in their order. A payer is told the end. A payee gets the transfer first; of one that
-/// it commits, the confirmation, where the hub gives one; of one that runs out, the error, like its payer.
+/// The callbacks that one transfer owes, in their order. A payer is notified of the end. A payee first receives the
+/// transfer. If it commits, the payee receives the confirmation if the hub sends one. If it expires, the payee receives
+/// the error, as the payer does.
 const fn owed(is_payer: bool, end: End, confirms: bool) -> &'static [Kind] {
     match (is_payer, end) {
         (true, End::Committed) => &[Kind::Put],
@@ -240,8 +241,8 @@ mod tests {
         books.take(&method, &path, format!(r#"{{"transferId":"{ID}","said":"{text}"}}"#).as_bytes());
     }
 
-    /// What is owed, delivered, repeated, missing and out of order of one transfer; and how many words there are about
-    /// it.
+    /// Numbers of callbacks of one transfer that are owed, delivered, repeated, missing and out of order, and the
+    /// number of violations in words.
     fn judged(confirms: bool, is_payer: bool, end: Option<End>, came: &[&str]) -> ([u64; 5], usize) {
         let books = Books::new(confirms);
         books.accept(ID.to_owned(), is_payer);
@@ -259,7 +260,7 @@ mod tests {
     fn what_came_is_held_against_how_it_ended() {
         const COMMITTED: Option<End> = Some(End::Committed);
         const EXPIRED: Option<End> = Some(End::Expired);
-        // Who it is, how it ended, what came; and then owed, delivered, repeated, missing, out of order; words.
+        // Party, end, received callbacks; then owed, delivered, repeated, missing, out of order; words.
         for (is_payer, end, came, expected, words) in [
             (true, COMMITTED, &["PUT"][..], [1, 1, 0, 0, 0], 0),
             (true, EXPIRED, &["ERROR"], [1, 1, 0, 0, 0], 0),
@@ -275,7 +276,7 @@ mod tests {
             (false, EXPIRED, &["POST", "EXPIRED"], [2, 2, 0, 0, 0], 0),
             (false, EXPIRED, &["POST", "POST", "EXPIRED"], [2, 2, 1, 0, 0], 0),
             (false, EXPIRED, &["POST", "EXPIRED", "EXPIRED", "TOO LATE"], [2, 3, 1, 0, 0], 0),
-            // It ran out, and the payee was not told.
+            // The transfer expired, and the payee was not notified.
             (false, EXPIRED, &["POST"], [2, 1, 0, 1, 0], 1),
             (false, EXPIRED, &["EXPIRED"], [2, 1, 0, 1, 0], 1),
             (false, EXPIRED, &["EXPIRED", "POST"], [2, 2, 0, 0, 1], 1),

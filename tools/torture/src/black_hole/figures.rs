@@ -1,4 +1,4 @@
-//! What is measured, in three phases: before, while the DFSP is lost, and after. Its evidence is `black-hole.json`, one
+//! The figures of three phases: before, while the DFSP is lost, and after. The evidence is `black-hole.json`, with one
 //! entry for each run.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,24 +19,24 @@ use crate::hub_binary;
 pub enum Phase {
     Before,
     During,
-    /// It is back, and gets what it has missed.
+    /// The DFSP is back, and receives what it has missed.
     After,
 }
 
-/// The figures of one phase. Latency is that of transfers between the other DFSPs, from when they should have been
-/// sent.
+/// The figures of one phase. Latency is that of transfers between the other DFSPs, from the time at which they were
+/// due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseResult {
     pub phase: Phase,
     pub seconds: u64,
-    /// Transfers of the others that ended as they should.
+    /// Transfers of the other DFSPs that ended as they should.
     pub completed: u64,
     pub failed: u64,
-    /// Half of them took at most so long.
+    /// Median latency.
     pub p50_us: u64,
     pub p99_us: u64,
     pub max_us: u64,
-    /// The largest of each that was seen.
+    /// Maximum of each sampled value.
     #[serde(flatten)]
     pub most: Sample,
 }
@@ -68,7 +68,7 @@ impl Figures {
         phases.push(Counting { phase, begun, lasted: None, latencies_us: Vec::new(), failed: 0, most });
     }
 
-    /// A transfer between the other DFSPs has ended; it belongs to the phase in which it should have been sent.
+    /// Notes the end of a transfer between the other DFSPs. It belongs to the phase in which it was due.
     pub fn ended(&self, intended: Instant, ended: Option<Instant>) {
         let mut phases = self.phases();
         let Some(phase) = phases.iter_mut().rev().find(|phase| phase.begun <= intended) else { return };
@@ -81,7 +81,7 @@ impl Figures {
         }
     }
 
-    /// What was seen of the hub.
+    /// Notes a sample of the hub.
     pub fn sample(&self, sample: Sample) {
         if let Some(phase) = self.phases().last_mut() {
             phase.most = phase.most.most(sample);
@@ -109,13 +109,13 @@ impl Counting {
     }
 }
 
-/// The least value that so many of a hundred do not exceed; 0 without any.
+/// The percentile of sorted values; 0 if there are none.
 pub(crate) fn of_hundred(sorted: &[u64], part: usize) -> u64 {
     let rank = (sorted.len() * part).div_ceil(100);
     rank.checked_sub(1).map_or(0, |index| sorted[index])
 }
 
-/// The others' p99 may grow by so much, in thousandths.
+/// Maximum growth of the others' p99, in thousandths.
 pub const GROWTH_PERMILLE_MAX: i64 = 100;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,26 +125,26 @@ pub struct BlackHoleRun {
     pub seed: u64,
     pub dfsps: u64,
     pub rate_per_s: u64,
-    /// How long the DFSP was lost, in seconds.
+    /// Time for which the DFSP was lost, in seconds.
     pub dark_s: u64,
     pub phases: Vec<PhaseResult>,
-    /// By how much the others' p99 was higher while the DFSP was lost than before, in thousandths.
+    /// Growth of the others' p99 while the DFSP was lost, in thousandths of that before.
     pub p99_growth_permille: i64,
-    /// The same while it got what it had missed.
+    /// The same growth while it received what it had missed.
     pub p99_growth_after_permille: i64,
-    /// From the healing to the moment at which nothing was owed or open, the load that went on meanwhile included.
+    /// Time from the healing until nothing was owed or open. The load continued in the meantime.
     pub caught_up_after_ms: u64,
     /// Transfers with the lost DFSP that were answered 202.
     pub transfers_with_lost: u64,
-    /// Callbacks that it was owed for these, by how they ended; 0 in runs before this was reckoned up.
+    /// Callbacks that it was owed for these transfers, according to their ends; 0 in runs before this was counted.
     #[serde(default)]
     pub callbacks_owed: u64,
-    /// Callbacks that it got, repetitions left out: those owed, and answers to what it sent too late.
+    /// Callbacks that it received, without repetitions: the owed ones, and answers to its late messages.
     pub callbacks_delivered: u64,
     pub callbacks_repeated: u64,
-    /// Callbacks owed that did not come; in runs before these were reckoned up, transfers that lacked some.
+    /// Owed callbacks that did not come; in runs before these were counted, transfers that lacked some.
     pub missing: u64,
-    /// Transfers whose callbacks came in another order than they were made.
+    /// Transfers whose callbacks came in a different order than they were created.
     pub out_of_order: u64,
     pub violations: Vec<String>,
 }
@@ -177,7 +177,7 @@ impl BlackHoleRun {
         }
     }
 
-    /// Whether the others were left in peace. Says something only of a machine that was quiet.
+    /// Whether the others were not affected. Meaningful only on a quiet machine.
     pub const fn is_within_bounds(&self) -> bool {
         self.p99_growth_permille <= GROWTH_PERMILLE_MAX
     }
@@ -209,7 +209,7 @@ impl BlackHoleRun {
     }
 }
 
-/// By how much p99 is higher in a phase than before, in thousandths.
+/// Growth of the p99 in a phase, in thousandths of that before.
 fn growth_permille(phases: &[PhaseResult], phase: Phase) -> i64 {
     let p99 = |phase| phases.iter().find(|result| result.phase == phase).map_or(0, |result| result.p99_us);
     let (before, then) = (p99(Phase::Before).max(1), p99(phase));
@@ -223,21 +223,21 @@ pub const SUBJECT: Subject = Subject {
     command: "torture black-hole --report docs/evidence",
 };
 
-/// What is seen of the hub, at one moment or at most; the evidence has the most.
+/// Observed values of the hub, at one moment or their maximum. The evidence has the maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     #[serde(rename = "hub_rss_kib_max")]
     pub rss_kib: u64,
-    /// Commands in the hub's queue, as seen once a second.
+    /// Commands in the hub's queue, sampled once a second.
     #[serde(rename = "engine_queue_max")]
     pub engine_queue: u64,
     /// Callbacks in the lane of the lost DFSP, in memory.
     #[serde(rename = "lane_items_max")]
     pub lane_items: u64,
-    /// Callbacks owed, to all DFSPs.
+    /// Owed callbacks to all DFSPs.
     #[serde(rename = "owed_max")]
     pub owed: u64,
-    /// Of these given up, to be sent again by an operator.
+    /// Parked callbacks among them, which an operator may send again.
     #[serde(rename = "parked_max")]
     pub parked: u64,
 }
@@ -262,12 +262,12 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Of a hub by its process, and the DFSP whose lane is of interest.
+    /// Creates an observer of a hub by its process id, and of the lane of a DFSP.
     pub const fn new(pid: u32, lost: FspId) -> Self {
         Self { pid, lost, last: None }
     }
 
-    /// Asks. `None` when the hub does not answer everything.
+    /// Takes a sample. `None` if the hub does not answer every query.
     pub async fn look(&mut self, admin: &AdminClient) -> Option<Sample> {
         self.last = None;
         let callbacks: Value = admin.read("/callbacks?limit=1").await.ok()?;
@@ -286,17 +286,17 @@ impl Watching {
         self.last
     }
 
-    /// Whether nothing was owed when the hub was last asked.
+    /// Whether nothing was owed at the last sample.
     pub fn owes_nothing(&self) -> bool {
         self.last.is_some_and(|sample| sample.owed == 0)
     }
 
-    /// Whether something was given up then.
+    /// Whether a callback was parked at the last sample.
     pub fn is_parked(&self) -> bool {
         self.last.is_some_and(|sample| sample.parked > 0)
     }
 
-    /// What was owed then, in words.
+    /// The owed callbacks at the last sample, in words.
     pub fn owes(&self) -> String {
         match self.last {
             Some(Sample { owed, parked, .. }) => format!("{owed} callbacks, {parked} of them parked"),

@@ -1,6 +1,6 @@
-//! One DFSP of eight in a black hole for minutes, on the real binary under open-loop load: it takes connections, and
-//! nothing ever comes back. What the other seven notice of it, what the hub keeps for it, and whether it gets all of
-//! that once it is back, in order for each transfer.
+//! One DFSP of eight in a black hole for minutes, on the real binary under open-loop load: it accepts connections and
+//! never answers. The trial measures the effect on the other seven and what the hub retains for the lost DFSP. It
+//! checks that the DFSP receives all of that when it is back, in order for each transfer.
 
 mod books;
 mod figures;
@@ -36,32 +36,32 @@ use crate::told;
 /// DFSPs of the scheme; the last one is lost.
 pub const DFSPS: usize = 8;
 const LOST: usize = DFSPS - 1;
-/// Load before the first phase, so that connections are open and queues have their usual length.
+/// Duration of load before the first phase, so that connections are open and queues have their usual length.
 const WARM_UP: Duration = Duration::from_secs(5);
-/// How long everything may take to finish once the lost one is back and the load has ended.
+/// Maximum time for everything to finish once the lost DFSP is back and the load has ended.
 const PATIENCE: Duration = Duration::from_secs(600);
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// Messages of the lost DFSP that wait to be entered.
+/// Maximum number of the lost DFSP's messages that wait to be entered.
 const SEEN_MESSAGES_MAX: usize = 1 << 20;
-/// The hub's setting by which a payee is told that its commit was taken; off by default.
+/// The hub's setting that makes it notify a payee that its commit was accepted; off by default.
 const CONFIRMATION: &str = "hub.payee_confirmation=";
 
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub dark: Duration,
-    /// How long everything is well before and after that.
+    /// Duration of the phases before and after the loss.
     pub light: Duration,
-    /// Transfers begun per second, one in four of them with the lost DFSP.
+    /// Transfers started per second, one in four of them with the lost DFSP.
     pub rate_per_s: u64,
     pub seed: u64,
     pub binary: PathBuf,
     /// Settings for the hub, as `name=value`.
     pub settings: Vec<String>,
-    /// Where the hub's log goes; `None` for nowhere.
+    /// File for the hub's log; `None` for no log.
     pub log: Option<PathBuf>,
 }
 
-/// Does it. Fails when something that it needs cannot be started or asked. A broken promise is none: it is in the
+/// Runs the trial. Fails if something cannot be started or queried. A broken promise is not a failure but part of the
 /// result.
 pub fn run(plan: &Plan) -> Result<BlackHoleRun, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -76,7 +76,7 @@ struct Trial {
     load: Load,
     watching: Watching,
     figures: Arc<Figures>,
-    /// The DFSPs serve as long as it is there.
+    /// The DFSPs serve until this is dropped.
     simulator: Simulator,
 }
 
@@ -133,7 +133,7 @@ impl Trial {
         let config = SimConfig {
             seed: plan.seed,
             watch: Some(watch),
-            // The lost one's own requests go through all the time.
+            // The lost DFSP's own requests always reach the hub.
             ..SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url()))
         };
         let simulator = Simulator::start(config, workers).map_err(told)?;
@@ -153,7 +153,7 @@ impl Trial {
         Ok(Self { hub, admin, hole, books, load, watching, figures, simulator })
     }
 
-    /// Lets time pass, and looks at the hub once a second.
+    /// Waits, and takes a sample of the hub once a second.
     async fn pass(&mut self, time: Duration) {
         let end = tokio::time::Instant::now() + time;
         while tokio::time::Instant::now() < end {
@@ -168,8 +168,8 @@ impl Trial {
         }
     }
 
-    /// Waits until nothing is owed or open any more; how long after the healing that was, `None` if it never is. What
-    /// the hub has given up meanwhile is sent again, as an operator would.
+    /// Waits until nothing is owed or open, and returns the time since the healing; `None` if that never happens.
+    /// Parked callbacks are sent again, as an operator would do.
     async fn finish(&mut self, healed: Instant) -> Option<Duration> {
         while healed.elapsed() < PATIENCE {
             self.sample().await;
@@ -186,7 +186,7 @@ impl Trial {
     }
 }
 
-/// What an audit of the data that a hub left behind finds.
+/// The findings of an audit of the data that a hub left behind.
 pub(crate) fn audit(binary: &Path, data: &Path) -> Option<String> {
     match Command::new(binary).arg("audit").arg(data).output() {
         Ok(output) if output.status.success() => None,
@@ -195,10 +195,10 @@ pub(crate) fn audit(binary: &Path, data: &Path) -> Option<String> {
     }
 }
 
-/// Connections at a time; more are closed at once.
+/// Maximum number of simultaneous connections; further ones are closed at once.
 const CONNECTIONS_MAX: usize = 8_192;
 
-/// A listener that passes connections on. While it swallows, it takes new ones, and nothing comes back on any.
+/// A listener that forwards connections. While it swallows, it accepts new ones, and no answer comes back on any.
 #[derive(Debug)]
 struct Hole {
     address: SocketAddr,
@@ -206,7 +206,7 @@ struct Hole {
 }
 
 impl Hole {
-    /// Listens on a free port in front of `behind`. Belongs to the present runtime. Fails when there is no port.
+    /// Listens on a free port in front of `behind`, on the current runtime. Fails if there is no port.
     pub async fn dig(behind: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -229,12 +229,12 @@ impl Hole {
         self.address
     }
 
-    /// From now on nothing comes back, on open connections either.
+    /// From now on no answer comes back, not even on open connections.
     pub fn swallow(&self) {
         self.is_black.send_replace(true);
     }
 
-    /// New connections pass through again; those that were swallowed end.
+    /// New connections are forwarded again; swallowed ones end.
     pub fn heal(&self) {
         self.is_black.send_replace(false);
     }
@@ -252,13 +252,13 @@ async fn carry(mut outside: TcpStream, behind: SocketAddr, mut is_black: watch::
     let _ = is_black.wait_for(|is_black| !is_black).await;
 }
 
-// Open-loop load: transfers are due at a fixed rate, whatever becomes of those before.
+// Open-loop load: transfers are due at a fixed rate, regardless of earlier ones.
 
-/// Transfers without an end at a time; more are not sent, and count as failed.
+/// Maximum number of unfinished transfers. Further ones are not sent, and count as failed.
 const OPEN_MAX: u64 = 200_000;
 /// Longer than any trial.
 const LONG: Duration = Duration::from_secs(4 * 3600);
-/// One in so many transfers to the lost DFSP runs out while it is lost.
+/// One transfer to the lost DFSP in this many expires while it is lost.
 const SHORT_ONE_IN: u64 = 4;
 const SHORT: Duration = Duration::from_secs(10);
 
@@ -333,7 +333,7 @@ impl Load {
         self.pacer.stop();
     }
 
-    /// Transfers that have not ended.
+    /// Number of transfers that have not ended.
     pub fn open(&self) -> u64 {
         self.shared.open.load(Ordering::Acquire)
     }
@@ -381,7 +381,7 @@ impl Shared {
     }
 }
 
-/// How a transfer ended, if in a way that it may end here.
+/// The end of a transfer, if it is one that may occur here.
 fn how(finished: Finished) -> Option<End> {
     match (finished.outcome, finished.error_code) {
         (Outcome::Committed, _) => Some(End::Committed),
@@ -396,7 +396,7 @@ mod tests {
 
     use super::*;
 
-    /// Something that answers each byte with the next one.
+    /// A server that answers each byte with the next one.
     async fn successor() -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -426,7 +426,7 @@ mod tests {
 
         hole.swallow();
         let mut meanwhile = connect().await.unwrap();
-        // Both are open, and silent: the bytes are written, and the answers are still to come when it heals.
+        // Both are open and silent: the bytes are written, and the answers come after the healing.
         before.write_u8(7).await.unwrap();
         meanwhile.write_u8(7).await.unwrap();
         tokio::select! {
@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(ask(&mut connect().await.unwrap(), 1).await.unwrap(), 2);
     }
 
-    /// Enough for everything that could happen to happen.
+    /// Yields often enough for all pending tasks to run.
     async fn turns(count: usize) {
         for _ in 0..count {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! What handshakes and renewals cost those who are connected: a hub with mutual TLS and its shipped settings, honest
+//! The cost of handshakes and renewals for connected DFSPs: a hub with mutual TLS and its shipped settings, honest
 //! payments over kept connections, and beside them a storm of new connections, or the renewal of a thousand DFSPs'
 //! certificates.
 
@@ -25,13 +25,13 @@ use self::storm::{Elsewhere, Storm};
 use crate::attacks::{Ended, Payments, Round, Window, currency, median, ms, outcomes};
 use crate::{hub_binary, still_runs, told};
 
-/// What a storm may cost payments' p99.
+/// Maximum cost of a storm for the p99 of payments, in microseconds.
 const COST_US_MAX: i64 = 10_000;
-/// Before the first phase, so that connections are open.
+/// Duration of payments before the first phase, so that connections are open.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// Between a storm and the next phase.
+/// Pause between a storm and the next phase.
 const SETTLING: Duration = Duration::from_secs(2);
-/// Of a hundred handshakes that are due, so many must have been made: else it was no storm.
+/// Minimum percentage of due handshakes that must have been made; below it, there was no storm.
 const MADE_PERCENT_MIN: u64 = 90;
 
 /// The subject of its file of evidence.
@@ -43,14 +43,14 @@ pub const SUBJECT: Subject = Subject {
 
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How long each phase of a round lasts.
+    /// Duration of each phase of a round.
     pub phase: Duration,
     pub rounds: usize,
     pub rate_per_s: u64,
     pub handshakes_per_s: u64,
-    /// DFSPs with a certificate and a connection of their own, beside those that pay.
+    /// DFSPs with their own certificate and connection, beside those that pay.
     pub dfsps: usize,
-    /// Times that all certificates are renewed.
+    /// Number of renewals of all certificates.
     pub renewals: usize,
     pub binary: PathBuf,
 }
@@ -62,12 +62,12 @@ pub struct HandshakesRun {
     pub rate_per_s: u64,
     pub handshakes_per_s: u64,
     pub rounds: Vec<Round>,
-    /// The median over the rounds of what the storm costs.
+    /// The median over the rounds of the storm's cost.
     pub cost_us: Option<i64>,
     /// Handshakes of the storms that ended with an answer, and the others.
     pub handshakes: u64,
     pub handshakes_failed: u64,
-    /// DFSPs that were connected while all certificates were renewed so many times.
+    /// DFSPs that were connected while all certificates were renewed this many times.
     pub connected: u64,
     pub renewals: u64,
     pub reloads: u64,
@@ -84,7 +84,7 @@ fn cost_us(round: &Round) -> Option<i64> {
 }
 
 impl HandshakesRun {
-    /// Computes the median and holds all of it against what is promised.
+    /// Computes the median and compares all figures with the promises.
     #[must_use]
     fn judged(mut self, plan: &Plan) -> Self {
         self.cost_us = self.rounds.iter().map(cost_us).collect::<Option<_>>().and_then(median);
@@ -138,7 +138,7 @@ impl HandshakesRun {
     }
 }
 
-/// Runs storms, then renewals. Errors: what could not be started.
+/// Runs storms, then renewals. Fails if something cannot be started.
 pub fn run(plan: &Plan) -> Result<HandshakesRun, String> {
     upesi_lab::allow_many_files();
     let begun = Instant::now();
@@ -185,7 +185,7 @@ async fn suffer(plan: &Plan) -> Result<HandshakesRun, String> {
 
 const PAYING: usize = 6;
 pub const HOSTS: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
-/// Name of the authority of a trial, as bindings by subject have it.
+/// Name of a trial's authority, as in bindings by subject.
 const ISSUER: &str = "CN=Trial scheme CA";
 
 pub struct Ground {
@@ -200,8 +200,8 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Starts a hub that asks DFSPs for certificates, brings in those that pay and those that are only connected, and
-    /// begins to pay. Errors: what could not be started.
+    /// Starts a hub that requires certificates of DFSPs, onboards the DFSPs that pay and those that are only connected,
+    /// and starts the payments. Fails if something cannot be started.
     pub async fn start(plan: &Plan, directory: &Path) -> Result<Self, String> {
         let names: Vec<String> = (1..=PAYING).map(|number| format!("dfsp-{number}")).collect();
         let keys = directory.join("keys");
@@ -209,7 +209,7 @@ impl Ground {
         let authority = Authority::open(&keys).map_err(told)?;
         let secured = Secured { tls: true, admin: false, signatures: false };
         let given = settings(&trial, secured).into_iter();
-        // Renewals are taken up when they are announced, and not by chance before.
+        // Renewals take effect when they are announced, not by chance before.
         let given = given.chain([("tls.reload_interval_s".to_owned(), "3600".to_owned())]);
         let arguments: Vec<String> = given.map(|(key, value)| format!("--set={key}={value}")).collect();
         let log = directory.join("hub.log");
@@ -236,12 +236,12 @@ impl Ground {
         self.hub.addresses()[0]
     }
 
-    /// TLS of those who storm: a DFSP's, by its certificate. Errors: its files cannot be used.
+    /// TLS of a storm: a DFSP's, with its certificate. Fails if its files cannot be used.
     pub fn storming(&self) -> Result<ClientTls, String> {
         ClientTls::load(self.trial.dfsp("dfsp-1")).map_err(told)
     }
 
-    /// Lets time pass. Fails when the hub has ended, with how.
+    /// Waits. Fails with the cause if the hub has ended.
     pub async fn pass(&mut self, time: Duration) -> Result<Window, String> {
         let begun = Instant::now();
         tokio::time::sleep(time).await;
@@ -249,8 +249,8 @@ impl Ground {
         Ok((begun, Instant::now()))
     }
 
-    /// Makes a DFSP with a certificate, which is bound by its subject, so that the next one is bound as well. Fails
-    /// when authority or hub refuse it.
+    /// Adds a DFSP with a certificate, which is bound by its subject, so that its next certificate is bound as well.
+    /// Fails if the authority or the hub rejects it.
     pub async fn add(&mut self, name: &str) -> Result<(), String> {
         self.authority.issue(&Order::new(name, Usage::Client, present_s())).map_err(told)?;
         let participant = json!({"name": name, "currency": currency().as_str()});
@@ -263,7 +263,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Ends the payments, then all else; the payments that have ended.
+    /// Ends the payments, then everything else. Returns the payments that have ended.
     pub async fn end(mut self) -> Vec<Ended> {
         self.payments.pause().await;
         let ended = self.payments.ended();

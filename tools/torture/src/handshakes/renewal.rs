@@ -14,16 +14,17 @@ use upesi_tls::present_s;
 use super::{Ground, HOSTS, HandshakesRun, Plan, told};
 use crate::black_hole::gauge;
 
-/// Each DFSP asks something this often.
+/// Interval of each DFSP's requests.
 const ASKING: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Certificates of before that are revoked in a renewal; the others are only replaced.
+/// Number of old certificates that a renewal revokes; the others are only replaced.
 const REVOKED: usize = 50;
 const LIST_DAYS: u32 = 30;
-/// DFSPs that begin to use their new certificate at a time, and when the next ones do: half a storm of handshakes.
+/// Number of DFSPs that start to use their new certificate together. The next constant is the interval of these groups:
+/// half a storm of handshakes.
 const CHANGING: usize = 25;
 const CHANGING_EVERY: Duration = Duration::from_millis(100);
-/// How soon a change must be taken up.
+/// Maximum time until a change takes effect.
 const TAKEN_UP: Duration = Duration::from_secs(30);
 
 struct Connected {
@@ -41,7 +42,7 @@ struct Counts {
     has_ended: AtomicBool,
 }
 
-/// Connects all, renews all certificates as often as is planned, and counts what failed.
+/// Connects all DFSPs, renews all certificates as often as planned, and counts failures.
 pub async fn renew(plan: &Plan, ground: &mut Ground, run: &mut HandshakesRun) -> Result<(), String> {
     let mut connected = Connected::of(plan.dfsps, ground).await?;
     ground.pass(plan.phase).await?;
@@ -75,14 +76,14 @@ impl Connected {
             let pool = Pool::new(Origin::secure("127.0.0.1", ground.fspiop().port()), config);
             this.tls.push(tls);
             let counts = Arc::clone(&this.counts);
-            // Spread over the second.
+            // Spread over the interval.
             let late = ASKING * (number % 1_000) / 1_000;
             this.tasks.spawn(async move { ask(pool, &name, late, &counts).await });
         }
         Ok(this)
     }
 
-    /// New certificates for the hub and all DFSPs, and a new list.
+    /// Issues new certificates for the hub and all DFSPs, and a new revocation list.
     async fn renew(&self, ground: &mut Ground) -> Result<(), String> {
         let now = present_s();
         let replacing = |name: &str, usage| Order { replaces: true, ..Order::new(name, usage, now) };
@@ -96,10 +97,11 @@ impl Connected {
         authority.issue(&replacing("hub-client", Usage::Client)).map_err(told)?;
         for name in &self.names {
             authority.issue(&replacing(name, Usage::Client)).map_err(told)?;
-            // The DFSPs ask meanwhile: those that were held up would be cut off, and come back all at once.
+            // The DFSPs' requests continue. If their tasks were blocked here, they would be cut off and return all at
+            // once.
             yield_now().await;
         }
-        // DFSPs use their new certificates before the old ones end.
+        // DFSPs use their new certificates before the old ones are revoked.
         for changing in self.tls.chunks(CHANGING) {
             for tls in changing {
                 tls.reload().map_err(told)?;
@@ -107,7 +109,7 @@ impl Connected {
             }
             sleep(CHANGING_EVERY).await;
         }
-        // Each has asked since, by a new connection.
+        // Since then, each has sent a request on a new connection.
         sleep(2 * ASKING).await;
         for serial in before {
             authority.revoke(&serial, now, LIST_DAYS).map_err(told)?;
@@ -117,9 +119,9 @@ impl Connected {
     }
 }
 
-/// Asks again and again over a kept connection. One that the hub closed between two requests is no failure: the request
-/// is sent once more. The request lacks what the standard demands, so that nothing is done for it: it is answered 400
-/// once its sender is known, and 403 if that is somebody else.
+/// Sends requests over a kept connection, one after the other. If the hub closed it between two requests, that is not a
+/// failure, and the request is sent once more. The request lacks mandatory headers, so it causes no work. The answer is
+/// 400 once the sender is authenticated, and 403 if the sender is another DFSP.
 async fn ask(pool: Pool, name: &str, late: Duration, counts: &Counts) {
     sleep(late).await;
     while !counts.has_ended.load(Ordering::Acquire) {
@@ -157,7 +159,7 @@ fn announce(ground: &Ground) -> Result<(), String> {
     kill_process(pid, Signal::HUP).map_err(told)
 }
 
-/// How often the hub has put changed files in force.
+/// The number of times that the hub has activated changed files.
 async fn reloads(ground: &Ground) -> Result<u64, String> {
     let metrics = ground.admin.get("/metrics").await.map_err(told)?;
     let reloads = gauge(&String::from_utf8_lossy(&metrics), "upesi_tls_reloads_total");
@@ -172,6 +174,6 @@ async fn until_taken_up(ground: &Ground, count: u64) -> Result<(), String> {
         }
         sleep(Duration::from_millis(50)).await;
     }
-    // It is counted as not taken up.
+    // It is counted as not in effect.
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! New connections, each with a whole handshake, at a fixed rate.
+//! New connections at a fixed rate, each with a full handshake.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -19,15 +19,15 @@ use upesi_sim::secured;
 
 use super::told;
 
-/// So many connect in turn; each waits for its answer before it connects again.
+/// Number of threads that connect in turn. Each waits for its answer before it connects again.
 const THREADS: u64 = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A request of the DFSP that storms. It lacks what the standard demands and is answered 400 once it is known who asks:
-/// nothing is done for it, and unlike `/health` it has no pace.
+/// A request of the DFSP that storms. It lacks mandatory headers and is answered 400 once the sender is authenticated.
+/// It causes no work, and unlike `/health` it has no rate limit.
 const REQUEST: &[u8] = b"GET /transfers/b51ec534-ee48-4575-b6a9-ead2955b8069 HTTP/1.1\r\nHost: 127.0.0.1\r\n\
     FSPIOP-Source: dfsp-1\r\nConnection: close\r\n\r\n";
 
-/// A storm that goes on until it is ended.
+/// A storm that continues until it is ended.
 pub struct Storm {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -42,10 +42,10 @@ struct Shared {
 }
 
 impl Storm {
-    /// Begins against an address.
+    /// Starts a storm against an address.
     pub fn start(per_s: u64, target: SocketAddr, tls: ClientTls) -> Self {
         let mut config = ClientConfig::clone(&tls.config().expect("usable files"));
-        // A session that is resumed costs next to nothing.
+        // A resumed session costs almost nothing.
         config.resumption = Resumption::disabled();
         let shared = Arc::new(Shared {
             target,
@@ -73,7 +73,7 @@ impl Storm {
         Self { shared, threads }
     }
 
-    /// Ends it: handshakes that ended with an answer, and the others.
+    /// Ends the storm. Returns the handshakes that ended with an answer, and the others.
     pub fn end(self) -> (u64, u64) {
         self.shared.has_ended.store(true, Ordering::Release);
         for thread in self.threads {
@@ -89,7 +89,7 @@ impl Shared {
         counter.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether a new connection was answered, by which its handshake is known to be whole.
+    /// Whether a new connection was answered, which proves that its handshake was complete.
     fn is_answered(&self) -> std::io::Result<bool> {
         let mut socket = TcpStream::connect_timeout(&self.target, PATIENCE)?;
         socket.set_read_timeout(Some(PATIENCE))?;
@@ -120,7 +120,7 @@ impl Service for Nothing {
 }
 
 impl Elsewhere {
-    /// Starts it, with one thread for handshakes as the hub has. Fails when it cannot be started.
+    /// Starts it, with one thread for handshakes as the hub has. Fails if it cannot be started.
     pub fn start(trial: &Trial) -> Result<Self, String> {
         let workers = Workers::start(1, "elsewhere").map_err(told)?;
         let tls = ServerTls::load(trial.port()).map_err(told)?;

@@ -1,4 +1,4 @@
-//! What DFSPs send to a hub, and what they remember of its answers.
+//! The requests of DFSPs to a hub, and their memory of its answers.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use super::scheme::{
 };
 use super::{Remains, Setup, block_on};
 
-/// Most requests that are under way together.
+/// Maximum number of simultaneous requests.
 const TOGETHER_MAX: u64 = 6;
 const BODY_BYTES_MAX: u64 = 3_000;
 
@@ -27,11 +27,11 @@ const BODY_BYTES_MAX: u64 = 3_000;
 pub struct Known {
     /// The prepare was answered 202.
     pub is_acknowledged: bool,
-    /// Its end was answered 202.
+    /// The end that was answered 202.
     pub ended: Option<PublicState>,
-    /// Its end was sent and never answered.
+    /// An end was sent and never answered.
     pub is_unsure: bool,
-    /// How it ended, where it was to be removed and nobody said that it was.
+    /// The end of a transfer whose removal was requested and not confirmed.
     pub perhaps_removed: Option<PublicState>,
 }
 
@@ -41,11 +41,11 @@ pub struct Memory {
     pub transfers: BTreeMap<u64, Known>,
     pub acknowledged: u64,
     pub refused_full: u64,
-    /// Refusals because the engine has stopped.
+    /// Rejections because the engine has stopped.
     pub refused_stopped: u64,
-    /// Those that were removed and have not come again, and how they ended.
+    /// Transfers that were removed and have not come again, with their ends.
     pub removed: BTreeMap<u64, PublicState>,
-    /// How those ended that were removed and have come again, one for each time.
+    /// Ends of transfers that were removed and have come again, one entry for each time.
     pub came_again: Vec<(u64, PublicState)>,
     pub removals: u64,
     pub treasury: Treasury,
@@ -58,7 +58,7 @@ enum Sent {
 }
 
 impl Memory {
-    /// Onboards the banks and sends bursts of requests, until the engine stops. Whether it still runs.
+    /// Onboards the banks and sends bursts of requests until the engine stops. Returns whether it still runs.
     pub async fn live(&mut self, engine: &EngineHandle, random: &mut Random, bursts: u64) -> bool {
         if onboard(engine).await.is_err() {
             return false;
@@ -80,7 +80,7 @@ impl Memory {
         true
     }
 
-    /// Some requests at the same time, no two about the same transfer. Whether the engine still runs.
+    /// Sends some requests at the same time, each about another transfer. Returns whether the engine still runs.
     pub async fn burst(&mut self, engine: &EngineHandle, random: &mut Random) -> bool {
         let mut under_way = JoinSet::new();
         for _ in 0..=random.below(TOGETHER_MAX) {
@@ -114,7 +114,7 @@ impl Memory {
             return (Sent::Prepare(number), prepare(number));
         }
         let number = open[random.below(open.len() as u64) as usize];
-        // Nobody else ends it until the answer is there.
+        // No other request ends it until the answer arrives.
         self.known(number).is_unsure = true;
         if random.one_in(4) {
             (Sent::End(number, PublicState::Aborted), abort(number))
@@ -123,7 +123,7 @@ impl Memory {
         }
     }
 
-    /// A new transfer, or one that was removed: its prepare comes again, and makes another one.
+    /// A new transfer, or one that was removed: its prepare comes again and creates another transfer.
     fn next_number(&mut self, random: &mut Random) -> u64 {
         let next = (self.transfers.len() + self.removed.len()) as u64;
         let drawn = random.below(3 * next.max(1));
@@ -133,7 +133,8 @@ impl Memory {
         number
     }
 
-    /// Retention: what is archived is to leave. Whatever the archive holds of a division leaves together.
+    /// Retention: requests the removal of archived transfers. All that the archive holds of a division is removed
+    /// together.
     async fn retain(&mut self, engine: &EngineHandle) {
         let Some(archive) = engine.archive() else { return };
         if archive.divide().is_err() {
@@ -155,7 +156,7 @@ impl Memory {
             self.known(*number).perhaps_removed = Some(*state);
         }
         match engine.remove_finished(division.watermark).await {
-            // Whether the journal has it, a start will tell.
+            // The next start shows whether the journal has recorded it.
             Err(SubmitError::Stopped | SubmitError::Archive(_)) => {}
             Err(_) => leaving.iter().for_each(|(number, _)| self.known(*number).perhaps_removed = None),
             Ok(_) => {
@@ -177,7 +178,7 @@ impl Memory {
             (_, Err(SubmitError::Stopped)) => self.refused_stopped += 1,
             (Sent::Prepare(_), Err(_)) => self.refused_full += 1,
             (Sent::End(number, _), Err(_)) => {
-                // Refused for lack of room: it has no effect, and may be sent again.
+                // Rejected because the disk is full: it has no effect, and may be sent again.
                 self.known(number).is_unsure = false;
                 self.refused_full += 1;
             }
@@ -202,13 +203,13 @@ async fn report_deliveries(engine: &EngineHandle, count: usize) {
     }
 }
 
-// Whether what a hub left behind is all that it promised.
+// The verdict: whether what a hub left behind contains all that it promised.
 
-/// What a running hub says of itself.
+/// The state that a running hub reports.
 struct Account {
     in_memory: BTreeMap<u64, Transfer>,
     positions: [Option<(ParticipantId, Amount)>; 3],
-    /// What settlements added to the positions, and what windows hold of them.
+    /// Amounts that settlements added to the positions, and amounts that windows hold of them.
     settled_and_held: ([i128; 3], [i128; 3]),
     settling: Picture,
     findings: Vec<String>,
@@ -216,8 +217,8 @@ struct Account {
     last_seq: u64,
 }
 
-/// Starts a hub on an image of what was left, and calls it to account. Panics, beginning with `what`, if it lacks
-/// anything. The state that it came to, comparable between hubs.
+/// Starts a hub on an image of the remains, and judges it. Panics with a message that starts with `what` if something
+/// is missing. Returns the hub's state, comparable between hubs.
 pub fn judge(remains: &Remains, setup: &Setup, memory: &Memory, what: &str) -> Vec<u8> {
     block_on(async {
         let (engine, handle) =
@@ -255,7 +256,7 @@ fn compare(remains: &Remains, memory: &Memory, account: &Account, what: &str) {
             Some(Transfer::decode(&mut Decoder(&bytes)).expect("a transfer"))
         })
     };
-    // Those that were removed have moved their money, and so have those that came again after that.
+    // Removed transfers have moved their money, and so have those that came again after that.
     let mut moved: Vec<(u64, PublicState)> = memory.came_again.clone();
     for (number, known) in &memory.transfers {
         let found = find(*number);
@@ -307,7 +308,7 @@ fn added(one: [i128; 3], other: [i128; 3]) -> [i128; 3] {
     std::array::from_fn(|dfsp| one[dfsp] + other[dfsp])
 }
 
-/// What the positions must be after all that moved money, but for settlements.
+/// The positions that must result from all movements of money, except settlements.
 fn positions_by(moved: &[(u64, PublicState)]) -> [i128; 3] {
     let mut positions = [0; 3];
     for (number, state) in moved {
@@ -318,13 +319,13 @@ fn positions_by(moved: &[(u64, PublicState)]) -> [i128; 3] {
     positions
 }
 
-/// The journal from its beginning, or from the oldest snapshot where the beginning has left; each snapshot must be what
-/// the replay gives at its place.
+/// Replays the journal from its start, or from the oldest snapshot if the start was removed. Each snapshot must agree
+/// with the replay at its record.
 fn replay(remains: &Remains, what: &str) -> Ledger {
     let disk: Arc<dyn Disk> = Arc::new(remains.disk.clone());
     let store = SnapshotStore::open_for_reading(Arc::clone(&disk));
     let infos = store.list().expect("lists");
-    // Damaged ones are not read by a hub either.
+    // A hub does not read damaged snapshots either.
     let snapshots: Vec<_> = infos.iter().filter_map(|info| store.read(info.seq).ok()).collect();
     let failed = |error: StartError| -> ! { panic!("{what}: {error}") };
     let log = EmbeddedLog::for_reading(&disk);

@@ -1,4 +1,4 @@
-//! Engines on a simulated disk, what their DFSPs remember of them, and the verdict on what is left.
+//! Engines on a simulated disk, their DFSPs' memory of them, and the verdict on what they leave behind.
 
 pub mod life;
 pub mod scheme;
@@ -13,13 +13,13 @@ use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, MemoryArchive
 
 use crate::real_files::{copy_directory, directory_in_memory};
 
-/// No deadlines pass by themselves here.
+/// No deadlines pass on their own here.
 const NEVER: Duration = Duration::from_secs(1_000_000);
 
-/// Folds between two snapshots of the hub as it is shipped: 262,144 records by 16,384.
+/// Folds between two snapshots of a hub with shipped settings: 262,144 records divided by 16,384.
 const SNAPSHOT_FOLDS: u64 = 16;
 
-/// How the hubs of a seed are set up.
+/// The settings of a seed's hubs.
 #[derive(Clone, Debug)]
 pub struct Setup {
     segment_bytes: u64,
@@ -29,7 +29,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Drawn from a seed: small segments, much folding, and from none to all batches written by the second thread.
+    /// Draws settings from a seed: small segments, frequent folds, and from none to all batches written by the second
+    /// thread.
     pub fn draw(random: &mut Random) -> Self {
         let segment_bytes = [8 * 1024, 16 * 1024, 64 * 1024][random.below(3) as usize];
         let overlap_bytes_min = [0, 2_000, usize::MAX][random.below(3) as usize];
@@ -52,7 +53,7 @@ pub enum Shelf {
 }
 
 impl Shelf {
-    /// The archive, which one at a time may have open.
+    /// Opens the archive. Only one user at a time may have it open.
     pub fn open(&self) -> Arc<dyn Archive> {
         match self {
             Self::Memory(archive) => Arc::clone(archive) as _,
@@ -63,7 +64,7 @@ impl Shelf {
         }
     }
 
-    /// What a crash leaves; this one stays as it is.
+    /// The archive after a crash; this one does not change.
     fn after_crash(&self) -> Self {
         match self {
             Self::Memory(archive) => Self::Memory(Arc::new(archive.after_crash())),
@@ -90,7 +91,7 @@ fn archive_options() -> ArchiveOptions {
     }
 }
 
-/// What a hub leaves behind, and begins with.
+/// What a hub leaves behind, and starts with.
 #[derive(Clone, Debug)]
 pub struct Remains {
     pub disk: SimDisk,
@@ -98,22 +99,22 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Nothing yet, and an archive in memory.
+    /// An empty disk, and an archive in memory.
     pub fn none(seed: u64) -> Self {
         Self { disk: SimDisk::new(seed), archive: Shelf::Memory(Arc::default()) }
     }
 
-    /// Nothing yet, and a real archive.
+    /// An empty disk, and a real archive.
     pub fn none_with_files(seed: u64) -> Self {
         Self { archive: Shelf::Files(Arc::new(directory_in_memory())), ..Self::none(seed) }
     }
 
-    /// After a power loss; these remains stay as they are.
+    /// The remains after a power loss; these remains do not change.
     pub fn after_power_loss(&self, kept: Kept) -> Self {
         Self { disk: self.disk.after_power_loss(kept), archive: self.archive.after_crash() }
     }
 
-    /// After `kill -9`; these remains stay as they are.
+    /// The remains after `kill -9`; these remains do not change.
     pub fn after_kill(&self) -> Self {
         Self { disk: self.disk.after_kill(), archive: self.archive.after_crash() }
     }
@@ -134,7 +135,7 @@ impl Remains {
     }
 }
 
-/// Runs a story of a hub on this thread.
+/// Runs a future with a hub on this thread.
 pub fn block_on<T>(story: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime").block_on(story)

@@ -1,4 +1,4 @@
-//! Three banks and what they send.
+//! A scheme of three banks, and their requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-/// When everything happens, in milliseconds since 1970.
+/// The time of all events, in milliseconds since 1970.
 pub const NOW_MS: i64 = 1_900_000_000_000;
-/// After all deadlines that matter.
+/// An expiry after all deadlines that matter.
 const EXPIRES_MS: i64 = NOW_MS + 80_000_000;
 const PREIMAGE: [u8; 32] = [7; 32];
-/// The model that settles their windows: that of [`Scheme`].
+/// The settlement model of their windows, from [`Scheme`].
 pub const MODEL: &str = "DEFERREDNET";
-/// Those who pay each other.
+/// The banks, which pay each other.
 pub const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redpurse"];
 
 /// A clock that stands still; the engine makes its time increase.
@@ -49,7 +49,7 @@ fn currency() -> Currency {
     Currency::parse("KES").expect("a currency")
 }
 
-/// The id of a numbered transfer, spread as random ids are.
+/// The id of a numbered transfer, spread like random ids.
 pub fn id(number: u64) -> TransferId {
     upesi_sim::id_of(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), number)
 }
@@ -59,13 +59,13 @@ pub fn number(id: TransferId) -> Option<u64> {
     (self::id(number) == id).then_some(number)
 }
 
-/// Payer and payee of a numbered transfer, as places in [`DFSPS`].
+/// Payer and payee of a numbered transfer, as indexes of [`DFSPS`].
 pub fn parties(number: u64) -> [usize; 2] {
     let payer = (number % 3) as usize;
     [payer, (payer + 1 + (number / 3 % 2) as usize) % 3]
 }
 
-/// The amount of a numbered transfer: no two of a life have the same.
+/// The amount of a numbered transfer. No two transfers of a life have the same.
 pub fn amount_of(number: u64) -> Amount {
     Amount::from_units(number as i64 * 10_007 + 1).expect("a small amount")
 }
@@ -105,7 +105,7 @@ pub fn fulfil(number: u64) -> Command {
     })
 }
 
-/// Its rejection by the payee.
+/// The rejection of a numbered transfer by the payee.
 pub fn abort(number: u64) -> Command {
     let [payer, payee] = names(number);
     Command::Abort(Abort {
@@ -127,22 +127,22 @@ pub fn positions(ledger: &Ledger) -> [Option<(ParticipantId, Amount)>; 3] {
     })
 }
 
-/// The owner of an account, as a place in [`DFSPS`].
+/// The owner of an account, as an index of [`DFSPS`].
 pub fn dfsp_of(ledger: &Ledger, account: AccountId) -> Option<usize> {
     let owner = ledger.account(account)?.participant;
     DFSPS.iter().position(|dfsp| ledger.participant_named(&name(dfsp)).is_some_and(|known| known.id == owner))
 }
 
-/// Hub accounts, a settlement model, three banks with funds. What is there already is refused, which does no harm.
+/// Creates hub accounts, a settlement model, and three banks with funds. What exists already is rejected, without harm.
 pub async fn onboard(engine: &EngineHandle) -> Result<(), SubmitError> {
     let between = Scheme::between(DFSPS.map(name).into(), currency());
     let scheme = Scheme { endpoints: Some("http://127.0.0.1:1".to_owned()), ..between };
     scheme.onboard(engine).await.map(drop)
 }
 
-// Operators who close windows and settle them, stage by stage, and what they remember of that.
+// Operators who close windows and settle them, stage by stage, and their memory of that.
 
-/// Windows by their states, and of each settlement the states of its accounts.
+/// The states of the windows, and of the accounts of each settlement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Picture {
     windows: Vec<&'static str>,
@@ -162,12 +162,12 @@ impl Picture {
     }
 }
 
-/// What operators remember.
+/// The memory of the operators.
 #[derive(Clone, Debug, Default)]
 pub struct Treasury {
-    /// As it was after the last step that was answered.
+    /// The state after the last answered step.
     known: Option<Picture>,
-    /// A step after it was never answered.
+    /// A later step was never answered.
     is_unsure: bool,
     pub closes: u64,
     pub settlements: u64,
@@ -176,9 +176,9 @@ pub struct Treasury {
 }
 
 impl Treasury {
-    /// The next step of the operators. Whether the engine still runs.
+    /// Takes the operators' next step. Returns whether the engine still runs.
     pub async fn step(&mut self, engine: &EngineHandle, random: &mut Random) -> bool {
-        // Drawn here, so that what is drawn does not depend on what is asked.
+        // Drawn before the query, so that the draws do not depend on its result.
         let (gives_up, is_in_pieces) = (random.one_in(8), random.one_in(3));
         let next = engine.read(move |ledger| next(ledger, gives_up, is_in_pieces)).await;
         let Ok(Some(command)) = next else { return next.is_ok() };
@@ -190,7 +190,7 @@ impl Treasury {
         };
         match engine.submit(Command::Admin(command), Payload::default()).await {
             Ok(_) => *counted += 1,
-            // Refused for lack of room: it has no effect.
+            // Rejected because the disk is full: it has no effect.
             Err(SubmitError::Full | SubmitError::Busy) => return true,
             Err(_) => {
                 self.is_unsure = true;
@@ -204,7 +204,7 @@ impl Treasury {
         true
     }
 
-    /// Whether what a hub says after a crash is what operators were told. What was not answered may have happened.
+    /// Compares the state after a crash with the answers to operators. An unanswered step may or may not have happened.
     pub fn compare(&self, found: &Picture, what: &str) {
         let Some(known) = &self.known else { return };
         if !self.is_unsure {
@@ -216,8 +216,8 @@ impl Treasury {
     }
 }
 
-/// One thing after the other: a settlement to its end, or given up before its money is on its way; else one of the
-/// first window that waits for it; else the open window is closed.
+/// The next step: advances a settlement to its end, or aborts it before its money moves; else creates a settlement of
+/// the first closed window; else closes the open window.
 fn next(ledger: &Ledger, gives_up: bool, is_in_pieces: bool) -> Option<AdminCommand> {
     use SettlementState as S;
     let reason = || "end of day".into();
@@ -243,7 +243,7 @@ fn next(ledger: &Ledger, gives_up: bool, is_in_pieces: bool) -> Option<AdminComm
     Some(AdminCommand::CloseWindow { id: open.id, reason: reason() })
 }
 
-/// The accounts that are behind, or the first of them, to their next state.
+/// Moves the accounts that are behind, or the first of them, to their next state.
 fn advance(ledger: &Ledger, settlement: &Settlement, is_in_pieces: bool) -> SettlementAdvance {
     let least = settlement.accounts.iter().map(|account| account.state).min_by_key(|state| state.number());
     let behind = settlement.accounts.iter().filter(|account| Some(account.state) == least);
@@ -260,7 +260,7 @@ fn advance(ledger: &Ledger, settlement: &Settlement, is_in_pieces: bool) -> Sett
     SettlementAdvance { id: settlement.id, items }
 }
 
-/// What settlements have added to the positions of the DFSPs by their states, and what windows hold of them.
+/// Amounts that settlements have added to the positions of the DFSPs, and amounts that windows hold of them.
 pub fn settled_and_held(ledger: &Ledger) -> ([i128; 3], [i128; 3]) {
     use SettlementState as S;
     let (mut settled, mut held) = ([0; 3], [0; 3]);

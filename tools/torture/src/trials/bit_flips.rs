@@ -1,4 +1,4 @@
-//! Rot, and writes that went astray: in whole hubs, and many times in the journal alone.
+//! Rot and misdirected writes, in whole hubs, and many times in the journal alone.
 
 use upesi_journal::sim_disk::script::{Script, dynamic};
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
@@ -12,14 +12,14 @@ use crate::hub::{Remains, Setup, block_on};
 use crate::trials;
 
 const BURSTS: u64 = 16;
-/// Changes that are tried on the data directory of one seed.
+/// Number of changes to the data directory of one seed.
 const CHANGES: u64 = 100;
-/// One in so many is also given to a hub to start from.
+/// One change in this many is also given to a hub to start from.
 const STARTED: u64 = 8;
-/// About so many operations a life has.
+/// Approximate number of disk operations of a life.
 const ORDINALS: u64 = 150;
 
-/// Each change is detected or harmless: what is read is what was written.
+/// Each change is detected or harmless, so that what is read is what was written.
 pub(super) const TRIAL: Trial = Trial {
     name: "bit-flips",
     what: "bit flips, lost, stale and misdirected writes, none silently accepted",
@@ -40,7 +40,7 @@ fn run(seed: u64) -> Tally {
     tally
 }
 
-/// A data directory in order, and what it holds.
+/// A data directory in order, and its content.
 struct Original {
     seed: u64,
     setup: Setup,
@@ -50,7 +50,7 @@ struct Original {
     records: u64,
     snapshots: Vec<(u64, Vec<u8>)>,
     state: Vec<u8>,
-    /// Whether a hub ended in order: then a snapshot knows what the journal must hold.
+    /// Whether a hub shut down in order. Then a snapshot knows what the journal must contain.
     is_closed: bool,
 }
 
@@ -67,14 +67,14 @@ impl Original {
         block_on(async {
             let (engine, handle) = first.start(&setup).expect("starts");
             memory.live(&handle, random, BURSTS / 2).await;
-            // It may be working, or have ended in a crash.
+            // The hub may still be working, or have ended in a crash.
             early = contents(&first.disk.observer());
             memory.live(&handle, random, BURSTS / 2).await;
             engine.shutdown();
         });
         let remains = first.after_power_loss(Kept::Everything);
         if !is_closed {
-            // A torn tail would be removed at a start; it is not what is looked at here.
+            // A start would remove a torn tail, which is not the subject here.
             open(dynamic(&remains.disk), Options::default()).expect("recovers");
         }
         let remains = remains.after_power_loss(Kept::Nothing);
@@ -93,7 +93,8 @@ impl Original {
 
     fn change_and_judge(&self, random: &mut Random, tally: &mut Tally) {
         let change = Change::draw(random);
-        // What nobody knows of can vanish without a trace: only a hub that ended in order has said what there must be.
+        // Data that nothing else refers to can be lost without a trace. Only a hub that shut down in order has recorded
+        // what must exist.
         if !self.is_closed && change != Change::Flip {
             return;
         }
@@ -116,14 +117,14 @@ impl Original {
         tally.add(if is_detected { "detected" } else { "harmless" }, 1);
     }
 
-    /// Reads everything. Whether something was found; panics where something else was read than was written.
+    /// Reads everything. Returns whether damage was detected; panics if other data were read than were written.
     fn detected(&self, disk: &SimDisk, what: &str) -> bool {
         let mut is_detected = false;
         match verify(dynamic(disk)) {
             Ok(found) => {
                 is_detected |= found.torn.is_some();
                 let read = records(disk).unwrap_or_else(|error| panic!("{what}: verified, then {error}"));
-                // A last frame that is gone is known to the snapshot, which the start asks.
+                // The snapshot knows of a missing last frame, and the start checks the snapshot.
                 let is_known = found.last_seq < self.last_known();
                 assert!(read == self.records || is_known, "{what}: other records are read");
                 is_detected |= is_known;
@@ -146,7 +147,8 @@ impl Original {
         if self.is_closed { self.snapshots.last().map_or(0, |(seq, _)| *seq) } else { 0 }
     }
 
-    /// Starts a hub on it: it refuses and changes nothing, or comes to the very same state. Whether it refuses.
+    /// Starts a hub on it. The hub must refuse and change nothing, or come to exactly the same state. Returns whether
+    /// it refuses.
     fn start_and_judge(&self, remains: &Remains, is_detected: bool, what: &str) -> bool {
         let segments = |disk: &SimDisk| {
             let names = names(disk).into_iter().filter(|name| name.ends_with(".seg"));
@@ -181,7 +183,7 @@ fn names(disk: &SimDisk) -> Vec<String> {
     names
 }
 
-/// The same with what they hold.
+/// Segments and snapshots with their contents.
 fn contents(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
     names(disk).into_iter().filter_map(|name| disk.contents(&name).map(|bytes| (name, bytes))).collect()
 }
@@ -205,7 +207,7 @@ fn snapshots(disk: &SimDisk) -> Vec<(u64, Vec<u8>)> {
     infos.iter().map(|info| (info.seq, store.read(info.seq).expect("reads").bytes)).collect()
 }
 
-/// The state of a hub that starts; `None` where it refuses.
+/// The state of a hub that starts; `None` if it refuses.
 fn started(remains: &Remains, setup: &Setup) -> Option<Vec<u8>> {
     block_on(async {
         let (engine, handle) = remains.start(setup).ok()?;
@@ -215,7 +217,7 @@ fn started(remains: &Remains, setup: &Setup) -> Option<Vec<u8>> {
     })
 }
 
-/// Flips in the journal of one seed.
+/// Number of flips in the journal of one seed.
 const FLIPS: u64 = 400;
 
 /// Flips bits of a finished journal, one at a time.
@@ -258,7 +260,7 @@ fn judge(script: &Script, rotten: &SimDisk, is_free: bool, is_last: bool, what: 
         }
     }
     tally.add("detected", 1);
-    // What a start reads, it refuses, and leaves as it is.
+    // A start refuses damaged data that it reads, and does not change it.
     if is_last && !is_free {
         let opened = open(dynamic(rotten), script.options.clone());
         assert!(matches!(opened, Err(JournalError::Damaged { .. })), "{what}: a start does not notice");
@@ -267,31 +269,31 @@ fn judge(script: &Script, rotten: &SimDisk, is_free: bool, is_last: bool, what: 
     }
 }
 
-/// What happens to a sector.
+/// A change of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Flip,
     Flips,
-    /// Another sector's contents, of the same file or another: a write that went to the wrong place.
+    /// Another sector's contents, of the same file or another: a misdirected write.
     Misdirected,
-    /// Bytes that never belonged there.
+    /// Bytes from elsewhere.
     Foreign,
     /// Zeros: a write that never arrived.
     Lost,
-    /// What was there halfway through the life: a later write that never arrived.
+    /// The sector's contents halfway through the life: a later write that never arrived.
     Stale,
 }
 
 impl Change {
-    /// All but a single bit.
+    /// All changes larger than a single bit.
     pub const LARGER: [Self; 5] = [Self::Flips, Self::Misdirected, Self::Foreign, Self::Lost, Self::Stale];
 
-    /// Mostly a single bit.
+    /// Draws a change; mostly a single bit.
     pub fn draw(random: &mut Random) -> Self {
         Self::LARGER.get(random.below(13) as usize).copied().unwrap_or(Self::Flip)
     }
 
-    /// In the evidence.
+    /// The name in the evidence.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Flip => "one bit",
@@ -303,8 +305,8 @@ impl Change {
         }
     }
 
-    /// A file after it happened to one of its sectors; `None` where that changed nothing. `early` is the file
-    /// halfway through the life, and `files` are those to which a write may go instead; none of them is empty.
+    /// A file with one of its sectors changed; `None` if that changed nothing. `early` is the file halfway through the
+    /// life. `files` are those to which a write may be misdirected; none of them is empty.
     pub fn apply<N>(
         self,
         bytes: &[u8],
@@ -313,7 +315,7 @@ impl Change {
         random: &mut Random,
     ) -> Option<Vec<u8>> {
         let mut changed = bytes.to_vec();
-        // Most of a segment is free room; what is in use is of more interest.
+        // Most of a segment is free space. The used part is more interesting.
         let used = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
         let range = if random.one_in(8) { bytes.len() } else { used.max(1) };
         let at = random.below(range as u64) as usize;
@@ -346,7 +348,7 @@ mod tests {
 
     const FILE_BYTES: usize = 5 * SECTOR_BYTES / 2;
 
-    /// Sectors in which two files of a length differ.
+    /// Sectors in which two files of the same length differ.
     fn differing(one: &[u8], other: &[u8]) -> usize {
         assert_eq!(one.len(), other.len());
         one.chunks(SECTOR_BYTES).zip(other.chunks(SECTOR_BYTES)).filter(|(one, other)| one != other).count()
@@ -390,7 +392,7 @@ mod tests {
         }
     }
 
-    /// What seeds have meant since the first of them was drawn.
+    /// The meaning of seeds since the first one was drawn.
     #[test]
     fn a_seed_draws_what_it_always_drew() {
         let mut random = Random::new(1);

@@ -1,4 +1,4 @@
-//! Simulated crash images: of the journal alone and of the store, and of whole hubs, which are a trial of their own.
+//! Simulated crash images: of the journal alone and of the store, and of whole hubs, which are a separate trial.
 
 use std::fs;
 use std::path::Path;
@@ -15,8 +15,8 @@ use crate::hub::{Remains, Setup, block_on};
 use crate::real_files::{copy_directory, directory_in_memory};
 use crate::trials;
 
-/// A power loss or a kill at any operation, torn writes included: everything acknowledged is there, nothing torn is
-/// believed.
+/// A power loss or a kill at any operation, including torn writes. Everything acknowledged is present, and no torn data
+/// is used.
 pub(super) const TRIAL: Trial = Trial {
     name: "crash-images",
     what: "simulated crash images of the journal alone and of the store, torn writes included",
@@ -32,14 +32,14 @@ fn run(seed: u64) -> Tally {
     tally
 }
 
-/// Operations at which one script is stopped.
+/// Number of operations at which one script is stopped.
 const JOURNAL_STOPS: u64 = 6;
-/// Images of what was in flight, drawn for each stop.
+/// Number of images of in-flight data that are drawn for each stop.
 const JOURNAL_IMAGES: u64 = 5;
-/// Images of a stop at a sync, where frames tear.
+/// Number of images of a stop at a sync, where frames tear.
 const IMAGES_OF_SYNC: u64 = 16;
 
-/// Stops the script of a seed at some operations, and judges what may be left.
+/// Stops the script of a seed at some operations, and judges the possible remains.
 pub fn of_journal(seed: u64, tally: &mut Tally) {
     let script = Script::new(seed);
     let whole = SimDisk::new(seed);
@@ -68,7 +68,7 @@ fn outcomes(random: &mut Random, more: u64) -> Vec<Kept> {
     outcomes
 }
 
-/// Recovers an image, perhaps after having been stopped while recovering it.
+/// Recovers an image, perhaps after a stop during the recovery.
 fn judge_journal(
     script: &Script,
     image: &SimDisk,
@@ -91,7 +91,7 @@ fn judge_journal(
     }
 }
 
-/// The image after a crash, somewhere within the recovery, and another power loss.
+/// The image after a crash within the recovery and another power loss.
 fn stopped_again(script: &Script, image: &SimDisk, random: &mut Random, tally: &mut Tally) -> SimDisk {
     let attempt = image.after_power_loss(Kept::Nothing);
     attempt.inject(random.below(8), Fault::Crash);
@@ -100,13 +100,13 @@ fn stopped_again(script: &Script, image: &SimDisk, random: &mut Random, tally: &
     attempt.after_power_loss(Kept::Some(random.bits()))
 }
 
-/// One seed in so many stops a store as well: its tables are real files, which take their time.
+/// One seed in this many also stops a store. Its tables are real files, which take time.
 const STORE_STRIDE: u64 = 16;
 const STORE_UPDATES: u64 = 40;
-/// Most operations that come before the fault.
+/// Maximum number of operations before the fault.
 const STORE_ORDINALS: u64 = 120;
 
-/// Writes until the disk stops or breaks; every image holds all that was answered, and no half of an update.
+/// Writes until the disk stops or breaks. Every image contains all answered updates, and no partial update.
 pub fn of_store(seed: u64, tally: &mut Tally) {
     if !seed.is_multiple_of(STORE_STRIDE) {
         return;
@@ -138,7 +138,7 @@ pub fn of_store(seed: u64, tally: &mut Tally) {
 }
 
 fn open(path: &Path, disk: &SimDisk) -> Result<(Store, Table), TablesError> {
-    // Many small files from few entries, and no demands on the disk's room.
+    // Many small files from few entries, and no requirement on the disk's free space.
     let small = table_flips::store_options();
     let options = StoreOptions { pending_bytes: 8 << 10, segment_bytes: 8 << 10, ..small };
     let store = Store::open_with_log_on(path, Arc::new(disk.clone()), &options)?;
@@ -146,7 +146,7 @@ fn open(path: &Path, disk: &SimDisk) -> Result<(Store, Table), TablesError> {
     Ok((store, table))
 }
 
-/// The number of updates that were answered.
+/// Writes until a failure. Returns the number of answered updates.
 fn write_until_failure(path: &Path, disk: &SimDisk) -> u64 {
     let Ok((store, table)) = open(path, disk) else { return 0 };
     let mut answered = 0;
@@ -159,7 +159,7 @@ fn write_until_failure(path: &Path, disk: &SimDisk) -> u64 {
     answered
 }
 
-/// One more update of several keys; the count that is durable then.
+/// Makes one more update of several keys. Returns the durable count.
 fn write_one(store: &Store, table: &Table) -> Result<u64, TablesError> {
     let table = table.clone();
     store.update_blocking(move |transaction| {
@@ -182,7 +182,7 @@ fn number(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |bytes| bytes.try_into().map_or(0, u64::from_le_bytes))
 }
 
-/// All of each update is there, or none of it; gives how many there are.
+/// Checks that each update is complete or absent. Returns the number of updates.
 fn whole(table: &Table, what: &str) -> u64 {
     let get = |key: &[u8]| table.get(key).unwrap_or_else(|error| panic!("{what}: {error}"));
     let count = number(get(b"count").as_deref());
@@ -193,15 +193,15 @@ fn whole(table: &Table, what: &str) -> u64 {
     count
 }
 
-/// Images of what was in flight, drawn for each stop.
+/// Number of images of in-flight data that are drawn for each stop.
 const IMAGES_OF_HUB: u64 = 6;
 const BURSTS_MAX: u64 = 24;
-/// An operation that is after most of a life: about so many a life has.
+/// Maximum operation of a stop; a life has about this many operations.
 const HUB_ORDINALS: u64 = 256;
 
-/// A power loss or a kill at any operation of a hub that serves, snapshots, archives and removes what is old:
-/// everything acknowledged is there, with its amount and its parties, closes and stages of settlements among it, and
-/// nothing removed comes back.
+/// A power loss or a kill at any operation of a hub that serves, snapshots, archives and removes old data. Everything
+/// acknowledged is present with its amount and parties, including closed windows and stages of settlements. Nothing
+/// that was removed returns.
 pub(super) const HUB_IMAGES: Trial = Trial {
     name: "hub-images",
     what: "simulated crash images of whole hubs with a real archive, torn writes included",
@@ -210,7 +210,7 @@ pub(super) const HUB_IMAGES: Trial = Trial {
     run: of_hubs,
 };
 
-/// Lives one life up to a crash, and judges what may be left.
+/// Runs one life up to a crash, and judges the possible remains.
 fn of_hubs(seed: u64) -> Tally {
     let mut random = Random::new(seed ^ 0x6875_6200);
     let setup = Setup::draw(&mut random);
@@ -225,7 +225,7 @@ fn of_hubs(seed: u64) -> Tally {
         let image = remains.after_power_loss(kept);
         let state = judge(&image, &setup, &memory, &what);
         tally.unit("whole hubs");
-        // What was served once is served again.
+        // A transfer that was served once is served again.
         if random.one_in(4) {
             let again = judge(&image.after_power_loss(Kept::Nothing), &setup, &memory, &what);
             assert!(again == state, "{what}: a second start comes to another state");
@@ -250,7 +250,7 @@ fn of_hubs(seed: u64) -> Tally {
     tally
 }
 
-/// One life, until the fault strikes or the day is over.
+/// Runs one life until the fault occurs or all bursts are sent.
 fn live_in_hub(remains: &Remains, setup: &Setup, memory: &mut Memory, random: &mut Random) {
     let bursts = 1 + random.below(BURSTS_MAX);
     block_on(async {

@@ -1,4 +1,4 @@
-//! No room, and room again.
+//! A full disk, and free space again.
 
 use upesi_engine::{EngineHandle, Serving};
 use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
@@ -9,16 +9,16 @@ use crate::hub::scheme::onboard;
 use crate::hub::{Remains, Setup, block_on};
 use crate::trials;
 
-/// Times that a hub runs out of room in one life.
+/// Number of times that a hub runs out of space in one life.
 const SQUEEZES: u64 = 8;
-/// Room that is left then, in bytes: less than one burst may need, up to a few segments.
+/// Maximum space that is left then, in bytes: from less than one burst may need, up to a few segments.
 const ROOM_BYTES_MAX: u64 = 48 * 1024;
-/// Bursts while there is little room, and after.
+/// Bursts while there is little space, and after.
 const BURSTS: u64 = 4;
-/// A single operation meets a full disk; about so many a life has.
+/// A single operation meets a full disk. A life has about this many operations.
 const ORDINALS: u64 = 200;
 
-/// Changes are refused, questions are answered, and it goes on by itself when there is room.
+/// Changes are rejected and reads are answered while the disk is full. The hub continues by itself when there is space.
 pub(super) const TRIAL: Trial = Trial {
     name: "disk-full",
     what: "full disks, and recoveries when room returns",
@@ -34,7 +34,7 @@ fn run(seed: u64) -> Tally {
     tally
 }
 
-/// The capacity comes down to what is used and a little more, again and again.
+/// Reduces the capacity to the used space and a little more, again and again.
 fn squeeze(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed ^ 0x6675_6c6c);
     let setup = Setup::draw(&mut random);
@@ -64,7 +64,7 @@ fn squeeze(seed: u64, tally: &mut Tally) {
     }
 }
 
-/// One operation finds no room, whichever it is.
+/// One operation, whichever it is, finds no space.
 fn refuse_one(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed ^ 0x6f6e_6521);
     let setup = Setup::draw(&mut random);
@@ -74,7 +74,7 @@ fn refuse_one(seed: u64, tally: &mut Tally) {
     let mut memory = Memory::default();
     block_on(async {
         let Ok((engine, handle)) = remains.start(&setup) else { return };
-        // Refused once, an operator repeats it.
+        // If it is rejected once, an operator repeats it.
         if onboard(&handle).await.is_ok() || onboard(&handle).await.is_ok() {
             for _ in 0..2 * BURSTS {
                 memory.burst(&handle, &mut random).await;
@@ -84,8 +84,8 @@ fn refuse_one(seed: u64, tally: &mut Tally) {
     });
     let Some(operation) = remains.disk.operations().get(ordinal as usize).copied() else { return };
     let what = format!("seed {seed}, no room for {operation:?} at operation {ordinal}");
-    // A sync that fails for lack of room is a failed sync. A write into room that was allocated fails for lack of room
-    // on copy-on-write file systems only; then what is decided cannot be recorded, and the engine stops.
+    // A sync that fails for lack of space is a failed sync. A write into allocated space fails for lack of space on
+    // copy-on-write file systems only. Then the decisions cannot be recorded, and the engine stops.
     let may_stop = matches!(operation, Operation::Sync | Operation::SyncDirectory | Operation::Write);
     assert!(may_stop || memory.refused_stopped == 0, "{what}: the engine stopped");
     tally.unit("single operations");

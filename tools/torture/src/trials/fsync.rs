@@ -1,4 +1,4 @@
-//! Syncs that fail.
+//! Failing syncs.
 
 use upesi_engine::{StartError, StopReason};
 use upesi_journal::JournalError;
@@ -10,12 +10,12 @@ use crate::hub::{Remains, Setup, block_on};
 use crate::trials;
 
 const BURSTS: u64 = 12;
-/// Syncs of one life that are made to fail, one in each repetition.
+/// Number of syncs of one life that are made to fail, one in each repetition.
 const FAILURES: u64 = 4;
-/// Bursts that are sent to a hub that has stopped.
+/// Number of bursts that are sent to a hub that has stopped.
 const BURSTS_AFTER: u64 = 3;
 
-/// The first failed sync is the last acknowledgement: nothing is believed of it, nothing is tried again.
+/// No acknowledgement follows the first failed sync. No data of that sync is used, and the sync is not repeated.
 pub(super) const TRIAL: Trial = Trial {
     name: "fsync",
     what: "failed syncs without an acknowledgement after the first",
@@ -27,7 +27,8 @@ pub(super) const TRIAL: Trial = Trial {
 fn run(seed: u64) -> Tally {
     let mut tally = Tally::default();
     let mut random = Random::new(seed ^ 0x6673_796e);
-    // One batch after the other, or as hubs are: a second thread that writes, snapshots and removals meanwhile.
+    // One batch after the other; or as in a real hub, with a second thread that writes, snapshots and removals in the
+    // meantime.
     let is_orderly = seed.is_multiple_of(2);
     let setup = if is_orderly { Setup::orderly(&mut random) } else { Setup::draw(&mut random) };
     let whole = Remains::none(seed);
@@ -51,27 +52,28 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
     remains.disk.inject(ordinal, Fault::Broken);
     let lived = live(&remains, setup, seed);
     if !remains.disk.operations().get(ordinal as usize).is_some_and(is_sync) {
-        // The batches were cut otherwise this time: it never came to that, or to another operation there.
+        // This time the batches were different: the operation was not reached, or it was another one.
         return;
     }
     match &lived.end {
-        // Of these errors a process makes exit code 74 as well: `crates/hub/src/hub/mod.rs`.
+        // The process also turns these errors into exit code 74: `crates/hub/src/hub/mod.rs`.
         End::NotStarted(StartError::Journal(JournalError::Io { .. })) => tally.add("at the start", 1),
         End::NotStarted(other) => panic!("{what}: the engine does not start because {other}"),
         End::Stopped(StopReason::Journal(_)) => {
             assert_eq!(lived.acknowledged_later, 0, "{what}: acknowledged after a failed sync");
             tally.add("under load", 1);
         }
-        // A snapshot, while the engine goes on: it may acknowledge what the journal has until it is told.
+        // A snapshot failed while the engine runs. The engine may acknowledge journalled commands until it learns of
+        // the failure.
         End::Stopped(StopReason::Archive(_)) if !is_orderly => {
             assert_eq!(lived.acknowledged_later, 0, "{what}: acknowledged after the engine had stopped");
             tally.add("of a snapshot", 1);
         }
         End::Lived { reason: StopReason::Journal(_), .. } => tally.add("at the end", 1),
         End::Lived { reason: StopReason::Archive(_), .. } if !is_orderly => tally.add("at the end", 1),
-        // The archivist's last snapshot; the journal has everything. Where it writes others meanwhile, one of them
-        // may fail in the moment of the end. Had it been a sync of the journal, what was acknowledged behind it
-        // would be missing below.
+        // The archivist's last snapshot failed; the journal has everything. If the archivist writes other snapshots in
+        // the meantime, one of them may fail at the moment of the end. If a sync of the journal had failed, the
+        // commands acknowledged after it would be missing below.
         End::Lived { reason: StopReason::Shutdown, operations } => {
             let is_at_the_end = ordinal >= *operations || !is_orderly;
             assert!(is_at_the_end, "{what}: nobody noticed, and the engine went on");
@@ -96,7 +98,7 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
 enum End {
     NotStarted(StartError),
     Stopped(StopReason),
-    /// It was shut down, after so many operations of its disk, and gave this reason.
+    /// The engine was shut down for this reason, after this many operations of its disk.
     Lived {
         reason: StopReason,
         operations: u64,
@@ -110,7 +112,7 @@ struct Lived {
     end: End,
 }
 
-/// The same life for the same seed.
+/// Runs a life, which is the same for the same seed.
 fn live(remains: &Remains, setup: &Setup, seed: u64) -> Lived {
     let mut random = Random::new(!seed);
     let mut memory = Memory::default();

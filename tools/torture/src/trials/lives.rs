@@ -1,5 +1,5 @@
 //! Trials of the real binary by tests of the `upesi` crate, which end a hub again and again: killed under load, killed
-//! while it settles, and with its power gone.
+//! during settlement, and by a loss of power.
 
 use std::process::Command;
 
@@ -9,28 +9,28 @@ use upesi_testkit::{Plan, world};
 use super::{Part, Tally, Trial};
 use crate::{hub_binary, trials};
 
-/// Of what a failed run has printed, so much is told, in lines.
+/// Maximum number of lines of a failed run's output that are reported.
 const LINES_TOLD_MAX: usize = 40;
 
-/// What is built of the hub that ends; an error where there is none.
+/// Builds the hub that is to be ended. Fails if there is none.
 pub(super) fn build() -> Result<String, String> {
     hub_binary::get().map(|program| hub_binary::build_of(&program))
 }
 
-/// The variables from which a test takes its seed, and how often the hub ends.
+/// The variables from which a test takes its seed and the number of ends.
 const CRASH: [&str; 2] = ["UPESI_CRASH_SEED", "UPESI_CRASH_KILLS"];
 const CLUSTER: [&str; 2] = ["UPESI_CRASH_SEED", "UPESI_CLUSTER_TAKE_OVERS"];
 const POWER: [&str; 2] = ["UPESI_POWER_SEED", "UPESI_POWER_LIVES"];
 
-/// What a run of such a test has printed.
+/// The output of a run of such a test.
 struct Told {
     seed: u64,
     text: String,
 }
 
 impl Told {
-    /// Runs it. The test is built like all tests; what ends is the program given. The seed is mixed, so that
-    /// neighbours have nothing in common. Panics when it fails, with the end of what it printed.
+    /// Runs the test. The test is built like all tests, but the hub is the given program. The seed is mixed, so that
+    /// neighbouring seeds have nothing in common. Panics with the end of the output if the test fails.
     fn by(file: &str, test: &str, variables: [&str; 2], seed: u64, count: u64) -> Self {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(["test", "--quiet", "--locked", "--package", "upesi", "--test", file]);
@@ -45,7 +45,7 @@ impl Told {
         Self { seed, text }
     }
 
-    /// A number that its last lines tell, by what follows it. Panics when it is not there, or nothing was done.
+    /// The number before this text in the output. Panics if it is absent or 0.
     fn number(&self, what: &str) -> u64 {
         let number = number_before(&self.text, what);
         assert!(number > 0, "seed {}: the run does not say what it did: {}", self.seed, tail(&self.text));
@@ -53,13 +53,13 @@ impl Told {
     }
 }
 
-/// The number right before the last place where `what` stands; 0 where there is none.
+/// The number right before the last occurrence of `what`; 0 if there is none.
 fn number_before(text: &str, what: &str) -> u64 {
     let before = text.rsplit_once(what).map_or("", |(before, _)| before);
     before.split_whitespace().last().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Where a failed run says why: a backtrace behind it is longer than what is told.
+/// The part of the errors that gives the reason. A backtrace after it is longer than the reported lines.
 fn reason(errors: &str) -> String {
     let begin = errors.find("panicked at").unwrap_or_default();
     errors[begin..].lines().take(LINES_TOLD_MAX).collect::<Vec<_>>().join("\n")
@@ -70,7 +70,7 @@ fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES_TOLD_MAX)..].join("\n")
 }
 
-/// Kills on one data directory.
+/// Kills of one data directory's hub.
 const KILLS_UNDER_LOAD: u64 = 50;
 
 /// The load generator's record of every 202 is the oracle.
@@ -98,10 +98,10 @@ fn kill_under_load(seed: u64) -> Tally {
     ])
 }
 
-/// Kills on one data directory.
+/// Kills of one data directory's hub.
 const KILLS_WHILE_SETTLING: u64 = 25;
 
-/// The books of the simulated DFSPs and the nets of all settlements are the oracle. What counts are kills that left a
+/// The books of the simulated DFSPs and the nets of all settlements are the oracle. The units are kills that left a
 /// window closed and not settled.
 pub(super) const KILL9_SETTLEMENT: Trial = Trial {
     name: "kill9-settlement",
@@ -125,7 +125,7 @@ fn kill_while_settling(seed: u64) -> Tally {
 
 /// Losses of one cluster: each kind twice.
 const LOSSES: u64 = 26;
-/// What is lost, as the test names it.
+/// The kinds of losses, as the test names them.
 const KINDS: [&str; 13] = [
     "leaders killed",
     "leaders frozen",
@@ -142,7 +142,7 @@ const KINDS: [&str; 13] = [
     "times that everything was killed",
 ];
 
-/// The load generator's record of every 202 is the oracle, and what each payer was told.
+/// The oracle is the load generator's record of every 202, and the outcomes that payers learnt.
 pub(super) const FAIL_OVERS: Trial = Trial {
     name: "fail-overs",
     what: "losses of a part of three hubs and three brokers under load",
@@ -169,10 +169,10 @@ fn lose_parts(seed: u64) -> Tally {
     tally
 }
 
-/// Lives of one data directory; the power goes at the end of most.
+/// Lives of one data directory; most end by a loss of power.
 const LIVES: u64 = 25;
 
-/// What no sync has made durable is taken back; the load generator's record of every 202 is the oracle.
+/// Data that no sync has made durable are undone. The load generator's record of every 202 is the oracle.
 pub(super) const POWER_LOSS: Trial = Trial {
     name: "power-loss",
     what: "power gone under the real binary, its archive and its store included",
@@ -202,11 +202,11 @@ fn lose_power(seed: u64) -> Tally {
 // Whole worlds, one for each seed.
 
 const FINDINGS_TOLD_MAX: usize = 5;
-/// In so many seeds one has a second world, whose disk does not keep what was written.
+/// One seed in this many has a second world, whose disk does not retain what was written.
 const ROTTEN_ONE_IN: u64 = 8;
 
-/// Worlds in which a settlement came to its end, and a conversion and an item of a bulk were committed. Those that were
-/// lived through before there was such are not counted.
+/// Worlds in which a settlement ended, and an FX transfer and an item of a bulk transfer were committed. Worlds from
+/// before these features are not counted.
 pub(super) const WITH_ALL_MONEY: Part = Part {
     of: "world-seeds",
     detail: "worlds with settlements, conversions and bulks",
@@ -270,7 +270,7 @@ fn run(seed: u64) -> Tally {
     tally
 }
 
-/// The same of a hub that is one of two or three nodes.
+/// The same faults for a hub that is one of two or three nodes.
 pub(super) const NODES: Trial = Trial {
     name: "node-seeds",
     what: "simulated worlds of two or three hubs that share a log, full audit and liveness",
@@ -308,7 +308,7 @@ fn assert_sound(outcome: &Outcome, world: &str) {
     assert!(outcome.is_sound(), "seed {}{world}: {} findings: {told}", outcome.seed, outcome.findings.len());
 }
 
-/// Lives through the same seed with a disk that does not keep what was written.
+/// Runs the same seed with a disk that does not retain what was written.
 fn add_rotten(seed: u64, tally: &mut Tally) {
     let outcome = world::run(seed, &Plan::rotten());
     assert_sound(&outcome, " with rot");

@@ -1,4 +1,4 @@
-//! What is tried, one file for each.
+//! The trials, one file for each.
 
 mod bit_flips;
 mod crash_images;
@@ -28,7 +28,7 @@ pub const TRIALS: [&Trial; 11] = [
     &disk_full::TRIAL,
 ];
 
-/// Parts of trials that have a line of their own, behind that of their trial.
+/// Parts of trials that have their own row, after the row of their trial.
 pub const PARTS: [Part; 1] = [lives::WITH_ALL_MONEY];
 
 pub fn named(name: &str) -> Option<&'static Trial> {
@@ -42,32 +42,32 @@ pub struct Trial {
     pub name: &'static str,
     /// What is counted, for a table's heading: `crash images, torn writes included`.
     pub what: &'static str,
-    /// How many of them one `make torture` is to reach.
+    /// The count that one `make torture` aims at.
     pub goal: u64,
-    /// How what is tried was built; an error if that is a program of its own, and there is none.
+    /// How the program under test was built. Fails if that is a separate program and there is none.
     pub build: fn() -> Result<String, String>,
-    /// Everything that one seed stands for. Panics when a promise is broken, and says which.
+    /// Runs everything that one seed stands for. Panics with the promise if one is broken.
     pub run: fn(u64) -> Tally,
 }
 
-/// A part of what a trial counts that has a goal of its own.
+/// A part of a trial's count that has its own goal.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     pub of: &'static str,
-    /// The count among its details.
+    /// The name of the count among the trial's details.
     pub detail: &'static str,
     /// What is counted, for the table.
     pub what: &'static str,
     pub goal: u64,
 }
 
-/// How this program was built. Errors: never.
+/// How this program was built. Never fails.
 pub fn own_build() -> Result<String, String> {
     Ok(if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned())
 }
 
 impl Trial {
-    /// What its evidence is about.
+    /// The subject of its evidence.
     pub fn subject(&self) -> Subject {
         let Self { name, what, goal, .. } = *self;
         Subject { name, what, goal, command: format!("torture {name} --count {goal} --report docs/evidence") }
@@ -79,7 +79,7 @@ impl Trial {
 pub struct Tally(BTreeMap<&'static str, u64>);
 
 impl Tally {
-    /// The name of what a trial's aim is stated in: images, flips, failed syncs.
+    /// The name of the count in which a trial's aim is stated: images, flips, failed syncs.
     pub const UNITS: &'static str = "units";
 
     pub fn add(&mut self, name: &'static str, more: u64) {
@@ -106,7 +106,7 @@ impl Tally {
         }
     }
 
-    /// A count; 0 when nothing was counted under the name.
+    /// A count; 0 if nothing was counted under the name.
     pub fn get(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }
@@ -115,7 +115,7 @@ impl Tally {
         self.get(Self::UNITS)
     }
 
-    /// All counts but the units, by name.
+    /// All counts except the units, by name.
     pub fn details(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().map(|(name, count)| (*name, *count)).filter(|(name, _)| *name != Self::UNITS)
     }

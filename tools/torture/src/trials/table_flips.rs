@@ -1,4 +1,4 @@
-//! Rot in the sorted tables: of the archive of finished transfers, and of the store.
+//! Rot in the sorted tables of the archive of finished transfers and of the store.
 
 use std::fs;
 use std::ops::{ControlFlow, Range};
@@ -17,24 +17,25 @@ use super::Tally;
 use super::bit_flips::Change;
 use crate::real_files::{copy_directory, directory_in_memory, files_below};
 
-/// One seed in so many: these are real files, which take their time.
+/// One seed in this many has this trial: these are real files, which take time.
 const STRIDE: u64 = 8;
 /// Flips, or changes of a sector, in the directory of one seed.
 const FLIPS: u64 = 16;
-/// What a flip draws: a file, a byte, a bit.
+/// Random numbers of a flip: a file, a byte, a bit.
 const NUMBERS_OF_A_FLIP: u64 = 3;
 const HARMLESS: &str = "harmless";
 /// The exit code of a program that panics, and the signal of one that aborts.
 const PANICKED: i32 = 101;
 const ABORTED: i32 = 6;
 const TRANSFERS: u64 = 400;
-/// Transfers of one table, where there are several.
+/// Transfers of one table, if there are several.
 const TABLE_TRANSFERS: u64 = 100;
 const KEYS: u64 = 300;
-/// Where tables are to be there, and the lists that name them, until the end: more than will ever wait to be merged.
+/// Number of tables before a merge, for tables and lists of tables that must exist until the end: more than will ever
+/// wait to be merged.
 const UNMERGED: u8 = 100;
-/// The sorted tables of the store. Its log is the journal's, which has trials of its own; and what nobody else knows
-/// of, such as the log's last updates, can vanish without a trace.
+/// The sorted tables of the store. Its log is the journal's, which has its own trials. Data that nothing else refers
+/// to, such as the log's last updates, can be lost without a trace.
 const STORE_TABLES: &str = "tables";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,20 +45,20 @@ pub enum Tables {
     Store,
 }
 
-/// What reading all of a directory came to.
+/// The result of reading a whole directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// Everything that was written was read, and nothing else.
     Harmless,
     Detected,
-    /// Something was read that was not written, or the error says nothing.
+    /// Other data were read than were written, or the error has no content.
     Wrong(String),
 }
 
 impl Tables {
     pub const ALL: [Self; 2] = [Self::Archive, Self::Store];
 
-    /// As an argument, and in the evidence.
+    /// The name as an argument, and in the evidence.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Archive => "archive",
@@ -65,7 +66,7 @@ impl Tables {
         }
     }
 
-    /// In the evidence.
+    /// The place in the evidence.
     const fn place(self) -> &'static str {
         match self {
             Self::Archive => "in the archive",
@@ -77,7 +78,7 @@ impl Tables {
         Self::ALL.into_iter().find(|tables| tables.name() == name)
     }
 
-    /// Makes them in a directory that is not there yet, and closes them.
+    /// Creates the tables in a new directory, and closes them.
     pub fn fill(self, path: &Path) {
         match self {
             Self::Archive => fill_archive(path),
@@ -85,8 +86,8 @@ impl Tables {
         }
     }
 
-    /// Makes them in a directory that is not there yet, copies them to another one halfway, and closes them. Nothing is
-    /// merged: what was there halfway could still be read.
+    /// Creates the tables in a new directory, copies them to another one halfway, and closes them. Nothing is merged,
+    /// so that the tables of the halfway copy could still be read.
     pub fn live(self, path: &Path, halfway: &Path) {
         match self {
             Self::Archive => live_archive(path, halfway),
@@ -102,7 +103,7 @@ impl Tables {
         }
     }
 
-    /// Reads everything. May panic, and even abort: the embedded store does so where it finds its own files absurd.
+    /// Reads everything. May panic or abort, because the embedded store does so if its own files are inconsistent.
     pub fn judge(self, path: &Path) -> Judgement {
         let read = match self {
             Self::Archive => read_archive(path),
@@ -120,7 +121,7 @@ impl Judgement {
     const DETECTED: u8 = 10;
     const WRONG: u8 = 11;
 
-    /// As the exit code of the process that judged.
+    /// The exit code of the process that judged.
     pub const fn code(&self) -> u8 {
         match self {
             Self::Harmless => Self::HARMLESS,
@@ -130,8 +131,8 @@ impl Judgement {
     }
 }
 
-/// Flips bits of a closed archive and of a closed store; with every other seed, changes sectors of theirs. Only the
-/// `torture` command can: it judges in processes of its own.
+/// Flips bits of a closed archive and of a closed store. With every other seed, also changes their sectors. Only the
+/// `torture` command can do this, because it judges in separate processes.
 pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
     let program =
         std::env::current_exe().ok().filter(|path| path.file_name().is_some_and(|name| name == "torture"));
@@ -142,7 +143,7 @@ pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
             flip(&damaging, random, tally);
         } else {
             change(&damaging, tally);
-            // What is drawn next is what this seed has always drawn there.
+            // The following draws are the ones that this seed has always made there.
             for _ in 0..FLIPS * NUMBERS_OF_A_FLIP {
                 random.bits();
             }
@@ -150,11 +151,11 @@ pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
     }
 }
 
-/// Whole tables, and a place for a copy of them that is damaged.
+/// Whole tables, and a place for a damaged copy of them.
 struct Damaging<'a> {
     seed: u64,
     tables: Tables,
-    /// Which judges.
+    /// The program that judges.
     program: &'a Path,
     directory: TempDir,
 }
@@ -164,7 +165,7 @@ impl Damaging<'_> {
         self.directory.path().join(name)
     }
 
-    /// Has a copy judged, in which one file holds other bytes, if any. Panics when it is wrong.
+    /// Lets a process judge a copy in which at most one file has other bytes. Panics if the result is wrong.
     fn judge(&self, damage: Option<(&Path, &[u8])>, what: &str) -> &'static str {
         let (Self { seed, tables, program, .. }, rotten) = (self, self.place("rotten"));
         copy_directory(&self.place("whole"), &rotten).expect("a copy");
@@ -177,7 +178,8 @@ impl Damaging<'_> {
         kind
     }
 
-    /// Else it is no wonder that it refuses what is rotten.
+    /// Checks that undamaged tables are readable. If they were not, it would prove nothing that damaged ones are
+    /// refused.
     fn expect_whole(&self) {
         let kind = self.judge(None, "nothing changed");
         assert_eq!(kind, HARMLESS, "seed {}, {:?}, nothing changed", self.seed, self.tables);
@@ -201,7 +203,7 @@ fn flip(damaging: &Damaging<'_>, random: &mut Random, tally: &mut Tally) {
     }
 }
 
-/// The ways of [`Change`] that are more than a bit.
+/// Applies the kinds of [`Change`] that are larger than a bit.
 fn change(damaging: &Damaging<'_>, tally: &mut Tally) {
     let (mut random, tables) = (Random::new(damaging.seed ^ 0x7365_6374), damaging.tables);
     let [whole, halfway] = ["whole", "halfway"].map(|name| damaging.place(name));
@@ -209,7 +211,7 @@ fn change(damaging: &Damaging<'_>, tally: &mut Tally) {
     damaging.expect_whole();
     let (files, early) = (contents(tables, &whole), contents(tables, &halfway));
     let early_of = |file: &Path| early.iter().find(|(name, _)| name == file).map(|(_, bytes)| &bytes[..]);
-    // Most files are written once. What is an old copy of itself has changed since.
+    // Most files are written only once. Those that have an old copy have changed since.
     let overwritten: Vec<usize> = (0..files.len())
         .filter(|place| early_of(&files[*place].0).is_some_and(|early| early != files[*place].1))
         .collect();
@@ -228,13 +230,13 @@ fn change(damaging: &Damaging<'_>, tally: &mut Tally) {
     }
 }
 
-/// The files of which sectors are changed, with their contents.
+/// The files whose sectors are changed, with their contents.
 fn contents(tables: Tables, directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let files = files_below(directory).expect("files").into_iter().filter(|file| tables.has_sectors(file));
     files.map(|file| (file.clone(), fs::read(directory.join(file)).expect("a file"))).collect()
 }
 
-/// Has a process of its own judge tables. The error is what must not be.
+/// Lets a separate process judge tables. Fails with the forbidden outcome.
 fn judged(program: &Path, tables: Tables, directory: &Path) -> Result<&'static str, String> {
     let output = Command::new(program).args(["judge-tables", tables.name()]).arg(directory).output();
     let output = output.expect("this program can be run");
@@ -245,10 +247,10 @@ fn judged(program: &Path, tables: Tables, directory: &Path) -> Result<&'static s
     kind(&output.status).ok_or_else(|| format!("{}: {}", output.status, said()))
 }
 
-/// What the end of a process that judged counts as; `None` where it is wrong. The embedded store finds its own files
-/// absurd with a panic, 101, or, where it is built so or panics on its way out of one, with SIGABRT. A start of the hub
-/// takes neither for data: it ends with 65 (`crates/hub/src/process.rs`). Any other end is none of a judge: a wrong
-/// command line, a lack of memory, a wild access.
+/// The meaning of the judging process's exit status; `None` if it is wrong. If its own files are inconsistent, the
+/// embedded store panics with 101. It aborts with SIGABRT if it is built to do so, or if it panics while unwinding. A
+/// start of the hub treats neither as valid data and exits with 65 (`crates/hub/src/process.rs`). Any other status is
+/// not a judgement: a wrong command line, a lack of memory, an invalid access.
 fn kind(status: &ExitStatus) -> Option<&'static str> {
     match (status.code(), status.signal()) {
         (Some(code), _) if code == i32::from(Judgement::HARMLESS) => Some(HARMLESS),
@@ -281,7 +283,7 @@ fn fill_archive(path: &Path) {
     archive.sync().expect("syncs");
 }
 
-/// A table for each portion, one after the other.
+/// Creates a table for each portion, one after the other.
 fn live_archive(path: &Path, halfway: &Path) {
     let options = ArchiveOptions { unmerged_tables: UNMERGED, ..archive_options() };
     let archive = FjallArchive::open(path, &options).expect("opens");
@@ -296,7 +298,8 @@ fn live_archive(path: &Path, halfway: &Path) {
     }
 }
 
-/// Everything up to the watermark is there and right; a watermark that is lower sends the reader of the journal back.
+/// Checks that everything up to the watermark is present and right. A lower watermark makes the hub read the journal
+/// again from there.
 fn read_archive(path: &Path) -> Result<Judgement, TablesError> {
     let archive = FjallArchive::open(path, &archive_options())?;
     let watermark = archive.watermark();
@@ -364,7 +367,7 @@ fn live_store(path: &Path, halfway: &Path) {
     };
     let store = Store::open(path, &options).expect("opens");
     put(&store, 0..KEYS / 2);
-    // Behind the tables that the last of them may have made due.
+    // After the tables that the last update may have made due.
     store.update_blocking(|_| Ok(())).expect("an update of nothing");
     copy_directory(&path.join(STORE_TABLES), &halfway.join(STORE_TABLES)).expect("a copy");
     put(&store, KEYS / 2..KEYS);
@@ -389,7 +392,7 @@ fn read_store(path: &Path) -> Result<Judgement, TablesError> {
 mod tests {
     use super::*;
 
-    /// As `wait` gives them: an exit code in the second byte, or a signal in the first.
+    /// Statuses as `wait` returns them: an exit code in the second byte, or a signal in the first.
     #[test]
     fn only_known_ends_count_as_an_end() {
         for (raw, expected) in [
@@ -397,9 +400,9 @@ mod tests {
             (10 << 8, Some("detected")),
             (101 << 8, Some("ended the process")),
             (6, Some("ended the process")),
-            // With a core, as the kernel marks it.
+            // With a core dump, as the kernel marks it.
             (6 | 0x80, Some("ended the process")),
-            // Wrong; failed; a wrong command line; killed, for lack of memory perhaps; a wild access.
+            // Wrong; failed; a wrong command line; killed, perhaps for lack of memory; an invalid access.
             (11 << 8, None),
             (1 << 8, None),
             (2 << 8, None),
