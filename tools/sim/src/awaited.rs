@@ -1,7 +1,7 @@
-//! Answers that somebody waits for, by the path on which they will arrive: lookups, quotes, registrations.
+//! Pending answers by the path on which they will arrive: lookups, quotes, registrations.
 //!
-//! A path may be waited for by several at once, since lookups of the same party share it. An answer then goes to the
-//! one with the answer's trace, else to the one that has waited longest.
+//! Several waiters may share a path, since lookups of the same party do. An answer then goes to the waiter with the
+//! answer's trace, else to the one that has waited longest.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::exchange::ExchangeError;
 use crate::scan;
 use crate::simulator::Shared;
 
-/// A callback that somebody waited for.
+/// A callback that a waiter expected.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub at: Instant,
@@ -32,11 +32,12 @@ struct Waiter {
 #[derive(Default)]
 struct Paths {
     tickets: u64,
-    /// Of each path those who wait for it, in the order in which they came; never nobody.
+    /// The waiters of each path, in the order of their arrival. A list is never empty.
     by_path: HashMap<String, Vec<Waiter>, foldhash::fast::RandomState>,
 }
 
-/// The answers that one DFSP waits for. Bounded by those who wait: who gives up takes their entry away.
+/// The answers that one DFSP waits for. Their number is bounded by the waiters: each removes its entry when it gives
+/// up.
 #[derive(Default)]
 pub(crate) struct Awaited(Mutex<Paths>);
 
@@ -51,7 +52,7 @@ impl Awaited {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to wait for an answer on `path`; the number identifies the waiter.
+    /// Starts to wait for an answer on `path`. The number identifies the waiter.
     pub fn enter(&self, path: &str, trace: Option<u128>) -> (u64, oneshot::Receiver<Arrived>) {
         let (sender, receiver) = oneshot::channel();
         let mut paths = self.paths();
@@ -61,7 +62,7 @@ impl Awaited {
         (ticket, receiver)
     }
 
-    /// Hands an answer to whom it is for; false when nobody waits.
+    /// Hands an answer to its waiter. Returns false if there is none.
     pub fn deliver(&self, path: &str, trace: Option<u128>, arrived: Arrived) -> bool {
         let has_trace = |waiter: &Waiter| trace.is_some() && waiter.trace == trace;
         let waiter = self.remove(path, |waiters| Some(waiters.iter().position(has_trace).unwrap_or(0)));
@@ -88,7 +89,7 @@ impl Awaited {
     }
 }
 
-/// The place of one who waits. Dropping it gives the place up.
+/// The place of a waiter. Dropping it ends the wait.
 pub(crate) struct Place {
     pub shared: Arc<Shared>,
     pub dfsp: u32,
@@ -113,7 +114,7 @@ impl Drop for Place {
     }
 }
 
-/// An accepted request whose answer will arrive as a callback. Dropping it gives up waiting.
+/// An accepted request whose answer will arrive as a callback. Dropping it ends the wait.
 #[must_use = "the answer comes by `answer`"]
 pub struct Awaiting<T> {
     pub sent_at: Instant,
@@ -125,10 +126,10 @@ pub struct Awaiting<T> {
 /// The end of an exchange.
 #[derive(Clone, Debug)]
 pub struct Answer<T> {
-    /// When the callback arrived, or the time was over.
+    /// Time of the callback's arrival, or of the timeout.
     pub at: Instant,
     pub result: Result<T, ExchangeError>,
-    /// Its body; empty where none arrived.
+    /// The callback's body; empty if none arrived.
     pub body: Bytes,
 }
 
@@ -162,7 +163,7 @@ pub(crate) fn error_code(body: &[u8]) -> Option<ErrorCode> {
     ErrorCode::from_number(text.parse().ok()?)
 }
 
-/// The description of an error object, where it has one without escapes.
+/// The description in an error object, if there is one without escapes.
 pub(crate) fn error_description(body: &[u8]) -> Option<&str> {
     std::str::from_utf8(scan::text_member(body, b"\"errorDescription\"")?).ok()
 }

@@ -1,7 +1,7 @@
-//! The books that a DFSP keeps of its own transfers, from what it saw with its own eyes.
+//! The books that a DFSP keeps of its own transfers, from the messages that it sent and received.
 //!
 //! They are independent of the hub: the audit compares the hub's positions with them. A transfer is in exactly one
-//! state at a time; the book holds, per currency, the sum of the amounts in each state.
+//! state at a time. The book holds the sum of the amounts in each state, per currency.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ pub type Money = (Amount, Currency);
 /// A transfer as its payer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutgoingState {
-    /// The POST is on its way; the hub may or may not have taken it.
+    /// The POST was sent; the hub may or may not have accepted it.
     Sent = 0,
     /// The hub answered 202: the amount is reserved until an outcome arrives.
     Accepted = 1,
-    /// The callback said COMMITTED.
+    /// The callback reported COMMITTED.
     Committed = 2,
-    /// Refused at once, aborted or expired: the money did not move.
+    /// Rejected at once, aborted or expired: the money did not move.
     Aborted = 3,
 }
 
@@ -28,54 +28,54 @@ pub enum OutgoingState {
 pub enum IncomingState {
     /// The POST arrived; no fulfilment has been sent.
     Received = 0,
-    /// A right fulfilment is on its way; the hub may or may not have taken it.
+    /// A right fulfilment was sent; the hub may or may not have accepted it.
     Answered = 1,
-    /// The hub took a fulfilment of the RESERVED flavour; its PATCH is awaited.
+    /// The hub accepted a fulfilment with RESERVED; the payee waits for its PATCH.
     AwaitingPatch = 2,
-    /// The hub took a fulfilment of the COMMITTED flavour, which the payee calls final.
+    /// The hub accepted a fulfilment with COMMITTED, which is final for the payee.
     Committed = 3,
-    /// The hub said COMMITTED itself.
+    /// The hub confirmed COMMITTED.
     Confirmed = 4,
-    /// Rejected by the payee, or refused, aborted or expired by the hub.
+    /// Rejected by the payee, or rejected, aborted or expired by the hub.
     Aborted = 5,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutgoingEvent {
     Accepted,
-    /// The POST was answered with an error: the hub did not take it.
+    /// The POST was answered with an error: the hub did not accept it.
     Refused,
     Committed,
-    /// A callback said ABORTED or carried an error.
+    /// A callback reported ABORTED or an error.
     Aborted,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncomingEvent {
     Answered,
-    /// The fulfilment was answered 200 and said COMMITTED.
+    /// The fulfilment was answered 200 and contained COMMITTED.
     AcceptedAsCommitted,
-    /// The fulfilment was answered 200 and said RESERVED.
+    /// The fulfilment was answered 200 and contained RESERVED.
     AcceptedAsReserved,
     /// The fulfilment was answered with an error, or the payee rejects the transfer.
     GivenUp,
     HubCommitted,
-    /// A message of the hub said ABORTED or carried an error.
+    /// A message of the hub reported ABORTED or an error.
     HubAborted,
 }
 
-/// What a message meant to its receiver.
+/// The meaning of a message for its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     First,
-    /// It repeated what was known: allowed, since delivery is at least once.
+    /// It repeated a known outcome. This is allowed, since delivery is at least once.
     Repeated,
-    /// It contradicts an outcome that was final: a violation.
+    /// It contradicts a final outcome: a violation.
     Contradiction,
 }
 
 impl OutgoingState {
-    /// The state after `event`, and what the event meant.
+    /// The state after `event`, and the meaning of the event.
     pub const fn after(self, event: OutgoingEvent) -> (Self, Delivery) {
         use Delivery::{Contradiction, First, Repeated};
         match (self, event) {
@@ -99,14 +99,14 @@ impl OutgoingState {
 }
 
 impl IncomingState {
-    /// The state after `event`, and what the event meant.
+    /// The state after `event`, and the meaning of the event.
     pub const fn after(self, event: IncomingEvent) -> (Self, Delivery) {
         use Delivery::{Contradiction, First, Repeated};
         match (self, event) {
             (Self::Received, IncomingEvent::Answered) => (Self::Answered, First),
             (Self::Answered, IncomingEvent::AcceptedAsCommitted) => (Self::Committed, First),
             (Self::Answered, IncomingEvent::AcceptedAsReserved) => (Self::AwaitingPatch, First),
-            // Our own bookkeeping may be overtaken by the hub's message.
+            // The hub's message may arrive before this DFSP has entered its own action.
             (
                 state,
                 IncomingEvent::Answered
@@ -119,9 +119,9 @@ impl IncomingState {
                 (Self::Confirmed, First)
             }
             (Self::Confirmed, IncomingEvent::HubCommitted) => (Self::Confirmed, Repeated),
-            // Nobody but this payee knows the fulfilment.
+            // Only this payee knows the fulfilment.
             (Self::Received | Self::Aborted, IncomingEvent::HubCommitted) => (self, Contradiction),
-            // A fulfilment that was taken may still prove to be late: the hub says so with an error.
+            // An accepted fulfilment may still turn out to be late: the hub reports this with an error.
             (
                 Self::Received | Self::Answered | Self::AwaitingPatch | Self::Committed,
                 IncomingEvent::HubAborted,
@@ -131,7 +131,7 @@ impl IncomingState {
         }
     }
 
-    /// Whether nothing more is needed for the books; the hub may still confirm.
+    /// Whether the books need no further event. The hub may still confirm.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Committed | Self::Confirmed | Self::Aborted)
     }
@@ -141,11 +141,11 @@ impl IncomingState {
 struct Page {
     outgoing: [Sum; 4],
     incoming: [Sum; 6],
-    /// What an FXP gives for conversions, by their states.
+    /// Amounts that an FXP gives for FX transfers, by state.
     sold: [Sum; 6],
-    /// What a payee gives for its conversions, by their states.
+    /// Amounts that a payee gives for its FX transfers, by state.
     passed_on: [Sum; 4],
-    /// What a payee gets for them.
+    /// Amounts that a payee gets for them.
     bought: [Sum; 4],
 }
 
@@ -155,7 +155,7 @@ struct Sum {
     count: i64,
 }
 
-/// Moves one amount between two of the sums, or into one.
+/// Moves an amount from one sum to another, or enters it into one.
 fn shift(sums: &mut [Sum], amount: Amount, from: Option<usize>, to: usize) {
     if let Some(from) = from {
         sums[from].units -= i128::from(amount.units());
@@ -171,24 +171,24 @@ pub struct Book {
     pages: BTreeMap<Currency, Page>,
 }
 
-/// What the hub's position of a DFSP in one currency must be, by the DFSP's own books.
+/// The hub's position of a DFSP in one currency that follows from the DFSP's own books.
 ///
-/// `low` and `high` differ only while messages are in flight or were lost on the way.
+/// `low` and `high` differ only while messages are in transit, or if messages were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ExpectedPosition {
-    /// The least the position may be, in ten-thousandths; positive means that the DFSP owes.
+    /// Minimum of the position, in ten-thousandths; positive means that the DFSP owes.
     pub low: i128,
-    /// The most it may be.
+    /// Maximum of the position.
     pub high: i128,
-    /// Of that, reserved for accepted transfers without outcome.
+    /// The part that is reserved for accepted transfers without an outcome.
     pub reserved: i128,
     pub paid: i128,
     pub received: i128,
 }
 
 impl Book {
-    /// Enters an outgoing transfer (`from` absent) or moves it to another state; one of which a payee sells what it
-    /// brings, with what the payee gets for that.
+    /// Enters an outgoing transfer (`from` absent) or moves it to another state. For a payee's FX transfer, `bought` is
+    /// what the payee gets for the amount.
     pub fn move_outgoing(
         &mut self,
         (amount, currency): Money,
@@ -206,8 +206,8 @@ impl Book {
         }
     }
 
-    /// Enters an incoming transfer (`from` absent) or moves it to another state; a conversion with what is given for
-    /// it.
+    /// Enters an incoming transfer (`from` absent) or moves it to another state. For an FX transfer, `sold` is what the
+    /// FXP gives for the amount.
     pub fn move_incoming(
         &mut self,
         (amount, currency): Money,
@@ -226,26 +226,26 @@ impl Book {
         self.pages.entry(currency).or_default()
     }
 
-    /// How many outgoing transfers are committed in a currency, and how many movements of payees' conversions.
+    /// Number of committed outgoing transfers in a currency, plus the committed movements of payees' FX transfers.
     pub fn committed_in(&self, currency: Currency) -> u64 {
         let committed = |sums: &[Sum; 4]| sums[OutgoingState::Committed as usize].count.unsigned_abs();
         let page = self.pages.get(&currency);
         page.map_or(0, |page| [page.outgoing, page.passed_on, page.bought].iter().map(committed).sum())
     }
 
-    /// How many conversions of payees have no outcome.
+    /// Number of payees' FX transfers without an outcome.
     pub fn sales_open(&self) -> u64 {
         let open = [OutgoingState::Sent, OutgoingState::Accepted];
         let of_page = |page: &Page| open.map(|state| page.passed_on[state as usize].count.unsigned_abs());
         self.pages.values().flat_map(of_page).sum()
     }
 
-    /// How many outgoing transfers are in that state, in all currencies.
+    /// Number of outgoing transfers in that state, in all currencies.
     pub fn outgoing_count(&self, state: OutgoingState) -> u64 {
         self.pages.values().map(|page| page.outgoing[state as usize].count.unsigned_abs()).sum()
     }
 
-    /// How many incoming transfers are in that state, in all currencies.
+    /// Number of incoming transfers in that state, in all currencies.
     pub fn incoming_count(&self, state: IncomingState) -> u64 {
         self.pages.values().map(|page| page.incoming[state as usize].count.unsigned_abs()).sum()
     }
@@ -273,9 +273,9 @@ impl Page {
         let certain = paid + reserved - received;
         let unsure = [IncomingState::Answered, IncomingState::AwaitingPatch];
         let unsure_incoming: i128 = unsure.into_iter().map(incoming).sum();
-        // For a payee an FXP's amount is reserved before the FXP has answered.
+        // If the initiator is a payee, the FXP's amount is reserved before the FXP has answered.
         let unsure_sold: i128 = unsure.into_iter().chain([IncomingState::Received]).map(sold).sum();
-        // What a payee sells moves with its transfer.
+        // The amount that a payee sells moves with its transfer.
         let open = [OutgoingState::Sent, OutgoingState::Accepted];
         let unsure_bought: i128 = open.into_iter().map(bought).sum();
         let unsure_passed_on: i128 = open.into_iter().map(passed_on).sum();
@@ -407,8 +407,8 @@ mod tests {
     ];
 
     proptest! {
-        /// Whatever arrives in whatever order, the sums equal those of a list of transfers kept naively, and once a
-        /// transfer is paid for good it stays paid.
+        /// For all messages in all orders, the sums equal those of a naive list of transfers, and a transfer that is
+        /// finally paid stays paid.
         #[test]
         fn sums_equal_a_naive_list(steps in prop::collection::vec((0_usize..8, any::<bool>(), 0_usize..6), 0..200)) {
             let mut book = Book::default();
@@ -445,7 +445,8 @@ mod tests {
         }
     }
 
-    /// An FXP gives what it sells when the hub says so. For a payee it is reserved from the beginning.
+    /// An FXP gives the sold amount when the hub confirms it. If the initiator is a payee, it is reserved from the
+    /// start.
     #[test]
     fn an_fxp_gives_only_what_the_hub_commits() {
         let usd = Currency::parse("USD").unwrap();

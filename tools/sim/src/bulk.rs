@@ -1,5 +1,5 @@
-//! Bulks: many transfers from one DFSP to another, asked for and answered together. In the books each item is a
-//! transfer by itself.
+//! Bulk transfers: many transfers from one DFSP to another, requested and answered together. In the books each item is
+//! a separate transfer.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::simulator::Shared;
 use crate::table::{Finished, Incoming, Outcome, Outgoing};
 use crate::{reply, scan};
 
-/// Most items of one bulk (FSPIOP API v1.1 §6.10.3.1).
+/// Maximum number of items of one bulk transfer (FSPIOP API v1.1 §6.10.3.1).
 pub const BULK_ITEMS_MAX: usize = 1_000;
 
-/// Separates the ids of bulks, and of their items, from those of transfers.
+/// Keeps the ids of bulk transfers, and of their items, apart from those of transfers.
 const BULKS: u64 = 0x6275_6c6b_0000;
 const ITEMS: u64 = 0x6974_656d_7300;
 
-/// What the bulks of an originator have in common.
+/// Common data of an originator's bulk transfers.
 pub(crate) struct Bulking {
     items: usize,
     /// The part of each item between its id and its condition.
@@ -40,7 +40,7 @@ pub(crate) struct Bulking {
 }
 
 impl Originator {
-    /// Sets of how many transfers each bulk is made: 1 to [`BULK_ITEMS_MAX`].
+    /// Sets the number of items in each bulk transfer: 1 to [`BULK_ITEMS_MAX`].
     #[must_use]
     pub fn with_bulks(mut self, items: usize) -> Self {
         let moved = (self.options.amount, self.options.currency);
@@ -49,14 +49,14 @@ impl Originator {
         self
     }
 
-    /// Of how many transfers each bulk is made; 0 without [`Originator::with_bulks`].
+    /// Number of items in each bulk transfer; 0 without [`Originator::with_bulks`].
     pub fn bulk_items(&self) -> usize {
         self.bulking.as_ref().map_or(0, |bulking| bulking.items)
     }
 
-    /// Sends bulk `number` from one DFSP to another (by index) and waits for the 202. It is finished when its payer
-    /// was told of every item, and committed if all of them are. Fails when the hub refuses the POST or does not
-    /// answer it. Panics when without [`Originator::with_bulks`].
+    /// Sends bulk transfer `number` from one DFSP to another (by index) and waits for the 202. It is finished when its
+    /// payer has the outcomes of all items, and committed if all of them are. Fails if the hub rejects or does not
+    /// answer the POST. Panics without [`Originator::with_bulks`].
     pub async fn send_bulk(
         &self,
         number: u64,
@@ -106,7 +106,7 @@ impl Originator {
     }
 }
 
-/// What a payee's books need of an item.
+/// The data of an item that a payee's books need.
 struct Item<'body> {
     id: TransferId,
     received: Money,
@@ -128,7 +128,7 @@ pub(crate) fn bulk_id(body: &[u8]) -> Option<TransferId> {
     id(scan::member(body, b"bulkTransferId")?)
 }
 
-/// Takes a `POST /bulkTransfers` in and starts to answer it.
+/// Accepts a `POST /bulkTransfers` and starts to answer it.
 pub(crate) fn take(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: &Bytes) -> StatusCode {
     let dfsp = shared.dfsp(payee);
     let list = scan::member(body, b"individualTransfers").unwrap_or_default();
@@ -214,7 +214,7 @@ impl Answering {
     }
 }
 
-/// What a message says about one item.
+/// A message's statement about one item.
 enum ItemSaying<'body> {
     Committed { fulfilment: &'body [u8] },
     Aborted(Option<ErrorCode>),
@@ -233,7 +233,7 @@ fn result(value: &[u8]) -> Option<(TransferId, ItemSaying<'_>)> {
     Some((id, saying))
 }
 
-/// What the items of one message came to.
+/// The combined outcomes of the items in one message.
 #[derive(Default)]
 struct Taken {
     first: bool,
@@ -244,7 +244,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Tells one side of an item how it ended.
+    /// Enters the end of an item on one side.
     fn end(
         &mut self,
         shared: &Shared,
@@ -273,7 +273,7 @@ impl Taken {
     }
 }
 
-/// Takes what `receiver` is told about a bulk. Gives what it is to the bulk, as far as it knows it.
+/// Accepts a callback about a bulk transfer. Returns the receiver's role in it, if the receiver knows it.
 pub(crate) fn take_callback(
     shared: &Shared,
     receiver: u32,
@@ -286,7 +286,7 @@ pub(crate) fn take_callback(
     let counters = &shared.dfsp(receiver).counters;
     let mut taken = Taken::default();
     if is_error {
-        // What a payee is told of its own answer ends nothing: the list of results does.
+        // An error about a payee's own answer ends nothing; only the list of results does.
         let code = scan::text_member(body, b"\"errorCode\"");
         if side == BulkSide::Incoming || code == Some(MODIFIED_REQUEST) {
             count(&counters.callbacks_informative);
@@ -299,7 +299,7 @@ pub(crate) fn take_callback(
     let is_over = taken.committed + taken.aborted == items.len();
     if is_over && let Some(waiter) = shared.bulks.finish(side, id) {
         let outcome = if taken.aborted == 0 { Outcome::Committed } else { Outcome::Aborted };
-        // The load generator may have given up waiting; the books have it all the same.
+        // The load generator may have stopped waiting; the books are updated regardless.
         let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code: taken.error_code });
     }
     if taken.contradiction {
@@ -314,7 +314,7 @@ pub(crate) fn take_callback(
     Some(role)
 }
 
-/// The list of results: each item once, none of another bulk, and the bulk's state that of its items.
+/// Checks and enters the list of results: each item once, no other items, and a state that agrees with the items.
 fn take_results(
     shared: &Shared,
     receiver: u32,

@@ -1,4 +1,4 @@
-//! Callbacks: what a DFSP is told about its transfers.
+//! Callbacks to a DFSP about its transfers.
 
 use std::time::Instant;
 
@@ -14,7 +14,8 @@ use crate::payer::settle_outgoing;
 use crate::scan;
 use crate::simulator::Shared;
 
-/// A message that says nothing new about a transfer's outcome: a modified request was refused, the original stands.
+/// Code of a message that leaves the outcome of a transfer open: a modified request was rejected, and the original
+/// remains.
 pub(crate) const MODIFIED_REQUEST: &[u8] = b"3106";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +40,14 @@ fn saying(is_error: bool, body: &[u8]) -> Saying {
     }
 }
 
-/// What a DFSP is to a transfer.
+/// The role of a DFSP in a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Payer,
     Payee,
 }
 
-/// Takes a PUT, PUT error or PATCH in. Gives what `receiver` is to the transfer, as far as it knows it.
+/// Accepts a PUT, PUT error or PATCH. Returns the receiver's role in the transfer, if the receiver knows it.
 pub(crate) fn take(
     shared: &Shared,
     receiver: u32,
@@ -56,7 +57,7 @@ pub(crate) fn take(
 ) -> Option<Role> {
     let counters = &shared.dfsp(receiver).counters;
     let saying = saying(is_error, body);
-    // In a simulator without a hub the payer gets the payee's own PUT, so the role is found by the receiver.
+    // In a simulator without a hub the payer gets the payee's own PUT, so the role depends on the receiver.
     let outgoing = shared.table.with_outgoing(id, |transfer| (transfer.payer, transfer.condition.clone()));
     let pays = outgoing.as_ref().is_some_and(|(payer, _)| *payer == receiver);
     let is_paid = !pays && shared.table.with_incoming(id, |one| one.payee == receiver).unwrap_or(false);
@@ -65,7 +66,7 @@ pub(crate) fn take(
         (false, true) => Role::Payee,
         (false, false) => return None,
     };
-    // The initiator of a conversion waits for its fulfilment; a transfer decides later.
+    // The initiator of an FX transfer waits for its fulfilment; its outcome follows from a transfer.
     let waiting = match saying {
         Saying::NothingFinal if pays && !is_error => {
             shared.table.with_outgoing(id, |conversion| conversion.fulfilled.take()).flatten()
@@ -85,7 +86,7 @@ pub(crate) fn take(
     let settled = match (saying, pays) {
         (Saying::NothingFinal, _) => {
             count(if waiting.is_some() { &counters.callbacks } else { &counters.callbacks_informative });
-            // The load generator may have given up waiting.
+            // The load generator may have stopped waiting.
             let _ = waiting.map(|waiting| waiting.send(Instant::now()));
             return Some(role);
         }

@@ -1,9 +1,9 @@
-//! Conditions and fulfilments: what the payee must reveal to commit a transfer.
+//! Conditions and fulfilments: the payee must reveal the preimage of the condition to commit a transfer.
 //!
-//! Transfers that the simulators originate carry `condition = SHA-256(preimage)` with
-//! `preimage = HMAC-SHA-256(secret, transfer id)`, so that every simulator with the same secret knows the preimage of
-//! every such transfer without being told. Transfers that follow a quote carry the condition of the packet that the
-//! payee made, and the packet tells the payee the fulfilment again.
+//! Transfers that the simulators originate carry `condition = SHA-256(preimage)` with `preimage = HMAC-SHA-256(secret,
+//! transfer id)`. So every simulator with the same secret can compute the preimage of every such transfer. Transfers
+//! that follow a quote carry the condition of the packet that the payee made. From the packet, the payee can compute
+//! the fulfilment again.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -15,10 +15,10 @@ use upesi_types::TransferId;
 /// Characters of 32 bytes in base64url without padding.
 pub const TEXT_BYTES: usize = 43;
 
-/// A condition or a fulfilment as it stands on the wire.
+/// A condition or a fulfilment as on the wire.
 pub type Text = [u8; TEXT_BYTES];
 
-/// Ready-made pairs that public test tools send with every transfer: (condition, fulfilment).
+/// Fixed pairs that public test tools send with every transfer: (condition, fulfilment).
 const WELL_KNOWN: [(&Text, &Text); 2] = [
     (b"GRzLaTP7DJ9t4P-a_BA0WA9wzzlsugf00-Tn6kESAfM", b"UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA"),
     (b"GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA", b"V-IalzIzy-zxy0SrlY1Ku2OE9aS4KgGZ0W-Zq5_BeC0"),
@@ -29,7 +29,7 @@ const WELL_KNOWN: [(&Text, &Text); 2] = [
 pub struct Secret {
     /// Both key blocks are hashed already, so that a preimage costs two compressions.
     keyed: Hmac<Sha256>,
-    /// The same for transactions in packets, where the key is the base64 text of the secret.
+    /// For transactions in packets, where the key is the base64 text of the secret.
     packets: Hmac<Sha256>,
 }
 
@@ -56,18 +56,17 @@ impl Secret {
         self.hmac(&id.to_bytes())
     }
 
-    /// The condition for a transfer that we originate.
+    /// The condition of a transfer that this simulator originates.
     pub fn condition(&self, id: &TransferId) -> Text {
         encode(&Sha256::digest(self.preimage(id)).into())
     }
 
-    /// The fulfilment of a transfer that we originated.
+    /// The fulfilment of a transfer that this simulator originated.
     pub fn fulfilment(&self, id: &TransferId) -> Text {
         encode(&self.preimage(id))
     }
 
-    /// The fulfilment that answers `condition`, if this DFSP knows it: of our own making or one of the well-known
-    /// pairs.
+    /// The fulfilment that answers `condition`, if this DFSP knows it: a computed one, or one of the well-known pairs.
     pub fn answer(&self, id: &TransferId, condition: &[u8]) -> Option<Text> {
         let preimage = self.preimage(id);
         if encode(&Sha256::digest(preimage).into())[..] == *condition {
@@ -76,13 +75,13 @@ impl Secret {
         WELL_KNOWN.iter().find(|(known, _)| known[..] == *condition).map(|(_, fulfilment)| **fulfilment)
     }
 
-    /// The fulfilment that belongs to a transaction object in a packet: a keyed hash of its base64 text.
+    /// The fulfilment of a transaction object in a packet: a keyed hash of its base64 text.
     pub(crate) fn fulfilment_of_transaction(&self, transaction: &str) -> [u8; 32] {
         let text = STANDARD.encode(transaction);
         self.packets.clone().chain_update(text.as_bytes()).finalize().into_bytes().into()
     }
 
-    /// The fulfilment that answers `condition` by the transaction in the packet, if this DFSP quoted it.
+    /// The fulfilment that answers `condition`, computed from the transaction in the packet, if this DFSP quoted it.
     pub(crate) fn answer_packet(&self, packet: &[u8], condition: &[u8]) -> Option<Text> {
         let transaction = ilp::decode_transaction(std::str::from_utf8(packet).ok()?).ok()?;
         let fulfilment = self.fulfilment_of_transaction(&transaction);
@@ -90,7 +89,7 @@ impl Secret {
     }
 }
 
-/// The condition that a fulfilment from the wire answers; `None` when it is not 32 bytes.
+/// The condition that a fulfilment from the wire answers; `None` if it does not have 32 bytes.
 pub(crate) fn condition_of(fulfilment: &[u8]) -> Option<Text> {
     let preimage = upesi_fspiop::decode_octets(std::str::from_utf8(fulfilment).ok()?)?;
     Some(encode(&Sha256::digest(preimage).into()))

@@ -1,5 +1,4 @@
-//! The side of a provider of currency conversions, an FXP: what the currency that a DFSP has is worth in the one it
-//! needs.
+//! The FXP's side: an FX provider offers rates from the currency that a DFSP has to the currency that it needs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +21,7 @@ use crate::simulator::Shared;
 use crate::table::Outgoing;
 use crate::{exchange, reply, scan};
 
-/// Takes a `POST /fxQuotes` in and starts to answer it.
+/// Accepts a `POST /fxQuotes` and starts to answer it.
 pub(crate) fn take(shared: &Arc<Shared>, provider: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
     let dfsp = shared.dfsp(provider);
     let request_id = scan::member(body, b"conversionRequestId").and_then(id);
@@ -36,9 +35,9 @@ pub(crate) fn take(shared: &Arc<Shared>, provider: u32, headers: &HeaderMap, bod
     quoting::offer(shared, provider, Family::FxQuotes, headers, id, answer)
 }
 
-/// The answer to conversion terms: the same terms with what the amount that is given is worth, whatever stood in its
-/// place, and a condition; `None` when a member that this needs is absent or unusable. It depends on nothing else, so
-/// that hubs see the answer to a repeated question as a repeated answer.
+/// The answer to conversion terms: the same terms, with the target amount computed from the source amount, and a
+/// condition. `None` if a required member is absent or unusable. The answer depends on nothing else, so that a hub sees
+/// the answer to a repeated request as a repeated answer.
 fn answer_to(secret: &Secret, rate_per_mille: u32, terms: &[u8]) -> Option<Bytes> {
     let conversion_id = id(scan::member(terms, b"conversionId")?)?;
     let (source, target) = (scan::member(terms, b"sourceAmount")?, scan::member(terms, b"targetAmount")?);
@@ -70,15 +69,15 @@ fn answer_to(secret: &Secret, rate_per_mille: u32, terms: &[u8]) -> Option<Bytes
     Some(body.into())
 }
 
-/// Separates the ids of conversions from those of transfers.
+/// Keeps the ids of FX transfers apart from those of transfers.
 const CONVERSIONS: u64 = 0x636f_6e76_6572_7400;
 
-/// What the conversions of an originator have in common.
+/// Common data of an originator's FX transfers.
 #[derive(Clone, Debug)]
 pub struct ConversionOptions {
-    /// The currency of the transfers. Their payers have that of the originator.
+    /// The currency of the transfers. Their payers hold the originator's currency.
     pub target: Currency,
-    /// What a thousand units are worth in it.
+    /// Value of a thousand units in it.
     pub rate_per_mille: u32,
     /// Indexes of the FXPs, which take turns.
     pub fxps: Vec<usize>,
@@ -87,20 +86,20 @@ pub struct ConversionOptions {
 #[derive(Debug)]
 pub struct PendingConversion {
     pub id: TransferId,
-    /// When the FXP's fulfilment came. Errors when the conversion has ended without.
+    /// Receives the time of the FXP's fulfilment. Fails if the FX transfer ended without one.
     pub fulfilled: oneshot::Receiver<Instant>,
 }
 
 /// [`ConversionOptions`] as messages need them.
 pub(crate) struct Converting {
     options: ConversionOptions,
-    /// The part of all bodies between the FXP's name and the condition, and that of the transfers.
+    /// The part of all bodies between the FXP's name and the condition. The next field is that of the transfers.
     terms: Vec<u8>,
     transfer_terms: Vec<u8>,
 }
 
 impl Originator {
-    /// Sets what conversions need; `None` when there is no FXP, or the amount is worth nothing, or too much.
+    /// Sets the options of FX transfers; `None` if there is no FXP, or the converted amount is zero or too large.
     #[must_use]
     pub fn with_conversions(mut self, options: ConversionOptions) -> Option<Self> {
         let (amount, currency) = (self.options.amount, self.options.currency);
@@ -113,8 +112,8 @@ impl Originator {
         Some(self)
     }
 
-    /// Asks an FXP for what transfer `number` of a DFSP (by index) needs, and waits for the 202. Fails when the hub
-    /// refuses the POST or does not answer it. Panics when without [`Originator::with_conversions`].
+    /// Requests from an FXP the FX transfer for transfer `number` of a DFSP (by index), and waits for the 202. Fails if
+    /// the hub rejects or does not answer the POST. Panics without [`Originator::with_conversions`].
     pub async fn convert(&self, number: u64, payer: usize) -> Result<PendingConversion, OriginateError> {
         let converting = self.converting();
         let fxps = &converting.options.fxps;
@@ -140,8 +139,8 @@ impl Originator {
         Ok(PendingConversion { id, fulfilled })
     }
 
-    /// Sends transfer `number`, which its conversion pays. Fails when the hub refuses the POST or does not answer it.
-    /// Panics when without [`Originator::with_conversions`].
+    /// Sends transfer `number`, which its FX transfer pays. Fails if the hub rejects or does not answer the POST.
+    /// Panics without [`Originator::with_conversions`].
     pub async fn send_converted(
         &self,
         number: u64,
@@ -167,14 +166,14 @@ impl Originator {
     }
 }
 
-/// The part of the body of a conversion between the FXP's name and the condition.
+/// The part of an FX transfer's body between the FXP's name and the condition.
 fn conversion_terms(source: Money, target: Money) -> Vec<u8> {
     let money = |(amount, currency): Money| format!(r#"{{"amount":"{amount}","currency":"{currency}"}}"#);
     let (source, target) = (money(source), money(target));
     format!(r#"","sourceAmount":{source},"targetAmount":{target},"condition":""#).into()
 }
 
-/// A conversion has ended for its initiator and for its FXP: alike, or the hub has contradicted itself.
+/// Compares the ends of an FX transfer for its initiator and its FXP. If they differ, the hub has contradicted itself.
 pub(crate) fn compare_ends(shared: &Shared, id: &TransferId) {
     let bought = shared.table.with_outgoing(id, |conversion| conversion.state);
     let sold = shared.table.with_incoming(id, |conversion| (conversion.payee, conversion.state));
@@ -190,21 +189,21 @@ pub(crate) fn compare_ends(shared: &Shared, id: &TransferId) {
     }
 }
 
-/// Separates the ids of sales from those of other conversions.
+/// Keeps the ids of payees' FX transfers apart from those of other FX transfers.
 const SALES: u64 = 0x7361_6c65;
 
-/// How payees convert what they are paid.
+/// The settings by which payees convert the money that they receive.
 #[derive(Clone, Debug)]
 pub struct PayeeConversions {
-    /// The currency that payees want: they sell what they are paid in another one.
+    /// The currency that payees want. They sell money that they receive in another currency.
     pub currency: Currency,
-    /// What a thousand units of any other are worth in it.
+    /// Value of a thousand units of any other currency in it.
     pub rate_per_mille: u32,
     /// Indexes of the FXPs, which take turns.
     pub fxps: Vec<usize>,
 }
 
-/// What a payee sells of a transfer.
+/// A payee's FX transfer that sells the amount of a transfer.
 pub(crate) struct Sale {
     id: TransferId,
     transfer: TransferId,
@@ -229,7 +228,7 @@ impl Sale {
         Some(Self { id: sale_id(&transfer), transfer, fxp, sold, bought: (bought, *currency), expiration })
     }
 
-    /// Asks the FXP, and waits for its fulfilment; false when the conversion has ended without.
+    /// Requests the FX transfer, and waits for the FXP's fulfilment. Returns false if it ended without one.
     pub async fn make(&self, shared: &Arc<Shared>, payee: u32, question: &HeaderMap) -> bool {
         let (fulfilled_at, fulfilled) = oneshot::channel();
         let outgoing = Outgoing {
@@ -254,7 +253,7 @@ impl Sale {
         matches!(tokio::time::timeout(patience, fulfilled).await, Ok(Ok(_)))
     }
 
-    /// Whether the hub took the question; `None` when it did not answer.
+    /// Whether the hub accepted the request; `None` if it did not answer.
     async fn ask(&self, shared: &Arc<Shared>, payee: u32, question: &HeaderMap) -> Option<bool> {
         let (initiator, fxp) = (shared.dfsp(payee), &shared.dfsps[self.fxp]);
         let body = message::convert_body(
@@ -277,8 +276,8 @@ impl Sale {
     }
 }
 
-/// The id of the conversion by which the payee of a transfer sells what that brings. The half that faults go by depends
-/// on the transfer's.
+/// The id of the FX transfer by which a payee sells the amount of a transfer. The half of the id that determines faults
+/// depends on the transfer's id.
 fn sale_id(transfer: &TransferId) -> TransferId {
     let high = transfer.to_bytes()[1..].first_chunk().map_or(0, |high| u64::from_be_bytes(*high));
     id_of(mix(high ^ SALES), mix(fault_key(transfer) ^ SALES))
@@ -355,7 +354,7 @@ mod tests {
             ("sourceAmount", money("xxx", Some("2"))),
             ("sourceAmount", json!("2")),
             ("targetAmount", json!({"amount": "3"})),
-            // Worth more than an amount can be.
+            // Larger than the maximum of an amount.
             ("sourceAmount", money("XXX", Some("99999999999999.9999"))),
         ] {
             let mut asked = good.clone();

@@ -19,10 +19,10 @@ use crate::payment::Exchange;
 use crate::settings::{DfspSettings, mix};
 use crate::{message, scan};
 
-/// Most parties that a DFSP has beside those that its prefix gives it.
+/// Maximum number of parties of a DFSP beside those of its prefix.
 const OWN_PARTIES_MAX: usize = 10_000;
 
-/// Defines counters: what they look like from outside, and the atomics behind them.
+/// Defines counters: the public values, and the atomics behind them.
 macro_rules! counters {
     ($(#[$about:meta])* $public:ident, $atomic:ident { $($(#[$doc:meta])* $name:ident,)* }) => {
         $(#[$about])*
@@ -48,17 +48,17 @@ macro_rules! counters {
 pub(crate) use counters;
 
 counters! {
-    /// What a DFSP counted since its start.
+    /// The counts of a DFSP since its start.
     Counters, AtomicCounters {
         /// Transfers received as payee, without repetitions.
         prepares_received,
-        /// Conversions received as FXP, without repetitions.
+        /// FX transfers received as FXP, without repetitions.
         conversions_received,
-        /// POSTs received again for a known transfer or conversion.
+        /// POSTs received again for a known transfer or FX transfer.
         prepares_repeated,
-        /// Prepares that this DFSP sent a second time by the fault setting, and the hub accepted again.
+        /// Prepares that this DFSP sent a second time because of the fault setting, and that the hub accepted again.
         prepares_sent_twice,
-        /// Bodies that could not be understood.
+        /// Bodies that could not be parsed.
         unreadable,
         /// Fulfilments sent, right or wrong, without repetitions.
         fulfilments_sent,
@@ -68,7 +68,7 @@ counters! {
         fulfilments_unanswered,
         /// Prepares whose condition this DFSP cannot answer.
         conditions_unknown,
-        /// Transfers and other questions dropped by the fault setting.
+        /// Transfers and other requests dropped by the fault setting.
         dropped,
         /// Fulfilments and other answers sent twice by the fault setting.
         duplicated,
@@ -78,54 +78,54 @@ counters! {
         aborts_sent,
         /// Messages answered with an HTTP error by the fault setting.
         http_errors,
-        /// Messages taken in slowly by the fault setting.
+        /// Messages received slowly by the fault setting.
         slow_reads,
-        /// Callbacks received that told something new.
+        /// Callbacks received with new information.
         callbacks,
-        /// Callbacks that repeated an outcome already known.
+        /// Callbacks that repeated a known outcome.
         callbacks_repeated,
-        /// Callbacks that leave the transfer as it is: a state in between, or error 3106.
+        /// Callbacks that do not change the transfer: an intermediate state, or error 3106.
         callbacks_informative,
-        /// Callbacks about transfers this DFSP does not know.
+        /// Callbacks about transfers that this DFSP does not know.
         callbacks_unexpected,
         /// Callbacks that contradicted a final outcome: a violation.
         contradictions,
         /// Commits whose fulfilment does not answer the condition: a violation.
         wrong_fulfilments_received,
-        /// Signatures made as a message left.
+        /// Signatures made when a message was sent.
         signatures_made,
         /// Signatures of messages that were made before the run.
         signatures_made_ahead,
-        /// Messages refused because their signature is missing or not their sender's: a violation.
+        /// Messages rejected because their signature is missing or not their sender's: a violation.
         signatures_refused,
-        /// Messages refused because a header is missing or wrong, as a strict adapter does: a violation.
+        /// Messages rejected because a header is missing or wrong, as a strict adapter does: a violation.
         headers_refused,
         /// Callbacks pushed to a web socket.
         pushed,
         /// Lookups received.
         lookups_received,
-        /// Of these, the ones about parties that this DFSP does not have.
+        /// Lookups received about parties that this DFSP does not have.
         parties_unknown,
-        /// Quotes received, repetitions included.
+        /// Quotes received, including repetitions.
         quotes_received,
-        /// Bulk quotes received, repetitions included.
+        /// Bulk quotes received, including repetitions.
         bulk_quotes_received,
-        /// Questions for currency conversions received, repetitions included.
+        /// FX quotes received, including repetitions.
         fx_quotes_received,
-        /// Transaction requests, authorizations and repeated questions for quotes received.
+        /// Transaction requests, authorizations and repeated quote requests received.
         requests_received,
-        /// Answers to any of these that the hub took, errors among them.
+        /// Answers to these requests that the hub accepted, including errors.
         answers_sent,
-        /// Such answers that the hub answered with an error.
+        /// Answers to these requests that the hub answered with an error.
         answers_refused,
-        /// Such answers that never got an answer.
+        /// Answers to these requests that never got an answer.
         answers_unanswered,
-        /// Such questions answered with an error by the fault setting.
+        /// Requests of these kinds answered with an error by the fault setting.
         error_answers_sent,
-        /// Answers to lookups, quotes and registrations, error callbacks among them, that somebody waited for.
+        /// Expected answers to lookups, quotes and registrations, including error callbacks.
         answers_received,
-        /// Such answers that nobody waited for: repeated, too late, or never asked for. No violation, since hubs pass
-        /// answers on without knowing the questions.
+        /// Unexpected answers to lookups, quotes and registrations: repeated, too late, or never requested. They are
+        /// not violations, because hubs forward answers without knowing the requests.
         answers_unasked,
     }
 }
@@ -147,17 +147,17 @@ pub(crate) fn count(counter: &AtomicU64) {
 
 #[derive(Debug)]
 pub(crate) struct Dfsp {
-    /// Its place among all.
+    /// Its index among all DFSPs.
     pub index: usize,
     pub name: FspId,
     pub name_value: HeaderValue,
     pub counters: AtomicCounters,
-    /// Numbers the messages received, as the key of draws that must differ between repetitions.
+    /// Numbers the received messages. The number is the key of draws that must differ between repetitions.
     pub messages: AtomicU64,
     pub awaited: Awaited,
     settings: RwLock<DfspSettings>,
     book: Mutex<Book>,
-    /// Parties beside those that its prefix gives it, as decoded paths.
+    /// Parties beside those of its prefix, as decoded paths.
     parties: RwLock<HashSet<String>>,
 }
 
@@ -166,11 +166,11 @@ pub(crate) struct Dfsp {
 pub struct PositionReport {
     /// The currency.
     pub currency: String,
-    /// The least that the hub's position may be; positive means that the DFSP owes.
+    /// Minimum of the hub's position; positive means that the DFSP owes.
     pub low: String,
-    /// The most that it may be.
+    /// Maximum of the hub's position.
     pub high: String,
-    /// Of that, reserved for transfers without outcome.
+    /// The part that is reserved for transfers without an outcome.
     pub reserved: String,
     /// Sum of committed outgoing transfers.
     pub paid: String,
@@ -178,12 +178,12 @@ pub struct PositionReport {
     pub received: String,
 }
 
-/// Everything a DFSP tells about itself.
+/// A DFSP's report about itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct DfspReport {
     /// Its name.
     pub name: String,
-    /// Its present settings.
+    /// Its current settings.
     pub settings: DfspSettings,
     /// Its counters.
     pub counters: Counters,
@@ -206,7 +206,7 @@ impl Dfsp {
         }
     }
 
-    /// Makes a party one of this DFSP's; false where it has too many already.
+    /// Makes a party one of this DFSP's. Returns false if it has too many already.
     pub fn add_party(&self, party: &PartyId) -> bool {
         let mut parties = self.parties.write().unwrap_or_else(PoisonError::into_inner);
         if parties.len() >= OWN_PARTIES_MAX {
@@ -251,14 +251,14 @@ impl Dfsp {
     }
 }
 
-// DFSPs tell the hub's directory whose parties are theirs: `POST /participants` in batches (FSPIOP API v1.1 §6.2.2.4).
+// DFSPs register their parties with the hub's directory: `POST /participants` in batches (FSPIOP API v1.1 §6.2.2.4).
 
-/// Most parties in one batch: the API allows twice as many, but bodies should stay well below a mebibyte.
+/// Maximum number of parties in one batch. The API allows twice as many, but bodies should stay well below a mebibyte.
 pub const REGISTRATION_PARTIES_MAX: u64 = 5_000;
-/// Separates the ids of registrations from those of transfers.
+/// Keeps the ids of registrations apart from those of transfers.
 const REGISTRATIONS: u64 = 0x7265_6769;
 
-/// What the answer to a batch says.
+/// The content of the answer to a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
     pub registered: usize,
@@ -279,9 +279,9 @@ impl Registered {
 }
 
 impl Originator {
-    /// Registers `count` parties of a DFSP (by index), from number `from` on, at most [`REGISTRATION_PARTIES_MAX`] of
-    /// them, with the currency of the options. Gives the hub's acceptance; the answer is awaited with
-    /// [`Awaiting::answer`]. Fails when the hub refuses the POST or does not answer it.
+    /// Registers `count` parties of a DFSP (by index), starting at number `from`, with the currency of the options.
+    /// `count` is at most [`REGISTRATION_PARTIES_MAX`]. Returns the hub's acceptance; [`Awaiting::answer`] waits for
+    /// the answer. Fails if the hub rejects or does not answer the POST.
     pub async fn register(
         &self,
         dfsp: usize,

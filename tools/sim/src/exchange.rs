@@ -1,4 +1,4 @@
-//! What the exchanges of a payer are made of: errors, phases, and what the answers say.
+//! The parts of a payer's exchanges: errors, phases, and the contents of answers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::scan;
 use crate::settings::mix;
 use crate::simulator::Shared;
 
-/// Why an exchange, or a payment, ended without success.
+/// The reason why an exchange, or a payment, ended without success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
-    /// The hub answered the request with an error: there will be no callback.
+    /// The hub answered the request with an error. There will be no callback.
     #[error("the hub answered the request with {0}")]
     Refused(StatusCode),
     #[error("no answer to the request")]
@@ -48,7 +48,7 @@ impl From<OriginateError> for ExchangeError {
     }
 }
 
-/// What the answer to a lookup says.
+/// The content of the answer to a lookup.
 #[derive(Clone, Debug)]
 pub struct FoundParty {
     pub fsp: FspId,
@@ -63,7 +63,7 @@ impl FoundParty {
     }
 }
 
-/// What the answer to a quote says.
+/// The content of the answer to a quote.
 #[derive(Clone, Debug)]
 pub struct Terms {
     pub amount: Amount,
@@ -89,7 +89,7 @@ impl Terms {
     }
 }
 
-/// The steps of a payment, with or without a conversion, in order.
+/// The steps of a payment, with or without an FX transfer, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// `GET /parties` until `PUT /parties`.
@@ -105,7 +105,7 @@ pub enum Phase {
 impl Phase {
     pub const ALL: [Self; 4] = [Self::Lookup, Self::Quote, Self::Conversion, Self::Transfer];
 
-    /// Those of a payment in one currency.
+    /// The steps of a payment in one currency.
     pub const OF_PAYMENT: [Self; 3] = [Self::Lookup, Self::Quote, Self::Transfer];
 
     /// The name, as in reports: `lookup`, `quote`, `conversion`, `transfer`.
@@ -119,12 +119,12 @@ impl Phase {
     }
 }
 
-/// Where and why a payment ended without success.
+/// The step and the reason of a payment's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {} failed: {error}", phase.name())]
 pub struct PaymentFailure {
     /// The step that failed. A transfer was sent only if it is [`Phase::Transfer`] and the error is not
-    /// [`ExchangeError::Repeated`]; the hub accepted it unless the error is `Refused` or `Unanswered`.
+    /// [`ExchangeError::Repeated`]. The hub accepted the transfer unless the error is `Refused` or `Unanswered`.
     pub phase: Phase,
     pub error: ExchangeError,
 }
@@ -135,24 +135,24 @@ pub struct PaymentReport {
     /// The id of its transfer, sent or not.
     pub transfer_id: TransferId,
     pub intended: Instant,
-    /// When the callback of each finished phase arrived, by [`Phase`]; a phase begins where the one before it ended,
-    /// the first at `intended`. Phases that failed or were not reached have none.
+    /// Time at which the callback of each finished phase arrived, by [`Phase`]. A phase starts at the end of the
+    /// previous one, and the first at `intended`. Phases that failed or were not reached have none.
     pub ends: [Option<Instant>; Phase::ALL.len()],
-    /// When it was over, with success or without.
+    /// Time of the end, with success or without.
     pub ended: Instant,
-    /// Whether the money moved, as far as the payer was told.
+    /// Whether the money moved, as far as the payer knows.
     pub result: Result<(), PaymentFailure>,
 }
 
 impl PaymentReport {
-    /// How long a phase took; `None` when it did not end with success.
+    /// Duration of a phase; `None` if it did not end with success.
     pub fn duration(&self, phase: Phase) -> Option<Duration> {
         let before = Phase::OF_PAYMENT.into_iter().take_while(|before| *before != phase).last();
         let began = before.map_or(Some(self.intended), |before| self.ends[before as usize])?;
         Some(self.ends[phase as usize]?.saturating_duration_since(began))
     }
 
-    /// How long the whole took, from the intended beginning.
+    /// Duration of the whole payment, from the intended start.
     pub fn total(&self) -> Duration {
         self.ended.saturating_duration_since(self.intended)
     }
@@ -160,7 +160,7 @@ impl PaymentReport {
 
 // Amounts as DFSPs calculate with them: in the smallest unit of their currency. Rates are exact, in thousandths.
 
-/// The digits after the decimal point that a currency has (ISO 4217).
+/// The number of digits after the decimal point of a currency (ISO 4217).
 const fn decimals(currency: Currency) -> u32 {
     match &currency.to_bytes() {
         b"BIF" | b"CLP" | b"DJF" | b"GNF" | b"ISK" | b"JPY" | b"KMF" | b"KRW" | b"PYG" | b"RWF" | b"UGX"
@@ -176,7 +176,7 @@ const fn step(currency: Currency) -> i64 {
     10_i64.pow(4 - decimals(currency))
 }
 
-/// An amount in the smallest unit of its currency, cut where it has more digits; zero where it is negative.
+/// An amount in the smallest unit of its currency. Further digits are cut off, and a negative amount becomes zero.
 pub(crate) fn minor_units(amount: Amount, currency: Currency) -> u64 {
     u64::try_from(amount.units() / step(currency)).unwrap_or(0)
 }
@@ -186,14 +186,14 @@ pub(crate) fn fee(amount: Amount, per_mille: u16, currency: Currency) -> Amount 
     bought(amount, per_mille.into(), currency).unwrap_or(Amount::ZERO)
 }
 
-/// What an amount buys in a currency, rounded down to its smallest unit; `None` where it is too much.
+/// The amount that can be bought in a currency, rounded down to its smallest unit; `None` if it is too large.
 pub(crate) fn bought(sold: Amount, rate_per_mille: u32, currency: Currency) -> Option<Amount> {
     let step = i128::from(step(currency));
     let exact = i128::from(sold.units()) * i128::from(rate_per_mille) / 1000;
     in_range(exact / step * step)
 }
 
-/// What an amount costs in a currency, rounded up to its smallest unit; `None` where it is too much, or the rate is 0.
+/// The price of an amount in a currency, rounded up to its smallest unit; `None` if it is too large, or the rate is 0.
 pub(crate) fn price(bought: Amount, rate_per_mille: u32, currency: Currency) -> Option<Amount> {
     let step = i128::from(step(currency));
     let (wanted, worth_of_step) = (i128::from(bought.units()) * 1000, i128::from(rate_per_mille) * step);
@@ -204,14 +204,14 @@ fn in_range(units: i128) -> Option<Amount> {
     Amount::from_units(i64::try_from(units).ok()?)
 }
 
-// The payer's side of transaction requests and authorizations (FSPIOP API v1.1 §6.4 and §6.6): it says that it has the
-// request, and gives a one-time password when asked for one.
+// The payer's side of transaction requests and authorizations (FSPIOP API v1.1 §6.4 and §6.6). It confirms that it has
+// received the request, and returns a one-time password when it is asked for one.
 
-/// The passwords of all parties.
+/// The password of every party.
 const ONE_TIME_PASSWORD: &str = "160405";
 const QR_CODE: &str = "UPESI-QR-160405";
 
-/// Takes a `POST /transactionRequests` in and starts to answer it.
+/// Accepts a `POST /transactionRequests` and starts to answer it.
 pub(crate) fn take(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
     let id = scan::member(body, b"transactionRequestId").and_then(scan::text);
     match id.and_then(|id| std::str::from_utf8(id).ok()) {
@@ -223,7 +223,7 @@ pub(crate) fn take(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, body: 
     }
 }
 
-/// The same for a GET: the answer follows from the id.
+/// Accepts a GET of a transaction request: the answer depends on the id only.
 pub(crate) fn take_again(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, id: &str) -> StatusCode {
     let counters = &shared.dfsp(payer).counters;
     let Some(parsed) = TransferId::parse(id) else {
@@ -239,7 +239,7 @@ pub(crate) fn take_again(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, 
     Reply::new(shared, payer, Family::TransactionRequests, headers, path).start(key, Saying::Answer(body))
 }
 
-/// Takes a `GET /authorizations/{ID}` in and starts to answer it.
+/// Accepts a `GET /authorizations/{ID}` and starts to answer it.
 pub(crate) fn take_authorization(
     shared: &Arc<Shared>,
     payer: u32,

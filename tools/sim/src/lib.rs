@@ -1,40 +1,40 @@
-//! Simulated DFSPs (L4): any number of them in one process, as payers and as payees, with their own books.
+//! Simulated DFSPs: any number of them in one process, as payers and as payees, with their own books.
 //!
-//! - [`Simulator`] listens, answers as payee and as provider of currency conversions, takes callbacks and keeps books.
-//! - [`Originator`] acts for the payers: lookups, quotes, transfers, and payments made of all three.
-//! - [`DfspSettings`] are the delays and faults of one DFSP; they can be changed while it runs.
-//! - [`party_of`] and [`owner_of`] tell which party belongs to which DFSP: MSISDNs by prefix, a thousand million each.
-//! - [`OracleSimulator`] is an external party directory, with faults of its own.
-//! - [`books`] is the arithmetic of what a DFSP must owe.
+//! - [`Simulator`] listens, answers as payee and as FXP, accepts callbacks and keeps books.
+//! - [`Originator`] acts for the payers: lookups, quotes, transfers, and payments that consist of all three.
+//! - [`DfspSettings`] are the delays and faults of one DFSP. They can be changed while it runs.
+//! - [`party_of`] and [`owner_of`] map parties to DFSPs: MSISDNs by prefix, a thousand million for each DFSP.
+//! - [`OracleSimulator`] is an external party directory with its own faults.
+//! - [`books`] computes what a DFSP must owe.
 //!
 //! # Over HTTP
 //!
-//! Beside the callbacks of the FSPIOP API, below the base path of a DFSP:
+//! Below the base path of a DFSP there are, beside the callbacks of the FSPIOP API:
 //!
 //! | call | does |
 //! |---|---|
-//! | `POST /{dfsp}/payments` | a whole payment as that DFSP, answered when it ended |
+//! | `POST /{dfsp}/payments` | makes a whole payment as that DFSP; the answer comes when it has ended |
 //! | `POST /{dfsp}/parties` | registers a party of that DFSP with the hub |
 //!
-//! and for all of them `GET /health`, `GET /_sim/dfsps`, `GET` and `PUT /_sim/dfsps/{dfsp}`; `GET /metrics` where
-//! [`SimConfig::metrics`] is set.
+//! For all DFSPs there are `GET /health`, `GET /_sim/dfsps`, and `GET` and `PUT /_sim/dfsps/{dfsp}`. `GET /metrics`
+//! exists if [`SimConfig::metrics`] is set.
 //!
 //! # As payer
 //!
-//! Everything is numbered; seed, nonce and number decide ids, parties and traces ([`OriginatorOptions`],
+//! Everything is numbered. Seed, nonce and number determine ids, parties and traces ([`OriginatorOptions`],
 //! [`PaymentOptions`]). Payer and payee are indexes of the simulator's DFSPs.
 //!
-//! | call | sends | gives once accepted | then |
+//! | call | sends | returns once accepted | then |
 //! |---|---|---|---|
-//! | [`Originator::lookup`] | `GET /parties` | [`Awaiting`]`<`[`FoundParty`]`>` | [`Awaiting::answer`] gives an [`Answer`] |
+//! | [`Originator::lookup`] | `GET /parties` | [`Awaiting`]`<`[`FoundParty`]`>` | [`Awaiting::answer`] returns an [`Answer`] |
 //! | [`Originator::quote`] | `POST /quotes` | [`Awaiting`]`<`[`Terms`]`>` | the same |
-//! | [`Originator::send`] | `POST /transfers` | [`Pending`] | its receiver gives a [`Finished`] |
-//! | [`Originator::convert`] | `POST /fxTransfers` | [`PendingConversion`] | its receiver tells of the FXP's fulfilment |
-//! | [`Originator::send_converted`] | `POST /transfers` that a conversion pays | [`Pending`] | the same |
+//! | [`Originator::send`] | `POST /transfers` | [`Pending`] | its receiver yields a [`Finished`] |
+//! | [`Originator::convert`] | `POST /fxTransfers` | [`PendingConversion`] | its receiver yields the time of the FXP's fulfilment |
+//! | [`Originator::send_converted`] | `POST /transfers` that an FX transfer pays | [`Pending`] | the same |
 //! | [`Originator::send_bulk`] | `POST /bulkTransfers` | [`Pending`] | the same, when every item has ended |
 //! | [`Originator::transfer_quoted`] | `POST /transfers` with the packet and condition of a quote | [`Pending`] | the same |
 //! | [`Originator::register`] | `POST /participants` for a batch of a DFSP's parties | [`Awaiting`]`<`[`Registered`]`>` | as with lookups |
-//! | [`Originator::payment`] | all three, one after the other | | gives a [`PaymentReport`] when it is over |
+//! | [`Originator::payment`] | all three, one after the other | | returns a [`PaymentReport`] at the end |
 //!
 //! ```no_run
 //! # use upesi_sim::{Originator, Phase};
@@ -47,9 +47,9 @@
 //! # }
 //! ```
 //!
-//! Run these on one of the workers of the simulator, whose connections they use.
+//! Run these calls on one of the workers of the simulator, because they use its connections.
 //!
-//! Simulators share the machine with the hub they load, so what runs per message avoids parsing and locks.
+//! Simulators share the machine with the hub under load, so the code that runs per message avoids parsing and locks.
 #![expect(missing_docs, reason = "a field whose name says it has no comment")]
 
 mod awaited;

@@ -19,12 +19,12 @@ pub(crate) const DESTINATION: HeaderName = HeaderName::from_static("fspiop-desti
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(crate) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// The family with whose name a path begins; the path has no slash before it.
+/// The resource family of a path. The path has no slash before it.
 pub(crate) fn family_of(path: &str) -> Option<Family> {
     Family::parse(path.split('/').next()?)
 }
 
-/// That of version 1.1, which every hub takes, or of the version that brought the family.
+/// The media type of version 1.1, which every hub accepts, or of the version that introduced the family.
 fn media_type(family: Family) -> HeaderValue {
     static ALL: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
         let of = |family: &Family| {
@@ -37,7 +37,7 @@ fn media_type(family: Family) -> HeaderValue {
     ALL[family as usize].clone()
 }
 
-/// The time of day as this process knows it.
+/// The current time of this process.
 pub(crate) fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
@@ -57,7 +57,7 @@ thread_local! {
     static DATE: RefCell<(i64, HeaderValue)> = const { RefCell::new((-1, HeaderValue::from_static(""))) };
 }
 
-/// The `Date` header of an instant, rendered once a second and thread.
+/// The `Date` header of an instant, rendered once per second and thread.
 fn date_value(at: Timestamp) -> HeaderValue {
     let second = at.as_ms() / 1000;
     DATE.with_borrow_mut(|(cached_second, value)| {
@@ -69,7 +69,7 @@ fn date_value(at: Timestamp) -> HeaderValue {
     })
 }
 
-/// The headers of a request that wants an answer: a POST or a GET (FSPIOP API v1.1 §3.2.1).
+/// The headers of a request that expects an answer: a POST or a GET (FSPIOP API v1.1 §3.2.1).
 pub(crate) fn request_headers(
     family: Family,
     source: &HeaderValue,
@@ -104,7 +104,7 @@ fn common_headers(family: Family, source: &HeaderValue, at: Timestamp) -> Header
     headers
 }
 
-/// The body of a prepare. `terms` is what all prepares of a run share: amount, packet and the name of the condition.
+/// The body of a prepare. All prepares of a run share `terms`: amount, packet and the name of the condition.
 pub(crate) fn prepare_body(
     id: &TransferId,
     payer: &FspId,
@@ -128,7 +128,7 @@ pub(crate) fn prepare_body(
     expiring(&pieces, expiration)
 }
 
-/// A body from its pieces, of which the last begins the member of the expiration.
+/// Joins the pieces of a body. The last piece starts the member of the expiration.
 fn expiring(pieces: &[&[u8]], expiration: Timestamp) -> Bytes {
     let mut body = Vec::with_capacity(pieces.iter().map(|piece| piece.len()).sum::<usize>() + 32);
     pieces.iter().for_each(|piece| body.extend_from_slice(piece));
@@ -137,8 +137,8 @@ fn expiring(pieces: &[&[u8]], expiration: Timestamp) -> Bytes {
     body.into()
 }
 
-/// The part of a prepare, or of an item of a bulk, between the member before it and the condition's value. `name` is
-/// that of the amount.
+/// The part of a prepare, or of a bulk transfer's item, between the previous member and the condition's value. `name`
+/// is that of the amount.
 pub(crate) fn terms(name: &str, (amount, currency): (Amount, Currency), packet: &str) -> Vec<u8> {
     format!(
         "\",\"{name}\":{{\"currency\":\"{currency}\",\"amount\":\"{amount}\"}},\"ilpPacket\":\"{packet}\",\"condition\":\""
@@ -146,7 +146,7 @@ pub(crate) fn terms(name: &str, (amount, currency): (Amount, Currency), packet: 
     .into_bytes()
 }
 
-/// The body of a `POST /fxTransfers`. `terms` is what all of a run share: both amounts and the name of the condition.
+/// The body of a `POST /fxTransfers`. All of a run share `terms`: both amounts and the name of the condition.
 pub(crate) fn convert_body(
     id: &TransferId,
     transfer: &TransferId,
@@ -173,14 +173,14 @@ pub(crate) fn convert_body(
     expiring(&pieces, expiration)
 }
 
-/// The body of a message about a bulk while it is written, item by item (FSPIOP API v1.1 §6.10.3, §6.10.4).
+/// The body of a message about a bulk transfer, written item by item (FSPIOP API v1.1 §6.10.3, §6.10.4).
 pub(crate) struct BulkText {
     body: Vec<u8>,
     has_items: bool,
 }
 
 impl BulkText {
-    /// Begins a `POST /bulkTransfers`. The bulk quote is that of its number.
+    /// Starts a `POST /bulkTransfers`. The bulk quote has the same number.
     pub fn request(id: &TransferId, payer: &FspId, payee: &FspId, expiration: Timestamp) -> Self {
         let id = id.to_string();
         let pieces = [
@@ -197,7 +197,7 @@ impl BulkText {
         Self::begin(&pieces, expiration, b"\",\"individualTransfers\":[")
     }
 
-    /// Begins a payee's `PUT /bulkTransfers/{ID}`.
+    /// Starts a payee's `PUT /bulkTransfers/{ID}`.
     pub fn answer(at: Timestamp) -> Self {
         let pieces = [&b"{\"bulkTransferState\":\"COMPLETED\",\"completedTimestamp\":\""[..]];
         Self::begin(&pieces, at, b"\",\"individualTransferResults\":[")
@@ -218,17 +218,17 @@ impl BulkText {
         pieces.iter().for_each(|piece| self.body.extend_from_slice(piece));
     }
 
-    /// A transfer that is asked for.
+    /// Adds a requested transfer.
     pub fn item(&mut self, id: &TransferId, terms: &[u8], condition: &Text) {
         self.push(&[id.to_string().as_bytes(), terms, condition, b"\"}"]);
     }
 
-    /// A transfer that its payee takes.
+    /// Adds a transfer that its payee accepts.
     pub fn fulfilled(&mut self, id: &TransferId, fulfilment: &Text) {
         self.push(&[id.to_string().as_bytes(), b"\",\"fulfilment\":\"", fulfilment, b"\"}"]);
     }
 
-    /// A transfer that its payee rejects.
+    /// Adds a transfer that its payee rejects.
     pub fn aborted(&mut self, id: &TransferId) {
         // The members of the error, without the brace before them.
         self.push(&[id.to_string().as_bytes(), b"\",", &ABORT_BODY[1..]]);
@@ -240,7 +240,8 @@ impl BulkText {
     }
 }
 
-/// The body of a fulfilment (FSPIOP API v1.1 §6.7.4). An FXP's says RESERVED: the transfer decides.
+/// The body of a fulfilment (FSPIOP API v1.1 §6.7.4). An FXP sends RESERVED, because the transfer determines the
+/// outcome.
 pub(crate) fn fulfil_body(family: Family, fulfilment: &Text, at: Timestamp, flavour: Flavour) -> Bytes {
     let mut body = Vec::with_capacity(160);
     body.extend_from_slice(b"{\"fulfilment\":\"");

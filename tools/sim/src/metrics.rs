@@ -1,9 +1,9 @@
-//! What `upesi sim` measures, under the names of Mojaloop's simulator, so that its dashboard reads them: how
-//! long messages and their exchanges took, how long the simulator had to do with each, and its own calls. Beside
-//! these, what every DFSP counted.
+//! The metrics of `upesi sim`, under the names of Mojaloop's simulator so that its dashboard can read them: durations
+//! of messages and their exchanges, of the simulator's work on each message, and of its own calls. In addition, the
+//! counters of every DFSP.
 //!
-//! A simulator measures only where it was told to: most share a machine with the hub that they load. What is measured
-//! is looked up without a lock, and then takes the one that a histogram has.
+//! A simulator measures only if it is configured to, because most simulators share a machine with the hub under load.
+//! Histograms are found without a lock; an observation takes the histogram's own lock.
 
 use std::array;
 use std::fmt::{self, Write as _};
@@ -23,23 +23,23 @@ use upesi_types::{FspId, Timestamp};
 use crate::dfsp::{Counters, Dfsp};
 use crate::message::{Family, TRACESTATE};
 
-/// Bounds in seconds: those that the hub has under Mojaloop's names, and finer ones.
+/// Bounds in seconds: those of the hub under Mojaloop's names, and finer ones.
 const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
 
-/// What an arriving message is to the exchange that it belongs to.
+/// The role of an arriving message in its exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leg {
     Request,
     Answer,
 }
 
-/// What is told of exchanges: how many histograms there are of each family.
+/// Number of histograms about exchanges for each family.
 const WAYS: usize = 3;
 
 /// The methods of the messages between DFSPs, as operations name them.
 const METHODS: [&str; 4] = ["get", "post", "put", "patch"];
 
-/// The place of a method among [`METHODS`].
+/// The index of a method in [`METHODS`].
 fn place(method: &Method) -> usize {
     match *method {
         Method::GET => 0,
@@ -54,7 +54,7 @@ struct Operation {
     operation: String,
 }
 
-/// Histograms by family of messages and by something else about them. Each is made when it is first needed.
+/// Histograms by family of messages and one further property. Each is created when it is first needed.
 struct Histograms<const OTHERS: usize> {
     series: Series<Operation, Histogram, fn() -> Histogram>,
     made: [[OnceLock<Histogram>; OTHERS]; Family::ALL.len()],
@@ -98,11 +98,11 @@ impl SimMetrics {
         }
     }
 
-    /// Counts how long a message that arrived at `at`, and the exchange that it ends, were under way, as far as the
-    /// list of its `tracestate` tells when they began. Where clocks disagree so much that this would be later, they
-    /// took no time.
+    /// Observes the transit time of a message that arrived at `at`, and the duration of the exchange that it ends, if
+    /// the list of its `tracestate` contains their starts. If a start is later than `at` because clocks differ, the
+    /// duration is 0.
     pub fn arrived(&self, family: Family, leg: Leg, list: &str, at: Timestamp) {
-        // Each with the end of the operation's name, and the key of the instant at which it begins.
+        // Each with the end of the operation's name, and the key of its start time.
         let ways: &[(usize, &str, &str)] = match leg {
             Leg::Request => &[(0, "request", END_TO_END_START)],
             Leg::Answer => &[(1, "end2end", END_TO_END_START), (2, "response", CALLBACK_START)],
@@ -116,17 +116,17 @@ impl SimMetrics {
         }
     }
 
-    /// Counts what the simulator had to do with a message that arrived.
+    /// Observes the duration of the simulator's work on a message that arrived.
     pub fn handled(&self, method: &Method, family: Family, took: Duration) {
         observe(&self.handling, method, family, took);
     }
 
-    /// Counts a message that left, to whatever end.
+    /// Observes the duration of a sent message, whatever its outcome.
     pub fn called(&self, method: &Method, family: Family, took: Duration) {
         observe(&self.calls, method, family, took);
     }
 
-    /// All of it as OpenMetrics text, with the counters of the DFSPs as they are now.
+    /// All metrics as OpenMetrics text, with the current counters of the DFSPs.
     pub fn text(&self, dfsps: &[Dfsp]) -> String {
         let counted = dfsps.iter().map(|dfsp| (dfsp.name, dfsp.counters.snapshot())).collect();
         let mut counters = Registry::default();
@@ -147,7 +147,7 @@ fn observe(histograms: &Histograms<{ METHODS.len() }>, method: &Method, family: 
     histograms.of(family, place, operation).observe(took.as_secs_f64());
 }
 
-/// What DFSPs counted, by name. Read when it is asked for, so that counting costs no more than it did.
+/// The counters of the DFSPs, by name. They are read on demand, so that counting has no extra cost.
 #[derive(Debug)]
 struct Counted(Vec<(FspId, Counters)>);
 
@@ -168,29 +168,29 @@ impl Collector for Counted {
     }
 }
 
-/// When the request of an exchange was sent, in milliseconds since 1970.
+/// Key of the time at which an exchange's request was sent, in milliseconds since 1970.
 const END_TO_END_START: &str = "tx_end2end_start_ts";
-/// When its answer was sent, the same.
+/// Key of the time at which its answer was sent, in milliseconds since 1970.
 const CALLBACK_START: &str = "tx_callback_start_ts";
 
-/// Most members of a list (W3C Trace Context §3.3.1.1).
+/// Maximum number of members in a list (W3C Trace Context §3.3.1.1).
 const MEMBERS_MAX: usize = 32;
-/// As much of a list as everybody passes on (W3C Trace Context §3.3.1.5).
+/// Length of a list that all systems must forward (W3C Trace Context §3.3.1.5).
 const BYTES_MAX: usize = 512;
 
-/// The list that a message carries, if it carries one.
+/// The list that a message carries, if it has one.
 pub(crate) fn left_in(headers: &HeaderMap) -> Option<&str> {
     headers.get(TRACESTATE)?.to_str().ok()
 }
 
-/// The instant under a key, in milliseconds since 1970; `None` where the list has none, or something else there.
+/// The instant under a key, in milliseconds since 1970; `None` if the list has none, or another value there.
 pub(crate) fn instant_ms(list: &str, key: &str) -> Option<i64> {
     let value = list.split(',').take(MEMBERS_MAX).find_map(|member| value_of(member, key))?;
     if value.bytes().all(|byte| byte.is_ascii_digit()) { value.parse().ok() } else { None }
 }
 
-/// The headers of an answer that leaves now; `None` where they stay as they are, since nobody wants to know, or the
-/// list has no room.
+/// The headers of an answer that leaves now; `None` if they do not change, because the request has no start time or the
+/// list has no space.
 pub(crate) fn leaving(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Option<HeaderMap> {
     let list = with_callback_start(left_in(headers)?, now().as_ms())?;
     let mut headers = headers.clone();
@@ -198,9 +198,9 @@ pub(crate) fn leaving(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> O
     Some(headers)
 }
 
-/// The list with the instant at which the answer leaves; `None` where it does not say when the exchange began, or
-/// has no room. What is new stands last, although the standard puts it first: readers may look for the script's
-/// member where the script put it.
+/// The list with the time at which the answer leaves; `None` if it contains no start of the exchange, or has no space.
+/// The new member is the last one, although the standard puts it first. Readers may expect the script's member where
+/// the script put it.
 fn with_callback_start(list: &str, ms: i64) -> Option<String> {
     instant_ms(list, END_TO_END_START)?;
     let mut longer = String::with_capacity(list.len() + CALLBACK_START.len() + 24);
@@ -242,7 +242,7 @@ mod tests {
         metrics.arrived(Family::Transfers, Leg::Request, asked, at);
         metrics.arrived(Family::Transfers, Leg::Answer, answered, at);
         metrics.arrived(Family::Transfers, Leg::Answer, answered, at);
-        // The hub answered, or a DFSP that does not measure.
+        // The answer came from the hub, or from a DFSP that does not measure.
         metrics.arrived(Family::FxQuotes, Leg::Answer, asked, at);
         // A script's clock that is ahead.
         metrics.arrived(Family::Parties, Leg::Request, "tx_end2end_start_ts=1700000000501", at);

@@ -1,10 +1,10 @@
-//! Orders: what a DFSP does at the hub because somebody told it to over HTTP, answered when it is over.
+//! Orders: a user's request over HTTP for an action of a DFSP at the hub. The answer comes when the action has ended.
 //!
-//! - `POST /{dfsp}/payments` looks a party up, asks for terms, and transfers.
+//! - `POST /{dfsp}/payments` looks a party up, requests a quote, and sends the transfer.
 //! - `POST /{dfsp}/parties` registers a party of the DFSP.
 //!
-//! Times are whole microseconds. 200: it is done. 400: the order cannot be read, nothing was sent. 502: the hub or
-//! another DFSP said no. 504: no answer in time.
+//! Times are whole microseconds. 200: the action succeeded. 400: the order is invalid, and nothing was sent. 502: the
+//! hub or another DFSP rejected the action. 504: there was no answer in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,11 +26,11 @@ use crate::simulator::Shared;
 use crate::table::Outcome;
 use crate::{message, scan};
 
-/// How long an order may take.
+/// Maximum duration of an order.
 const ORDER_DEADLINE: Duration = Duration::from_secs(30);
-/// How long the transfer of an order is valid.
+/// Validity of an order's transfer.
 const TRANSFER_EXPIRY: Duration = Duration::from_secs(60);
-/// Longest part of a party's identifier (FSPIOP API v1.1 §7.3.24).
+/// Maximum length of a part of a party's identifier (FSPIOP API v1.1 §7.3.24).
 const IDENTIFIER_CHARS_MAX: usize = 128;
 
 /// Numbers the orders of a simulator.
@@ -74,7 +74,7 @@ struct RegistrationOrder {
     currency: Option<String>,
 }
 
-/// What became of a payment. Phases that were not reached are left out.
+/// The result of a payment. Phases that were not reached are absent.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Receipt {
@@ -112,7 +112,7 @@ struct Transfer {
     #[serde(skip_serializing_if = "Option::is_none")]
     us: Option<u64>,
     transfer_id: String,
-    /// As the payer was told; absent where it was not.
+    /// The state according to the callback; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
 }
@@ -141,11 +141,11 @@ struct Refusal {
 impl Refusal {
     fn new(status: StatusCode, code: Option<ErrorCode>, description: String) -> Self {
         let error_code = code.map(|code| code.to_string());
-        // Whoever knows the phase says it.
+        // Callers that know the phase set it.
         Self { status, phase: "", error_code, error_description: description }
     }
 
-    /// From an error object, of which `otherwise` is told where it has no description.
+    /// Reads an error object. `otherwise` supplies the description if there is none.
     fn of_body(body: &[u8], otherwise: &ExchangeError) -> Self {
         let code = error_code(body);
         let description = error_description(body).map(str::to_owned);
@@ -153,7 +153,7 @@ impl Refusal {
         Self::new(StatusCode::BAD_GATEWAY, code, description.unwrap_or_else(|| otherwise.to_string()))
     }
 
-    /// What a callback said instead of an answer.
+    /// The error if a callback contained one instead of an answer.
     fn of_answer<T>(answer: Answer<T>) -> Result<(Instant, T), Self> {
         match answer.result {
             Ok(said) => Ok((answer.at, said)),
@@ -181,7 +181,7 @@ pub(crate) fn is_order(method: &Method, path: &str) -> bool {
     *method == Method::POST && matches!(path, "payments" | "parties")
 }
 
-/// Carries an order out, on the worker that calls, and answers when it is over.
+/// Executes an order on the current worker, and answers when it has ended.
 pub(crate) async fn carry_out(
     path: &str,
     shared: &Arc<Shared>,
@@ -257,7 +257,7 @@ impl Payment {
         Err(Refusal::new(StatusCode::BAD_GATEWAY, ended.error_code, text))
     }
 
-    /// Whom to ask for the party where there is no hub.
+    /// The DFSP that is asked for the party if there is no hub.
     fn peer(&self) -> FspId {
         let dfsps = &self.originator.shared.dfsps;
         let by_prefix =
@@ -276,7 +276,7 @@ async fn register(shared: &Arc<Shared>, dfsp: u32, body: &[u8]) -> Result<Respon
     let RegistrationOrder { id_type, id_value, id_sub_value, currency: code } = order;
     let party = Named { id_type, id_value, id_sub_value }.read()?;
     let code = code.map(|code| currency(&code)).transpose()?;
-    // What the originator would pay plays no part here.
+    // The originator's own amount does not matter here.
     let any = code.or_else(|| Currency::all().next()).ok_or("there are no currencies")?;
     let originator = originator(shared, Amount::ZERO, any, AmountType::Send);
     let began = Instant::now();
@@ -354,14 +354,14 @@ fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A JSON text as it is; `None` where it is none.
+/// A JSON text as it is; `None` if it is not JSON.
 fn raw(text: &[u8]) -> Option<Box<RawValue>> {
     serde_json::from_slice(text).ok()
 }
 
-/// For people to read: a member a line.
+/// A readable answer with one member per line.
 fn answer(refusal: Option<&Refusal>, value: &impl Serialize) -> Response<Full<Bytes>> {
-    // Cannot fail: no value has keys that are not texts.
+    // Cannot fail: all keys of the value are texts.
     let mut body = serde_json::to_vec_pretty(value).unwrap_or_default();
     body.push(b'\n');
     with_body(refusal.map_or(StatusCode::OK, |refusal| refusal.status), JSON, body)

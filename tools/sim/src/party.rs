@@ -1,8 +1,8 @@
-//! Parties: who owns which identifier.
+//! Parties and their owners.
 //!
-//! DFSP `i` of a simulator (counted from 0) owns the MSISDNs of 15 digits that begin with `26` and `i` in four digits;
+//! DFSP `i` of a simulator (counted from 0) owns the MSISDNs of 15 digits that start with `26` and `i` in four digits;
 //! the other nine digits number its parties. So every simulator, oracle and load script agrees about a thousand million
-//! parties per DFSP without a list of them.
+//! parties per DFSP without a list.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,7 +29,7 @@ const _: () = assert!(PARTIES_PER_DFSP == 10_u64.pow(PARTY_DIGITS as u32));
 const FIRST_NAMES: [&str; 8] = ["Amina", "Baraka", "Chausiku", "Daudi", "Esi", "Farida", "Gakuru", "Halima"];
 const LAST_NAMES: [&str; 7] = ["Achieng", "Banda", "Chirwa", "Dlamini", "Eze", "Juma", "Otieno"];
 
-/// A party identifier (FSPIOP API v1.1 §7.3.25 and following): prints as the path below `/parties/`.
+/// A party identifier (FSPIOP API v1.1 §7.3.25 and following). It prints as the path below `/parties/`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PartyId {
     /// The kind of identifier: `MSISDN`, `ALIAS` and so on.
@@ -45,7 +45,7 @@ impl PartyId {
         Self { kind: Cow::Borrowed("MSISDN"), identifier: identifier.into(), sub_id: None }
     }
 
-    /// The parts joined by slashes, nothing encoded: what [`decoded`] makes of the path.
+    /// The parts joined by slashes, not encoded: the path after [`decoded`].
     pub(crate) fn decoded_path(&self) -> String {
         let (slash, sub_id) = self.sub_id.as_ref().map_or(("", ""), |sub_id| ("/", sub_id.as_str()));
         format!("{}/{}{slash}{sub_id}", self.kind, self.identifier)
@@ -70,13 +70,13 @@ pub fn party_of(dfsp: usize, number: u64) -> PartyId {
     PartyId::msisdn(format!("{prefix}{number:0PARTY_DIGITS$}"))
 }
 
-/// How the MSISDNs of DFSP `dfsp`, counted from 0, begin.
+/// The prefix of the MSISDNs of DFSP `dfsp`, counted from 0.
 pub fn prefix_of(dfsp: usize) -> String {
     let dfsp = dfsp % DFSPS_MAX;
     format!("{COUNTRY}{dfsp:0DFSP_DIGITS$}")
 }
 
-/// Which DFSP owns an identifier, and which of its parties that is; the reverse of [`party_of`]. A leading `+` is
+/// The DFSP that owns an identifier, and the number of its party; the reverse of [`party_of`]. A leading `+` is
 /// tolerated.
 pub fn owner_of(kind: &str, identifier: &str) -> Option<(usize, u64)> {
     let digits = identifier.strip_prefix('+').unwrap_or(identifier).strip_prefix(COUNTRY)?;
@@ -96,16 +96,16 @@ pub(crate) const fn name_of(number: u64) -> (&'static str, &'static str) {
     (FIRST_NAMES[first as usize], LAST_NAMES[last as usize])
 }
 
-/// A path with its percent-encoded bytes decoded, or as it is where they make no text.
+/// A path with its percent-encoded bytes decoded, or unchanged if they are not a text.
 pub(crate) fn decoded(path: &str) -> Cow<'_, str> {
     decode_segment(path).unwrap_or(Cow::Borrowed(path))
 }
 
-/// Most currencies that a party object may list (FSPIOP API v1.1 §7.4.11).
+/// Maximum number of currencies in a party object (FSPIOP API v1.1 §7.4.11).
 const CURRENCIES_MAX: usize = 16;
 
-/// Takes a `GET /parties` in and starts to answer it. `path` is type, identifier and sub-identifier as received;
-/// `owns_it` spares the look at who owns the party.
+/// Accepts a `GET /parties` and starts to answer it. `path` is type, identifier and sub-identifier as received. With
+/// `owns_it`, the owner of the party is not checked.
 pub(crate) fn take(
     shared: &Arc<Shared>,
     payee: u32,
@@ -132,7 +132,7 @@ pub(crate) fn take(
     reply.start_unnumbered(saying)
 }
 
-/// A JSON list of currencies, cut at what a party may list.
+/// A JSON list of currencies, cut to the maximum of a party object.
 pub(crate) fn currency_list(currencies: &[Currency]) -> String {
     let quoted: Vec<_> = currencies.iter().take(CURRENCIES_MAX).map(|one| format!("\"{one}\"")).collect();
     format!("[{}]", quoted.join(","))
@@ -148,7 +148,7 @@ fn party_body(
 ) -> Bytes {
     let (first, last) = name_of(number);
     let sub_id = sub_id.map_or(String::new(), |sub_id| format!(",\"partySubIdOrType\":{}", quoted(sub_id)));
-    // An empty list is no list for the API.
+    // The API does not allow an empty list.
     let currencies =
         if currencies == "[]" { String::new() } else { format!(",\"supportedCurrencies\":{currencies}") };
     let (kind, identifier, fsp) = (quoted(kind), quoted(identifier), quoted(fsp.as_str()));

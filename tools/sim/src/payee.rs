@@ -1,4 +1,4 @@
-//! The payee's side, and that of an FXP: taking transfers and conversions in and answering them, well or with a fault.
+//! The payee's and the FXP's side: accepting transfers and FX transfers and answering them, correctly or with a fault.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::simulator::Shared;
 use crate::table::Incoming;
 use crate::{reply, scan};
 
-/// What a payee answers to a transfer: the right fulfilment, a wrong one, or an error.
+/// A payee's answer to a transfer: the right fulfilment, a wrong one, or an error.
 pub(crate) enum Plan {
     Right(Text),
     Wrong(Text),
@@ -28,7 +28,8 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    /// Of a transfer by its id and its condition, and, if these do not tell the fulfilment, by its packet.
+    /// Draws the answer to a transfer from its id and its condition, and from its packet if these do not determine the
+    /// fulfilment.
     pub fn draw<'body>(
         shared: &Shared,
         draw: &Draw<'_>,
@@ -58,16 +59,16 @@ struct Answering {
     id: TransferId,
     headers: HeaderMap,
     settings: DfspSettings,
-    /// What it sells before it fulfils.
+    /// The FX transfer that it makes before it fulfils.
     sale: Option<Sale>,
 }
 
-/// The id of a prepare, of a conversion or of a bulk, if it can be read.
+/// The id of a prepare, an FX transfer or a bulk transfer, if it can be read.
 pub(crate) fn prepared_id(family: Family, body: &Bytes) -> Option<TransferId> {
     if family == Family::BulkTransfers { bulk_id(body) } else { Some(read(family, body)?.id) }
 }
 
-/// Takes a prepare in, or the question for a conversion, and starts to answer it; the status is that of the POST.
+/// Accepts a prepare, or the request for an FX transfer, and starts to answer it. Returns the status for the POST.
 pub(crate) fn take_prepare(
     shared: &Arc<Shared>,
     payee: u32,
@@ -114,11 +115,11 @@ pub(crate) fn fault_key(id: &TransferId) -> u64 {
     id.to_bytes().last_chunk().map_or(0, |low| u64::from_be_bytes(*low))
 }
 
-/// What books need of a prepare or of a conversion.
+/// The data of a prepare or FX transfer that the books need.
 struct Read<'body> {
     id: TransferId,
     received: Money,
-    /// What a conversion gives for it.
+    /// The amount that an FX transfer gives for it.
     sold: Option<Money>,
     condition: &'body [u8],
 }
@@ -168,9 +169,9 @@ impl Answering {
         };
         count(&counters.fulfilments_sent);
         let flavour = match self.family {
-            // The transfer decides.
+            // The transfer determines the outcome.
             Family::FxTransfers => Flavour::Reserved,
-            // The hub's PATCH tells that what is sold has moved as well.
+            // The hub's PATCH also confirms that the sold amount has moved.
             _ if self.sale.is_some() => Flavour::Reserved,
             _ => self.settings.flavour,
         };
@@ -191,14 +192,14 @@ impl Answering {
         }
     }
 
-    /// Sends the answer until the hub takes or refuses it; `None` when it did neither.
+    /// Sends the answer until the hub accepts or rejects it; `None` if it did neither.
     async fn put(&self, error: bool, body: Bytes) -> Option<StatusCode> {
         let path = format!("{}/{}{}", self.family.as_str(), self.id, if error { "/error" } else { "" });
         reply::send(&self.shared, (self.payee, Method::PUT), &path, &self.headers, &body).await
     }
 }
 
-/// Whether the hub took a fulfilment, counted where it did not; `None` when it did not answer.
+/// Whether the hub accepted a fulfilment; counts it if not. `None` if the hub did not answer.
 pub(crate) fn is_taken(answer: Option<StatusCode>, counters: &AtomicCounters) -> Option<bool> {
     let is_taken = answer.map(|status| status.is_success());
     match is_taken {

@@ -19,25 +19,25 @@ use crate::settings::{Fault, PER_MILLE_MAX, hits, mix};
 use crate::simulator::{Shared, Simulator};
 use crate::table::{Finished, Outcome, Outgoing};
 
-/// What a prepare's body has beside its terms, with the usual short names, in bytes.
+/// Length of a prepare's body without its terms, with the usual short names, in bytes.
 const BODY_BESIDE_TERMS_BYTES: usize = 176;
-/// Wait between two attempts to send the same POST.
+/// Pause between two attempts to send the same POST.
 const RESEND_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the transfers of an originator have in common.
+/// Common data of an originator's transfers.
 #[derive(Clone, Debug)]
 pub struct OriginatorOptions {
-    /// How much each transfer moves; positive.
+    /// Amount of each transfer; positive.
     pub amount: Amount,
     pub currency: Currency,
-    /// How long the hub may take before the transfer expires.
+    /// Time until a transfer expires.
     pub expiry: Duration,
-    /// Decides ids, together with the nonce, and with them which transfers the faults hit.
+    /// Determines ids, together with the nonce, and so the transfers that faults affect.
     pub seed: u64,
     pub nonce: u64,
     /// Whether messages carry a W3C `traceparent`.
     pub trace: bool,
-    /// How often the same POST is sent again when the hub does not answer or answers 5xx.
+    /// Maximum number of times that the same POST is sent again if the hub does not answer or answers 5xx.
     pub resends_max: u32,
 }
 
@@ -46,18 +46,18 @@ pub enum OriginateError {
     /// The hub answered the request with an error. The transfer did not happen.
     #[error("the hub answered the request with {status}")]
     Refused { status: StatusCode, body: Bytes },
-    /// There was no answer. Whether the transfer happened will be told by a callback, if at all.
+    /// There was no answer. Only a callback, if one comes, shows whether the transfer happened.
     #[error("no answer to the POST: {0}")]
     Unanswered(#[from] SendError),
     #[error("transfer number {0} was originated before")]
     Repeated(u64),
 }
 
-/// An accepted transfer or bulk that waits for its callback.
+/// An accepted transfer or bulk transfer that waits for its callback.
 #[derive(Debug)]
 pub struct Pending {
     pub id: TransferId,
-    /// Tells how and when it ended. Errors only when the simulator is gone.
+    /// Receives the outcome and its time. Fails only if the simulator has ended.
     pub finished: oneshot::Receiver<Finished>,
 }
 
@@ -72,13 +72,13 @@ pub struct Originator {
     pub(crate) bulking: Option<Bulking>,
 }
 
-/// The id of transfer `number` of a run. Its lower half depends on seed and number only, so that faults hit the same
-/// numbers in every run with the same seed; the upper half keeps runs apart.
+/// The id of transfer `number` of a run. Its lower half depends on seed and number only, so that faults affect the same
+/// numbers in every run with the same seed. The upper half keeps runs apart.
 pub fn transfer_id(seed: u64, nonce: u64, number: u64) -> TransferId {
     id_of(mix(mix(nonce).wrapping_add(number)), mix(mix(seed) ^ number))
 }
 
-/// The id of these two random halves.
+/// The id made of these two random halves.
 pub fn id_of(high: u64, low: u64) -> TransferId {
     TransferId::from_random_bytes((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
 }
@@ -88,7 +88,7 @@ pub(crate) fn terms(moved: Money, note_bytes: usize) -> Vec<u8> {
     message::terms("amount", moved, &packet(moved, note_bytes))
 }
 
-/// The packet of all transfers. Of a note in it 16 characters come of every 9: it is in base64 twice.
+/// The packet of all transfers. Each 9 characters of a note become 16, because the note is encoded in base64 twice.
 pub(crate) fn packet((amount, currency): Money, note_bytes: usize) -> String {
     let minor_units = u64::try_from(amount.units() / 100).unwrap_or(0);
     let note =
@@ -112,8 +112,8 @@ impl Originator {
         Self { shared, options, terms, payments: PaymentOptions::default(), converting: None, bulking: None }
     }
 
-    /// Lets the packet say so much more that the bodies of prepares become about `body_bytes` long; they are never
-    /// shorter than by themselves.
+    /// Lengthens the packet so that the bodies of prepares have about `body_bytes` bytes. They are never shorter than
+    /// without it.
     #[must_use]
     pub fn with_body_bytes(mut self, body_bytes: usize) -> Self {
         let missing = body_bytes.saturating_sub(BODY_BESIDE_TERMS_BYTES + self.terms.len());
@@ -126,7 +126,7 @@ impl Originator {
     }
 
     /// Sends transfer `number` from one DFSP to another (by index) and waits for the 202, not for the callback. Fails
-    /// when the hub refuses the POST or does not answer it.
+    /// if the hub rejects or does not answer the POST.
     pub async fn send(&self, number: u64, payer: usize, payee: usize) -> Result<Pending, OriginateError> {
         let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let id = transfer_id(self.options.seed, self.options.nonce, number);
@@ -136,8 +136,8 @@ impl Originator {
         self.originate(sending, Family::Transfers, headers, body).await
     }
 
-    /// Enters a transfer or a conversion into the books and sends it until the hub takes or refuses it; once more where
-    /// the payer is told to.
+    /// Enters a transfer or FX transfer into the books and sends it until the hub accepts or rejects it. Sends it once
+    /// more if the payer's fault setting requires this.
     pub(crate) async fn originate(
         &self,
         sending: Sending<'_>,
@@ -174,7 +174,7 @@ impl Originator {
         }
     }
 
-    /// Sends a request, again where the options say so, until the hub takes or refuses it.
+    /// Sends a request until the hub accepts or rejects it, with the repetitions that the options allow.
     pub(crate) async fn deliver(
         &self,
         payer: &Dfsp,
@@ -227,7 +227,7 @@ impl Originator {
         message::prepare_body(id, &payer.name, &payee.name, terms, &condition, expiration)
     }
 
-    /// The headers of a request, with a trace context where the options ask for one.
+    /// The headers of a request, with a trace context if the options require one.
     pub(crate) fn headers(
         &self,
         family: Family,
@@ -243,7 +243,7 @@ impl Originator {
         headers
     }
 
-    /// The instant at which what is sent at `at` expires.
+    /// The expiration of a message that is sent at `at`.
     pub(crate) fn expiration(&self, at: Timestamp) -> Timestamp {
         at.plus_ms(i64::try_from(self.options.expiry.as_millis()).unwrap_or(i64::MAX))
     }
@@ -260,7 +260,7 @@ pub(crate) fn trace_id(nonce: u64, number: u64) -> u128 {
     u128::from(mix(nonce)) << 64 | u128::from(mix(nonce ^ number))
 }
 
-/// A transfer or a conversion that is about to leave.
+/// A transfer or FX transfer that is about to be sent.
 pub(crate) struct Sending<'receiver> {
     pub number: u64,
     pub id: TransferId,
@@ -275,8 +275,8 @@ impl<'receiver> Sending<'receiver> {
     }
 }
 
-/// Applies an event to an outgoing transfer: its state, its payer's book, and whoever waits. Gives what the message was
-/// to the transfer; `None` where there is none.
+/// Applies an event to an outgoing transfer: to its state, its payer's book, and its waiter. Returns the meaning of the
+/// message for the transfer; `None` if the transfer is unknown.
 pub(crate) fn settle_outgoing(
     shared: &Shared,
     id: &TransferId,
@@ -290,7 +290,7 @@ pub(crate) fn settle_outgoing(
             transfer.state = to;
             let waiter = if to.is_final() { transfer.waiter.take() } else { None };
             if to.is_final() {
-                // Whoever waits for the fulfilment learns that there will be none.
+                // A waiter for the fulfilment learns that there will be none.
                 transfer.fulfilled = None;
             }
             let conversion = transfer.conversion.filter(|_| to.is_final() && event != OutgoingEvent::Refused);
@@ -309,16 +309,16 @@ pub(crate) fn settle_outgoing(
     }
     if let Some(waiter) = waiter {
         let outcome = if to == OutgoingState::Committed { Outcome::Committed } else { Outcome::Aborted };
-        // The load generator may have given up waiting; the books have it all the same.
+        // The load generator may have stopped waiting; the books are updated regardless.
         let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code });
     }
     Some(delivery)
 }
 
-/// After this time transfers have ended as a rule, and the hub is asked about what is over.
+/// After this time, transfers have usually ended, so that the repeated prepare is about a finished transfer.
 const LATER: Duration = Duration::from_millis(500);
 
-/// A prepare that is to be sent again. No book is told of it: it is the same transfer.
+/// A prepare that is to be sent again. It is the same transfer, so no book changes.
 pub(crate) struct Repeat {
     shared: Arc<Shared>,
     payer: usize,
@@ -330,7 +330,8 @@ pub(crate) struct Repeat {
 }
 
 impl Repeat {
-    /// Draws whether a prepare is sent twice: half of those at once, while the transfer is in flight, the others later.
+    /// Draws whether a prepare is sent twice: half of those at once, while the transfer is in progress, the others
+    /// later.
     pub fn draw(
         shared: &Arc<Shared>,
         (payer, payee): (usize, &str),
@@ -352,7 +353,7 @@ impl Repeat {
         })
     }
 
-    /// Sends it, and lets nobody wait for it: what the payer measures is the first.
+    /// Sends it without a waiter, because only the first prepare is measured.
     pub fn start(self) {
         tokio::spawn(self.run());
     }
@@ -365,7 +366,7 @@ impl Repeat {
         let dfsp = &shared.dfsps[payer];
         match shared.send(dfsp, Method::POST, &payee, family.as_str(), headers, body).await {
             Ok(answer) if answer.status.is_success() => count(&dfsp.counters.prepares_sent_twice),
-            // A hub that is overloaded or gone has had the first, which is all that counts.
+            // A hub that is overloaded or has ended has received the first prepare, and only that one counts.
             Ok(answer) => tracing::debug!(status = %answer.status, "a repeated prepare was refused"),
             Err(error) => tracing::debug!(%error, "a repeated prepare was not answered"),
         }

@@ -14,17 +14,17 @@ use crate::payer::{OriginateError, Originator, Pending, Sending, trace_id, trans
 use crate::settings::mix;
 use crate::table::{Finished, Outcome};
 
-/// Separates the ids of quotes from those of transfers.
+/// Keeps the ids of quotes apart from those of transfers.
 const QUOTES: u64 = 0x7175_6f74;
 
 /// Whether the amount of a quote is what the payer sends or what the payee receives (FSPIOP API v1.1 §7.3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum AmountType {
-    /// The payer sends the amount; fees are taken from it.
+    /// The payer sends the amount, and fees are deducted from it.
     #[default]
     Send,
-    /// The payee receives the amount; fees are put on top.
+    /// The payee receives the amount, and fees are added to it.
     Receive,
 }
 
@@ -37,12 +37,13 @@ impl AmountType {
     }
 }
 
-/// What the lookups, quotes and payments of an originator have in common, beside [`crate::OriginatorOptions`].
+/// Common options of an originator's lookups, quotes and payments, beside [`crate::OriginatorOptions`].
 #[derive(Clone, Copy, Debug)]
 pub struct PaymentOptions {
-    /// How long a payment waits for the callback of each phase.
+    /// Time that a payment waits for the callback of each phase.
     pub callback_timeout: Duration,
-    /// Over how many parties of the payee the numbers are spread: number `n` looks up party `n` modulo this one.
+    /// Number of the payee's parties over which the numbers are spread: number `n` looks up party `n` modulo this
+    /// number.
     pub parties_per_dfsp: u64,
     pub amount_type: AmountType,
 }
@@ -58,20 +59,20 @@ impl Default for PaymentOptions {
 }
 
 impl Originator {
-    /// Sets what lookups, quotes and payments need beside the options of transfers.
+    /// Sets the options of lookups, quotes and payments.
     #[must_use]
     pub fn with_payments(mut self, payments: PaymentOptions) -> Self {
         self.payments = payments;
         self
     }
 
-    /// The party that number `number` is about: of the payee in lookups, quotes and payments, of the payer in quotes.
+    /// The party for `number`: one of the payee in lookups, quotes and payments, one of the payer in quotes.
     pub fn party(&self, dfsp: usize, number: u64) -> PartyId {
         party_of(dfsp, number % self.payments.parties_per_dfsp.max(1))
     }
 
-    /// Asks who has the party of `payee` with that number, for `payer`. Gives the hub's acceptance; the answer is
-    /// awaited with [`Awaiting::answer`]. Fails when the hub refuses the GET or does not answer it.
+    /// Looks up the party of `payee` with that number, for `payer`. Returns the hub's acceptance; [`Awaiting::answer`]
+    /// waits for the answer. Fails if the hub rejects or does not answer the GET.
     pub async fn lookup(
         &self,
         number: u64,
@@ -82,8 +83,8 @@ impl Originator {
         self.lookup_party(number, payer, &self.party(payee, number), &payee_name).await
     }
 
-    /// Asks who has any party. `peer` is whom to ask where there is no hub; no hub is told of it. Fails when the hub
-    /// refuses the GET or does not answer it.
+    /// Looks up any party. `peer` is asked if there is no hub; a hub never sees it. Fails if the hub rejects or does
+    /// not answer the GET.
     pub async fn lookup_party(
         &self,
         number: u64,
@@ -104,8 +105,8 @@ impl Originator {
         self.ask(number, payer, request, FoundParty::read).await
     }
 
-    /// Asks `payee` for the terms of paying number `number` to its party of that number. Fails when the hub refuses
-    /// the POST or does not answer it.
+    /// Requests a quote from `payee` for paying number `number` to its party of that number. Fails if the hub rejects
+    /// or does not answer the POST.
     pub async fn quote(
         &self,
         number: u64,
@@ -116,7 +117,7 @@ impl Originator {
         self.quote_at(number, payer, &self.party(payee, number), &payee_name).await
     }
 
-    /// The same for any party that `payee` has.
+    /// Requests a quote for any party of `payee`.
     pub(crate) async fn quote_at(
         &self,
         number: u64,
@@ -148,8 +149,8 @@ impl Originator {
         transfer_id(mix(self.options.seed ^ QUOTES), mix(self.options.nonce ^ QUOTES), number)
     }
 
-    /// Sends the transfer that a quote allows: its amount, packet and condition. Fails when the hub refuses the POST
-    /// or does not answer it.
+    /// Sends the transfer of a quote, with its amount, packet and condition. Fails if the hub rejects or does not
+    /// answer the POST.
     pub async fn transfer_quoted(
         &self,
         number: u64,
@@ -172,8 +173,8 @@ impl Originator {
         self.originate(sending, Family::Transfers, headers, body).await
     }
 
-    /// Does a whole payment: looks the payee's party up, asks whoever has it for terms, and transfers by these terms.
-    /// `intended` is when it was meant to begin, from which times count.
+    /// Makes a whole payment: looks the payee's party up, requests a quote from its DFSP, and sends the transfer with
+    /// these terms. `intended` is the intended start, from which times count.
     pub async fn payment(&self, number: u64, payer: usize, payee: usize, intended: Instant) -> PaymentReport {
         let mut report = PaymentReport {
             number,
@@ -234,7 +235,7 @@ impl Originator {
         read: fn(&Bytes) -> Option<T>,
     ) -> Result<Awaiting<T>, OriginateError> {
         let trace = self.options.trace.then(|| trace_id(self.options.nonce, number));
-        // Before the request leaves: the callback may overtake its 202.
+        // Before the request is sent, because the callback may overtake its 202.
         let place = Place::enter(&self.shared, payer as u32, request.answer_path, trace);
         let sent_at = Instant::now();
         let Exchange { method, path, receiver, headers, body, .. } = request;

@@ -1,4 +1,4 @@
-//! The payee's side of quotes: terms, and the packet from which the transfer will be answered.
+//! The payee's side of quotes: terms, and the packet from which the payee will answer the transfer.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::settings::DfspSettings;
 use crate::simulator::Shared;
 use crate::{exchange, scan};
 
-/// How long the terms of a quote hold.
+/// Validity of a quote's terms.
 const QUOTE_LIFE_MS: i64 = 60_000;
-/// Most quotes in a bulk quote (FSPIOP API v1.1 §6.9.3.1).
+/// Maximum number of quotes in a bulk quote (FSPIOP API v1.1 §6.9.3.1).
 const BULK_QUOTES_MAX: usize = 1000;
 
-/// What the terms depend on: the members of a `POST /quotes`, as they stand there. Absent ones are empty.
+/// The members of a `POST /quotes` on which the terms depend, as they were received. Absent ones are empty.
 #[derive(Clone, Copy, Debug, Default)]
 struct Question<'body> {
     quote_id: &'body [u8],
@@ -55,7 +55,7 @@ impl<'body> Question<'body> {
         this
     }
 
-    /// The terms; `None` when a member that they need is absent or unusable.
+    /// The terms; `None` if a required member is absent or unusable.
     fn terms(&self, settings: &DfspSettings) -> Option<TermsOffered> {
         let (currency, asked) = (currency_of(self.amount)?, amount_of(self.amount)?);
         let is_object = |value: &[u8]| value.first() == Some(&b'{');
@@ -92,7 +92,7 @@ impl<'body> Question<'body> {
             }
         }
         json.push(b'}');
-        // The body was JSON and so UTF-8; what is not makes a packet that nobody can use.
+        // The body was JSON and so UTF-8. Other bytes make a packet that nobody can use.
         String::from_utf8(json).unwrap_or_default()
     }
 }
@@ -118,7 +118,7 @@ pub(crate) fn push_amount(out: &mut Vec<u8>, before: &str, amount: Amount, curre
     let _ = write!(out, "{before}{{\"amount\":\"{amount}\",\"currency\":\"{currency}\"}}");
 }
 
-/// Writes the members that tell terms, up to and including the condition.
+/// Writes the members of the terms, up to and including the condition.
 fn push_terms(
     out: &mut Vec<u8>,
     secret: &Secret,
@@ -141,7 +141,7 @@ fn push_terms(
     out.push(b'"');
 }
 
-/// The packet of a transaction and the condition that only the owner of the secret can answer.
+/// The packet of a transaction, and the condition that only the owner of the secret can answer.
 fn seal(
     secret: &Secret,
     transaction: &str,
@@ -156,7 +156,7 @@ pub(crate) fn id(value: &[u8]) -> Option<TransferId> {
     TransferId::parse(std::str::from_utf8(scan::text(value)?).ok()?)
 }
 
-/// Takes a `POST /quotes` in and starts to answer it.
+/// Accepts a `POST /quotes` and starts to answer it.
 pub(crate) fn take_quote(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
     let dfsp = shared.dfsp(payee);
     let question = Question::read(body);
@@ -175,7 +175,7 @@ pub(crate) fn take_quote(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, 
     offer(shared, payee, Family::Quotes, headers, id, answer)
 }
 
-/// Keeps terms for those who ask again, and starts to tell them.
+/// Keeps the terms for repeated requests, and starts to send them.
 pub(crate) fn offer(
     shared: &Arc<Shared>,
     payee: u32,
@@ -189,7 +189,7 @@ pub(crate) fn offer(
     reply.start(fault_key(&id), Saying::Answer(terms))
 }
 
-/// Takes a `POST /bulkQuotes` in and starts to answer it: every quote of it with terms of its own.
+/// Accepts a `POST /bulkQuotes` and starts to answer it. Each of its quotes has its own terms.
 pub(crate) fn take_bulk(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
     let dfsp = shared.dfsp(payee);
     let bulk_id = scan::member(body, b"bulkQuoteId").and_then(id);
@@ -229,7 +229,7 @@ fn bulk_answer(
     Some(answer.into())
 }
 
-/// Takes a GET of a quote, bulk quote or FX quote in, and answers with what was answered before.
+/// Accepts a GET of a quote, bulk quote or FX quote, and repeats the earlier answer.
 pub(crate) fn take_again(
     shared: &Arc<Shared>,
     payee: u32,

@@ -1,4 +1,4 @@
-//! Answering questions: the headers of an answer, the faults on its way, and sending it until the hub takes it.
+//! Answers to requests: their headers, the faults that affect them, and sending them until the hub accepts them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,24 +14,24 @@ use crate::message::{self, Family};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
 
-/// First wait before an answer is sent again; doubled each time.
+/// First pause before an answer is sent again. It doubles each time.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Waits so many milliseconds, if any.
+/// Waits this many milliseconds, if any.
 pub(crate) async fn wait_ms(ms: u32) {
     if ms > 0 {
         tokio::time::sleep(Duration::from_millis(ms.into())).await;
     }
 }
 
-/// The faults that the settings of a DFSP make of a question.
+/// The faults of a request that follow from the settings of a DFSP.
 #[derive(Clone, Copy)]
 pub(crate) struct Draw<'shared> {
     pub dfsp: &'shared Dfsp,
     pub settings: DfspSettings,
     pub seed: u64,
-    /// What the draws go by.
+    /// The key of the draws.
     pub key: u64,
 }
 
@@ -61,7 +61,7 @@ impl<'shared> Draw<'shared> {
         self.hits(Fault::WrongFulfilment, self.settings.wrong_fulfilment_per_mille)
     }
 
-    /// How often the answer is sent.
+    /// Number of times that the answer is sent.
     pub fn copies(&self) -> u32 {
         let is_doubled = self.hits(Fault::Duplicate, self.settings.duplicate_per_mille);
         if is_doubled {
@@ -81,11 +81,11 @@ pub(crate) struct Reply {
     pub dfsp: u32,
     pub family: Family,
     pub headers: HeaderMap,
-    /// Where the answer goes, without the `error` of an error.
+    /// The path of the answer, without the `error` of an error.
     pub path: String,
 }
 
-/// The headers of an answer: back to where the question came from, with its trace.
+/// The headers of an answer: to the sender of the request, with its trace.
 pub(crate) fn headers(shared: &Shared, dfsp: u32, family: Family, question: &HeaderMap) -> HeaderMap {
     let source = &shared.dfsp(dfsp).name_value;
     let unknown = HeaderValue::from_static("unknown");
@@ -99,7 +99,7 @@ pub(crate) fn headers(shared: &Shared, dfsp: u32, family: Family, question: &Hea
     headers
 }
 
-/// The code with which the fault setting makes a DFSP answer.
+/// The code of an answer that the fault setting turns into an error.
 const fn rejection(family: Family) -> ErrorCode {
     match family {
         Family::Quotes | Family::BulkQuotes | Family::FxQuotes => ErrorCode::PAYEE_REJECTED_QUOTE,
@@ -114,7 +114,7 @@ impl Reply {
         Self { shared: shared.clone(), dfsp, family, headers, path }
     }
 
-    /// Draws the faults and starts to answer. `key` is what the draws go by.
+    /// Draws the faults and starts to answer. `key` is the key of the draws.
     pub fn start(self, key: u64, saying: Saying) -> StatusCode {
         let draw = Draw::new(&self.shared, self.dfsp, key);
         if draw.is_dropped() {
@@ -131,7 +131,7 @@ impl Reply {
         StatusCode::ACCEPTED
     }
 
-    /// The same where nothing identifies the question: faults are drawn per message.
+    /// Starts to answer a request that has no id. Faults are drawn per message.
     pub fn start_unnumbered(self, saying: Saying) -> StatusCode {
         let key = self.shared.dfsp(self.dfsp).messages.fetch_add(1, Ordering::Relaxed);
         self.start(key, saying)
@@ -164,7 +164,7 @@ fn error_body(code: ErrorCode) -> Bytes {
     format!("{{\"errorInformation\":{{\"errorCode\":\"{code}\",\"errorDescription\":\"{text}\"}}}}").into()
 }
 
-/// Sends a message of a DFSP until the hub takes or refuses it; `None` when it did neither.
+/// Sends a message of a DFSP until the hub accepts or rejects it; `None` if it did neither.
 pub(crate) async fn send(
     shared: &Shared,
     (dfsp, method): (u32, Method),
@@ -173,7 +173,7 @@ pub(crate) async fn send(
     body: &Bytes,
 ) -> Option<StatusCode> {
     let asker = headers.get(message::DESTINATION).and_then(|name| name.to_str().ok()).unwrap_or_default();
-    // An answer that must be sent again is under way since it was first sent.
+    // The time of an answer that must be repeated counts from its first attempt.
     let stamped = shared.metrics.as_ref().and_then(|_| metrics::leaving(headers, message::now));
     let headers = stamped.as_ref().unwrap_or(headers);
     let _under_way = shared.rounds.begin();

@@ -1,15 +1,15 @@
-//! Messages that are repeated until the hub takes them, told apart by when they began.
+//! Counts of messages that are being sent or repeated, by the round in which they started.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts what is under way of this round, and of the one before.
+/// Counts the messages in progress of the current round, and of the previous one.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     present: AtomicU64,
     under_way: [AtomicU64; 2],
 }
 
-/// A message, until it was taken or given up.
+/// A message in progress, until it was accepted or given up.
 pub(crate) struct UnderWay<'a>(&'a AtomicU64);
 
 impl Rounds {
@@ -19,7 +19,7 @@ impl Rounds {
         UnderWay(count)
     }
 
-    /// Begins another round, if nothing is under way of the one before this.
+    /// Starts another round, if no message of the previous round is in progress. Returns whether it did.
     pub(crate) fn next(&self) -> bool {
         let next = self.present.load(Ordering::SeqCst) + 1;
         let is_over = self.of(next).load(Ordering::SeqCst) == 0;
@@ -29,7 +29,7 @@ impl Rounds {
         is_over
     }
 
-    /// Shared by every other round.
+    /// The counter of a round. Rounds with even numbers share one, and so do those with odd numbers.
     const fn of(&self, round: u64) -> &AtomicU64 {
         &self.under_way[(round % 2) as usize]
     }

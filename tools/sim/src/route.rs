@@ -1,31 +1,31 @@
-//! Paths below a DFSP's base path, and what arrives on them.
+//! Paths below a DFSP's base path, and the messages that arrive on them.
 
 use upesi_http::Method;
 
 use crate::message::Family;
 
-/// What a message is, by its method and path.
+/// The kind of a message, by its method and path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'path> {
-    /// A transfer that the DFSP is to receive, a conversion that it is to make, or a bulk of transfers.
+    /// A transfer that the DFSP receives, an FX transfer that it makes, or a bulk transfer.
     Prepare,
-    /// About one of these.
+    /// A callback about one of these.
     Callback {
         id: &'path str,
         is_error: bool,
     },
     Asked(Asked<'path>),
-    /// The answer to a question, on the path given, which excludes the `error` at its end.
+    /// The answer to a request, on the given path, which excludes the `error` at its end.
     Answer {
         path: &'path str,
         is_error: bool,
     },
 }
 
-/// The questions. Paths and ids are as received, percent-encoded or not.
+/// The requests. Paths and ids are as received, percent-encoded or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked<'path> {
-    /// `GET /parties/…`; type, identifier and sub-identifier.
+    /// `GET /parties/…`: type, identifier and sub-identifier.
     Party { path: &'path str },
     /// `POST` of a quote, a bulk quote, an FX quote or a transaction request.
     Posted,
@@ -35,7 +35,7 @@ pub(crate) enum Asked<'path> {
     Authorization { id: &'path str },
 }
 
-/// `path` is what follows the base path and its slash.
+/// The route of a message. `path` follows the base path and its slash.
 pub(crate) fn route<'path>(method: &Method, path: &'path str) -> Option<(Family, Route<'path>)> {
     let (family, rest) = path.split_once('/').map_or((path, None), |(family, rest)| (family, Some(rest)));
     let family = Family::parse(family)?;
@@ -79,12 +79,12 @@ fn asked<'path>(method: &Method, family: Family, rest: Option<&'path str>) -> Op
 }
 
 fn answer<'path>(family: Family, path: &'path str, rest: &str) -> Option<Route<'path>> {
-    // Segments that there must be, and those up to a sub-identifier and `error`.
+    // The number of required segments, and the maximum with a sub-identifier and `error`.
     let (named, most) = match family {
         // The answer to a batch has no type in its path.
         Family::Participants => (1, 4),
         Family::Parties => (2, 4),
-        // No DFSP answers what only hubs know.
+        // DFSPs do not answer queries that concern hubs only.
         Family::Services => return None,
         _ => (1, 2),
     };

@@ -1,7 +1,7 @@
 //! Finds the few members that a simulator needs in a JSON body, without parsing the body.
 //!
-//! Simulators must cost less than the hub they load. Bodies come from a hub that has validated them, so looking for a
-//! quoted name and the text value behind it is enough; a member that is not found counts as absent.
+//! Simulators must cost less than the hub under load. Bodies come from a hub that has validated them, so it is enough
+//! to look for a quoted name and the text value behind it. A member that is not found counts as absent.
 
 use memchr::memmem;
 
@@ -25,13 +25,13 @@ fn text_value(rest: &[u8]) -> Option<&[u8]> {
     (rest[end] == b'"').then(|| &rest[..end])
 }
 
-/// The raw value of the member called `name` of the object that `body` is, at its top level only.
+/// The raw value of the member called `name` of the object in `body`, at its top level only.
 pub(crate) fn member<'body>(body: &'body [u8], name: &[u8]) -> Option<&'body [u8]> {
     members(body).find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// The members of the object that `body` is: names without quotes, raw values. Ends where the text is no object any
-/// more.
+/// The members of the object in `body`: names without quotes, and raw values. Ends where the text is no longer an
+/// object.
 pub(crate) fn members(body: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = body.trim_ascii_start().strip_prefix(b"{").unwrap_or_default();
     std::iter::from_fn(move || {
@@ -42,7 +42,7 @@ pub(crate) fn members(body: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// The raw values of the array that `body` is.
+/// The raw values of the array in `body`.
 pub(crate) fn elements(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = body.trim_ascii_start().strip_prefix(b"[").unwrap_or_default();
     std::iter::from_fn(move || {

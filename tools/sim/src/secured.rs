@@ -1,4 +1,4 @@
-//! Simulated DFSPs that prove who they are: mutual TLS both ways, messages signed and verified.
+//! Authenticated simulated DFSPs: mutual TLS in both directions, and messages that are signed and verified.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,28 +21,28 @@ const FSPIOP_URI: HeaderName = HeaderName::from_static("fspiop-uri");
 const FSPIOP_METHOD: HeaderName = HeaderName::from_static("fspiop-http-method");
 const SIGNED: HeaderName = HeaderName::from_static(SIGNATURE);
 
-/// How DFSPs prove who they are. The default is not at all.
+/// The authentication of DFSPs. There is none by default.
 #[derive(Clone, Debug, Default)]
 pub struct SimSecurity {
     /// Mutual TLS in both directions; `None` for plain HTTP.
     pub tls: Option<SimTls>,
-    /// Signatures; `None` for unsigned messages, and none is asked for.
+    /// Signatures; with `None`, messages are unsigned and need no signature.
     pub signatures: Option<SimSignatures>,
 }
 
 #[derive(Clone, Debug)]
 pub struct SimTls {
-    /// The port where all of them are called; callers must have a certificate.
+    /// TLS of the port where all DFSPs are called. Clients must have a certificate.
     pub server: ServerTls,
-    /// Towards the hub: one for each DFSP, in the order of the configuration.
+    /// TLS towards the hub: one for each DFSP, in the order of the configuration.
     pub clients: Vec<ClientTls>,
 }
 
 #[derive(Clone, Debug)]
 pub struct SimSignatures {
-    /// By which each DFSP signs, in the order of the configuration.
+    /// The signing key of each DFSP, in the order of the configuration.
     pub keys: Vec<Arc<PrivateKey>>,
-    /// By which what they receive is verified; all but questions (GET) must be signed.
+    /// The keys that verify received messages. All except queries (GET) must be signed.
     pub signers: Arc<KeyRing>,
 }
 
@@ -59,8 +59,8 @@ pub enum SecurityError {
 }
 
 impl SimSecurity {
-    /// Reads the files of a trial for these DFSPs, which speak these protocols if they have TLS. Errors: A file
-    /// cannot be used, or the trial was made for other DFSPs.
+    /// Reads the files of a trial for these DFSPs. With TLS, they offer these protocols. Fails if a file cannot be
+    /// used, or the trial was made for other DFSPs.
     pub fn of_trial(
         trial: &Trial,
         names: &[FspId],
@@ -91,10 +91,10 @@ impl SimSecurity {
     }
 }
 
-/// Signatures as the simulators make and verify them.
+/// Making and verifying signatures in the simulators.
 pub(crate) struct Signing {
     signatures: SimSignatures,
-    /// Those made before a run.
+    /// Signatures that were made before a run.
     pub ahead: OnceLock<Ahead>,
 }
 
@@ -107,8 +107,8 @@ impl Signing {
         &self.signatures.keys[dfsp.index]
     }
 
-    /// Signs a message. The date of a transfer is not protected, so that its signature can be made ahead; its id makes
-    /// a repetition harmless.
+    /// Signs a message. The date of a transfer is not protected, so that its signature can be made ahead. The
+    /// transfer's id makes a replay harmless.
     pub fn sign(&self, dfsp: &Dfsp, method: &Method, uri: &Uri, headers: &mut HeaderMap, body: &Bytes) {
         if *method == Method::GET {
             return;
@@ -155,7 +155,7 @@ impl Signing {
         draft.with(&signature).ok()
     }
 
-    /// Whether a message is its sender's, as adapters of DFSPs judge it: by the headers that name method and URI.
+    /// Whether a message is its sender's, as DFSPs' adapters verify it: by the headers that contain method and URI.
     pub fn verify(&self, method: &Method, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
         if *method == Method::GET && !headers.contains_key(SIGNED) {
             return Ok(());
@@ -177,13 +177,13 @@ const DIGEST_BYTES: usize = 32;
 type Digest = [u8; DIGEST_BYTES];
 type Signature = Box<[u8]>;
 
-/// Signatures by the digest of what they sign, and the instants that the messages name.
+/// Signatures by the digest of the signed content, and the times that the messages contain.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     signatures: HashMap<Digest, Signature, foldhash::fast::RandomState>,
-    /// When the prepares expire.
+    /// Expiry of the prepares.
     pub expiration: Timestamp,
-    /// When the payees say that they completed.
+    /// The completion time in the payees' answers.
     pub completed_at: Timestamp,
 }
 
@@ -194,13 +194,13 @@ impl Ahead {
     }
 }
 
-/// A transfer to come: its number, and the indexes of payer and payee.
+/// A future transfer: its number, and the indexes of payer and payee.
 pub type Coming = (u64, usize, usize);
 
 impl Originator {
-    /// Makes the signatures of transfers to come, of their prepares and of their fulfilments, on so many threads. All
-    /// of these prepares expire that long from now. Returns how many signatures were made: none without signatures,
-    /// or if it was done before. Panics when a thread panicked.
+    /// Makes the signatures of future transfers, for their prepares and fulfilments, on this many threads. All of these
+    /// prepares expire that long from now. Returns the number of signatures: 0 without signatures, or if it was done
+    /// before. Panics if a thread panicked.
     pub fn sign_ahead(&self, coming: &[Coming], threads: usize, valid: Duration) -> usize {
         let Some(signing) = &self.shared.signing else { return 0 };
         let now = message::now();

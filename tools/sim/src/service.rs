@@ -1,4 +1,5 @@
-//! What the simulators serve: each DFSP's FSPIOP callbacks, Mojaloop's callback routes, orders, and the controls.
+//! The HTTP service of the simulators: each DFSP's FSPIOP callbacks, Mojaloop's callback routes, orders, and the
+//! controls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,25 +28,24 @@ use crate::simulator::Shared;
 use crate::watch::{Direction, SeenMessage};
 use crate::{bulk, conversion, exchange, payee, quoting, strict};
 
-/// Largest body that a simulator takes.
+/// Maximum length of a body that a simulator accepts.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The base paths of Mojaloop's callback service, which stands for the DFSP named in `FSPIOP-Destination`, as
-/// a payee or as a provider of currency conversions; either takes everything. A DFSP that has such a name keeps its
-/// path for itself.
+/// The base paths of Mojaloop's callback service, which stands for the DFSP named in `FSPIOP-Destination`, as a payee
+/// or as an FXP. Either path accepts all messages. A DFSP with such a name keeps its own path.
 const COMMUNITY_BASES: [&str; 2] = ["fspiop", "fxp"];
 
 pub(crate) struct SimService {
     shared: Arc<Shared>,
 }
 
-/// The head of a request, and the DFSP that it is for.
+/// The head of a request, and the DFSP that receives it.
 struct Received<'a> {
     receiver: u32,
     method: &'a Method,
     uri: &'a Uri,
     headers: &'a HeaderMap,
-    /// Whether every party asked for is this DFSP's.
+    /// Whether the DFSP owns every party that is looked up.
     owns_it: bool,
 }
 
@@ -97,7 +97,7 @@ impl Service for SimService {
         let owns_it = is_community || settings.owns_every_party;
         let asked =
             Received { receiver, method: &head.method, uri: &head.uri, headers: &head.headers, owns_it };
-        // Before anything is done about it: what it causes comes after it.
+        // Before the message is processed, because its consequences must be later.
         let arrived = self.shared.watch.is_on().then(std::time::Instant::now);
         let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
         let response = refuse_strictly(dfsp, family, &asked, base)
@@ -122,7 +122,7 @@ impl Service for SimService {
 }
 
 impl SimService {
-    /// The status to answer; `None` for callbacks and answers, which are taken.
+    /// The status of the answer; `None` for callbacks and answers, which are accepted.
     fn handle(
         &self,
         head: &Received<'_>,
@@ -164,7 +164,7 @@ impl SimService {
         self.shared.by_name.get(name).copied()
     }
 
-    /// Whom a message on Mojaloop's routes is for: the DFSP it names, else the first one.
+    /// The receiver of a message on Mojaloop's routes: the named DFSP, else the first one.
     fn destination(&self, headers: &HeaderMap) -> Option<u32> {
         let name = headers.get(message::DESTINATION).and_then(|value| value.to_str().ok());
         name.and_then(|name| self.by_name(name)).or(Some(0))
@@ -190,7 +190,8 @@ impl SimService {
         None
     }
 
-    /// Remembers a prepare that is refused and may never be repeated: if it expires first, the hub still says so.
+    /// Remembers a prepare that is rejected and may never be repeated. If it expires first, the hub still sends a
+    /// callback.
     async fn note_refused(&self, family: Family, body: Incoming, deadline: Instant) {
         let Ok(body) = body::read(body, BODY_BYTES_MAX, deadline).await else { return };
         if let Some(id) = payee::prepared_id(family, &body) {
@@ -198,8 +199,8 @@ impl SimService {
         }
     }
 
-    /// Counts how long a message, and the exchange that it ends, were under way, where its `tracestate` tells when
-    /// they began.
+    /// Observes the transit time of a message, and the duration of the exchange that it ends, if its `tracestate`
+    /// contains their starts.
     fn observe_way(&self, family: Family, leg: Leg, headers: &HeaderMap) {
         if let Some(metrics) = &self.shared.metrics
             && let Some(list) = metrics::left_in(headers)
@@ -215,7 +216,7 @@ impl SimService {
         let take = if family == Family::BulkTransfers { bulk::take_callback } else { callback::take };
         let role = parsed.and_then(|id| take(&self.shared, receiver, &id, is_error, body));
         let is_put = *head.method == Method::PUT;
-        // What a payee is told about a transfer that it received answers no request of its own.
+        // A callback to the payee of a transfer does not answer a request of its own.
         if is_put && role != Some(Role::Payee) {
             self.observe_way(family, Leg::Answer, headers);
         }
@@ -233,7 +234,7 @@ impl SimService {
         });
     }
 
-    /// Tells the script that waits for a callback on this path, if one does.
+    /// Notifies the script that waits for a callback on this path, if there is one.
     fn push(&self, receiver: u32, headers: &HeaderMap, path: &str, is_error: bool) -> bool {
         let trace = headers.get(message::TRACEPARENT).and_then(|value| value.to_str().ok());
         let pushed = self.shared.channels.push(trace, path, is_error);
@@ -243,7 +244,7 @@ impl SimService {
         pushed
     }
 
-    /// Hands an answer to whoever waits for it.
+    /// Hands an answer to its waiter.
     fn answer(&self, receiver: u32, path: &str, is_error: bool, headers: &HeaderMap, body: Bytes) {
         let dfsp = self.shared.dfsp(receiver);
         let trace = headers.get(message::TRACEPARENT).and_then(message::trace_of);
@@ -276,7 +277,7 @@ impl SimService {
     }
 }
 
-/// Refuses a message that a strict adapter refuses. Its path begins with this base.
+/// Rejects a message that a strict adapter rejects. Its path starts with this base.
 fn refuse_strictly(
     dfsp: &Dfsp,
     family: Family,
@@ -348,7 +349,7 @@ pub(crate) fn problem(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
 }
 
 fn json(status: StatusCode, value: &impl Serialize) -> Response<Full<Bytes>> {
-    // Cannot fail: no value has keys that are not texts.
+    // Cannot fail: all keys of the value are texts.
     with_body(status, JSON, serde_json::to_vec(value).unwrap_or_default())
 }
 

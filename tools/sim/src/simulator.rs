@@ -31,37 +31,37 @@ use crate::watch::{Direction, SeenMessage, Watch};
 pub const DFSPS_MAX: usize = 10_000;
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Unfinished handshakes at a time: a hub, or all DFSPs together, open their connections at once.
+/// Maximum number of unfinished handshakes: a hub, or all DFSPs together, open their connections at once.
 const HANDSHAKES_MAX: usize = 4_096;
 
 #[derive(Clone, Debug)]
 pub struct SimConfig {
     pub dfsps: Vec<(FspId, DfspSettings)>,
-    /// Where the DFSPs listen, each under its name as base path; port 0 for any free one.
+    /// The address where the DFSPs listen, each with its name as base path; port 0 for any free port.
     pub listen: SocketAddr,
-    /// Where load scripts open their web sockets; `None` for no such port.
+    /// The address where load scripts open their web sockets; `None` for no such port.
     pub socket_listen: Option<SocketAddr>,
     pub upstream: Upstream,
-    /// What parties are told to use; the first 16 count.
+    /// The currencies of parties; the first 16 are used.
     pub currencies: Vec<Currency>,
-    /// How payees convert what they are paid; `None` if they keep it. With a hub only: without one, nobody tells them
-    /// the outcome.
+    /// The settings by which payees convert the money that they receive; `None` if they keep it. This requires a hub:
+    /// without one, payees do not learn the outcome.
     pub payee_conversions: Option<PayeeConversions>,
-    /// What payers and payees share to make and answer conditions.
+    /// The secret by which payers and payees make and answer conditions.
     pub secret: Vec<u8>,
     pub seed: u64,
-    /// Connections to the upstream; to each address of it, where it has several.
+    /// Maximum number of connections to each address of the upstream.
     pub connections_max: usize,
-    /// Time for the upstream to answer a request.
+    /// Maximum time for the upstream to answer a request.
     pub request_timeout: Duration,
-    /// How often a payee sends its fulfilment before it gives up on a hub that does not answer, or answers 5xx.
+    /// Maximum number of times that a payee sends its fulfilment to a hub that does not answer, or answers 5xx.
     pub answer_attempts_max: u32,
-    /// Where to show every message; `None` for no watcher.
+    /// The channel on which every message is shown; `None` for no watcher.
     pub watch: Option<mpsc::Sender<SeenMessage>>,
-    /// Whether to measure messages, for those who run Mojaloop's load scripts, and to show that at `GET /metrics`.
-    /// Only then do answers carry a further instant in `tracestate`.
+    /// Whether to measure messages, for users of Mojaloop's load scripts, and to show the metrics at `GET /metrics`.
+    /// Only then do answers carry another time in `tracestate`.
     pub metrics: bool,
-    /// How they prove who they are.
+    /// The authentication of the DFSPs.
     pub security: SimSecurity,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Shared {
     pub table: Table,
     pub bulks: Bulks,
     pub remembered: Remembered,
-    /// Prepares that a fault setting refused.
+    /// Prepares that a fault setting rejected.
     pub refused: Remembered,
     pub currencies: String,
     pub payee_conversions: Option<PayeeConversions>,
@@ -119,9 +119,9 @@ pub(crate) struct Shared {
     pub answer_attempts_max: u32,
     pub rounds: Rounds,
     pub watch: Watch,
-    /// `None` where nobody reads them: then nothing is measured.
+    /// `None` if no metrics are configured; then nothing is measured.
     pub metrics: Option<SimMetrics>,
-    /// `None` where messages are unsigned.
+    /// `None` if messages are unsigned.
     pub signing: Option<Signing>,
     route: Route,
 }
@@ -131,7 +131,7 @@ impl Shared {
         &self.dfsps[index as usize]
     }
 
-    /// Whose connections take a message, and its path there.
+    /// The index of the connections that a message takes, and its path there.
     pub fn way(&self, receiver: &str, path: &str) -> (usize, Uri) {
         self.route.way(receiver, path)
     }
@@ -180,18 +180,18 @@ impl Shared {
 pub struct TransferCounts {
     /// POSTs without an answer so far.
     pub sent: u64,
-    /// Accepted by the hub and without outcome.
+    /// Transfers that the hub accepted and that have no outcome.
     pub accepted: u64,
     pub committed: u64,
     pub aborted: u64,
-    /// Incoming transfers whose fulfilment is on its way, or whose PATCH is awaited.
+    /// Incoming transfers whose fulfilment was sent, or that wait for a PATCH.
     pub incoming_open: u64,
     pub incoming_committed: u64,
-    /// Conversions of payees without an outcome.
+    /// Payees' FX transfers without an outcome.
     pub sales_open: u64,
 }
 
-/// Running DFSPs. Dropping it leaves them running until the workers stop.
+/// Running DFSPs. If this is dropped, they still run until the workers stop.
 pub struct Simulator {
     shared: Arc<Shared>,
     server: Server,
@@ -200,8 +200,7 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Binds the ports and starts to serve on the workers. Fails when the configuration is unusable or a port is
-    /// taken.
+    /// Binds the ports and starts to serve on the workers. Fails if the configuration is unusable or a port is in use.
     pub fn start(config: SimConfig, workers: &Workers) -> Result<Self, SimError> {
         let (dfsps, by_name) = dfsps(&config)?;
         let bound = Server::bind(config.listen)?;
@@ -256,12 +255,12 @@ impl Simulator {
         self.server.local_addr()
     }
 
-    /// Where web sockets are accepted, if they are.
+    /// The address of the web sockets, if there is one.
     pub fn socket_addr(&self) -> Option<SocketAddr> {
         self.sockets.as_ref().map(SocketServer::local_addr)
     }
 
-    /// The base URL of a DFSP; its callback endpoints lie below it.
+    /// The base URL of a DFSP; its callback endpoints are below it.
     pub fn base_url(&self, dfsp: &FspId) -> String {
         let scheme = if self.is_secure { "https" } else { "http" };
         format!("{scheme}://{}/{dfsp}", self.local_addr())
@@ -271,15 +270,15 @@ impl Simulator {
         self.shared.dfsps.iter().map(|dfsp| dfsp.name)
     }
 
-    /// Changes the behaviour of a DFSP; false when there is none of that index. Fails when a setting is out of range;
-    /// then nothing changes.
+    /// Changes the behaviour of a DFSP. Returns false if there is none of that index. Fails, without any change, if a
+    /// setting is out of range.
     pub fn set_settings(&self, index: usize, settings: DfspSettings) -> Result<bool, SettingsError> {
         settings.validate()?;
         let dfsp = self.shared.dfsps.get(index);
         Ok(dfsp.map(|dfsp| dfsp.set_settings(settings)).is_some())
     }
 
-    /// What every DFSP tells about itself.
+    /// The reports of all DFSPs.
     pub fn reports(&self) -> Vec<DfspReport> {
         self.shared.dfsps.iter().map(Dfsp::report).collect()
     }
@@ -290,23 +289,23 @@ impl Simulator {
         sum
     }
 
-    /// What the hub's positions must be, per DFSP and currency, by the DFSPs' own books.
+    /// The hub's positions that follow from the DFSPs' own books, per DFSP and currency.
     pub fn expected_positions(&self) -> BTreeMap<FspId, BTreeMap<Currency, ExpectedPosition>> {
         self.shared.dfsps.iter().map(|dfsp| (dfsp.name, dfsp.book().expected())).collect()
     }
 
-    /// Begins another round, and says so, if no request or answer is still repeated that began before this one: what is
-    /// under way then began one round ago at most.
+    /// Starts another round, if no request or answer that started before the current round is still being repeated.
+    /// Returns whether it did. Messages in progress then started at most one round ago.
     pub fn next_round(&self) -> bool {
         self.shared.rounds.next()
     }
 
-    /// How many transfers and conversions of a currency their payers and initiators know to be committed.
+    /// Number of transfers and FX transfers of a currency that their payers and initiators know to be committed.
     pub fn committed_in(&self, currency: Currency) -> u64 {
         self.shared.dfsps.iter().map(|dfsp| dfsp.book().committed_in(currency)).sum()
     }
 
-    /// How many transfers and conversions are in each state, by the books of all DFSPs.
+    /// Number of transfers and FX transfers in each state, by the books of all DFSPs.
     pub fn transfer_counts(&self) -> TransferCounts {
         let mut counts = TransferCounts::default();
         for dfsp in &self.shared.dfsps {
@@ -329,12 +328,13 @@ impl Simulator {
         self.shared.table.accepted_without_outcome(count_max)
     }
 
-    /// Messages that its watcher was not shown, because they did not fit into the channel.
+    /// Number of messages that were not shown to the watcher because the channel was full.
     pub fn not_shown(&self) -> u64 {
         self.shared.watch.not_shown()
     }
 
-    /// Stops accepting and waits for the requests in flight until the deadline; gives the connections still open then.
+    /// Stops accepting, and waits for requests in progress until the deadline. Returns the number of connections still
+    /// open then.
     pub async fn shutdown(&self, deadline: tokio::time::Instant) -> usize {
         if let Some(sockets) = &self.sockets {
             sockets.stop();

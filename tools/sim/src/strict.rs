@@ -1,15 +1,15 @@
-//! What a strict adapter demands of the head of a message, by the API's tables of headers (FSPIOP API v1.1 §3.2) and
-//! not by the hub's code: what the hub may not accept from a DFSP it must not send to one.
+//! A strict adapter's checks of a message's head, by the API's tables of headers (FSPIOP API v1.1 §3.2) and not by the
+//! hub's code: the hub must not send a message to a DFSP that it would reject from one.
 
 use upesi_http::{HeaderMap, Method, StatusCode, header};
 use upesi_types::{ErrorCode, Timestamp};
 
 use crate::message::{self, Family};
 
-/// Longest name of a DFSP, in characters.
+/// Maximum length of a DFSP's name, in characters.
 const NAME_CHARS_MAX: usize = 32;
 
-/// Why an adapter refuses a message.
+/// The reason why an adapter rejects a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flaw {
     pub code: ErrorCode,
@@ -25,7 +25,7 @@ impl Flaw {
         Self { code: ErrorCode::MALFORMED_SYNTAX, header }
     }
 
-    /// As an adapter answers it.
+    /// The adapter's answer.
     pub fn answer(self) -> (StatusCode, String) {
         let description = format!("{} - {}", self.code.text().unwrap_or_default(), self.header);
         let code = self.code.number();
@@ -34,7 +34,7 @@ impl Flaw {
     }
 }
 
-/// Whether a family's messages only pass through a hub, so that each must name its receiver.
+/// Whether a hub only forwards a family's messages, so that each must name its receiver.
 fn needs_destination(family: Family) -> bool {
     matches!(
         family,
@@ -46,7 +46,7 @@ fn needs_destination(family: Family) -> bool {
     )
 }
 
-/// Checks a head; `path` is what follows the DFSP's base path, with its slash.
+/// Checks a head; `path` follows the DFSP's base path, with its slash.
 pub(crate) fn check(method: &Method, family: Family, path: &str, headers: &HeaderMap) -> Result<(), Flaw> {
     let text = |name: &'static str| match headers.get(name) {
         None => Ok(None),
@@ -58,7 +58,7 @@ pub(crate) fn check(method: &Method, family: Family, path: &str, headers: &Heade
         Method::GET | Method::POST | Method::DELETE if !is_accept(needed(accept)?, family) => {
             return Err(Flaw::malformed(accept));
         }
-        // Callbacks have none.
+        // Callbacks have no `Accept`.
         Method::PUT if headers.contains_key(accept) => return Err(Flaw::malformed(accept)),
         _ => {}
     }
@@ -84,7 +84,7 @@ pub(crate) fn check(method: &Method, family: Family, path: &str, headers: &Heade
     if text("fspiop-http-method")?.is_some_and(|named| !named.eq_ignore_ascii_case(method.as_str())) {
         return Err(Flaw::malformed("fspiop-http-method"));
     }
-    // A hub's own base path may stand before it.
+    // A hub's own base path may come before it.
     if text("fspiop-uri")?.is_some_and(|uri| !uri.ends_with(path)) {
         return Err(Flaw::malformed("fspiop-uri"));
     }
@@ -123,7 +123,8 @@ fn is_accept(text: &str, family: Family) -> bool {
     text.split(',').map(str::trim).all(|one| is_media_type(one, family, false))
 }
 
-/// `application/vnd.interoperability.FAMILY+json;version=MAJOR.MINOR`, of `Accept` also with the major alone.
+/// Checks `application/vnd.interoperability.FAMILY+json;version=MAJOR.MINOR`. In `Accept`, the minor version may be
+/// absent.
 fn is_media_type(text: &str, family: Family, has_minor: bool) -> bool {
     let rest = text.strip_prefix("application/vnd.interoperability.");
     let rest = rest.and_then(|rest| rest.strip_prefix(family.as_str())?.strip_prefix("+json"));
@@ -142,7 +143,7 @@ mod tests {
 
     const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 
-    /// The head of a sound message, changed: `-name` takes a header away, `name=value` sets it.
+    /// Judges the head of a sound message with changes: `-name` removes a header, `name=value` sets it.
     fn judge(method: Method, family: Family, changes: &[&str]) -> Result<(), Flaw> {
         let media = format!("application/vnd.interoperability.{}+json;version=1.1", family.as_str());
         let path = match method {

@@ -1,5 +1,5 @@
-//! What the simulators know, by id, in shards so that no lock is shared by all: transfers, bulks and the transfers that
-//! they are made of, and the last answers to quotes.
+//! The data of the simulators by id: transfers, bulk transfers and their items, and the last answers to quotes. The
+//! data are divided into shards, so that there is no common lock.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,46 +14,46 @@ use crate::books::{IncomingState, Money, OutgoingState};
 use crate::condition::Text;
 
 const SHARDS: usize = 64;
-/// Finished transfers remembered per shard and side, to recognise repeated and contradicting messages. The oldest are
-/// forgotten first; a message about a forgotten one counts as unexpected.
+/// Number of finished transfers that each shard remembers for each side, to recognise repeated and contradicting
+/// messages. The oldest are forgotten first. A message about a forgotten one counts as unexpected.
 const FINISHED_PER_SHARD_MAX: usize = 32_768;
 
-/// How a transfer ended for its payer.
+/// The outcome of a transfer for its payer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Committed,
-    /// The callback said ABORTED or carried an error.
+    /// The callback reported ABORTED or an error.
     Aborted,
 }
 
-/// The end of a transfer, as told to whoever waits for it.
+/// The end of a transfer, as its waiter receives it.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
     pub outcome: Outcome,
     pub at: Instant,
-    /// The code of the error that ended it, if one did.
+    /// The code of the error that ended it, if there was one.
     pub error_code: Option<ErrorCode>,
 }
 
-/// A transfer for its payer, or a conversion for its initiator.
+/// A transfer for its payer, or an FX transfer for its initiator.
 pub(crate) struct Outgoing {
     pub payer: u32,
     pub moved: Money,
     pub state: OutgoingState,
-    /// What the fulfilment must answer, where the payee chose it; absent where it follows from the id.
+    /// The condition that the fulfilment must answer, if the payee chose it; absent if it follows from the id.
     pub condition: Option<Box<Text>>,
     pub waiter: Option<oneshot::Sender<Finished>>,
-    /// The conversion that pays it, and ends as it does.
+    /// The FX transfer that pays it, and ends as it does.
     pub conversion: Option<TransferId>,
-    /// Of a conversion: who waits for the FXP's fulfilment.
+    /// For an FX transfer: the waiter for the FXP's fulfilment.
     pub fulfilled: Option<oneshot::Sender<Instant>>,
     pub is_conversion: bool,
-    /// Of a conversion on the payee's side: what the payee gets for the amount.
+    /// For a payee's FX transfer: the amount that the payee gets.
     pub bought: Option<Money>,
 }
 
 impl Outgoing {
-    /// One that leaves now.
+    /// An outgoing transfer that is sent now.
     pub const fn new(payer: u32, moved: Money) -> Self {
         Self {
             payer,
@@ -69,25 +69,26 @@ impl Outgoing {
     }
 }
 
-/// A transfer for its payee, or a conversion for its FXP.
+/// A transfer for its payee, or an FX transfer for its FXP.
 pub(crate) struct Incoming {
     pub payee: u32,
     pub received: Money,
     pub state: IncomingState,
-    /// Of a conversion: what the FXP gives for it.
+    /// For an FX transfer: the amount that the FXP gives.
     pub sold: Option<Money>,
-    /// The conversion by which the payee sells what the transfer brings: it ends as the transfer does.
+    /// The FX transfer by which the payee sells the transfer's amount. It ends as the transfer does.
     pub conversion: Option<TransferId>,
 }
 
 type ById<T> = HashMap<TransferId, T, foldhash::fast::RandomState>;
 
-/// What has an end, on one side. Of what has ended, the last so many are remembered: the oldest are forgotten first.
+/// Items that have an end, on one side. A limited number of ended items is remembered, and the oldest are forgotten
+/// first.
 struct Side<T, const FINISHED_MAX: usize> {
-    /// Without an end: few, which the processor's caches hold.
+    /// Items without an end. They are few, and fit into the processor's caches.
     live: ById<T>,
     finished: ById<T>,
-    /// The oldest finished one first.
+    /// Ended items, oldest first.
     order: VecDeque<TransferId>,
 }
 
@@ -143,7 +144,7 @@ impl<T: Default> Shards<T> {
     }
 
     fn of(&self, id: &TransferId) -> MutexGuard<'_, T> {
-        // The last byte of both id forms is random.
+        // The last byte of both forms of an id is random.
         let index = usize::from(id.to_bytes()[16]) % self.0.len();
         self.0[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,22 +163,22 @@ impl Table {
         Self(Shards::new(SHARDS))
     }
 
-    /// Enters a transfer that leaves now; false when the id is already taken.
+    /// Enters a transfer that is sent now. Returns false if the id is already in use.
     pub fn enter_outgoing(&self, id: TransferId, transfer: Outgoing) -> bool {
         self.0.of(&id).outgoing.enter(id, transfer)
     }
 
-    /// Enters a transfer that arrived; false when it was known.
+    /// Enters a transfer that arrived. Returns false if it was known.
     pub fn enter_incoming(&self, id: TransferId, transfer: Incoming) -> bool {
         self.0.of(&id).incoming.enter(id, transfer)
     }
 
-    /// Changes an outgoing transfer under its shard's lock; `None` when it is unknown.
+    /// Changes an outgoing transfer under its shard's lock; `None` if it is unknown.
     pub fn with_outgoing<R>(&self, id: &TransferId, change: impl FnOnce(&mut Outgoing) -> R) -> Option<R> {
         self.0.of(id).outgoing.change(id, |transfer| transfer.state.is_final(), change)
     }
 
-    /// Changes an incoming transfer under its shard's lock; `None` when it is unknown.
+    /// Changes an incoming transfer under its shard's lock; `None` if it is unknown.
     pub fn with_incoming<R>(&self, id: &TransferId, change: impl FnOnce(&mut Incoming) -> R) -> Option<R> {
         self.0.of(id).incoming.change(id, |transfer| transfer.state.is_final(), change)
     }
@@ -194,22 +195,22 @@ impl Table {
     }
 }
 
-/// Bulks remembered of each side after they ended; the oldest are forgotten first, and a message about one of those
-/// counts as unexpected.
+/// Number of ended bulk transfers that are remembered for each side. The oldest are forgotten first, and a message
+/// about one of those counts as unexpected.
 const FINISHED_MAX: usize = 4_096;
 
-/// A bulk for one of its two sides.
+/// A bulk transfer for one of its two sides.
 pub(crate) struct Bulk {
-    /// The payer of one that left, the payee of one that arrived.
+    /// The payer of an outgoing one, the payee of an incoming one.
     pub dfsp: u32,
     pub items: Box<[TransferId]>,
-    /// Of one that left: who waits for its end.
+    /// For an outgoing one: the waiter for its end.
     pub waiter: Option<oneshot::Sender<Finished>>,
 }
 
 type Sides = [Side<Bulk, FINISHED_MAX>; 2];
 
-/// All bulks. They are few beside their items, so one lock is enough.
+/// All bulk transfers. They are few compared with their items, so one lock is enough.
 #[derive(Default)]
 pub(crate) struct Bulks(Mutex<Sides>);
 
@@ -224,12 +225,12 @@ impl Bulks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a bulk; false when its id is taken on that side.
+    /// Enters a bulk transfer. Returns false if its id is in use on that side.
     pub fn enter(&self, side: BulkSide, id: TransferId, bulk: Bulk) -> bool {
         self.sides()[side as usize].enter(id, bulk)
     }
 
-    /// The side on which a DFSP has a bulk, and its items.
+    /// The side on which a DFSP has a bulk transfer, and its items.
     pub fn of(&self, dfsp: u32, id: &TransferId) -> Option<(BulkSide, Box<[TransferId]>)> {
         let sides = self.sides();
         [BulkSide::Outgoing, BulkSide::Incoming].into_iter().find_map(|side| {
@@ -238,14 +239,14 @@ impl Bulks {
         })
     }
 
-    /// Notes the end of a bulk; gives who waits for it, the first time.
+    /// Notes the end of a bulk transfer. Returns its waiter the first time.
     pub fn finish(&self, side: BulkSide, id: &TransferId) -> Option<oneshot::Sender<Finished>> {
         self.sides()[side as usize].change(id, |_| true, |bulk| bulk.waiter.take()).flatten()
     }
 }
 
 const ANSWER_SHARDS: usize = 16;
-/// Answers per shard; the oldest are forgotten first. Together about ten megabytes.
+/// Number of answers per shard; the oldest are forgotten first. Together they take about ten megabytes.
 const ANSWERS_PER_SHARD_MAX: usize = 512;
 
 /// Bodies by the id of the quote, bulk quote or FX quote.

@@ -1,5 +1,4 @@
-//! Where DFSPs send their messages: to a hub, to the services of a hub that each have an address of their own, or
-//! to each other.
+//! The receivers of DFSPs' messages: a hub, the services of a hub that have separate addresses, or each other.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,15 +15,15 @@ use crate::message::{Family, family_of};
 
 #[derive(Clone, Debug)]
 pub enum Upstream {
-    /// To a hub (or what stands in for one), by its base URL.
+    /// A hub or its stand-in, by its base URL.
     Hub(String),
-    /// To a hub whose services have base URLs of their own.
+    /// A hub whose services have separate base URLs.
     Services(ServiceUrls),
-    /// Straight to each other, without a hub: what the simulators and the load generator can do by themselves.
+    /// Each other, without a hub. This shows the performance of the simulators and the load generator alone.
     Peers,
 }
 
-/// The base URLs of a hub by what is sent there; some may be the same.
+/// The base URLs of a hub by resource; some may be the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceUrls {
     /// For `/parties` and `/participants`.
@@ -46,7 +45,7 @@ enum Service {
 }
 
 impl Service {
-    /// That which takes messages on a path, which has no slash before it.
+    /// The service for a path, which has no slash before it.
     fn of(path: &str) -> Self {
         match family_of(path) {
             Some(Family::Parties | Family::Participants) => Self::Lookups,
@@ -58,22 +57,22 @@ impl Service {
 }
 
 struct Place {
-    /// What stands before the path; `None` where the receiver's name does.
+    /// The prefix of the path; `None` if it is the receiver's name.
     prefix: Option<String>,
     pools: usize,
 }
 
-/// The way of every message, and the connections that take it.
+/// The addresses of all messages, and the connections to them.
 pub(crate) struct Route {
     places: [Place; 4],
-    /// For each address, however many services are there: connections that all DFSPs share, or with TLS those of each
-    /// DFSP, since a connection has one certificate.
+    /// The connections for each address, even if several services share it. All DFSPs share them. With TLS each DFSP
+    /// has its own, since a connection has one certificate.
     pools: Vec<Vec<Pools>>,
 }
 
 impl Route {
-    /// `own` is where the DFSPs listen themselves. `connections_max` are those to one address. `tls` is that of each
-    /// DFSP, for addresses that begin with `https`.
+    /// `own` is the address where the DFSPs listen. `connections_max` is the maximum to one address. `tls` is that of
+    /// each DFSP, for addresses that start with `https`.
     pub fn new(
         upstream: &Upstream,
         own: SocketAddr,
@@ -111,7 +110,7 @@ impl Route {
         };
         let pools = |origin: &Origin| match tls {
             Some(tls) if origin.is_secure() => {
-                // What a few busy DFSPs need beside idle ones.
+                // The number that a few busy DFSPs need beside idle ones.
                 let connections_max = (2 * connections_max.div_ceil(tls.len())).min(connections_max);
                 let pools = |tls| Pools::new(origin, workers, connections_max, request_timeout, Some(tls));
                 tls.iter().map(pools).collect()
@@ -122,7 +121,7 @@ impl Route {
         Ok(Self { places, pools })
     }
 
-    /// Sends a message from the connections of the worker that runs this.
+    /// Sends a message from the connections of the current worker.
     pub async fn send(
         &self,
         sender: &Dfsp,
@@ -136,27 +135,28 @@ impl Route {
         pools[sender.index.min(pools.len() - 1)].send(method, path, headers, body).await
     }
 
-    /// Whose connections take a message, and its path there. `path` is valid in a URL as it is, and has no slash before
-    /// it.
+    /// The index of the connections that a message takes, and its path there. `path` is a valid part of a URL, and has
+    /// no slash before it.
     pub fn way(&self, receiver: &str, path: &str) -> (usize, Uri) {
         let place = &self.places[Service::of(path) as usize];
         let whole = match &place.prefix {
             Some(prefix) => format!("{prefix}/{path}"),
             None => format!("/{receiver}/{path}"),
         };
-        // A name with a blank makes no valid path; such a message goes to the root and is refused there.
+        // A name with a blank makes no valid path. Such a message goes to the root and is rejected there.
         (place.pools, Uri::from_maybe_shared(whole.into_bytes()).unwrap_or_default())
     }
 }
 
-/// Connections to one origin, apart for each worker.
+/// Connections to one origin, separate for each worker.
 pub struct Pools {
     per_worker: Vec<Pool>,
     request_timeout: Duration,
 }
 
 impl Pools {
-    /// Pools of `connections_max` connections together; `https` origins need TLS. Response bodies may have 64 KiB.
+    /// Creates pools with `connections_max` connections in total. `https` origins need TLS. Response bodies may have 64
+    /// KiB.
     pub fn new(
         origin: &Origin,
         workers: &Workers,
@@ -174,7 +174,7 @@ impl Pools {
         Self { per_worker: workers.iter().map(|_| pool()).collect(), request_timeout }
     }
 
-    /// Sends from the pool of the worker that runs this. Fails when no response came in time.
+    /// Sends from the pool of the current worker. Fails if no response came in time.
     pub async fn send(
         &self,
         method: Method,
@@ -195,7 +195,7 @@ impl Pools {
 mod tests {
     use super::*;
 
-    /// Which connections and which path messages of all kinds take.
+    /// The connections and the path of each kind of message.
     fn ways(upstream: &Upstream) -> Vec<(usize, String)> {
         let workers = Workers::start(1, "upstream").unwrap();
         let own = SocketAddr::from(([127, 0, 0, 1], 7000));

@@ -1,5 +1,5 @@
-//! Watching messages go by: for demonstrations and tests, and over web sockets for Mojaloop's load scripts, which learn
-//! so that their callback arrived.
+//! Watching messages: for demonstrations and tests, and over web sockets for Mojaloop's load scripts, which learn in
+//! this way that their callback arrived.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,31 +20,31 @@ use upesi_types::FspId;
 
 use crate::simulator::Shared;
 
-/// Which way a message went, as the DFSP sees it.
+/// The direction of a message, as the DFSP sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Sent,
     Received,
 }
 
-/// A message that a simulated DFSP sent or received, and how it was answered.
+/// A message that a simulated DFSP sent or received, and its answer.
 #[derive(Clone, Debug)]
 pub struct SeenMessage {
-    /// When it was sent or received. A sent message is shown once it is answered, so watchers sort by this.
+    /// Time of sending or receiving. A sent message is shown once it is answered, so watchers sort by this time.
     pub at: Instant,
     pub dfsp: FspId,
     pub direction: Direction,
     pub method: Method,
-    /// The path, without the DFSP's base path where it received the message.
+    /// The path, without the DFSP's base path if the DFSP received the message.
     pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// The answer's status; `None` when there was no answer.
+    /// The answer's status; `None` if there was no answer.
     pub status: Option<StatusCode>,
 }
 
-/// Where seen messages go. What does not fit into the channel is not shown, and counted: watching never holds up a
-/// transfer.
+/// The channel for seen messages. Messages that do not fit into the channel are counted but not shown, so that watching
+/// never delays a transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     sender: Option<mpsc::Sender<SeenMessage>>,
@@ -62,7 +62,7 @@ impl Watch {
 
     pub fn show(&self, message: SeenMessage) {
         let Some(sender) = &self.sender else { return };
-        // A watcher that has gone misses nothing.
+        // A watcher that has ended misses nothing.
         if let Err(TrySendError::Full(_)) = sender.try_send(message) {
             self.not_shown.fetch_add(1, Ordering::Relaxed);
         }
@@ -73,10 +73,10 @@ impl Watch {
     }
 }
 
-/// Channels open at a time; a script that opens one more is disconnected.
+/// Maximum number of open channels. A script that opens one more is disconnected.
 const CHANNELS_MAX: usize = 65_536;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A channel that nobody pushed to is closed after this time.
+/// A channel without a push is closed after this time.
 const CHANNEL_LIFE_MAX: Duration = Duration::from_secs(300);
 const FRAME_BYTES_MAX: usize = 4096;
 
@@ -85,7 +85,7 @@ const ERROR: &str = "ERROR_CALLBACK_RECEIVED";
 
 type ByName = HashMap<String, (u64, oneshot::Sender<&'static str>), foldhash::fast::RandomState>;
 
-/// The open channels, by name. Counted apart, so that callbacks pay nothing while there are none.
+/// The open channels, by name. Their number is counted separately, so that callbacks cost nothing while there are none.
 #[derive(Default)]
 pub(crate) struct Channels {
     open: AtomicUsize,
@@ -98,13 +98,13 @@ impl Channels {
         self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anybody may be waiting. Callbacks pay no more than this while nobody does.
+    /// Whether a script may be waiting. Callbacks cost no more than this call while there is none.
     pub fn any(&self) -> bool {
         self.open.load(Ordering::Acquire) > 0
     }
 
-    /// Tells the channel of that trace and path, if there is one, that its callback arrived. The path of an error is
-    /// that of the answer in its place.
+    /// Notifies the channel of that trace and path, if there is one, that its callback arrived. The path of an error is
+    /// that of the answer that it replaces.
     pub fn push(&self, traceparent: Option<&str>, path: &str, is_error: bool) -> bool {
         if !self.any() {
             return false;
@@ -114,7 +114,7 @@ impl Channels {
         channel.is_some_and(|(_, sender)| sender.send(if is_error { ERROR } else { SUCCESS }).is_ok())
     }
 
-    /// A channel of that name; the second of a name replaces the first. `None` when there are too many.
+    /// Opens a channel. A second channel of the same name replaces the first. `None` if there are too many.
     fn register(&self, name: String) -> Option<(u64, oneshot::Receiver<&'static str>)> {
         let (sender, receiver) = oneshot::channel();
         let ticket = self.registered.fetch_add(1, Ordering::Relaxed) as u64;
@@ -187,7 +187,7 @@ async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>, mut stoppe
 async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let mut name = String::new();
     let mut registered = None;
-    // The script sends its request as soon as it has the answer to the handshake, so the channel must be open before.
+    // The script sends its request when the handshake is answered, so the channel must be open before that.
     #[expect(clippy::result_large_err, reason = "the signature is the library's")]
     let read_path = |request: &Request, response: Response| {
         name = request.uri().path().trim_start_matches('/').to_owned();
@@ -213,7 +213,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
                     break;
                 }
             }
-            // Reading answers pings and notices the end.
+            // Reading answers pings and detects the end.
             message = socket.next() => if !matches!(message, Some(Ok(_))) { break },
             () = &mut life => break,
         }

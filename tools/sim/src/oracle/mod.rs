@@ -1,9 +1,9 @@
-//! A simulated oracle: an external party directory that hubs ask who owns an identifier, with faults on demand.
+//! A simulated oracle: an external party directory that hubs query for the owner of an identifier, with faults on
+//! demand.
 //!
-//! It offers the interface that hubs of this kind expect: `GET`, `POST`, `PUT` and `DELETE` of
-//! `/participants/{Type}/{ID}` and `POST /participants` for batches, below any base path. Owners follow from rules (a
-//! prefix of identifiers belongs to a DFSP), so that millions of parties need no memory; what is registered goes before
-//! the rules.
+//! It has the interface that Mojaloop hubs expect: `GET`, `POST`, `PUT` and `DELETE` of `/participants/{Type}/{ID}` and
+//! `POST /participants` for batches, below any base path. Owners follow from rules (a prefix of identifiers belongs to
+//! a DFSP), so that millions of parties need no memory. Registrations take precedence over the rules.
 //!
 //! `GET /_sim/oracle` shows settings and counters, `PUT /_sim/oracle` replaces the settings, `GET /health` answers 200.
 
@@ -26,23 +26,23 @@ use crate::dfsp::counters;
 use crate::party::{PartyId, prefix_of};
 use crate::settings::{SettingsError, check};
 
-/// All parties whose identifiers begin alike belong to one DFSP. Where several rules have the same prefix, the parties
-/// have several owners; of rules with different prefixes the longest that fits counts.
+/// A rule: all parties whose identifiers have this prefix belong to one DFSP. If several rules have the same prefix,
+/// the parties have several owners. Among rules with different prefixes, the longest matching prefix applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OracleRule {
     /// The kind of identifier, such as `MSISDN`.
     pub kind: String,
-    /// How the identifiers begin; empty for all.
+    /// The prefix of the identifiers; empty for all.
     pub prefix: String,
     pub fsp: FspId,
-    /// The currency of the accounts, where the owner has registered one.
+    /// The currency of the accounts, if the owner has registered one.
     pub currency: Option<Currency>,
 }
 
 #[derive(Clone, Debug)]
 pub struct OracleConfig {
     pub listen: SocketAddr,
-    /// Who owns what without having been registered.
+    /// Rules for parties that are not registered.
     pub rules: Vec<OracleRule>,
     pub settings: OracleSettings,
     pub seed: u64,
@@ -76,21 +76,21 @@ pub enum OracleError {
 }
 
 counters! {
-    /// What an oracle counted since its start.
+    /// The counts of an oracle since its start.
     OracleCounters, AtomicOracleCounters {
         /// Requests for the owner of a party.
         lookups,
-        /// Of these, the ones whose answer named an owner, right or wrong.
+        /// Requests whose answer named an owner, right or wrong.
         found,
         /// Parties registered, one by one or in batches.
         registered,
-        /// Registrations refused because the party was registered already, or for lack of room.
+        /// Registrations rejected because the party was registered already, or the oracle was full.
         registrations_refused,
         changed,
         removed,
-        /// Requests that could not be understood.
+        /// Requests that could not be parsed.
         unreadable,
-        /// Requests spoilt by a fault setting.
+        /// Requests that a fault setting affected.
         faults,
     }
 }
@@ -118,14 +118,14 @@ struct OracleReport {
     counters: OracleCounters,
 }
 
-/// A running oracle. Dropping it leaves it running until the workers stop.
+/// A running oracle. If it is dropped, it still runs until the workers stop.
 pub struct OracleSimulator {
     shared: Arc<Shared>,
     server: Server,
 }
 
 impl OracleSimulator {
-    /// Binds the port and starts to serve on the workers. Fails when a setting is out of range or the port is taken.
+    /// Binds the port and starts to serve on the workers. Fails if a setting is out of range or the port is in use.
     pub fn start(config: OracleConfig, workers: &Workers) -> Result<Self, OracleError> {
         config.settings.validate()?;
         let bound = Server::bind(config.listen)?;
@@ -143,12 +143,12 @@ impl OracleSimulator {
         self.server.local_addr()
     }
 
-    /// What to register with a hub as the endpoint of this oracle.
+    /// The URL to register with a hub as the endpoint of this oracle.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.local_addr())
     }
 
-    /// Registers a party directly; false when it has been registered. Fails when there is no more room.
+    /// Registers a party directly. Returns false if it is registered already. Fails if the oracle is full.
     pub fn register(
         &self,
         party: &PartyId,
@@ -163,14 +163,15 @@ impl OracleSimulator {
         self.shared.counters.snapshot()
     }
 
-    /// Changes its behaviour. Fails when a setting is out of range; then nothing changes.
+    /// Changes the behaviour. Fails, without any change, if a setting is out of range.
     pub fn set_settings(&self, settings: OracleSettings) -> Result<(), SettingsError> {
         settings.validate()?;
         self.shared.set_settings(settings);
         Ok(())
     }
 
-    /// Stops accepting and waits for the requests in flight until the deadline; gives the connections still open then.
+    /// Stops accepting, and waits for requests in progress until the deadline. Returns the number of connections still
+    /// open then.
     pub async fn shutdown(&self, deadline: tokio::time::Instant) -> usize {
         self.server.shutdown(deadline).await
     }
@@ -209,7 +210,7 @@ pub struct OracleSettings {
 }
 
 impl OracleSettings {
-    /// Checks every range. Errors: the first setting that is out of its range.
+    /// Checks every range. Fails with the first setting that is out of its range.
     pub fn validate(&self) -> Result<(), SettingsError> {
         let rates = &[
             ("hang_per_mille", self.hang_per_mille),
@@ -224,9 +225,9 @@ impl OracleSettings {
     }
 }
 
-// Who owns which party: what was registered, and rules for the rest.
+// Owners of parties: registrations, and rules for all other parties.
 
-/// Most registrations; rules are not among them.
+/// Maximum number of registrations, without rules.
 pub const PARTIES_MAX: usize = 10_000_000;
 const SHARDS: usize = 64;
 
@@ -237,22 +238,22 @@ struct Owner {
     pub sub_id: Option<String>,
 }
 
-/// There is no room for another registration.
+/// The oracle has no space for another registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the simulated oracle holds {PARTIES_MAX} parties, the most it can; use rules for more")]
 pub struct OracleFull;
 
 type ByKey = HashMap<String, Vec<Owner>, foldhash::fast::RandomState>;
 
-/// Owners by `Type/Identifier`, nothing encoded.
+/// Owners by `Type/Identifier`, not encoded.
 struct Directory {
     hasher: foldhash::fast::RandomState,
-    /// A party without owners is one that rules give an owner, and that was removed.
+    /// A party without owners was removed, although rules give it an owner.
     registered: Box<[Mutex<ByKey>]>,
     count: AtomicUsize,
     /// By `Type/Prefix`.
     rules: ByKey,
-    /// The lengths of `Prefix` that occur, to try the longest first.
+    /// The lengths of all prefixes, so that the longest is tried first.
     prefix_bytes: BTreeSet<usize>,
     fsps: Vec<FspId>,
 }
@@ -291,7 +292,7 @@ impl Directory {
         prefixes.filter_map(|prefix| self.rules.get(prefix)).next().map_or(&[], Vec::as_slice)
     }
 
-    /// Shows the owners of a party to `look`.
+    /// Passes the owners of a party to `look`.
     pub fn look_up<R>(&self, key: &str, look: impl FnOnce(&[Owner]) -> R) -> R {
         let shard = self.shard(key);
         match shard.get(key) {
@@ -303,8 +304,8 @@ impl Directory {
         }
     }
 
-    /// Adds an owner; false when the party, with that sub-identifier and currency, is registered. What rules say does
-    /// not stand in the way, and counts no more for this party.
+    /// Adds an owner. Returns false if the party, with that sub-identifier and currency, is registered. Rules do not
+    /// prevent this, and no longer apply to this party.
     pub fn register(&self, key: &str, owner: Owner) -> Result<bool, OracleFull> {
         let mut shard = self.shard(key);
         let owners = shard.get(key).map_or(&[][..], Vec::as_slice);
@@ -316,7 +317,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Replaces the owner of the party with that sub-identifier; false when there is none.
+    /// Replaces the owner of the party with that sub-identifier. Returns false if there is none.
     pub fn change(&self, key: &str, owner: Owner) -> Result<bool, OracleFull> {
         let mut shard = self.shard(key);
         if let Some(owners) = shard.get_mut(key) {
@@ -331,7 +332,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Removes the owners of a party: all, or those with that sub-identifier. False when there was none.
+    /// Removes the owners of a party: all, or those with that sub-identifier. Returns false if there was none.
     pub fn remove(&self, key: &str, sub_id: Option<&str>) -> Result<bool, OracleFull> {
         let mut shard = self.shard(key);
         let by_rule = !self.by_rule(key).is_empty();
@@ -347,7 +348,7 @@ impl Directory {
         owners.retain(|owner| sub_id.is_some() && owner.sub_id.as_deref() != sub_id);
         let removed = before - owners.len();
         self.count.fetch_sub(removed, Ordering::Relaxed);
-        // One without owners stays where a rule would give it one again.
+        // A party without owners stays if a rule would give it an owner again.
         if owners.is_empty() && !by_rule {
             shard.remove(key);
         }
@@ -362,7 +363,7 @@ impl Directory {
         Err(OracleFull)
     }
 
-    /// Another DFSP than this one.
+    /// A DFSP other than this one.
     pub fn other_than(&self, fsp: &FspId) -> Option<FspId> {
         self.fsps.iter().find(|one| *one != fsp).copied()
     }

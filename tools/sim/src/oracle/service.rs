@@ -18,11 +18,11 @@ use crate::reply::wait_ms;
 use crate::service::{JSON, answer, with_body};
 use crate::settings::{Fault, hits};
 
-/// A batch has at most 10,000 parties.
+/// Enough for a batch of 10,000 parties, the maximum.
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 const BATCH_PARTIES_MAX: usize = 10_000;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// After this time even a request that hangs is answered, so that nothing stays for ever.
+/// After this time even a hanging request is answered, so that no connection stays open forever.
 const HANG: Duration = Duration::from_secs(120);
 const UNKNOWN_DFSP: &str = "unknown-dfsp";
 
@@ -100,7 +100,7 @@ impl OracleService {
         Self { shared, requests: AtomicU64::new(0) }
     }
 
-    /// Whether a fault hits the request; counts it if so.
+    /// Whether a fault affects the request. If so, it is counted.
     fn hits(&self, fault: Fault, per_mille: u16, key: u64) -> bool {
         let hit = hits(fault, per_mille, self.shared.seed, key);
         if hit {
@@ -207,7 +207,7 @@ impl OracleService {
         }
     }
 
-    /// Adds an owner of a party, and counts what came of it.
+    /// Adds an owner of a party, and counts the result.
     fn register(&self, party: &str, owner: Owner) -> Result<bool, OracleFull> {
         let registered = self.shared.directory.register(party, owner);
         let counters = &self.shared.counters;
@@ -323,7 +323,7 @@ fn error(status: StatusCode, code: ErrorCode, detail: &str) -> Reply {
 }
 
 fn reply(status: StatusCode, value: &impl Serialize) -> Reply {
-    // Cannot fail: no value has keys that are not texts.
+    // Cannot fail: all keys of the value are texts.
     (status, serde_json::to_vec(value).unwrap_or_default().into())
 }
 

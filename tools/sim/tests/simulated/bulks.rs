@@ -1,5 +1,5 @@
-//! Bulks between simulators, over real sockets, with every fault of a payee; what the hub would say at the end is said
-//! by the test.
+//! Bulk transfers between simulators, over real sockets, with every fault of a payee. The test sends the hub's final
+//! messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use upesi_types::{Currency, FspId};
 
 use crate::common::{PATIENCE, World, options};
 
-/// Items of every bulk; each moves 2.5.
+/// Number of items of every bulk transfer; each moves 2.5.
 const ITEMS: u64 = 5;
 const AMOUNT: i128 = 25_000;
 
@@ -25,7 +25,7 @@ fn world(payee: DfspSettings) -> (World, Arc<Originator>) {
     (world, Arc::new(originator))
 }
 
-/// Sends a bulk; gives how it ended within that time.
+/// Sends a bulk transfer. Returns its outcome within that time.
 async fn send(world: &World, originator: &Arc<Originator>, number: u64, within: Duration) -> Option<Outcome> {
     let originator = Arc::clone(originator);
     let send = async move {
@@ -35,7 +35,7 @@ async fn send(world: &World, originator: &Arc<Originator>, number: u64, within: 
     world.workers.get(0).spawn(send).await.unwrap()
 }
 
-/// The least and the most that both must owe.
+/// The minimum and maximum that both must owe.
 fn owed(world: &World) -> [(i128, i128); 2] {
     let positions = world.simulator.expected_positions();
     let owed = |dfsp: usize| {
@@ -158,7 +158,7 @@ async fn what_a_hub_may_not_say_of_a_bulk_is_a_contradiction() {
         contradictions += expected;
         assert_eq!(world.simulator.counters().contradictions, contradictions, "{number}: {said}");
     }
-    // What is final stays so.
+    // A final outcome does not change.
     world.say(to("dfsp-1", &originator, 2, ""), &list("COMPLETED", &whole(2))).await;
     assert_eq!(world.simulator.counters().contradictions, contradictions + 1);
     let wrong =
@@ -176,7 +176,7 @@ async fn an_error_ends_every_item_for_the_payer_and_none_for_the_payee() {
     let (world, originator) = world(DfspSettings { drop_per_mille: 1000, ..DfspSettings::default() });
     let error = |code: &str| json!({"errorInformation": {"errorCode": code}}).to_string();
     assert_eq!(send(&world, &originator, 1, Duration::ZERO).await, None);
-    // The original stands where a changed one was refused; and what a payee said may be refused.
+    // The original remains if a changed request was rejected; a payee's answer may also be rejected.
     world.say(to("dfsp-1", &originator, 1, "/error"), &error("3106")).await;
     world.say(to("dfsp-2", &originator, 1, "/error"), &error("3303")).await;
     assert_eq!(world.simulator.transfer_counts().accepted, ITEMS);
@@ -190,10 +190,10 @@ async fn an_error_ends_every_item_for_the_payer_and_none_for_the_payee() {
     world.end().await;
 }
 
-// Conversions between simulators, over real sockets, with every fault of an FXP; what the hub would say at the end is
-// said by the test.
+// FX transfers between simulators, over real sockets, with every fault of an FXP. The test sends the hub's final
+// messages.
 
-/// The first pays, the second is paid, the third sells XTS for XXX.
+/// The first DFSP pays, the second is paid, the third sells XTS for XXX.
 fn conversion_world(fxp: DfspSettings) -> (World, Arc<Originator>) {
     let world = World::with(DfspSettings::default(), |config| {
         config.dfsps.push((FspId::parse("dfsp-3").unwrap(), fxp));
@@ -204,7 +204,7 @@ fn conversion_world(fxp: DfspSettings) -> (World, Arc<Originator>) {
     (world, Arc::new(originator))
 }
 
-/// Whether the FXP fulfils conversion `number` before the test's short patience is over.
+/// Whether the FXP fulfils FX transfer `number` before the test's short timeout.
 async fn convert(world: &World, originator: &Arc<Originator>, number: u64, within: Duration) -> Option<bool> {
     let originator = Arc::clone(originator);
     let convert = async move {
@@ -225,7 +225,7 @@ fn patch(originator: &Originator, number: u64) -> (Method, String) {
     (Method::PATCH, format!("/dfsp-3/fxTransfers/{}", originator.conversion_id(number)))
 }
 
-/// What a DFSP must owe in a currency: the least and the most.
+/// The minimum and maximum that a DFSP must owe in a currency.
 fn owes(world: &World, dfsp: usize, currency: &str) -> (i128, i128) {
     let positions = world.simulator.expected_positions();
     let position = positions.values().nth(dfsp).unwrap().get(&Currency::parse(currency).unwrap());
@@ -243,7 +243,7 @@ async fn a_conversion_is_booked_on_both_sides_with_its_transfer() {
         world.say(patch(&originator, number), r#"{"conversionState":"COMMITTED"}"#).await;
     }
     world.until("the last transfer", |sim| sim.transfer_counts().incoming_open == 0).await;
-    // 2.5 XXX are worth 3.75 XTS. The FXP pays the payee, and not the payer.
+    // 2.5 XXX are worth 3.75 XTS. The FXP pays the payee, and the payer does not.
     let expected =
         [(0, "XXX", 125_000), (2, "XXX", -125_000), (0, "XTS", 0), (2, "XTS", 187_500), (1, "XTS", -187_500)];
     for (dfsp, currency, units) in expected {
@@ -279,7 +279,7 @@ async fn fxps_answer_late_twice_wrong_and_never() {
     all(DfspSettings { delay_ms: 200, ..plain });
     assert_eq!(convert(&world, &originator, 5, short).await, None);
     world.until("the late answer", |sim| sim.counters().callbacks == 4).await;
-    // What was declined is not owed; the others are.
+    // The declined amount is not owed; the others are.
     assert_eq!(owes(&world, 0, "XXX"), (100_000, 100_000));
     world.end().await;
 }
@@ -289,7 +289,7 @@ async fn a_conversion_that_does_not_end_as_its_transfer_is_a_contradiction() {
     let (world, originator) = conversion_world(DfspSettings::default());
     for (number, said, contradictions) in [
         (1, r#"{"conversionState":"COMMITTED"}"#, 0),
-        // The transfer is committed, and its FXP is told that it was for nothing.
+        // The transfer is committed, and its FXP is told that its FX transfer was aborted.
         (2, r#"{"conversionState":"ABORTED"}"#, 1),
     ] {
         assert_eq!(convert(&world, &originator, number, PATIENCE).await, Some(true));
@@ -297,7 +297,7 @@ async fn a_conversion_that_does_not_end_as_its_transfer_is_a_contradiction() {
         world.say(patch(&originator, number), said).await;
         assert_eq!(world.simulator.counters().contradictions, contradictions, "{said}");
     }
-    // The other way round, and the FXP is told first.
+    // The other way round, and the FXP is notified first.
     assert_eq!(convert(&world, &originator, 3, PATIENCE).await, Some(true));
     world.say(patch(&originator, 3), r#"{"conversionState":"COMMITTED"}"#).await;
     let error = r#"{"errorInformation":{"errorCode":"3303","errorDescription":"expired"}}"#;
@@ -307,7 +307,7 @@ async fn a_conversion_that_does_not_end_as_its_transfer_is_a_contradiction() {
     world.end().await;
 }
 
-/// The second wants XTS: it sells what it is paid in XXX to the third.
+/// The second DFSP wants XTS: it sells the XXX that it receives to the third.
 fn selling(fxp: DfspSettings) -> World {
     let currency = Currency::parse("XTS").unwrap();
     World::with(DfspSettings::default(), |config| {
@@ -320,7 +320,7 @@ fn selling(fxp: DfspSettings) -> World {
 async fn a_payee_sells_what_it_is_paid_before_it_fulfils() {
     let world = selling(DfspSettings::default());
     let sent = world.send(0..1).await.remove(0).unwrap();
-    // The transfer and the conversion wait for the hub's word.
+    // The transfer and the FX transfer wait for the hub's notification.
     world.until("the payee's answer", |sim| sim.transfer_counts().incoming_open == 2).await;
     assert_eq!(world.simulator.transfer_counts().sales_open, 1);
     let path = format!("/dfsp-2/transfers/{}", sent.id);

@@ -18,7 +18,7 @@ use upesi_types::{Amount, Currency, ErrorCode};
 
 use crate::common::{PATIENCE, World, add_headers};
 
-/// Sends an order to a simulator; gives status and answer.
+/// Sends an order to a simulator. Returns status and answer.
 async fn order(simulator: &Simulator, path: &str, body: &Value) -> (u16, Value) {
     let address = simulator.local_addr();
     let pool = Pool::new(Origin::new(&address.ip().to_string(), address.port()), PoolConfig::default());
@@ -97,7 +97,7 @@ async fn a_payment_that_fails_names_phase_and_error() {
 
 #[tokio::test]
 async fn every_phase_can_fail() {
-    // Seed 1 hits the quotes and transfers of these orders apart.
+    // Seed 1 affects the quotes and the transfers of different orders.
     let world = World::new(DfspSettings { abort_per_mille: 300, ..DfspSettings::default() });
     let mut seen = std::collections::BTreeMap::new();
     for _ in 0..60 {
@@ -163,7 +163,7 @@ async fn orders_that_cannot_be_read_send_nothing() {
     world.end().await;
 }
 
-/// A hub of which only the directory is there: it registers all but `taken`, and tells what it got.
+/// A hub with only its directory: it registers all parties except `taken`, and reports the requests that it received.
 struct Hub {
     dfsps: OnceLock<String>,
     got: mpsc::Sender<(String, Value)>,
@@ -232,7 +232,7 @@ async fn a_registered_party_is_known_to_the_hub_and_to_its_dfsp() {
         );
         assert!(answer["us"].is_u64() && answer.get("error").is_none(), "{answer}");
         assert_eq!(seen.recv().await.unwrap(), (format!("POST /participants/{path}"), expected_body));
-        // The hub would forward a lookup to the DFSP; it answers for the party, and another one does not.
+        // The hub would forward a lookup to the DFSP. That DFSP answers for the party, and another one does not.
         for (dfsp, suffix) in [("dfsp-2", ""), ("dfsp-1", "/error")] {
             ask(&simulator, &format!("/{dfsp}/parties/{path}")).await;
             let (line, _) = timeout(PATIENCE, seen.recv()).await.unwrap().unwrap();
@@ -267,7 +267,7 @@ async fn ask(simulator: &Simulator, path: &str) {
     assert_eq!(pool.send(request, Instant::now() + PATIENCE).await.unwrap().status, StatusCode::ACCEPTED);
 }
 
-/// Takes batches, refuses every third party, and fails those that are empty.
+/// Accepts batches, rejects every third party, and fails empty batches.
 #[derive(Default)]
 struct Registry {
     dfsp: OnceLock<String>,

@@ -146,7 +146,7 @@ async fn errors_end_a_payment_in_the_phase_that_had_them() {
 
 #[tokio::test]
 async fn every_phase_reports_the_error_of_its_callback() {
-    // Seed 1 hits these numbers' quotes and transfers apart.
+    // Seed 1 affects the quotes and the transfers of different numbers.
     let world = World::new(DfspSettings { abort_per_mille: 300, ..DfspSettings::default() });
     let (mut seen, mut went_through) = (std::collections::BTreeSet::new(), 0);
     for number in 0..60 {
@@ -220,7 +220,7 @@ async fn a_watcher_sees_causes_before_what_they_cause() {
     let (watch, mut seen) = tokio::sync::mpsc::channel(100);
     let world = World::with(DfspSettings::default(), |config| config.watch = Some(watch));
     assert_eq!(pay(&world, payments(PATIENCE), 1).await.result, Ok(()));
-    // Six messages, each seen by its sender and by its receiver, in no order.
+    // Six messages, each seen by its sender and by its receiver, in any order.
     let mut at = std::collections::HashMap::new();
     for _ in 0..12 {
         let message = timeout(PATIENCE, seen.recv()).await.expect("a message").unwrap();
@@ -242,7 +242,7 @@ async fn a_watcher_sees_causes_before_what_they_cause() {
     world.end().await;
 }
 
-/// Asks dfsp-2 as dfsp-1 and gives what dfsp-2 answered.
+/// Queries dfsp-2 as dfsp-1 and returns the answers of dfsp-2.
 struct Asking {
     world: World,
     pool: Pool,

@@ -1,4 +1,4 @@
-//! Simulators talking straight to each other over real sockets: every behaviour a DFSP can be set to.
+//! Simulators that send messages directly to each other over real sockets: every behaviour of a DFSP.
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -91,7 +91,7 @@ async fn prepares_sent_twice_are_one_transfer() {
 #[tokio::test]
 async fn wrong_fulfilments_are_noticed_by_the_payer_and_not_booked_by_the_payee() {
     let world = World::new(DfspSettings { wrong_fulfilment_per_mille: 1000, ..DfspSettings::default() });
-    // Without a hub nobody stops them on the way.
+    // Without a hub, nothing stops them on the way.
     assert_eq!(world.outcomes(10).await.len(), 10);
     let counters = world.simulator.counters();
     assert_eq!((counters.wrong_fulfilments_sent, counters.wrong_fulfilments_received), (10, 10));
@@ -150,7 +150,7 @@ async fn a_payee_that_says_reserved_waits_for_the_hub() {
     for pending in world.send(0..5).await {
         drop(pending.unwrap());
     }
-    // Nobody turns RESERVED into COMMITTED here: both sides keep waiting.
+    // Without a hub, RESERVED never becomes COMMITTED: both sides keep waiting.
     world.until("five answers", |sim| sim.counters().callbacks_informative == 5).await;
     let counts = world.simulator.transfer_counts();
     assert_eq!((counts.accepted, counts.incoming_open, counts.incoming_committed), (5, 5, 0));
@@ -159,10 +159,10 @@ async fn a_payee_that_says_reserved_waits_for_the_hub() {
     world.end().await;
 }
 
-// What a simulator measures where it is told to, and what it leaves in its answers for that.
+// The measurements of a simulator that is configured to measure, and the times that it adds to its answers.
 
 const IDS: [&str; 2] = ["5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5e"];
-/// The one that simulators of the community answer.
+/// The condition that Mojaloop's simulators answer.
 const CONDITION: &str = "GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA";
 const OF_SCRIPT: &str = "vendor=x,tx_end2end_start_ts=1700000000000";
 
@@ -195,7 +195,7 @@ impl Watched {
         text
     }
 
-    /// Waits until a histogram has so many durations of an operation.
+    /// Waits until a histogram has this many observations of an operation.
     async fn until(&self, histogram: &str, operation: &str, count: u64) {
         let line = format!("{histogram}_count{{operation=\"{operation}\"}} {count}");
         let deadline = Instant::now() + PATIENCE;
@@ -248,7 +248,7 @@ async fn what_a_payee_is_told_ends_no_exchange() {
     assert_eq!(status, StatusCode::OK);
     let committed = json!({"transferState": "COMMITTED"});
     assert_eq!(world.send_traced(Method::PATCH, &path, of_answer, &committed).await.0, StatusCode::OK);
-    // Nobody measures this one.
+    // This one is not measured.
     world.prepare_traced(IDS[1], None).await;
     world.until("cbs_egress_callbackHandler", "put_transfers", 2).await;
     world.until("cbs_ing_callbackHandler", "post_transfers", 2).await;

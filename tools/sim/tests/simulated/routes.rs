@@ -1,5 +1,5 @@
-//! What the simulators serve beside well-formed transfers of their own: the hub's messages to payees, Mojaloop's
-//! routes with their web sockets, the controls, and a watcher.
+//! The simulators' routes beside well-formed transfers of their own: the hub's messages to payees, Mojaloop's routes
+//! with their web sockets, the controls, and a watcher.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -46,7 +46,7 @@ impl Watched {
         self.send(Method::POST, &format!("{base}/transfers"), &body).await.0
     }
 
-    /// A web socket, which the simulator knows by the time that its handshake is answered.
+    /// Opens a web socket, which the simulator knows once its handshake is answered.
     async fn channel(&self, path: &str) -> WebSocketStream<TcpStream> {
         let address = self.simulator.socket_addr().unwrap();
         let stream = TcpStream::connect(address).await.unwrap();
@@ -54,7 +54,7 @@ impl Watched {
         tokio_tungstenite::client_async(url, stream).await.unwrap().0
     }
 
-    /// Waits until so many callbacks are counted as pushed, which they are once they left.
+    /// Waits until this many callbacks are counted as pushed. They are counted after they were sent.
     async fn pushed(&self, count: u64) {
         let deadline = Instant::now() + PATIENCE;
         while self.simulator.counters().pushed < count {
@@ -175,7 +175,7 @@ async fn unknown_transfers_and_paths_are_noticed() {
     world.end().await;
 }
 
-/// A payee that refused a prepare may be told that it has expired, and nothing else about it.
+/// A payee that rejected a prepare may be notified that it has expired, and of nothing else about it.
 #[tokio::test]
 async fn the_end_of_a_refused_prepare_is_no_surprise() {
     let world = Watched::new();
@@ -227,9 +227,9 @@ async fn settings_are_read_and_changed_over_http() {
     world.end().await;
 }
 
-// Simulated DFSPs that prove who they are: mutual TLS, and signatures.
+// Authenticated simulated DFSPs: mutual TLS, and signatures.
 
-/// A long time from now, as seen by a test.
+/// A long time from now, from a test's point of view.
 const VALID: Duration = Duration::from_secs(3_600);
 
 fn names() -> Vec<FspId> {
@@ -261,7 +261,7 @@ async fn they_pay_each_other_by_mutual_tls_with_signatures_of_their_own() {
     assert_eq!((counters.signatures_made, counters.signatures_made_ahead), (20, 0));
     assert_eq!(counters.violations(), 0, "{counters:?}");
 
-    // Who has no certificate is not let in, whatever he asks for.
+    // A client without a certificate is not admitted, whatever it requests.
     let files = ClientFiles { identity: None, ..trial.caller() };
     let tls = Some(ClientTls::load(files).unwrap());
     let port = world.simulator.local_addr().port();
@@ -277,7 +277,7 @@ async fn they_speak_http_2_where_they_are_told_to() {
     let trial = trial(directory.path());
     for (protocols, is_shared) in [(Protocols::Http1, false), (Protocols::Http2AndHttp1, true)] {
         let security = speaking(&trial, protocols);
-        // Each end offers both if it is told to, so that one connection shows what both have.
+        // Each end offers both protocols if it is configured to, so one connection shows both.
         let tls = security.tls.as_ref().map(|tls| tls.clients[0].clone());
         let world = World::with(DfspSettings::default(), |config| config.security = security);
         assert_eq!(world.outcomes(10).await, [Outcome::Committed; 10], "{protocols:?}");
@@ -304,7 +304,7 @@ async fn signatures_made_ahead_are_those_of_the_messages_that_leave() {
     world.end().await;
 }
 
-/// As an adapter does whose checks are strict; the message has no effect.
+/// As an adapter with strict checks does. The message has no effect.
 #[tokio::test]
 async fn a_message_without_a_header_of_the_api_is_refused_and_counted() {
     let world = Watched::new();
@@ -336,7 +336,7 @@ async fn what_is_not_its_senders_is_refused_and_not_taken_in() {
     assert_eq!(counters.violations(), 1);
     world.end().await;
 
-    // Unsigned ones are, too.
+    // Unsigned messages are rejected, too.
     let payee = World::with(DfspSettings::default(), |config| config.security = secured(&trial));
     let tls = Some(ClientTls::load(trial.dfsp("dfsp-1")).unwrap());
     let port = payee.simulator.local_addr().port();

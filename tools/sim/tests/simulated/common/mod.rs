@@ -16,10 +16,10 @@ use upesi_sim::{
 };
 use upesi_types::{Amount, Currency};
 
-/// How long a test waits for what must happen.
+/// Maximum time that a test waits for an expected event.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Two DFSPs that talk straight to each other.
+/// Two DFSPs that send their messages directly to each other.
 pub struct World {
     pub workers: Workers,
     pub simulator: Simulator,
@@ -40,12 +40,12 @@ pub fn options() -> OriginatorOptions {
 }
 
 impl World {
-    /// The second behaves as told.
+    /// Creates a world whose second DFSP has these settings.
     pub fn new(payee: DfspSettings) -> Self {
         Self::with(payee, |_| ())
     }
 
-    /// The same, with other changes to the configuration.
+    /// Creates such a world with further changes to the configuration.
     pub fn with(payee: DfspSettings, change: impl FnOnce(&mut SimConfig)) -> Self {
         let workers = Workers::start(2, "test").unwrap();
         let mut config = SimConfig::new(2, Upstream::Peers);
@@ -57,7 +57,7 @@ impl World {
         Self { workers, simulator, originator }
     }
 
-    /// Sends transfers `numbers` from the first DFSP to the second, and gives the accepted ones.
+    /// Sends transfers `numbers` from the first DFSP to the second, and returns the accepted ones.
     pub async fn send(
         &self,
         numbers: std::ops::Range<u64>,
@@ -71,7 +71,7 @@ impl World {
         sent
     }
 
-    /// Sends so many transfers and gives their outcomes.
+    /// Sends this many transfers and returns their outcomes.
     pub async fn outcomes(&self, count: u64) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         for pending in self.send(0..count).await {
@@ -81,7 +81,7 @@ impl World {
         outcomes
     }
 
-    /// The most that the position of a DFSP may be, by its own books.
+    /// The maximum position of a DFSP, by its own books.
     pub fn high(&self, dfsp: usize) -> i128 {
         self.simulator
             .expected_positions()
@@ -93,7 +93,7 @@ impl World {
             .map_or(0, |one| one.high)
     }
 
-    /// Waits until `done` holds. Messages may still be on their way when their effects are already seen elsewhere.
+    /// Waits until `done` holds. Messages may still be in transit when their effects are already visible elsewhere.
     pub async fn until(&self, what: &str, done: impl Fn(&Simulator) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !done(&self.simulator) {
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// What a hub would say to a DFSP, at a path that begins with its name.
+    /// Sends a hub's message to a DFSP, at a path that starts with its name.
     pub async fn say(&self, (method, path): (Method, String), body: &str) {
         let address = self.simulator.local_addr();
         let pool = Pool::new(Origin::new(&address.ip().to_string(), address.port()), PoolConfig::default());
@@ -121,7 +121,7 @@ impl World {
     }
 }
 
-/// Gives a request the headers that the API demands, as from the first DFSP to the second.
+/// Adds the headers that the API requires, as from the first DFSP to the second.
 pub fn add_headers<B>(request: &mut Request<B>) {
     let path = request.uri().path().to_owned();
     let family = path.split('/').find(|segment| Resource::parse(segment).is_some()).unwrap_or("transfers");
@@ -161,7 +161,7 @@ impl Watched {
         Self { workers, simulator, pool, seen }
     }
 
-    /// As the first DFSP to the second, with one header more where one is given.
+    /// Sends a request as the first DFSP to the second, with one more header if one is given.
     pub async fn request(
         &self,
         method: Method,
