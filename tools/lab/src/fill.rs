@@ -1,4 +1,5 @@
-//! `upesi lab fill`: a data directory with any number of finished transfers, made through the engine, without HTTP.
+//! `upesi lab fill`: creates a data directory with any number of finished transfers, through the engine and without
+//! HTTP.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ impl FillArguments {
     }
 }
 
-/// Fills the directory, lets the archive finish its housekeeping, and tells how long each took.
+/// Fills the directory, lets the archive finish its maintenance, and reports the duration of each.
 pub fn run(arguments: &FillArguments) -> Outcome {
     let payloads = if arguments.no_payloads { Payloads::None } else { Payloads::AsInRuns };
     let options =
@@ -60,8 +61,8 @@ pub fn run(arguments: &FillArguments) -> Outcome {
     // Leaves a snapshot behind, with everything archived.
     hub.engine.shutdown();
     filled?;
-    // What filling at full speed leaves behind would be made up for by the next hub, under the load that it is measured
-    // with.
+    // Otherwise the next hub would do the maintenance that filling at full speed leaves behind, under the load with
+    // which it is measured.
     let ended = Instant::now();
     if let Some(archive) = archive {
         archive.finish_upkeep().map_err(|error| Failure::new(Exit::InputOutput, error))?;
@@ -81,7 +82,7 @@ fn seconds(time: Duration) -> String {
     format!("{}.{:03}", time.as_secs(), time.subsec_millis())
 }
 
-/// How many per second, rounded down.
+/// Rate per second, rounded down.
 pub(crate) fn rate_per_s(count: u64, took: Duration) -> u64 {
     u64::try_from(u128::from(count) * 1000 / took.as_millis().max(1)).unwrap_or(u64::MAX)
 }
@@ -117,30 +118,30 @@ impl FillingEngine {
 }
 
 const IN_FLIGHT: u64 = 4_096;
-/// Sizes of what a transfer's requests leave in the journal, as the lab's own messages have them.
+/// Sizes of the parts of a transfer's requests in the journal, as in the lab's own messages.
 const HEADER_BYTES: usize = 420;
 const PREPARE_BODY_BYTES: usize = 860;
 const FULFIL_BODY_BYTES: usize = 160;
 const EXPIRY_MS: i64 = 3_600_000;
 const BUSY_WAIT: Duration = Duration::from_millis(5);
 
-/// What the journal gets beside the decisions.
+/// The payloads in the journal beside the decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payloads {
-    /// Headers and bodies of the size that the lab's have.
+    /// Headers and bodies of the size of the lab's messages.
     AsInRuns,
     None,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Filling {
-    /// The longest time in which no transfer came to its end.
+    /// The longest time in which no transfer ended.
     pub(crate) pause_max: Duration,
-    /// How often a command was refused because the archive was behind.
+    /// Number of commands that were rejected because the archive was behind.
     pub(crate) refusals: u64,
 }
 
-/// The same fillings have the same transfers where their `seed` is the same.
+/// Creates transfers. Fillers with the same `seed` create the same ones.
 #[derive(Clone)]
 pub(crate) struct Filler {
     pub(crate) handle: EngineHandle,
@@ -176,7 +177,7 @@ impl Progress {
         }
     }
 
-    /// A transfer came to its end. All tasks run on one thread.
+    /// Notes that a transfer ended. All tasks run on one thread.
     fn note(&self) {
         let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let before = self.last_end_ns.swap(now, Ordering::Relaxed);
@@ -185,7 +186,7 @@ impl Progress {
 }
 
 impl Filler {
-    /// With a seed of the present moment, so that several fillings of one directory do not collide.
+    /// Creates a filler with a seed from the current time, so that several fillings of one directory do not collide.
     pub(crate) fn new(handle: EngineHandle, dfsps: u64, payloads: Payloads) -> Result<Self, Failure> {
         let currency = Currency::parse("XXX")
             .ok_or_else(|| Failure::new(Exit::Software, "XXX is not in the list of currencies"))?;
@@ -241,11 +242,11 @@ impl Filler {
         self.submit(Command::Fulfil(fulfil), self.payload(FULFIL_BODY_BYTES), progress).await
     }
 
-    /// The prepare of a number, always the same but for its expiration.
+    /// The prepare of a number; only its expiration differs between calls.
     pub(crate) fn prepare(&self, number: u64) -> Prepare {
         let count = self.dfsps.len() as u64;
         let payer = self.dfsps[(number % count) as usize];
-        // All pairs, so that settlement windows hold as many as they would.
+        // All pairs occur, so that settlement windows have their usual size.
         let payee = self.dfsps[((number + 1 + number / count % (count - 1)) % count) as usize];
         let secret = Secret::of(self.seed, number);
         Prepare {
@@ -263,7 +264,7 @@ impl Filler {
         }
     }
 
-    /// Submits until the engine has room: it holds back while the archive catches up.
+    /// Submits a command until the engine accepts it. The engine rejects commands while the archive catches up.
     async fn submit(&self, command: Command, payload: Payload, progress: &Progress) -> Outcome {
         loop {
             match self.handle.submit(command.clone(), payload.clone()).await {
@@ -291,7 +292,7 @@ impl Filler {
         }
     }
 
-    /// Makes the accounts, the model and the DFSPs, unless they are there already.
+    /// Creates the accounts, the model and the DFSPs, unless they exist.
     pub(crate) async fn onboard(&self) -> Outcome {
         let scheme = Scheme::between(self.dfsps.clone(), self.currency);
         let refused = |error| Failure::new(Exit::InputOutput, format!("the engine refused: {error:?}"));
@@ -299,7 +300,7 @@ impl Filler {
     }
 }
 
-/// What is random about a transfer: nothing of it compresses, as in real ones.
+/// The random data of a transfer, which cannot be compressed, as in real ones.
 struct Secret {
     id: TransferId,
     preimage: [u8; 32],
@@ -360,7 +361,7 @@ mod tests {
         engine.shutdown();
     }
 
-    /// Without a snapshot in between, a crash is followed by a replay of both.
+    /// Without a snapshot in between, the replay after a crash contains both.
     #[test]
     fn an_id_whose_transfer_has_left_may_come_again_and_survives_a_crash() {
         let directory = tempfile::tempdir().unwrap();
@@ -380,7 +381,7 @@ mod tests {
             let is_in_memory = hub.runtime.block_on(hub.filler.handle.read(is_in_memory)).unwrap();
             !is_in_memory && archive.get(&id).unwrap().is_some()
         };
-        // What is archived leaves memory only while there is more to do.
+        // Archived transfers leave memory only while there is more to do.
         let mut first = 20;
         while !is_archived() {
             hub.fill(first, 20).unwrap();
@@ -393,7 +394,7 @@ mod tests {
         let again = upesi_ledger::Command::Prepare(prepare);
         let reply = hub.runtime.block_on(hub.filler.handle.submit(again, upesi_engine::Payload::default()));
         assert!(matches!(reply, Ok(upesi_ledger::Reply::Accepted)), "{reply:?}");
-        // A backup is what a crash would leave.
+        // A backup equals the remains of a crash.
         let backup = upesi_hub::backup::BackupArguments { data, to: copy.clone(), json: false };
         upesi_hub::backup::backup(&backup).unwrap();
         hub.engine.shutdown();

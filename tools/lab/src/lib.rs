@@ -1,10 +1,10 @@
-//! The characterization lab (L4): drives a hub with simulated DFSPs, measures it, compares it with baselines that do
-//! the same HTTP exchanges without a ledger, and audits the hub's positions against the DFSPs' own books.
+//! The characterization lab: drives a hub with simulated DFSPs and measures it. It compares the hub with baselines that
+//! make the same HTTP exchanges without a ledger, and audits the hub's positions against the DFSPs' own books.
 //!
-//! - [`run`] runs a [`Scenario`]; [`RunOptions`] says how, [`LabResult`] what came out.
+//! - [`run`] runs a [`Scenario`] as [`RunOptions`] specify, and returns a [`LabResult`].
 //! - [`drive::forwarder`] is the baseline that only parses and forwards.
 //! - [`judge::audit`] compares a hub with the simulators' books.
-//! - [`drive::onboard`] brings DFSPs into a hub of any make through the admin API.
+//! - [`drive::onboard`] onboards DFSPs at any compatible hub through the admin API.
 #![expect(missing_docs, reason = "a field whose name says it has no comment")]
 
 pub mod cli;

@@ -1,4 +1,4 @@
-//! The calls of the admin API that hubs have in common, as the lab makes them.
+//! The lab's calls of the admin API: those that all compatible hubs have in common.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ pub use upesi_hub::scheme::admin_api::AdminError;
 use upesi_hub::scheme::admin_api::{AdminApi, ApiAmount};
 use upesi_types::{Amount, Currency};
 
-/// A client of one hub's admin API. Belongs to the runtime it is first used on.
+/// A client of one hub's admin API. It belongs to the runtime on which it is first used.
 #[derive(Debug)]
 pub struct AdminClient(AdminApi);
 
@@ -43,12 +43,12 @@ pub(crate) struct Account {
 }
 
 impl AdminClient {
-    /// A client of the admin API at a base URL. Fails when the URL is unusable.
+    /// A client of the admin API at a base URL. Fails if the URL is unusable.
     pub fn new(url: &str) -> Result<Self, AdminError> {
         AdminApi::new(url).map(Self)
     }
 
-    /// The same; a URL that begins with `https://` is called by this TLS. Fails when the URL is unusable.
+    /// A client that uses this TLS for a URL that starts with `https://`. Fails if the URL is unusable.
     pub fn with_tls(url: &str, tls: Option<&ClientTls>) -> Result<Self, AdminError> {
         AdminApi::with_tls(url, tls.cloned()).map(Self)
     }
@@ -58,23 +58,23 @@ impl AdminClient {
         self.0.is_at_root()
     }
 
-    /// Asks for a resource and returns its body. Fails when there is no answer or it is no success.
+    /// Gets a resource and returns its body. Fails if there is no answer, or no success.
     pub async fn get(&self, path: &str) -> Result<Bytes, AdminError> {
         self.0.get_bytes(path).await
     }
 
-    /// Asks for a resource and reads it. Fails when there is no answer, or another one.
+    /// Gets a resource and parses it. Fails if there is no answer, or one of another form.
     pub async fn read<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, AdminError> {
         self.0.get(path).await
     }
 
-    /// Deletes a resource. Fails when there is no answer or it is no success.
+    /// Deletes a resource. Fails if there is no answer, or no success.
     pub async fn delete(&self, path: &str) -> Result<(), AdminError> {
         self.0.send(Method::DELETE, path, "").await
     }
 
-    /// Posts a JSON text. Returns false when the hub says that what is to be created exists already. Fails when there
-    /// is no answer, or a refusal for another reason.
+    /// Posts a JSON text. Returns false if the hub answers that the resource exists already. Fails if there is no
+    /// answer, or a rejection for another reason.
     pub async fn create(&self, path: &str, json: String) -> Result<bool, AdminError> {
         match self.0.send(Method::POST, path, &json).await {
             Err(AdminError::Refused { text, .. }) if says_already(&text) => Ok(false),
@@ -91,7 +91,7 @@ impl AdminClient {
         self.0.get(&format!("/participants/{name}/accounts")).await
     }
 
-    /// What participants with a SETTLEMENT account in a currency have on it; a deposit is negative.
+    /// The balances of all SETTLEMENT accounts in a currency, by participant; a deposit is negative.
     pub(crate) async fn covers(&self, currency: Currency) -> Result<BTreeMap<String, Amount>, AdminError> {
         let mut covers = BTreeMap::new();
         for participant in self.participants().await? {
@@ -110,8 +110,8 @@ impl AdminClient {
         Ok(rows.iter().find(|row| row.currency == currency.as_str()).map(|row| row.value.0))
     }
 
-    /// The positions of all participants that have a position account in a currency. Fails when there is no answer,
-    /// or a number is not an exact amount.
+    /// The positions of all participants that have a position account in a currency. Fails if there is no answer, or a
+    /// number is not an exact amount.
     pub async fn positions(&self, currency: Currency) -> Result<BTreeMap<String, Amount>, AdminError> {
         let mut positions = BTreeMap::new();
         for participant in self.participants().await? {
@@ -127,7 +127,7 @@ impl AdminClient {
     }
 }
 
-/// Hubs answer repeated onboarding with various statuses and codes; the word is what they share.
+/// Hubs answer repeated onboarding with various statuses and codes; they share only this word.
 fn says_already(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     ["already", "exists", "duplicate"].iter().any(|word| text.contains(word))

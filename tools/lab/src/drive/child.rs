@@ -13,10 +13,10 @@ use upesi_http::ClientTls;
 
 use crate::drive::admin_client::AdminClient;
 
-/// How long a process may take to answer `GET /health`.
+/// Maximum time until a process answers `GET /health`.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const READY_POLL: Duration = Duration::from_millis(20);
-/// How long a process may take to end after SIGTERM, before SIGKILL.
+/// Maximum time for a process to end after SIGTERM, before SIGKILL.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 const ENDED_POLL: Duration = Duration::from_millis(100);
 const END_POLL: Duration = Duration::from_millis(10);
@@ -35,7 +35,7 @@ pub enum ChildError {
     Io { what: String, source: std::io::Error },
 }
 
-/// A running process that ends with this value.
+/// A running process, which ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -44,7 +44,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program with its output in a file, or nowhere.
+    /// Starts a program with its output in a file, or discarded.
     pub fn start(
         what: &'static str,
         binary: &Path,
@@ -73,7 +73,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until all addresses answer `GET /health` with 200, each with its TLS or without.
+    /// Waits until all addresses answer `GET /health` with 200, each with or without TLS.
     pub async fn ready(&mut self, addresses: &[(SocketAddr, Option<&ClientTls>)]) -> Result<(), ChildError> {
         let deadline = Instant::now() + READY_TIMEOUT;
         let mut waiting = addresses.to_vec();
@@ -104,7 +104,7 @@ impl Process {
         Err(ChildError::NotReady { what: self.what, log: self.log.clone() })
     }
 
-    /// Waits until the process has ended by itself.
+    /// Waits until the process has ended on its own.
     pub async fn ended(&mut self) -> Result<(), ChildError> {
         loop {
             match self.child.try_wait() {
@@ -124,7 +124,7 @@ impl Process {
         }
     }
 
-    /// Asks the process to end, and ends it when it does not.
+    /// Requests the process to end, and kills it if it does not.
     pub fn end(&mut self) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
@@ -156,7 +156,7 @@ fn base_url(address: SocketAddr, tls: Option<&ClientTls>) -> String {
     format!("{scheme}://{address}")
 }
 
-/// Loopback ports that were free a moment ago.
+/// Loopback addresses whose ports were free a moment ago.
 pub(crate) fn free_loopback_addresses<const COUNT: usize>() -> Result<[SocketAddr; COUNT], ChildError> {
     let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let mut addresses = [any; COUNT];
@@ -172,7 +172,7 @@ pub(crate) fn free_loopback_addresses<const COUNT: usize>() -> Result<[SocketAdd
     Ok(addresses)
 }
 
-/// A hub that the lab started. It ends with this value.
+/// A hub that the lab started. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct HubProcess {
     process: Process,
@@ -182,12 +182,12 @@ pub struct HubProcess {
     tls: HubTls,
 }
 
-/// TLS of calls to a hub whose ports have it.
+/// TLS of calls to a hub, if its ports have TLS.
 #[derive(Clone, Debug, Default)]
 pub struct HubTls {
-    /// To its port for DFSPs.
+    /// For its port for DFSPs.
     pub fspiop: Option<ClientTls>,
-    /// To its admin port.
+    /// For its admin port.
     pub admin: Option<ClientTls>,
 }
 
@@ -205,8 +205,8 @@ impl HubCommand {
 }
 
 impl HubProcess {
-    /// Starts `binary serve` on a data directory and free loopback ports, and waits until it is ready. Fails when it
-    /// does not start or does not become ready.
+    /// Starts `binary serve` on a data directory and free loopback ports, and waits until it is ready. Fails if it does
+    /// not start or become ready.
     pub async fn start(
         binary: &Path,
         data: &Path,
@@ -216,7 +216,7 @@ impl HubProcess {
         Self::start_secured(binary, data, more_arguments, log, HubTls::default()).await
     }
 
-    /// The same for a hub whose ports the arguments give TLS. Fails when it does not start or does not become ready.
+    /// Starts a hub whose arguments configure TLS for its ports. Fails if it does not start or become ready.
     pub async fn start_secured(
         binary: &Path,
         data: &Path,
@@ -240,8 +240,8 @@ impl HubProcess {
         Ok(Self { process, command, fspiop, admin, tls })
     }
 
-    /// Ends it and starts it again as before, on the same addresses; waits until it is ready. Fails when it does not
-    /// start or does not become ready.
+    /// Ends the hub and starts it again with the same addresses; waits until it is ready. Fails if it does not start or
+    /// become ready.
     pub async fn restart(&mut self) -> Result<(), ChildError> {
         self.process.end();
         self.process = self.command.start()?;
@@ -253,7 +253,7 @@ impl HubProcess {
         self.process.child.try_wait().ok().flatten().map(|status| status.to_string())
     }
 
-    /// Where it listens for DFSPs, and for operators.
+    /// The addresses for DFSPs and for operators.
     pub const fn addresses(&self) -> [SocketAddr; 2] {
         [self.fspiop, self.admin]
     }
@@ -270,7 +270,7 @@ impl HubProcess {
         base_url(self.admin, self.tls.admin.as_ref())
     }
 
-    /// Ends it: SIGTERM, and SIGKILL after ten seconds.
+    /// Ends the hub: SIGTERM, and SIGKILL after ten seconds.
     pub fn end(&mut self) {
         self.process.end();
     }

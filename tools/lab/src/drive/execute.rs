@@ -1,4 +1,4 @@
-//! Does what a scenario says: one run, a search, a soak, or one stage alone.
+//! Executes a scenario: one run, a search, a soak, or one stage alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,24 @@ use crate::plan::{Search, Test, Work};
 use crate::result::LabResult;
 use crate::result::schema::{BreakpointResult, Limit, Parameter, Probe};
 
-/// What surrounds the work of a scenario.
+/// The context of a scenario's execution.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     pub name: String,
     pub title: String,
     pub description: String,
-    /// What tells this run from others of the same scenario.
+    /// Parameters that tell this run from others of the same scenario.
     pub parameters: BTreeMap<String, Parameter>,
-    /// Where `result.json`, logs and data go; `None` keeps nothing.
+    /// Directory for `result.json`, logs and data; `None` keeps nothing.
     pub out: Option<PathBuf>,
-    /// Where streams that are recorded for the occasion are kept for other runs; `None` keeps nothing.
+    /// Directory where recorded streams are kept for other runs; `None` keeps nothing.
     pub recordings: Option<PathBuf>,
     /// The commit this program was built from, if known.
     pub commit: Option<String>,
 }
 
-/// Does it. Blocks until it is over; must not be called from within an async runtime. Fails when something that it
-/// needs cannot be started, prepared or asked.
+/// Executes the work. Blocks until it has ended; must not be called from an async runtime. Fails if something that it
+/// needs cannot be started, prepared or queried.
 pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, LabError> {
     match work {
         Work::EndToEnd { options, test } => {
@@ -61,8 +61,8 @@ pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, La
     }
 }
 
-/// Searches the highest rate that meets the targets. The result is that of the highest that did, or of the last probe
-/// where none did, with every probe beside it.
+/// Searches the highest rate that meets the targets. The result is that of the highest rate that met them, or of the
+/// last probe if none did. It contains every probe.
 fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabError> {
     let mut searching = Searching::new(search);
     let mut best: Option<(u32, LabResult)> = None;
@@ -93,7 +93,7 @@ fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabErro
         }
     }
     let found = searching.finish();
-    // A search tries at least one rate, unless it was told to try none.
+    // A search tries at least one rate, unless its limit of probes is zero.
     let mut result = best.map(|(_, result)| result).or(last).unwrap_or_default();
     result.parameters.remove("rate_per_s");
     result.breakpoint = Some(found);
@@ -101,10 +101,11 @@ fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabErro
     Ok(result)
 }
 
-/// Fewest operations that a probe may have without outcome: a hub that is behind must show it in its latency first.
+/// Minimum number of operations that a probe may have without an outcome. A hub that falls behind must show this in its
+/// latency first.
 const OUTSTANDING_MIN: usize = 10_000;
 
-/// A long run, with what it did to the hub, and whether the load was held for all of it.
+/// Executes a long run. The result shows the drift of the hub's figures, and whether the load was held all the time.
 fn soak(options: &RunOptions) -> Result<LabResult, LabError> {
     let mut result = run(options)?;
     let found = drift(&result);
@@ -129,17 +130,17 @@ pub(crate) fn write(result: &LabResult, out: Option<&Path>) -> Result<(), LabErr
     result.write(out).map_err(LabError::io("write into", out))
 }
 
-/// Chooses the next rate from what is known of the rates before: upwards by a factor until one is missed (downwards
-/// where already the first is), then halfway between met and missed until they are close.
+/// Chooses the next rate from the results so far. It goes upwards by a factor until a rate is missed, or downwards if
+/// the first is missed. Then it goes halfway between met and missed until they are close.
 #[derive(Clone, Debug)]
 struct Searching {
     search: Search,
     result: BreakpointResult,
-    /// A rate that is to be tried once more, because the load generator lagged or other programs took its cores.
+    /// A rate to be tried once more, because the load generator lagged or other programs used its cores.
     again: Option<u32>,
 }
 
-/// Rates beyond this are not asked of anything.
+/// Maximum rate of a search.
 const RATE_PER_S_MAX: u32 = 1_000_000;
 
 impl Searching {
@@ -147,7 +148,7 @@ impl Searching {
         Self { search, result: BreakpointResult::default(), again: None }
     }
 
-    /// The next rate to try; `None` when the search is over.
+    /// The next rate to try; `None` if the search has ended.
     pub fn next_rate(&self) -> Option<u32> {
         let Self { search, result, again } = self;
         if result.probes.len() as u64 >= u64::from(search.probes_max) {
@@ -180,17 +181,17 @@ impl Searching {
         self.result.probes.iter().any(|probe| probe.rate_per_s == rate_per_s)
     }
 
-    /// What came of a rate; gives whether it was met, by a run whose figures count.
+    /// Notes the result of a rate. Returns whether it was met by a valid run.
     pub fn note(&mut self, rate_per_s: u32, result: &LabResult) -> bool {
         let missed_targets = result.targets.iter().filter(|target| !target.met);
         let mut reasons: Vec<String> = missed_targets
             .map(|target| format!("{} {} instead of {}", target.name, target.measured, target.limit))
             .collect();
         let limit = if reasons.is_empty() && result.audit.ok { Limit::Generator } else { Limit::Target };
-        // An audit that does not hold is among them.
+        // The findings include a failed audit.
         reasons.extend(result.validity.findings.iter().cloned());
         let met = reasons.is_empty() && result.validity.valid;
-        // What disturbs a run for a moment must not end the search; what disturbs it twice is no moment.
+        // A momentary disturbance must not end the search. A second disturbance is not momentary.
         let has_room = self.result.probes.len() as u64 + 1 < u64::from(self.search.probes_max);
         self.again =
             (deserves_second_try(result) && has_room && !self.is_known(rate_per_s)).then_some(rate_per_s);
@@ -240,7 +241,7 @@ mod tests {
         LabResult { targets: vec![target], ..LabResult::new() }
     }
 
-    /// Searches a hub that holds up to `capacity`.
+    /// Searches a hub that can handle up to `capacity`.
     fn search(search: Search, capacity: u32) -> BreakpointResult {
         let mut searching = Searching::new(search);
         while let Some(rate) = searching.next_rate() {
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(found.limited_by, Some(Limit::Generator), "the hub may hold more");
         assert_eq!((found.probes[0].met, found.probes[0].valid), (false, false));
         assert!(found.probes[0].reasons[0].contains("schedule"));
-        // A lower rate that the hub misses tells more than a higher one that the generator could not send.
+        // A lower rate that the hub misses is more informative than a higher one that the generator could not send.
         assert!(!searching.note(400, &LabResult { validity: lagged(), ..result(false) }));
         assert_eq!(searching.finish().limited_by, Some(Limit::Target));
     }
@@ -331,7 +332,7 @@ mod tests {
         failed.audit.ok = false;
         assert!(!searching.note(500, &failed));
         assert_eq!(searching.next_rate(), Some(312));
-        // A generator that lags at every rate is asked twice for each, and the search ends.
+        // A generator that lags at every rate gets two tries for each, and the search ends.
         let mut searching = Searching::new(Search { probes_max: 60, ..Search::default() });
         while let Some(rate) = searching.next_rate() {
             searching.note(rate, &lagging());

@@ -1,10 +1,10 @@
 //! The forwarder baseline: the hub's HTTP exchanges without a hub.
 //!
 //! It reads a request, parses its JSON, answers 202 (GET and POST) or 200 (PUT), and forwards the message to the DFSP
-//! named in `FSPIOP-Destination`, over the same server loop and connection pools that the hub uses. A lookup names
-//! none: it goes to the DFSP whose parties begin with the right digits, by a table of a line per DFSP, where a hub asks
-//! its directory. No ledger, no journal, no directory. What a hub reaches of its throughput is what these and the rules
-//! cost.
+//! named in `FSPIOP-Destination`. It uses the same server loop and connection pools as the hub. A lookup names no
+//! destination: it goes to the DFSP whose prefix matches, by a table with one entry per DFSP, while a hub queries its
+//! directory. There is no ledger, no journal and no directory. The difference to a hub's throughput is the cost of
+//! these and of the rules.
 
 mod message;
 
@@ -33,17 +33,17 @@ use crate::plan::section::Security;
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const FORWARD_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long the end waits for requests in flight.
+/// Maximum time that the shutdown waits for requests in progress.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECTIONS_PER_DFSP_MAX: usize = 512;
-/// Messages being forwarded at a time; above it the answer is 503.
+/// Maximum number of messages being forwarded. Beyond it the answer is 503.
 const FORWARDS_MAX: usize = 65_536;
 
 const DESTINATION: HeaderName = HeaderName::from_static("fspiop-destination");
 const FSPIOP_URI: HeaderName = HeaderName::from_static("fspiop-uri");
 const FSPIOP_METHOD: HeaderName = HeaderName::from_static("fspiop-http-method");
 
-/// Where the messages for one DFSP go.
+/// The destination of the messages for one DFSP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The DFSP's name, as in `FSPIOP-Destination`.
@@ -52,10 +52,10 @@ pub struct Route {
     pub url: String,
 }
 
-/// Whose parties begin with what.
+/// A prefix of identifiers, and the DFSP that owns them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// How the identifiers begin. No prefix may begin with another.
+    /// The prefix of the identifiers. No prefix may start with another one.
     pub prefix: String,
     pub dfsp: String,
 }
@@ -79,7 +79,7 @@ pub enum ForwarderError {
     Signals(#[from] std::io::Error),
 }
 
-/// What stands before and after an equals sign; `None` where one of them is missing.
+/// The texts before and after an equals sign; `None` if one of them is missing.
 fn sides(text: &str) -> Option<(String, String)> {
     let (left, right) = text.split_once('=').filter(|(left, right)| !left.is_empty() && !right.is_empty())?;
     Some((left.to_owned(), right.to_owned()))
@@ -113,14 +113,14 @@ struct Destination {
 struct Forwarder {
     /// Sorted by name.
     destinations: Vec<Destination>,
-    /// How parties of a destination begin. Sorted.
+    /// Prefixes with the index of their destination. Sorted.
     prefixes: Vec<(String, usize)>,
     forwards: AtomicUsize,
     security: ForwarderSecurity,
 }
 
-/// Starts the forwarder on the workers; it runs until they stop. Fails when a route or a prefix is unusable or the
-/// port is taken.
+/// Starts the forwarder on the workers; it runs until they stop. Fails if a route or a prefix is unusable, or the port
+/// is in use.
 pub fn serve(
     listen: SocketAddr,
     routes: &[Route],
@@ -154,7 +154,7 @@ fn destinations(
     routes.iter().map(destination).collect()
 }
 
-/// Runs the forwarder on `worker_count` threads until SIGTERM or SIGINT. Fails when it cannot start.
+/// Runs the forwarder on `worker_count` threads until SIGTERM or SIGINT. Fails if it cannot start.
 pub fn run(
     listen: SocketAddr,
     routes: &[Route],
@@ -261,20 +261,20 @@ impl Forwarder {
         self.destinations.binary_search_by(|destination| destination.dfsp.as_bytes().cmp(name)).ok()
     }
 
-    /// The DFSP whose prefix the identifier begins with.
+    /// The DFSP whose prefix the identifier has.
     fn owner(&self, identifier: &str) -> Option<usize> {
-        // The one that sorts last before the identifier, since no prefix begins with another.
+        // The last prefix in order before the identifier, since no prefix starts with another one.
         let after = self.prefixes.partition_point(|(prefix, _)| prefix.as_str() <= identifier);
         let (prefix, index) = self.prefixes.get(after.checked_sub(1)?)?;
         identifier.starts_with(prefix).then_some(*index)
     }
 }
 
-/// How the forwarder secures its messages. The default is not at all.
+/// The security of the forwarder's messages. There is none by default.
 #[derive(Debug, Default)]
 pub struct ForwarderSecurity {
     port: Option<ServerTls>,
-    /// Towards DFSPs.
+    /// TLS towards DFSPs.
     caller: Option<ClientTls>,
     signers: Option<KeyRing>,
 }
@@ -290,7 +290,7 @@ pub enum UnusableFiles {
 }
 
 impl ForwarderSecurity {
-    /// Reads the files of a trial. Errors: A file cannot be used.
+    /// Reads the files of a trial. Fails if a file cannot be used.
     pub fn of_trial(trial: &Trial, security: Security) -> Result<Self, UnusableFiles> {
         let mut this = Self::default();
         if security.is_mutual() {
@@ -308,7 +308,7 @@ impl ForwarderSecurity {
         self.port.clone().map(|tls| secured(tls, workers))
     }
 
-    /// Whether a message is its sender's; questions need no signature.
+    /// Verifies that a message is its sender's. Queries need no signature.
     fn verify(&self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
         let Some(keys) = self.signers.as_ref().filter(|_| *method != Method::GET) else { return Ok(()) };
         let request =

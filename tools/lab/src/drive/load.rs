@@ -14,9 +14,9 @@ use crate::observe::tally::{Step, Tally, microseconds_between};
 use crate::observe::timeline::Interval;
 use crate::plan::load_profile::Load;
 
-/// Wait of a virtual user after a request that was not accepted, so that a dead hub is not hammered.
+/// Pause of a virtual user after a request that was not accepted, to spare a hub that is down.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
-/// How often a virtual user that is not needed yet, or no more, looks again.
+/// Interval at which a virtual user that is not needed now checks again.
 const IDLE_NAP: Duration = Duration::from_millis(20);
 
 /// The times of one slice: load runs from `from` to `until`, and counts from `measure_from` to `measure_until`.
@@ -29,13 +29,13 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Whether what happens then counts.
+    /// Whether an event at this time counts.
     pub fn counts(&self, at: Instant) -> bool {
         (self.measure_from..self.measure_until).contains(&at)
     }
 }
 
-/// What one worker counts: over the slice, and since it was last looked at.
+/// The counts of one worker: over the slice, and since the last interval.
 #[derive(Debug, Default)]
 struct Counts {
     tally: Tally,
@@ -88,28 +88,28 @@ pub(crate) fn start(
 }
 
 impl Running {
-    /// Operations that completed inside the window so far.
+    /// Number of operations that have completed inside the window so far.
     pub fn completed(&self) -> u64 {
         self.slice.counts.iter().map(|counts| lock(counts).tally.completed).sum()
     }
 
-    /// What happened since this was last asked.
+    /// The counts since the last call.
     pub fn interval(&self) -> Interval {
         let mut sum = Interval::default();
         self.slice.counts.iter().for_each(|counts| lock(counts).interval.drain_into(&mut sum));
         sum
     }
 
-    /// Waits until everything that was sent has ended or timed out.
+    /// Waits until every sent operation has ended or timed out.
     pub async fn finish(self) -> Tally {
         for user in self.users {
-            // A user that panicked shows as missing operations in the audit.
+            // The operations of a user that panicked are missing in the audit.
             if let Err(error) = user.await {
                 tracing::error!(%error, "a virtual user ended early");
             }
         }
         let pacer = self.pacer;
-        // The pacer ends by itself; joining it must not hold up this runtime.
+        // The pacer ends on its own. Joining it must not block this runtime.
         if let Some(pacer) = pacer {
             while !pacer.is_finished() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -129,7 +129,7 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
 }
 
 impl Slice {
-    /// A virtual user; where their number moves, the one of this index.
+    /// Runs a virtual user. If the number of users varies, it is the user with this index.
     async fn user(self: Arc<Self>, worker: usize, profile: Option<(Arc<Profile>, usize)>) {
         loop {
             let began = Instant::now();
@@ -149,7 +149,7 @@ impl Slice {
         }
     }
 
-    /// Sends arrivals when they are due, from a thread of its own.
+    /// Sends arrivals when they are due, from a separate thread.
     fn keep(
         self: Arc<Self>,
         workers: &Workers,
@@ -177,7 +177,7 @@ impl Slice {
         });
     }
 
-    /// Notes how late an arrival is sent.
+    /// Notes the delay with which an arrival is sent.
     fn lagged(&self, worker: usize, intended: Instant) {
         if self.window.counts(intended) {
             let lag_us = microseconds_between(intended, Instant::now());
@@ -185,7 +185,7 @@ impl Slice {
         }
     }
 
-    /// Does one operation; false when one of its requests was not accepted.
+    /// Performs one operation. Returns false if one of its requests was not accepted.
     async fn operate(&self, worker: usize, number: u64, began: Instant) -> bool {
         let (steps, waits) = self.generator.perform(number).await;
         let phases = self.generator.scenario.phases();
@@ -211,19 +211,19 @@ mod tests {
     use crate::drive::operation::tests::World;
     use crate::plan::scenario::Scenario;
 
-    /// How long nothing can be sent.
+    /// Time for which nothing can be sent.
     const STALL: Duration = Duration::from_millis(400);
 
-    /// The only thread that sends is held up, as it is where a machine stalls. What was due meanwhile is sent late, and
-    /// its latency counts from when it was due: a generator that took the time of sending would show a fast hub and
-    /// hide what users waited.
+    /// The only sending thread is delayed, as on a machine that stalls. Operations that were due in that time are sent
+    /// late, and their latency counts from their due time. A generator that counted from the time of sending would show
+    /// a fast hub and hide the users' waiting time.
     #[tokio::test]
     async fn latency_counts_from_when_an_operation_was_due_however_late_it_is_sent() {
         let world = World::new(DfspSettings::default());
         let generator = Arc::new(world.generator(Scenario::Transfers));
         let (release, released) = mpsc::channel::<()>();
         let held = world.workers.get(0).spawn(async move {
-            // Ends also where the test does.
+            // Also ends with the test.
             let _ = released.recv();
         });
         let from = Instant::now();
@@ -236,8 +236,8 @@ mod tests {
         held.await.unwrap();
         let tally = running.finish().await;
         assert_eq!((tally.latency.len(), tally.lag.len(), tally.skipped, tally.failed), (40, 40, 0, 0));
-        // Nothing was sent before the end of the stall. Half of all was due before half of it, and waited for the other
-        // half.
+        // Nothing was sent before the end of the stall. Half of all operations were due before the middle of the stall,
+        // and waited for its second half.
         let half_us = u64::try_from((STALL / 2).as_micros()).unwrap();
         for histogram in [&tally.latency, &tally.lag] {
             let late = histogram.iter_recorded().filter(|step| step.value_iterated_to() >= half_us);

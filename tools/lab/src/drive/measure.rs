@@ -20,7 +20,7 @@ use crate::result::schema::Queues;
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What is watched of the hub while it is driven. Baselines are not watched.
+/// Observations of the hub while it is driven. Baselines are not observed.
 pub(crate) struct Watch {
     pub scraper: Scraper,
     pub timeline: Timeline,
@@ -53,7 +53,7 @@ impl Run<'_> {
         subject.record(&tallies, before, after);
     }
 
-    /// Waits, and takes a row of the timeline at the end of each interval.
+    /// Waits, and adds a row to the timeline at the end of each interval.
     async fn drive(&self, running: &Loads, until: Instant, ticks: &mut Ticks, mut watch: Option<&mut Watch>) {
         loop {
             let now = Instant::now();
@@ -68,7 +68,7 @@ impl Run<'_> {
                     tick(running, now, ticks, watch).await;
                 }
                 ticks.last = now;
-                // A hub may take longer for its metrics than an interval: what was missed is left out.
+                // A hub may take longer for its metrics than an interval. Missed intervals are skipped.
                 while ticks.next <= Instant::now() {
                     ticks.next += INTERVAL;
                 }
@@ -89,7 +89,7 @@ fn step(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
     let mut interval = running.interval();
     watch.timeline.step(&interval, now - ticks.begin);
     interval.drain_into(&mut ticks.counted);
-    // One that comes late is longer, and the next ones are where they would have been.
+    // A late step is longer, and the next ones keep their times.
     let late = (now - ticks.begin).as_nanos() % STEP.as_nanos();
     let late = Duration::from_nanos(u64::try_from(late).unwrap_or(0));
     ticks.next_step = Some(now - late + STEP);
@@ -97,7 +97,7 @@ fn step(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
 
 async fn tick(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
     let mut interval = std::mem::take(&mut ticks.counted);
-    // Where there are steps, one has just ended, and what came since belongs to the next.
+    // If there are steps, one has just ended, and later counts belong to the next one.
     if ticks.next_step.is_none() {
         running.interval().drain_into(&mut interval);
     }
@@ -113,18 +113,18 @@ async fn read(subject: &Subject, watch: Option<&mut Watch>) -> Reading {
     reading
 }
 
-/// What a hub says of one currency.
+/// The balances that a hub reports for one currency.
 pub(crate) struct Standing {
     currency: Currency,
     positions: BTreeMap<String, Amount>,
-    /// What is left of deposits, with a minus sign, where commits draw from it.
+    /// The remaining deposits, with a minus sign, if commits draw from them.
     covers: BTreeMap<String, Amount>,
-    /// Commits in all settlement windows; absent where the hub is not ours.
+    /// Number of commits in all settlement windows; absent if the hub was not started by the lab.
     in_windows: Option<u64>,
 }
 
 impl Standing {
-    /// What each participant owes: on its position, and beyond what it deposited.
+    /// The debt of each participant: its position, and the amount drawn beyond its deposit.
     fn owed(&self) -> BTreeMap<String, Amount> {
         let owed = self.positions.iter().map(|(name, position)| {
             let cover = self.covers.get(name).copied().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Run<'_> {
         [options.currency].into_iter().chain(target).chain(options.payees_currency()).collect()
     }
 
-    /// Asks the hub; where others drive it too, about one's own DFSPs.
+    /// Queries the hub. If other generators drive it too, reads only this generator's DFSPs.
     pub(crate) async fn standing(
         &self,
         admin: &AdminClient,
@@ -166,7 +166,7 @@ impl Run<'_> {
         Ok(all)
     }
 
-    /// Everything that the audit of a run looks at.
+    /// Everything that the audit of a run examines.
     pub(crate) fn evidence(
         &self,
         hub: &Subject,

@@ -1,4 +1,4 @@
-//! Drives a hub and its baselines: starts them, offers load by schedule, runs the points of a suite.
+//! Drives a hub and its baselines: starts them, sends load by schedule, runs the points of a suite.
 
 pub(crate) mod admin_client;
 pub(crate) mod child;

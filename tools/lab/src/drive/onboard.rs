@@ -1,4 +1,4 @@
-//! Brings the simulated DFSPs into a hub of any make, through the admin API. Safe to repeat.
+//! Onboards the simulated DFSPs at any compatible hub, through the admin API. Safe to repeat.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::observe::tally::Step;
 use crate::plan::options::RunOptions;
 use crate::plan::section::Security;
 
-/// Net debit cap and deposit of every DFSP, in whole units of the currency: no run comes near it.
+/// Net debit cap and deposit of every DFSP, in whole units of the currency. No run comes near it.
 pub const LIQUIDITY: i64 = 10_000_000_000;
-/// How long a deposit may take to be seen. Some hubs book deposits after they answered.
+/// Maximum time until a deposit is visible. Some hubs book deposits after their answer.
 const DEPOSIT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEPOSIT_POLL: Duration = Duration::from_millis(50);
 
@@ -43,9 +43,9 @@ pub enum OnboardError {
     Stopped,
 }
 
-/// Creates what a hub needs for the DFSPs of a simulator to pay each other: hub accounts, a settlement model, the
-/// DFSPs, their caps, deposits and callback endpoints. What exists already is left as it is; deposits are topped up.
-/// Fails when the hub refuses a step for another reason than that it was done before.
+/// Creates everything that the DFSPs of a simulator need at a hub to pay each other: hub accounts, a settlement model,
+/// the DFSPs, their caps, deposits and callback endpoints. Existing objects are not changed; deposits are topped up.
+/// Fails if the hub rejects a step for another reason than that it was done before.
 pub async fn onboard(
     admin: &AdminClient,
     simulator: &Simulator,
@@ -71,7 +71,7 @@ pub async fn onboard(
     Ok(())
 }
 
-/// Binds the DFSPs of a trial to their keys. Fails when the hub refuses one.
+/// Binds the DFSPs of a trial to their keys. Fails if the hub rejects one.
 pub async fn bind(admin: &AdminClient, trial: &Trial) -> Result<(), AdminError> {
     for (name, binding) in trial.dfsps() {
         let Some((kind, value)) = binding.split_once(':') else { continue };
@@ -82,7 +82,7 @@ pub async fn bind(admin: &AdminClient, trial: &Trial) -> Result<(), AdminError> 
 }
 
 /// Creates a model that settles each transfer in a currency by its commit, before [`onboard`] creates one that does
-/// not. Fails when the hub refuses it, as it does where another model governs the currency.
+/// not. Fails if the hub rejects it, as it does if another model governs the currency.
 pub async fn settle_gross(admin: &AdminClient, currency: Currency) -> Result<(), AdminError> {
     let account = json!({"currency": currency.as_str(), "type": "HUB_MULTILATERAL_SETTLEMENT"});
     admin.create("/participants/Hub/accounts", account.to_string()).await?;
@@ -108,7 +108,7 @@ pub const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
     ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
 ];
 
-/// What questions and answers are sent to: lookups, registrations and quotes.
+/// Endpoints for requests and answers: lookups, registrations and quotes.
 pub const ANSWER_ENDPOINTS: [(&str, &str); 8] = [
     ("FSPIOP_CALLBACK_URL_PARTIES_GET", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
     ("FSPIOP_CALLBACK_URL_PARTIES_PUT", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
@@ -117,11 +117,11 @@ pub const ANSWER_ENDPOINTS: [(&str, &str); 8] = [
     ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT_ERROR", "/participants/{{partyIdType}}/{{partyIdentifier}}/error"),
     ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT", "/participants/{{requestId}}"),
     ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT_ERROR", "/participants/{{requestId}}/error"),
-    // Whoever uses this one appends the path.
+    // The user of this endpoint appends the path.
     ("FSPIOP_CALLBACK_URL_QUOTES", ""),
 ];
 
-/// Sets callback endpoints for the DFSPs of a simulator. Fails when the hub refuses one.
+/// Sets callback endpoints for the DFSPs of a simulator. Fails if the hub rejects one.
 pub async fn set_endpoints_of_all(
     admin: &AdminClient,
     simulator: &Simulator,
@@ -133,7 +133,7 @@ pub async fn set_endpoints_of_all(
     Ok(())
 }
 
-/// Sets callback endpoints of a DFSP below a base URL. Fails when the hub refuses one.
+/// Sets callback endpoints of a DFSP below a base URL. Fails if the hub rejects one.
 pub async fn set_endpoints(
     admin: &AdminClient,
     name: &str,
@@ -149,14 +149,14 @@ pub async fn set_endpoints(
 
 async fn settlement_model(admin: &AdminClient, currency: Currency) -> Result<(), AdminError> {
     match create_model(admin, currency, ["NET", "MULTILATERAL", "DEFERRED"]).await {
-        // A hub that was set up by others may have a model of another name for the currency, which some answer with a
-        // bare internal error. Whether a model fits shows when the first DFSP is registered.
+        // A hub that was set up by others may have a model of another name for the currency. Some hubs then answer with
+        // a plain internal error. The registration of the first DFSP shows whether a model fits.
         Err(AdminError::Refused { status: 500.., .. }) => Ok(()),
         other => other,
     }
 }
 
-/// Creates the model of a currency that is named after delay and granularity, unless it is there.
+/// Creates the model of a currency, named after delay and granularity, unless it exists.
 async fn create_model(
     admin: &AdminClient,
     currency: Currency,
@@ -169,7 +169,7 @@ async fn create_model(
     admin.create("/settlementModels", model.to_string()).await.map(drop)
 }
 
-/// Pays in what is missing to [`LIQUIDITY`].
+/// Deposits the amount that is missing to [`LIQUIDITY`].
 async fn deposit(
     admin: &AdminClient,
     name: &str,
@@ -198,7 +198,7 @@ async fn deposit(
     Err(OnboardError::DepositNotBooked(name.to_owned()))
 }
 
-/// The settlement account of a DFSP, and how many ten-thousandths it lacks.
+/// The settlement account of a DFSP, and the missing amount in ten-thousandths.
 async fn cover_missing(
     admin: &AdminClient,
     name: &str,
@@ -212,11 +212,11 @@ async fn cover_missing(
         .map(|account| (account.id, LIQUIDITY * 10_000 + account.value.map_or(0, |value| value.0.units()))))
 }
 
-/// Parties of one registration: small enough for the body limits of other hubs.
+/// Number of parties in one registration: small enough for the body limits of other hubs.
 const BATCH_PARTIES: u64 = 1_000;
 
-/// Registers the parties of every DFSP, unless `is_needed` is false, and looks some of them up. Fails when the hub
-/// does not take a registration, or a lookup does not find the DFSP that has the party.
+/// Registers the parties of every DFSP, unless `is_needed` is false, and looks some of them up. Fails if the hub
+/// rejects a registration, or a lookup does not find the DFSP that has the party.
 pub(crate) async fn register(
     workers: &Arc<Workers>,
     generator: &Arc<Generator>,
@@ -239,7 +239,7 @@ async fn register_dfsp(generator: &Generator, dfsp: usize, is_needed: bool) -> R
     while is_needed && from < end {
         let count = BATCH_PARTIES.min(end - from);
         if register_batch(generator, dfsp, from, count).await? > 0 {
-            // Refused most often because it was there before. Whoever has it then has to be the right one.
+            // The usual cause is that the party was registered before. Then its owner must be the right one.
             tracing::warn!(dfsp, from, count, "the hub refused to register some parties");
             for number in from..from + count {
                 check(generator, dfsp, number).await?;
@@ -251,7 +251,7 @@ async fn register_dfsp(generator: &Generator, dfsp: usize, is_needed: bool) -> R
     check(generator, dfsp, end - 1).await
 }
 
-/// Gives how many were refused.
+/// Registers a batch. Returns the number of rejected parties.
 async fn register_batch(
     generator: &Generator,
     dfsp: usize,
@@ -278,15 +278,15 @@ async fn check(generator: &Generator, dfsp: usize, number: u64) -> Result<(), On
     }
 }
 
-// The keys by which hub, DFSPs and baselines of a run prove who they are.
+// The keys by which the hub, the DFSPs and the baselines of a run authenticate.
 
-/// Where hub and DFSPs of a run are called.
+/// The hosts at which the hub and the DFSPs of a run are called.
 const HOSTS: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
 
-/// How long ago a fulfilment may have been made: a setting, and its largest value.
+/// Maximum age of a fulfilment: a setting, and its largest value.
 const COMPLETED_AGE_S_MAX: (&str, &str) = ("fspiop.completed_timestamp_age_s_max", "604800");
 
-/// The keys of a run. Those made for it are removed with this value.
+/// The keys of a run. Keys that were made for the run are removed with this value.
 #[derive(Debug)]
 pub(crate) struct Keys {
     trial: Trial,
@@ -294,7 +294,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Makes keys, or reads those of a hub that runs; none if nobody proves who he is.
+    /// Makes keys, or reads those of a running hub; `None` if nothing is authenticated.
     pub fn of(options: &RunOptions, nonce: u64) -> Result<Option<Self>, LabError> {
         if let Some(directory) = &options.trial {
             return Ok(Some(Self { trial: Trial::open(directory)?, own_directory: None }));
@@ -321,7 +321,7 @@ impl Keys {
     pub fn hub_arguments(&self, security: Security) -> impl Iterator<Item = String> {
         let secured = Secured { tls: security.is_mutual(), admin: false, signatures: security.is_signed() };
         let settings = settings(&self.trial, secured).into_iter();
-        // Fulfilments that were signed ahead say when, too.
+        // Fulfilments that were signed ahead have an earlier completion time.
         let age = (security.sign_ahead > 0)
             .then(|| (COMPLETED_AGE_S_MAX.0.to_owned(), COMPLETED_AGE_S_MAX.1.to_owned()));
         settings.chain(age).map(|(key, value)| format!("--set={key}={value}"))
@@ -334,13 +334,13 @@ impl Keys {
         arguments
     }
 
-    /// TLS of a caller that hub and forwarder trust.
+    /// TLS of a client that hub and forwarder trust.
     pub fn caller(&self, security: Security) -> Result<Option<ClientTls>, LabError> {
         let caller = || ClientTls::load(self.trial.caller()).map_err(SecurityError::Tls);
         Ok(security.is_mutual().then(caller).transpose()?)
     }
 
-    /// TLS of the admin port of a hub that runs.
+    /// TLS of the admin port of a running hub.
     pub fn operator(&self, target: &TargetHub) -> Result<Option<ClientTls>, LabError> {
         let operator = || ClientTls::load(self.trial.operator()).map_err(SecurityError::Tls);
         Ok(target.admin_url.starts_with("https://").then(operator).transpose()?)

@@ -1,4 +1,4 @@
-//! One operation of each scenario: what is sent, what is waited for, and whether the answer is right.
+//! One operation of each scenario: its requests, the answers that it waits for, and whether they are right.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use crate::observe::tally::{Step, Steps};
 use crate::plan::pairs::Pairs;
 use crate::plan::scenario::Scenario;
 
-/// Separates the drawing of parties from other draws.
+/// Sets the draws of parties apart from other draws.
 const PARTIES: u64 = 0x7061_7274_7900;
 
-/// How long the requests of one operation waited for their own answers, by [`Phase`]; nothing where none was sent.
+/// Time that the requests of one operation waited for their own answers, by [`Phase`]; `None` if none was sent.
 pub(crate) type Waits = [Option<Duration>; Phase::ALL.len()];
 
-/// Waits for the answer to a request, and notes for how long.
+/// Waits for the answer to a request, and notes the time.
 async fn timed<T>(wait: &mut Option<Duration>, request: impl Future<Output = T>) -> T {
     let sent = Instant::now();
     let answer = request.await;
@@ -29,37 +29,37 @@ async fn timed<T>(wait: &mut Option<Duration>, request: impl Future<Output = T>)
     answer
 }
 
-/// What all users of one target share.
+/// State that all users of one target share.
 pub(crate) struct Generator {
     pub scenario: Scenario,
     pub originator: Originator,
     pub pairs: Pairs,
     pub names: Vec<FspId>,
-    /// Over how many parties of each DFSP lookups are spread.
+    /// Number of parties of each DFSP over which lookups are spread.
     pub parties: u64,
-    /// The first of them: generators that drive the same hub have parties of their own.
+    /// Number of the first of these parties. Generators that drive the same hub have separate parties.
     pub parties_from: u64,
     pub secret: Vec<u8>,
     pub callback_timeout: Duration,
-    /// Which of so many loads in parallel it serves, and of how many: the numbers of their operations differ.
+    /// Index of the load among parallel loads, and their number: the numbers of their operations differ.
     pub place: u64,
     pub places: u64,
     pub operations: AtomicU64,
 }
 
 impl Generator {
-    /// The number of the next operation. Its remainder by the parties that a DFSP can have is the party that it is
-    /// about, so that is drawn; the rest counts.
+    /// The number of the next operation. Modulo the parties that a DFSP can have, it is the drawn number of the party;
+    /// the rest counts up.
     pub fn next_number(&self) -> u64 {
         self.number(self.operations.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Of how many transfers an operation that moves money is made.
+    /// Number of transfers in an operation that moves money.
     pub fn transfers_per_operation(&self) -> u64 {
         if self.scenario == Scenario::Bulks { self.originator.bulk_items() as u64 } else { 1 }
     }
 
-    /// What the operation of that count will be, of those that are to come: its number, payer and payee.
+    /// The future operation with that count: its number, payer and payee.
     pub fn coming(&self, count: u64) -> Coming {
         let number = self.number(count);
         let (payer, payee) = self.pairs.of(number);
@@ -69,8 +69,7 @@ impl Generator {
     fn number(&self, count: u64) -> u64 {
         let count = count.wrapping_mul(self.places).wrapping_add(self.place);
         let drawn = match self.scenario {
-            // Transfers are about no party. Beside other loads they are numbered like them, so that no two are the
-            // same.
+            // Transfers concern no party. Beside other loads they are numbered like these, so that all numbers differ.
             Scenario::Transfers | Scenario::ConvertedTransfers | Scenario::Bulks if self.places == 1 => {
                 return count;
             }
@@ -86,7 +85,7 @@ impl Generator {
         count.wrapping_mul(PARTIES_PER_DFSP).wrapping_add(self.parties_from + drawn)
     }
 
-    /// Does the operation of that number, to its end or until the user's patience is over.
+    /// Performs the operation of that number, to its end or until the user's timeout.
     pub async fn perform(&self, number: u64) -> (Steps, Waits) {
         let (payer, payee) = self.pairs.of(number);
         let (mut steps, mut waits) = (Steps::default(), Waits::default());
@@ -129,7 +128,7 @@ impl Generator {
         if !matches!(discovered, Step::Done(_)) {
             return;
         }
-        // The lookup found this payee, or it would not be done.
+        // The lookup found this payee, or this step would not be reached.
         let (agreed, terms) = self.agree(number, payer, payee, quote).await;
         steps[Phase::Quote as usize] = agreed;
         if let Some(terms) = terms {
@@ -154,7 +153,7 @@ impl Generator {
         self.answered(number, sent, is_right).await.0
     }
 
-    /// Asks the payee for terms.
+    /// Requests a quote from the payee.
     async fn agree(
         &self,
         number: u64,
@@ -167,7 +166,7 @@ impl Generator {
         self.answered(number, sent, |terms| self.are_the_terms(terms, &quote_id)).await
     }
 
-    /// Waits for the answer to a question. What is not right is not given.
+    /// Waits for the answer to a query. Returns it only if it is right.
     async fn answered<T>(
         &self,
         number: u64,
@@ -191,7 +190,7 @@ impl Generator {
         self.ended(number, sent.map(|pending| pending.finished), committed).await
     }
 
-    /// Waits for an end, of which `done` tells when it was, if it is the right one.
+    /// Waits for an end. `done` returns its time if it is the right one.
     async fn ended<T>(
         &self,
         number: u64,
@@ -208,8 +207,8 @@ impl Generator {
         }
     }
 
-    /// Whether terms are those of the quote that was asked for: the amount asked to be sent, and packet and condition
-    /// made by the payee for this quote.
+    /// Whether terms belong to the requested quote: the amount is the requested one, and the payee made packet and
+    /// condition for this quote.
     fn are_the_terms(&self, terms: &Terms, quote_id: &TransferId) -> bool {
         let options = self.originator.options();
         if terms.amount != options.amount || terms.currency != options.currency {
@@ -225,7 +224,7 @@ impl Generator {
     }
 }
 
-/// Whether an answer is about the party that was asked for, and names the DFSP that has it.
+/// Whether an answer is about the requested party, and names the DFSP that has it.
 fn is_the_party(found: &FoundParty, owner: &FspId, party: &PartyId) -> bool {
     let identifier = format!("\"{}\"", party.identifier);
     found.fsp == *owner && found.body.windows(identifier.len()).any(|text| text == identifier.as_bytes())
@@ -240,7 +239,7 @@ fn not_accepted(error: &OriginateError, number: u64) -> Step {
     }
 }
 
-/// Of an accepted request.
+/// The outcome of an accepted request without a right answer.
 fn not_answered(error: ExchangeError) -> Step {
     tracing::debug!(%error, "an operation ended without success");
     match error {
@@ -268,7 +267,7 @@ pub(crate) mod tests {
 
     pub(crate) struct World {
         pub workers: Arc<Workers>,
-        /// Keeps the DFSPs in sight; they run until the workers stop.
+        /// Keeps the DFSPs; they run until the workers stop.
         simulator: Simulator,
     }
 

@@ -1,33 +1,34 @@
 //! Keeps a schedule: the thread that calls [`pace`] sleeps until each arrival is due, in two steps, and spins for the
 //! last microseconds.
 //!
-//! It must be a thread of its own: runtimes tell milliseconds apart. The kernel lets a sleep end late by the thread's
-//! timer slack, 50 µs as a rule, so that is set to nothing. A thread that has slept for long is woken late where its
-//! core has been given to somebody else meanwhile; so it wakes a little early, and sleeps the rest, which is too short
-//! for that.
+//! It must be a separate thread, because runtimes have a resolution of milliseconds. The kernel lets a sleep end late
+//! by the thread's timer slack, usually 50 µs, so the slack is set to the minimum. A thread that has slept for long
+//! wakes up late if its core was given to another thread meanwhile. So it wakes a little early and sleeps the rest,
+//! which is too short for that.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-/// How long before an arrival is due the long sleep ends: what it may end late without harm.
+/// Time between the end of the long sleep and the due time. The sleep may end late by this much without harm.
 const EARLY: Duration = Duration::from_micros(250);
-/// How long before it is due the short sleep ends at most ...
+/// Maximum time between the end of the short sleep and the due time ...
 const AWAKE_MAX: Duration = Duration::from_micros(20);
-/// ... and which part of the time since the arrival before: no rate costs more of a core by waiting awake.
+/// ... and its part of the time since the previous arrival, so that spinning uses the same part of a core at every
+/// rate.
 const AWAKE_PART: u32 = 50;
-/// The kernel's word for "no slack": one nanosecond, as 0 stands for the default.
+/// The kernel's value for "no slack" is one nanosecond, because 0 selects the default.
 const SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
-/// What is to be done while an arrival is not due.
+/// The action while an arrival is not due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Sleep(Duration),
-    /// Look again at once.
+    /// Check again at once.
     Awake,
     Over,
 }
 
-/// How to wait where so much time is left, of which `awake` may be spent awake.
+/// The wait for the remaining time, of which `awake` may be spent spinning.
 fn wait(left: Duration, awake: Duration) -> Wait {
     if left.is_zero() {
         Wait::Over
@@ -40,20 +41,20 @@ fn wait(left: Duration, awake: Duration) -> Wait {
     }
 }
 
-/// Time as the schedule needs it.
+/// The clock that the schedule needs.
 trait Clock {
     fn now(&self) -> Instant;
-    /// Sleeps for at least so long.
+    /// Sleeps for at least this time.
     fn sleep(&self, time: Duration);
-    /// Lets a moment pass without giving the core away.
+    /// Lets a moment pass without yielding the core.
     fn spin(&self);
 }
 
-/// The machine's time, on a thread whose sleeps end when they should.
+/// The machine's time, on a thread without timer slack.
 struct System;
 
 impl System {
-    /// Takes the slack off the timers of this thread. Where that is refused, arrivals are so much later.
+    /// Removes the slack from the timers of this thread. If that is refused, arrivals are later by the slack.
     fn precise() -> Self {
         if let Err(error) = rustix::thread::set_current_timer_slack(Some(SLACK_NS)) {
             tracing::debug!(%error, "the timers of the schedule's thread keep their slack");
@@ -76,8 +77,8 @@ impl Clock for System {
     }
 }
 
-/// Calls `send` with the time at which an arrival is due, when it is due, until one would be due at `until`. The
-/// arrivals count from `from`. What is late is not left out: all that is overdue is sent at once.
+/// Calls `send` with each due time when it is reached, until one would be due at `until`. The arrivals count from
+/// `from`. Late arrivals are not skipped: all overdue ones are sent at once.
 pub(crate) fn pace(
     arrivals: impl Iterator<Item = Duration>,
     from: Instant,
@@ -121,14 +122,14 @@ mod tests {
     use crate::drive::schedule::arrivals;
     use crate::plan::load_profile::Load;
 
-    /// How long a turn of waiting awake takes here.
+    /// Duration of one spin in this test.
     const TURN: Duration = Duration::from_nanos(500);
 
     const fn us(us: u64) -> Duration {
         Duration::from_micros(us)
     }
 
-    /// How late a sleep ends, by its number from 1 and its length.
+    /// The delay of a sleep's end, by its number from 1 and its length.
     type Late = Box<dyn Fn(u64, Duration) -> Duration>;
 
     /// Time that passes only by waiting.
@@ -167,7 +168,7 @@ mod tests {
         }
     }
 
-    /// When each arrival of a second was due, and how late it was sent.
+    /// The due time of each arrival of a second, and the delay with which it was sent.
     fn kept(clock: &Fake, load: &Load) -> Vec<(Duration, Duration)> {
         let from = clock.now();
         let mut sent = Vec::new();
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn a_sleep_that_ends_late_by_less_than_it_was_early_does_no_harm() {
         for late_us in [0, 10, 100, 240] {
-            // Of two sleeps the long one.
+            // The long one of two sleeps.
             let late = move |_, time| if time > EARLY { us(late_us) } else { Duration::ZERO };
             let clock = Fake::new(late);
             let sent = kept(&clock, &open(1_000));
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_is_overdue_is_sent_at_once_in_order_and_the_schedule_does_not_move() {
-        // The tenth sleep ends 3.5 ms late, as where a host takes the core away.
+        // The tenth sleep ends 3.5 ms late, as if a host took the core away.
         let clock = Fake::new(|number, _| if number == 10 { us(3_500) } else { Duration::ZERO });
         let sent = kept(&clock, &open(1_000));
         assert_eq!(sent.len(), 1_000);

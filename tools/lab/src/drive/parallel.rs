@@ -1,4 +1,4 @@
-//! Several loads at the same time: their generators, their schedules, and what came of each.
+//! Several loads at the same time: their generators, their schedules, and the result of each.
 
 use std::sync::Arc;
 
@@ -19,28 +19,28 @@ use crate::result::latency::{LatencyMs, Phases};
 use crate::result::statistics::{per_second, rounded};
 use crate::result::{OptionsEcho, ScheduleResult};
 
-/// Most loads at the same time.
+/// Maximum number of parallel loads.
 pub(crate) const LOADS_MAX: usize = 8;
 
-/// What came of one of several loads.
+/// The result of one of several parallel loads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadResult {
-    /// What one operation of it is.
+    /// The kind of its operations.
     pub operation: Scenario,
-    /// How they arrived.
+    /// Its load shape.
     pub load: Load,
     /// Operations that completed in the measured time.
     pub completed: u64,
-    /// Operations that began in it and ended otherwise.
+    /// Operations that began in it and did not complete.
     pub failed: u64,
-    /// Completed per second, over all slices.
+    /// Completed operations per second, over all slices.
     pub throughput_per_s: f64,
     /// Latency of its operations.
     pub latency_ms: LatencyMs,
-    /// The same by phase.
+    /// Latency by phase.
     pub phases: Phases,
-    /// How well it kept its schedule.
+    /// Accuracy of its schedule.
     pub schedule: Option<ScheduleResult>,
 }
 
@@ -55,7 +55,7 @@ impl LoadResult {
     }
 }
 
-/// What the operations of a load are: one kind, or one for each of several loads.
+/// The kinds of operations: one, or one for each of several loads.
 fn operations_of(scenario: Scenario, load: &Load) -> Vec<Scenario> {
     match load {
         Load::Parallel { loads } => loads.iter().map(|part| part.operation).collect(),
@@ -63,19 +63,19 @@ fn operations_of(scenario: Scenario, load: &Load) -> Vec<Scenario> {
     }
 }
 
-/// The phases that any of these goes through, in order.
+/// The phases of any of these operations, in order.
 pub(crate) fn phases_of(operations: impl IntoIterator<Item = Scenario>) -> Vec<Phase> {
     let all: Vec<&[Phase]> = operations.into_iter().map(Scenario::phases).collect();
     Phase::ALL.into_iter().filter(|phase| all.iter().any(|phases| phases.contains(phase))).collect()
 }
 
 impl RunOptions {
-    /// What the operations are: one kind, or one for each of the loads in parallel.
+    /// The kinds of operations: one, or one for each of the parallel loads.
     pub fn operations(&self) -> Vec<Scenario> {
         operations_of(self.scenario, &self.load)
     }
 
-    /// The phases that any operation goes through, in order.
+    /// The phases of any operation, in order.
     pub fn phases(&self) -> Vec<Phase> {
         phases_of(self.operations())
     }
@@ -98,7 +98,7 @@ impl RunOptions {
         self.operations().contains(&Scenario::Bulks)
     }
 
-    /// Of how many transfers an operation that moves money is made.
+    /// Number of transfers in an operation that moves money.
     pub fn transfers_per_operation(&self) -> u64 {
         if self.scenario == Scenario::Bulks { self.bulk_items as u64 } else { 1 }
     }
@@ -107,7 +107,7 @@ impl RunOptions {
         self.operations().into_iter().any(Scenario::moves_money)
     }
 
-    /// Whether there are several loads exactly where there should be, and each is an open loop.
+    /// Whether there are several loads exactly if the scenario is parallel, and each is an open loop.
     pub(crate) fn is_parallel_right(&self) -> bool {
         let is_right = |part: &ParallelLoad| {
             let is_loop = matches!(part.load, Load::Open { .. } | Load::Arrivals { .. });
@@ -135,7 +135,7 @@ impl OptionsEcho {
 pub(crate) struct Loads(Vec<Running>);
 
 impl Loads {
-    /// Starts them, one for each generator, each with a schedule of its own.
+    /// Starts the loads, one for each generator, each with its own schedule.
     pub fn start(
         workers: &Arc<Workers>,
         generators: &[Arc<Generator>],
@@ -153,19 +153,19 @@ impl Loads {
         Self(generators.iter().enumerate().map(start).collect())
     }
 
-    /// Operations that completed inside the window so far.
+    /// Number of operations that have completed inside the window so far.
     pub fn completed(&self) -> u64 {
         self.0.iter().map(Running::completed).sum()
     }
 
-    /// What happened since this was last asked.
+    /// The counts since the last call.
     pub fn interval(&self) -> Interval {
         let mut sum = Interval::default();
         self.0.iter().for_each(|running| running.interval().drain_into(&mut sum));
         sum
     }
 
-    /// Waits until everything that was sent has ended or timed out; what came of each load.
+    /// Waits until every sent operation has ended or timed out. Returns the tally of each load.
     pub async fn finish(self) -> Vec<Tally> {
         let mut tallies = Vec::with_capacity(self.0.len());
         for running in self.0 {
@@ -175,12 +175,12 @@ impl Loads {
     }
 }
 
-/// Random arrivals of loads at the same time must not fall on the same moments.
+/// The seed of a load's schedule. Random arrivals of parallel loads must not fall on the same moments.
 const fn schedule_seed(seed: u64, place: usize) -> u64 {
     if place == 0 { seed } else { mix(seed ^ ((place as u64) << 32)) }
 }
 
-/// How the first requests of all operations were answered.
+/// The answers to the first requests of all operations.
 pub(crate) fn originated(subject: &Subject) -> Originated {
     let mut sum = Originated::default();
     for (generator, tally) in subject.generators.iter().zip(&subject.tallies) {
@@ -190,7 +190,7 @@ pub(crate) fn originated(subject: &Subject) -> Originated {
     sum
 }
 
-/// What came of each load, where there are several.
+/// The result of each load, if there are several.
 pub(crate) fn loads_of(options: &RunOptions, subject: &Subject) -> Vec<LoadResult> {
     let Load::Parallel { loads } = &options.load else { return Vec::new() };
     let result = |(part, tally): (&ParallelLoad, &Tally)| LoadResult {
@@ -260,7 +260,7 @@ mod tests {
         ] {
             assert_eq!(options(loads.clone()).validate(), Err(OptionsError::Parallel), "{loads:?}");
         }
-        // As flags of the command line would have it.
+        // The form that flags of the command line produce.
         let closed =
             RunOptions { load: Load::Closed { users: 2 }, ..options(vec![transfers(), transfers()]) };
         assert_eq!(closed.validate(), Err(OptionsError::Parallel));

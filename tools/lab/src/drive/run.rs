@@ -1,4 +1,4 @@
-//! Runs a scenario: DFSPs deal with each other through a hub, and, for comparison, without one.
+//! Runs a scenario: DFSPs exchange messages through a hub and, for comparison, without one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,13 +31,14 @@ use crate::plan::options::{OptionsError, RunOptions};
 use crate::plan::scenario::{Scenario, phase_name};
 use crate::result::LabResult;
 
-/// Load before each slice but the first, so that connections are open and queues have their usual length.
+/// Duration of load before each slice except the first, so that connections are open and queues have their usual
+/// length.
 pub(crate) const RAMP: Duration = Duration::from_millis(500);
-/// How long before its load a transfer may be signed.
+/// Maximum time between a transfer's signature and its load.
 const AHEAD: Duration = Duration::from_secs(3_600);
 /// A baseline is measured for this part of the hub's time.
 const BASELINE_PART: u32 = 2;
-/// How the name of the data directory of a hub that is started begins.
+/// Prefix of the name of a started hub's data directory.
 pub(crate) const DATA_DIRECTORY: &str = "upesi-lab-hub-";
 const QUIESCE_POLL: Duration = Duration::from_millis(20);
 
@@ -81,14 +82,14 @@ pub(crate) struct Run<'options> {
     pub(crate) workers: Arc<Workers>,
     pub(crate) nonce: u64,
     pub(crate) progress: ProgressBar,
-    /// The keys of hub, DFSPs and baselines, if any prove who they are.
+    /// The keys of hub, DFSPs and baselines, if any authenticate.
     pub(crate) keys: Option<Keys>,
 }
 
-/// Runs the scenario. Blocks until it is over; progress goes to stderr if that is a terminal.
+/// Runs the scenario. Blocks until it has ended. Progress goes to stderr if that is a terminal.
 ///
-/// A result whose audit failed is still a result: look at [`LabResult::passed`]. Fails when something that the run
-/// needs cannot be started, prepared or asked.
+/// A result whose audit failed is still a result: check [`LabResult::passed`]. Fails if something that the run needs
+/// cannot be started, prepared or queried.
 pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
     options.validate()?;
     crate::observe::process::allow_many_files();
@@ -114,12 +115,12 @@ pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
     Ok(result)
 }
 
-/// The moment by the system's clock.
+/// The current time of the system's clock.
 pub(crate) fn now() -> Timestamp {
     SystemClock.now()
 }
 
-/// Who tells the hub's metrics. What somebody named, places and processes, must be there.
+/// The source of the hub's metrics. Places and processes that were named must exist.
 async fn scraper(target: &TargetHub) -> Result<Scraper, LabError> {
     for pid in &target.pids {
         Usage::of(*pid)?;
@@ -136,7 +137,7 @@ fn progress_bar(options: &RunOptions) -> ProgressBar {
     let ramps = options.warm_up + RAMP * (slices - 1) + options.cool_down * slices;
     let baselines = options.baselines.len() as u32;
     let total = options.duration + ramps + (options.duration / BASELINE_PART + RAMP * slices) * baselines;
-    // Draws nothing where stderr is no terminal.
+    // Draws nothing if stderr is not a terminal.
     let bar =
         ProgressBar::with_draw_target(u64::try_from(total.as_millis()).ok(), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{prefix:>10} [{bar:40}] {percent:>3}% {msg}");
@@ -203,14 +204,14 @@ impl Run<'_> {
         if let Some(hub) = &mut own_hub {
             hub.end();
             if result.passed() && !options.keep_data {
-                // Nobody needs the data of a good run; that of a bad one is evidence.
+                // The data of a good run are not needed; those of a bad one are evidence.
                 let _ = std::fs::remove_dir_all(&data);
             }
         }
         Ok(result)
     }
 
-    /// Makes the hub ready: DFSPs, endpoints, parties. The DFSPs behave badly only once it is.
+    /// Prepares the hub: DFSPs, endpoints, parties. Only then do the DFSPs get their faulty behaviour.
     async fn prepare(&self, admin: &AdminClient, hub: &Subject, target: &TargetHub) -> Result<(), LabError> {
         let options = self.options;
         self.progress.set_message("onboarding the DFSPs");
@@ -232,8 +233,8 @@ impl Run<'_> {
             set_endpoints_of_all(admin, &hub.simulator, endpoints).await?;
         }
         if options.target.is_some() {
-            // Some hubs remember callback addresses for minutes, each of their services by itself, and ours are new;
-            // others do not know this request.
+            // Some hubs cache callback addresses for minutes, each of their services separately, and these addresses
+            // are new. Other hubs do not know this request.
             for url in target.fspiop_urls() {
                 let _ = AdminClient::new(&url)?.delete("/endpointcache").await;
             }
@@ -258,7 +259,7 @@ impl Run<'_> {
         self.options.out.as_ref().map(|out| out.join(name))
     }
 
-    /// Where a hub of ours keeps its data. A fresh directory per run, so that old data is never touched.
+    /// The data directory of a started hub. Each run has a new one, so that old data are never touched.
     pub(crate) fn data_directory(&self) -> PathBuf {
         let parent = self.options.out.clone().unwrap_or_else(std::env::temp_dir);
         parent.join(format!("{DATA_DIRECTORY}{:016x}", self.nonce))
@@ -276,7 +277,7 @@ impl Run<'_> {
         }
         self.progress.set_message("starting the hub");
         let log = self.log("hub.log");
-        // Metrics as of now: what is read at the ends of a phase must not wait.
+        // Metrics must be current, because readings at the ends of a phase must not wait.
         let mut arguments = vec!["--set=metrics.interval_ms=1".to_owned()];
         let mut tls = HubTls::default();
         if let Some(keys) = &self.keys {
@@ -287,8 +288,8 @@ impl Run<'_> {
         Ok(HubProcess::start_secured(&self.binary()?, data, &arguments, log.as_deref(), tls).await?)
     }
 
-    /// Makes the signatures of the first transfers of a subject. Messages of other kinds name instants that only their
-    /// moment tells, and are signed as they leave.
+    /// Makes the signatures of a subject's first transfers. Messages of other kinds contain times that are not known
+    /// before, and are signed when they are sent.
     pub(crate) fn sign_ahead(&self, subject: &Subject) {
         let security = self.options.security;
         if !security.is_signed() || security.sign_ahead == 0 {
@@ -301,7 +302,7 @@ impl Run<'_> {
         }
     }
 
-    /// Waits until nothing is in flight, for at most the time given.
+    /// Waits until no operation is in progress, for at most the given time.
     async fn quiesce(&self, hub: &Subject) {
         let deadline = Instant::now() + self.options.quiesce_timeout;
         while Instant::now() < deadline {
@@ -314,7 +315,7 @@ impl Run<'_> {
         }
     }
 
-    /// What is known about questions and answers.
+    /// The evidence about queries and answers.
     pub(crate) fn answers(&self, hub: &Subject) -> AnswersEvidence {
         let phases = self
             .options

@@ -1,4 +1,4 @@
-//! When operations begin: pure functions of the load's shape and the seed, so that a run can be repeated.
+//! Start times of operations: pure functions of the load's shape and the seed, so that a run can be repeated.
 #![expect(
     clippy::float_arithmetic,
     reason = "areas under a line, and the logarithm of Poisson arrivals; no money"
@@ -10,10 +10,10 @@ use upesi_sim::mix;
 
 use crate::plan::load_profile::{Load, Stage};
 
-/// Separates the drawing of arrivals from other draws.
+/// Sets the draws of arrivals apart from other draws.
 const ARRIVALS: u64 = 0x6172_7269_7661_6c73;
 
-/// When arrival `number` of a constant rate is due, counted from its start.
+/// The due time of arrival `number` at a constant rate, counted from the start.
 pub(crate) fn due(number: u64, rate_per_s: u32) -> Duration {
     let ns = u128::from(number) * 1_000_000_000 / u128::from(rate_per_s);
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
@@ -46,15 +46,15 @@ impl Profile {
     }
 }
 
-/// The times of arrivals whose rate is a profile, one after the other.
+/// The times of arrivals whose rate is a profile, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals {
     profile: Profile,
     /// `None` for even arrivals; otherwise the state of the draws.
     poisson: Option<u64>,
-    /// Arrivals meant so far: the area under the profile up to the last one.
+    /// Number of arrivals intended so far: the area under the profile up to the last one.
     area: f64,
-    /// The segment that `area` lies in, and time and area at its start.
+    /// The segment that contains `area`, and time and area at its start.
     segment: usize,
     segment_time: f64,
     segment_area: f64,
@@ -70,8 +70,8 @@ impl Arrivals {
         Self { profile, poisson, area: 0.0, segment: 0, segment_time: 0.0, segment_area: 0.0, first: true }
     }
 
-    /// How much area the next arrival lies beyond the last one: one, or for Poisson arrivals an exponential draw of
-    /// mean one.
+    /// The area between the last arrival and the next one: one, or for Poisson arrivals an exponential draw of mean
+    /// one.
     fn step(&mut self) -> f64 {
         match &mut self.poisson {
             None if self.first => 0.0,
@@ -85,7 +85,8 @@ impl Arrivals {
         }
     }
 
-    /// The level at the start of the segment, its length and its end level; without end beyond the last.
+    /// The level at the start of the segment, its length and its end level. Beyond the last segment, the length is
+    /// infinite.
     fn current(&self) -> (f64, f64, f64) {
         let before = self.segment.checked_sub(1);
         let level = before.map_or(self.profile.start, |before| self.profile.segments[before].1);
@@ -98,7 +99,7 @@ impl Arrivals {
 impl Iterator for Arrivals {
     type Item = Duration;
 
-    /// The next arrival; `None` when the rate has come to nothing for good.
+    /// The next arrival; `None` if the rate stays at zero.
     fn next(&mut self) -> Option<Duration> {
         self.area += self.step();
         self.first = false;
@@ -120,7 +121,7 @@ impl Iterator for Arrivals {
             let time = if slope == 0.0 {
                 within / level
             } else {
-                // level·t + slope·t²/2 = within, for the t that lies in the segment.
+                // level·t + slope·t²/2 = within, for the t in the segment.
                 let root = (level * level + 2.0 * slope * within).max(0.0).sqrt();
                 2.0 * within / (level + root).max(f64::MIN_POSITIVE)
             };
@@ -129,10 +130,10 @@ impl Iterator for Arrivals {
     }
 }
 
-/// The times of all arrivals of an open loop; `None` where users decide themselves when they begin.
+/// The times of all arrivals of an open loop; `None` if users decide when they start.
 pub(crate) fn arrivals(load: &Load, seed: u64) -> Option<Box<dyn Iterator<Item = Duration> + Send>> {
     match load {
-        // Of several loads each has a schedule of its own: see [`crate::drive::parallel`].
+        // Of several loads each has its own schedule: see [`crate::drive::parallel`].
         Load::Closed { .. } | Load::RampingUsers { .. } | Load::Parallel { .. } => None,
         Load::Open { rate_per_s, .. } => {
             let rate_per_s = *rate_per_s;
@@ -199,14 +200,14 @@ mod tests {
                 20,
                 250 + 525 + 5_000 + 525 + 400,
             ),
-            // Nothing, then something.
+            // First no arrivals, then some.
             (0, &[(0, 2_000), (10, 0), (10, 1_000)], 4, 20),
         ] {
             let times = times(&load(start, list, false), 1, second * seconds);
             assert!(times.is_sorted(), "{list:?}");
             assert!(times.len().abs_diff(expected) <= 1, "{list:?}: {} instead of {expected}", times.len());
         }
-        // A rate that ends at nothing ends the arrivals.
+        // A rate that ends at zero ends the arrivals.
         let ending = arrivals(&load(10, &[(0, 1_000)], false), 1).unwrap().take(100).count();
         assert!((5..=6).contains(&ending), "{ending}");
     }
@@ -236,7 +237,7 @@ mod tests {
             let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
             let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
             let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-            // An exponential distribution's deviation is its mean.
+            // The standard deviation of an exponential distribution equals its mean.
             assert!((variance.sqrt() / mean - 1.0).abs() < 0.1, "seed {seed}");
         }
     }

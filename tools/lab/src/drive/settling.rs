@@ -1,5 +1,5 @@
-//! Settlement while a run goes on: the window is closed and settled again and again by `upesi settlement run`, and what
-//! each settlement moved is noted for the audit.
+//! Settlement during a run: `upesi settlement run` closes and settles the window again and again, and the amounts that
+//! each settlement moved are noted for the audit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use upesi_types::{Amount, Currency};
 use crate::drive::admin_client::{AdminClient, AdminError};
 use crate::result::schema::SettlementResult;
 
-/// The most pairs of accounts that the hub tells at once.
+/// Maximum number of account pairs that the hub reports at once.
 const PAIRS_PAGE: usize = 10_000;
 
-/// What settlements moved: by currency and participant, positive for who paid.
+/// Amounts that settlements moved: by currency and participant, positive for those that paid.
 pub(crate) type Nets = BTreeMap<String, BTreeMap<String, i128>>;
 
 #[derive(Debug, Default)]
@@ -28,13 +28,13 @@ pub(crate) struct Settled {
     pub findings: Vec<String>,
 }
 
-/// Settlements that go on beside the load.
+/// Settlements beside the load.
 pub(crate) struct Settling {
     task: JoinHandle<Settled>,
     stop: Arc<Notify>,
 }
 
-/// What `upesi settlement run` prints.
+/// The output of `upesi settlement run`.
 #[derive(Deserialize)]
 struct Shown {
     windows: Vec<ShownWindow>,
@@ -61,7 +61,7 @@ struct ShownAccount {
 }
 
 impl Settling {
-    /// Settles each time that so much time is over, until it is told to end; then once more.
+    /// Settles at this interval until it is stopped, then once more.
     pub fn start(admin_url: &str, nonce: u64, every: Duration) -> Self {
         let hub = HubOptions {
             admin_url: admin_url.to_owned(),
@@ -87,7 +87,7 @@ impl Settling {
         Self { task, stop }
     }
 
-    /// Settles what is left, and ends.
+    /// Settles the rest, and ends.
     pub async fn finish(self) -> Settled {
         self.stop.notify_one();
         self.task.await.unwrap_or_else(|error| {
@@ -148,8 +148,7 @@ impl Settled {
     }
 }
 
-/// How many commits are in settlement windows, all windows together, of positions in a currency. Fails when there is
-/// no answer.
+/// Number of commits in all settlement windows, for positions in a currency. Fails if there is no answer.
 pub(crate) async fn commits_in_windows(admin: &AdminClient, currency: Currency) -> Result<u64, AdminError> {
     #[derive(Deserialize)]
     struct Page {

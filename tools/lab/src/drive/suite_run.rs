@@ -1,4 +1,4 @@
-//! Runs several points one after the other, several times in turn, and writes what they gave.
+//! Runs several points one after the other, several times in turn, and writes their results.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,12 +20,12 @@ use crate::report::Metric;
 use crate::result::statistics::{median, rounded};
 use crate::result::{LabResult, SCHEMA_VERSION};
 
-/// What is measured for longer than this is not run once more for having been disturbed: a moment is a small part of
-/// it, and it takes too long.
+/// Maximum duration of a run that is repeated after a disturbance. In a longer run, a disturbance is a small part, and
+/// a repetition takes too long.
 const AGAIN_MAX: Duration = Duration::from_secs(60);
-/// The result that was disturbed, in the directory of the run that was made in its place.
+/// File of a disturbed result, in the directory of the run that replaced it.
 const DISTURBED: &str = "disturbed.json";
-/// Directory below a suite's, of the streams that are recorded for its runs: each once.
+/// Directory below a suite's for recorded streams, each of which is recorded once.
 const RECORDINGS: &str = "recordings";
 
 /// One run of a suite: a point of a scenario.
@@ -38,7 +38,7 @@ pub struct SuitePoint {
 }
 
 impl SuitePoint {
-    /// Its directory below that of the suite; also how it is named to people.
+    /// Its directory below that of the suite, which is also its name for people.
     pub fn directory(&self) -> String {
         match self.point.label() {
             label if label.is_empty() => self.scenario.clone(),
@@ -47,27 +47,27 @@ impl SuitePoint {
     }
 }
 
-/// Several points, and how they are drawn.
+/// Several points, and their plots.
 #[derive(Clone, Debug, Default)]
 pub struct SuitePlan {
     pub name: String,
     pub title: String,
     pub description: String,
-    /// How often all of it is run.
+    /// Number of times that the whole plan is run.
     pub repetitions: usize,
-    /// How long all of it may take, where that is said.
+    /// Maximum duration of the whole suite, if one is given.
     pub within: Option<Duration>,
     pub points: Vec<SuitePoint>,
-    /// Which of them belong together, and how often each of these is run.
+    /// Groups of points that belong together, with their repetitions.
     pub groups: Vec<Group>,
     pub plots: Vec<PlotResult>,
     pub questions: Vec<Question>,
-    /// What is to be shown, each about points of a group.
+    /// The claims to be shown, each about a point of the group with that index.
     pub claims: Vec<(usize, Claim)>,
-    /// Whether rates that are parts of the highest one must have been found by a search before; else they are parts of
-    /// the file's own, as in a scenario that is run by itself.
+    /// Whether rates that are a part of the highest one require an earlier search. Otherwise they are parts of the
+    /// file's own rate, as in a scenario that runs alone.
     pub finds_rates: bool,
-    /// What the suite has and what is not run.
+    /// Scenarios of the suite that are not run.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -76,7 +76,7 @@ pub struct SuitePlan {
 pub struct LeftOut {
     /// Its name.
     pub scenario: String,
-    /// The question that it would have answered, where the suite asks one.
+    /// The question that it would have answered, if the suite has one.
     pub question: Option<String>,
     /// The reason, in words.
     pub reason: String,
@@ -117,8 +117,8 @@ impl SuitePlan {
         plan
     }
 
-    /// Adds what several scenarios answer together, after what the last of them answers by itself. Of scenarios that
-    /// are left out nothing is asked.
+    /// Adds the questions that several scenarios answer together, after the own question of the last of them. Scenarios
+    /// that are left out have none.
     fn ask_together(&mut self, suite: &SuiteFile) {
         for question in &suite.questions {
             let is_asked = |run: &SuiteRun| question.scenarios.contains(&run.scenario.name);
@@ -161,12 +161,12 @@ pub struct SuiteFailure {
     pub error: String,
 }
 
-/// What some runs of a suite tell.
+/// A question that some runs of a suite answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Question {
-    /// The question that they answer.
+    /// The text of the question.
     pub text: String,
-    /// Which of `runs`.
+    /// Indices into `runs`.
     pub runs: Vec<usize>,
 }
 
@@ -178,38 +178,38 @@ pub struct SuiteResult {
     pub schema_version: u32,
     /// The suite's name.
     pub name: String,
-    /// What it is.
+    /// A short title.
     pub title: String,
-    /// What it shows.
+    /// The purpose of the suite.
     pub description: String,
-    /// How often all of it was run.
+    /// Number of times that the whole suite was run.
     pub repetitions: usize,
-    /// When it began, ISO 8601.
+    /// Time of the start, ISO 8601.
     pub began_at: String,
-    /// When its last run had ended.
+    /// Time at which its last run had ended.
     pub ended_at: String,
-    /// How long that was, in seconds.
+    /// Duration of the suite in seconds.
     pub took_s: f64,
-    /// How long it may take at most, in seconds, where that is said.
+    /// Maximum duration in seconds, if one is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within_s: Option<f64>,
     /// Directories of the points, relative to the suite's.
     pub runs: Vec<String>,
-    /// How they are drawn.
+    /// Plots of the runs.
     pub plots: Vec<PlotResult>,
-    /// What gave no result.
+    /// Runs that gave no result.
     pub failures: Vec<SuiteFailure>,
-    /// What was not run, and why.
+    /// Scenarios that were not run, with the reasons.
     pub left_out: Vec<LeftOut>,
     /// Directories of results that did not pass.
     pub not_passed: Vec<String>,
-    /// Of each of these, why: [`LabResult::failings`].
+    /// For each of these, the reasons: [`LabResult::failings`].
     pub failings: BTreeMap<String, Vec<String>>,
-    /// Which question which runs answer.
+    /// Questions, and the runs that answer them.
     pub questions: Vec<Question>,
-    /// What was run beside a base, compared with it.
+    /// Runs beside a base, compared with it.
     pub pairs: Vec<PairResult>,
-    /// What was to be shown, and what became of it.
+    /// Claims and their verdicts.
     pub claims: Vec<ClaimResult>,
 }
 
@@ -221,11 +221,11 @@ pub struct PlotResult {
     pub title: String,
     /// Parameter on the horizontal axis.
     pub x: String,
-    /// Parameter that tells lines apart.
+    /// Parameter that separates the lines.
     pub series: Option<String>,
-    /// The figure.
+    /// The plotted figure.
     pub y: String,
-    /// Which of `runs`.
+    /// Indices into `runs`.
     pub runs: Vec<usize>,
 }
 
@@ -235,8 +235,8 @@ impl PlotResult {
     }
 }
 
-/// Runs everything into a directory and writes `suite.json` there. `tell` is told what begins. A run that fails does
-/// not end the others. Fails when the directory cannot be written.
+/// Runs everything into a directory and writes `suite.json` there. `tell` receives a line at the start of each run. A
+/// failed run does not end the others. Fails if the directory cannot be written.
 pub fn run_suite(
     plan: &SuitePlan,
     out: &Path,
@@ -258,7 +258,7 @@ pub fn run_suite(
     for (point, results) in plan.points.iter().zip(results) {
         let directory = out.join(point.directory());
         let Some(result) = together(results) else {
-            // What an earlier suite left there must not stand for it.
+            // A result that an earlier suite left there must not count as this run's.
             let _ = std::fs::remove_file(directory.join("result.json"));
             continue;
         };
@@ -281,7 +281,7 @@ pub fn run_suite(
     Ok(suite)
 }
 
-/// Removes what an earlier run in the same directory has recorded, which may have been another hub.
+/// Removes recordings of an earlier run in the same directory, which may be of another hub.
 fn forget_recordings(out: &Path) -> Result<(), LabError> {
     let recordings = out.join(RECORDINGS);
     match std::fs::remove_dir_all(&recordings) {
@@ -292,19 +292,19 @@ fn forget_recordings(out: &Path) -> Result<(), LabError> {
     }
 }
 
-/// A suite that is being run.
+/// A suite in progress.
 struct Progress<'plan> {
     plan: &'plan SuitePlan,
     out: &'plan Path,
     commit: Option<&'plan str>,
-    /// How many runs there are of each point in all, and how many were made.
+    /// Number of runs of each point in total. The next field is the number of finished ones.
     wanted: Vec<usize>,
     made: Vec<usize>,
     results: Vec<Vec<LabResult>>,
-    /// Of each group, what was run one after the other.
+    /// For each group, its runs in order.
     sequences: Vec<Vec<Vec<Turn>>>,
     failures: Vec<SuiteFailure>,
-    /// The highest rate that the last breakpoint found, if it found one.
+    /// The highest rate that the last breakpoint search found, if it found one.
     rate_per_s: Option<u32>,
 }
 
@@ -327,8 +327,8 @@ impl<'plan> Progress<'plan> {
         }
     }
 
-    /// What a point is to do, at the rate that a breakpoint found where it is to be a part of that; why not, where none
-    /// was found.
+    /// The work of a point. If it runs at a part of a found rate, the rate is set. Fails with the reason if no rate was
+    /// found.
     fn work(&self, index: usize) -> Result<Work, String> {
         let mut work = self.plan.points[index].point.work.clone();
         if let Work::EndToEnd { options, .. } = &mut work
@@ -347,8 +347,7 @@ impl<'plan> Progress<'plan> {
         Ok(work)
     }
 
-    /// Does what a point says. What runs at a part of the rate that a search found is tried as a search tries its
-    /// rates.
+    /// Executes a point. A run at a part of a found rate is tried twice if it is disturbed, like the rates of a search.
     fn execute(
         &mut self,
         index: usize,
@@ -367,7 +366,7 @@ impl<'plan> Progress<'plan> {
             run()
         };
         if searches {
-            // Not even that of a search before: this one may be of something else.
+            // An earlier search's rate is discarded too, because it may be of something else.
             let found = result.as_ref().ok().and_then(|result| result.breakpoint.as_ref());
             self.rate_per_s = found.and_then(|found| found.highest_met_per_s);
         }
@@ -395,7 +394,7 @@ impl<'plan> Progress<'plan> {
         };
         let figures = match self.execute(index, &surroundings, tell) {
             Ok(result) => {
-                // Whatever lost money or transfers has no speed.
+                // A run that lost money or transfers has no valid figures.
                 let figures =
                     result.audit.ok.then(|| Metric::ALL.map(|metric| suite_pairs::value(metric, &result)));
                 self.results[index].push(result);
@@ -411,7 +410,7 @@ impl<'plan> Progress<'plan> {
     }
 }
 
-/// Whether a run that something disturbed is made once more.
+/// Whether a disturbed run is repeated.
 fn may_be_tried_twice(work: &Work) -> bool {
     match work {
         Work::EndToEnd { options, .. } => {
@@ -421,8 +420,8 @@ fn may_be_tried_twice(work: &Work) -> bool {
     }
 }
 
-/// Makes a run, and where something disturbed it another, which then stands for it: what disturbs two is no moment.
-/// `again` is told what speaks against the first. That one stands where the second gives no result.
+/// Makes a run. If it is disturbed, makes another one that replaces it, because a second disturbance is not momentary.
+/// `again` receives the findings about the first run. The first result is used if the second run gives none.
 fn undisturbed(
     run: impl Fn() -> Result<LabResult, String>,
     again: impl FnOnce(&str),
@@ -435,10 +434,10 @@ fn undisturbed(
     run().or(Ok(first))
 }
 
-/// Keeps a result beside that of the run which is made in its place.
+/// Keeps a result beside that of the run that replaces it.
 fn set_aside(directory: Option<&Path>) {
     if let Some(directory) = directory {
-        // It is kept for whoever asks why there were two; no run is worth losing for it.
+        // The file only documents the first run. A failure to keep it must not lose the second one.
         let _ = std::fs::rename(directory.join("result.json"), directory.join(DISTURBED));
     }
 }
@@ -467,8 +466,8 @@ fn write_suite(suite: &SuiteResult, out: &Path) -> Result<(), LabError> {
     std::fs::write(out.join("suite.json"), text).map_err(LabError::io("write into", out))
 }
 
-/// Several runs of the same as one: the one in the middle, with the figures of each. What speaks against one speaks
-/// against all.
+/// Combines several runs of the same point: the median run, with the figures of each. A finding about one run applies
+/// to all.
 fn together(mut results: Vec<LabResult>) -> Option<LabResult> {
     if results.len() < 2 {
         return results.pop();
@@ -495,7 +494,7 @@ fn together(mut results: Vec<LabResult>) -> Option<LabResult> {
     Some(result)
 }
 
-/// Beside throughput the figures that all of them have, one value of each run.
+/// Figures beside throughput that all of them have, one value for each run.
 fn repeated(results: &[LabResult]) -> BTreeMap<&'static str, Vec<f64>> {
     let others = Metric::ALL.into_iter().filter(|metric| *metric != Metric::Throughput);
     let of_all = |metric: Metric| {

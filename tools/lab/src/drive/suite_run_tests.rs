@@ -1,4 +1,4 @@
-//! Plans, their turns, and several results as one.
+//! Plans, their turns, and the combination of several results.
 
 use super::*;
 use crate::result::ScheduleResult;
@@ -45,7 +45,7 @@ fn rates_are_parts_of_the_one_that_was_found() {
     assert_eq!(rates(&plan, None), [Ok(200), Ok(800)], "by itself, of the file's own rate");
     assert_eq!(rates(&plan, Some(1_377)), [Ok(688), Ok(2_754)]);
     assert_eq!(plan.points[0].directory(), "x,percent_of_breakpoint-50");
-    // In a suite nothing may run under the name of a rate that nobody found.
+    // In a suite, no run may claim a rate that no search found.
     plan.finds_rates = true;
     assert_eq!(rates(&plan, Some(1_377)), [Ok(688), Ok(2_754)]);
     let [half, twice] = rates(&plan, None).map(Result::unwrap_err);
@@ -69,9 +69,9 @@ fn a_run_that_was_disturbed_is_made_once_more_and_not_a_third_time() {
         (vec![Ok(quiet(1.0))], Some(1.0), 0),
         (vec![Ok(lagging(1.0)), Ok(quiet(2.0))], Some(2.0), 1),
         (vec![Ok(lagging(1.0)), Ok(lagging(2.0))], Some(2.0), 1),
-        // The hub ended, say: the first is all there is.
+        // If the hub ended, for example, the first result is the only one.
         (vec![Ok(lagging(1.0)), Err("gone".to_owned())], Some(1.0), 1),
-        // What the hub did wrong is not tried until it looks right.
+        // A run with a fault of the hub is not repeated until it looks right.
         (vec![Ok(failed)], Some(1.0), 0),
         (vec![Err("gone".to_owned())], None, 0),
     ];
@@ -98,7 +98,7 @@ fn what_runs_at_a_part_of_a_rate_is_tried_twice_where_it_is_short() {
         );
         assert_eq!(tried_twice(ScenarioFile::parse("x", &text).unwrap()), [is_short], "{measured}");
     }
-    // A load of its own, and none at all.
+    // A load of its own, and no load at all.
     for name in ["transfers-8", "ledger-alone"] {
         assert_eq!(tried_twice(ScenarioFile::named(name).unwrap()), [false], "{name}");
     }
@@ -175,7 +175,7 @@ fn what_several_scenarios_answer_is_asked_after_the_last_of_them() {
     };
     let expected = [("one", vec![0, 1]), ("both", vec![0, 1, 2]), ("second", vec![2]), ("three", vec![3])];
     assert_eq!(asked(&suite), expected.map(|(text, runs)| (text.to_owned(), runs)));
-    // Where another hub is driven some are left out.
+    // If another hub is driven, some runs are left out.
     suite.runs.remove(1);
     let expected = [("one", vec![0, 1]), ("both", vec![0, 1]), ("three", vec![2])];
     assert_eq!(asked(&suite), expected.map(|(text, runs)| (text.to_owned(), runs)));

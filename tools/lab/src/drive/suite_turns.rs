@@ -1,8 +1,8 @@
 //! The order in which the runs of a suite take turns.
 //!
-//! Machines that others use have phases: for minutes everything is slower, then it is not. Runs that are compared must
-//! feel them alike. So what is compared with a base is run between two runs of it, A B A C A B A C A, and set against
-//! the mean of these two: a phase falls on both, and what drifts in a straight line falls out.
+//! Machines that others use have phases: for some minutes everything is slower, then it is not. Runs that are compared
+//! must be affected alike. So a run that is compared with a base is made between two runs of the base, A B A C A B A C
+//! A, and compared with the mean of these two. A phase affects both, and a linear drift cancels out.
 
 use std::ops::Range;
 
@@ -12,15 +12,14 @@ use crate::report::Metric;
 #[derive(Clone, Debug)]
 pub struct Group {
     pub points: Range<usize>,
-    /// How often each is run, each time that the suite is.
+    /// Repetitions of each point each time that the suite is run.
     pub repetitions: usize,
-    /// Whether the first is what the others are compared with.
+    /// Whether the others are compared with the first one.
     pub is_against_first: bool,
 }
 
 impl Group {
-    /// The points in the order in which they are run when the suite is run `suite_repetitions` times, for one of these
-    /// times.
+    /// The points in the order of their runs, for one of the `suite_repetitions` times that the suite is run.
     pub fn turns(&self, suite_repetitions: usize) -> Vec<usize> {
         let is_interleaved = self.is_against_first && self.repetitions * suite_repetitions > 1;
         if !is_interleaved {
@@ -32,17 +31,17 @@ impl Group {
     }
 }
 
-/// The figures of one run, as far as they were measured, in the order of [`Metric::ALL`].
+/// The measured figures of one run, in the order of [`Metric::ALL`].
 pub(crate) type Figures = [Option<f64>; Metric::ALL.len()];
 
-/// A run that was made: which point, and its figures where it gave any.
+/// A finished run: its point, and its figures if there are any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     pub point: usize,
     pub figures: Option<Figures>,
 }
 
-/// The figures of `other` with those of the base at the same time, from turns one after the other.
+/// The figures of `other` with those of the base at the same time, from consecutive turns.
 pub(crate) fn beside_base(turns: &[Turn], base: usize, other: usize) -> Vec<(Figures, Figures)> {
     let figures_at = |place: Option<usize>| {
         let turn = turns.get(place?)?;
@@ -60,7 +59,7 @@ pub(crate) fn beside_base(turns: &[Turn], base: usize, other: usize) -> Vec<(Fig
     turns.iter().enumerate().filter_map(pair).collect()
 }
 
-/// The geometric mean: differences are ratios.
+/// The geometric mean, because differences are ratios.
 #[expect(clippy::float_arithmetic, reason = "means of measurements; no money")]
 fn middle(before: Figures, after: Figures) -> Figures {
     let mut middle = before;
@@ -95,7 +94,7 @@ mod tests {
             point,
             figures: throughput.map(|throughput| [Some(throughput), None, None, None, None]),
         };
-        // A drift in a straight line on the scale of ratios: each run is twice as fast as the one before.
+        // A linear drift on a logarithmic scale: each run is twice as fast as the one before.
         let drifting = [turn(0, Some(1.0)), turn(1, Some(2.0)), turn(0, Some(4.0))];
         let pairs = beside_base(&drifting, 0, 1);
         assert_eq!(pairs, [([Some(2.0), None, None, None, None], [Some(2.0), None, None, None, None])]);

@@ -1,4 +1,4 @@
-//! What is driven and measured in a run: the hub or a baseline.
+//! The subjects of a run: the hub, or a baseline.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -36,26 +36,26 @@ use crate::result::statistics::{
 };
 use crate::result::{AuditSummary, BaselineResult, LabResult, ProcessResult, ScheduleResult, SliceResult};
 
-/// Open loop: the 99th percentile of lag above which a run does not count.
+/// Open loop: maximum 99th percentile of the lag for a valid run.
 const LAG_US_MAX: u64 = 10_000;
 
-/// One thing that is driven and measured: the hub or a baseline.
+/// A subject that is driven and measured: the hub or a baseline.
 pub(crate) struct Subject {
     pub name: &'static str,
     pub simulator: Simulator,
-    /// One for each of the loads in parallel; never none.
+    /// One for each of the parallel loads; never empty.
     pub generators: Vec<Arc<Generator>>,
     pub slice: Duration,
     pub tally: Tally,
     pub tallies: Vec<Tally>,
     pub slices: Vec<SliceResult>,
     pub measured: Duration,
-    /// The processes behind it, as far as they are on this machine, over all slices.
+    /// The subject's processes that are on this machine, over all slices.
     pub processes: Vec<Watched>,
     pub lab: Watched,
-    /// What became of the machine's cores in the slices.
+    /// Usage of the machine's cores in the slices.
     pub cores: CoreTime,
-    /// The hub's metrics at the beginning and the end of each slice.
+    /// The hub's metrics at the start and the end of each slice.
     pub metrics: Vec<(Snapshot, Snapshot)>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn schedule(options: &RunOptions, tally: &Tally) -> Option<ScheduleRe
 }
 
 impl ScheduleResult {
-    /// Of what was counted.
+    /// Computes a slice's result from a tally.
     pub(crate) fn of(tally: &Tally) -> Self {
         let lag = |quantile| tally.lag.value_at_quantile(quantile);
         Self {
@@ -92,7 +92,7 @@ impl ScheduleResult {
 }
 
 impl Subject {
-    /// Something that has not been measured yet.
+    /// Creates a subject without measurements.
     pub fn new(
         name: &'static str,
         simulator: Simulator,
@@ -116,7 +116,7 @@ impl Subject {
         }
     }
 
-    /// Reads every counter of this moment but the hub's metrics.
+    /// Reads every current counter except the hub's metrics.
     pub fn read(&self) -> Reading {
         Reading {
             at: Instant::now(),
@@ -127,17 +127,17 @@ impl Subject {
         }
     }
 
-    /// The first generator: what all have in common is its as well.
+    /// The first generator, which has all common properties.
     pub fn generator(&self) -> &Arc<Generator> {
         &self.generators[0]
     }
 
-    /// The phases that any operation goes through.
+    /// The phases of any operation.
     pub fn phases(&self) -> Vec<Phase> {
         phases_of(self.generators.iter().map(|generator| generator.scenario))
     }
 
-    /// Adds load between two readings, of each generator.
+    /// Adds the load of each generator between two readings.
     pub fn record(&mut self, tallies: &[Tally], before: Reading, after: Reading) {
         let completed = tallies.iter().map(|tally| tally.completed).sum();
         for (process, (before, after)) in
@@ -157,7 +157,7 @@ impl Subject {
         self.add(tallies);
     }
 
-    /// Adds what became of operations, of each generator.
+    /// Adds the outcomes of each generator's operations.
     pub fn add(&mut self, tallies: &[Tally]) {
         for (sum, tally) in self.tallies.iter_mut().zip(tallies) {
             sum.add(tally);
@@ -169,7 +169,7 @@ impl Subject {
         median(self.slices.iter().map(|slice| slice.throughput_per_s)).unwrap_or(0.0)
     }
 
-    /// All processes behind the subject as one; `None` where none is on this machine.
+    /// All processes of the subject combined; `None` if none is on this machine.
     pub fn together(&self) -> Option<Watched> {
         (!self.processes.is_empty()).then(|| Watched::together(&self.processes))
     }
@@ -182,7 +182,7 @@ impl Subject {
         self.process_result(&self.lab)
     }
 
-    /// What is behind the subject as one, where it is several processes each of them too, and the lab.
+    /// The processes of the subject combined, and each of them if there are several, and the lab.
     pub fn process_rows(&self) -> Vec<ProcessRow> {
         let mut rows: Vec<ProcessRow> =
             self.together().map(|process| self.process_row(self.name, &process)).into_iter().collect();
@@ -216,7 +216,7 @@ impl Subject {
         }
     }
 
-    /// Of how many transfers each operation is made; `None` where not all move money.
+    /// Number of transfers in each operation; `None` if not all operations move money.
     fn transfers_per_operation(&self) -> Option<u64> {
         let moves_money = self.generators.iter().all(|generator| generator.scenario.moves_money());
         moves_money.then(|| self.generator().transfers_per_operation())
@@ -239,7 +239,7 @@ impl Subject {
     }
 }
 
-/// Connections from the simulators to a hub.
+/// Minimum and maximum number of connections from the simulators to a hub.
 const CONNECTIONS_MIN: usize = 64;
 const CONNECTIONS_MAX: usize = 8_192;
 
@@ -262,8 +262,8 @@ impl Run<'_> {
             .ok_or(OptionsError::DfspPrefix)?;
         config.listen = SocketAddr::new(options.sim_address, 0);
         config.seed = options.seed;
-        // A POST and a PUT per transfer may wait for their answers at a time. Fewer connections would make the load
-        // generator the bottleneck unseen.
+        // A POST and a PUT per transfer may wait for their answers at the same time. With fewer connections the load
+        // generator would become the bottleneck, unnoticed.
         let usual = (2 * options.load.outstanding_max()).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
         config.connections_max = options.connections_max.unwrap_or(usual);
         config.currencies = vec![options.currency];
@@ -287,7 +287,7 @@ impl Run<'_> {
         Ok(Subject::new(name, simulator, generators, pids, slice))
     }
 
-    /// What makes the operations of one load, `place` of so many.
+    /// The generator of the operations of one load, number `place` of `places`.
     fn generator(
         &self,
         simulator: &Simulator,
@@ -335,7 +335,7 @@ impl Run<'_> {
         })
     }
 
-    /// The baselines, and the forwarder's process, which ends with its value.
+    /// The baselines, and the forwarder's process, which ends when it is dropped.
     pub(crate) async fn baselines(
         &self,
         slice: Duration,
@@ -413,22 +413,22 @@ impl Run<'_> {
     }
 }
 
-// A hub that runs already, of any make: where its services and its metrics are, and which processes it is.
+// A running hub of any make: the addresses of its services and metrics, and its processes.
 
-/// A hub that is already running, of any make.
+/// A running hub, of any make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetHub {
-    /// Base URL of the FSPIOP API: of everything that has no URL of its own below.
+    /// Base URL of the FSPIOP API, for all resources without their own URL below.
     pub fspiop_url: String,
-    /// Base URL for `/parties` and `/participants`, where it is another.
+    /// Base URL for `/parties` and `/participants`, if it differs.
     pub lookups_url: Option<String>,
-    /// Base URL for `/quotes`, `/bulkQuotes` and `/fxQuotes`, where it is another.
+    /// Base URL for `/quotes`, `/bulkQuotes` and `/fxQuotes`, if it differs.
     pub quotes_url: Option<String>,
-    /// Base URL for `/transfers`, where it is another.
+    /// Base URL for `/transfers`, if it differs.
     pub transfers_url: Option<String>,
     pub admin_url: String,
-    /// Where metrics are, each of a part of the hub: URLs of the texts, or base URLs of what has them at `/metrics`.
-    /// None: at the admin API, if there.
+    /// Places of metrics, each of a part of the hub: URLs of the texts, or base URLs with the text at `/metrics`. If
+    /// empty: at the admin API, if it has them.
     pub metrics_urls: Vec<String>,
     /// Its processes on this machine, if CPU and memory are to be measured.
     pub pids: Vec<u32>,
@@ -438,31 +438,31 @@ pub struct TargetHub {
     pub durable: Option<bool>,
 }
 
-/// How a hub that ran already was reached, as results tell it.
+/// The addresses of a hub that was already running, as in results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TargetRecord {
     /// Base URL for lookups.
     pub lookups: String,
-    /// For quotes.
+    /// Base URL for quotes.
     pub quotes: String,
-    /// For transfers.
+    /// Base URL for transfers.
     pub transfers: String,
     /// Base URL of the admin API.
     pub admin: String,
-    /// Where metrics were asked for.
+    /// Places of the metrics.
     pub metrics: Vec<String>,
     /// The processes that were measured.
     pub pids: Vec<u32>,
 }
 
 impl TargetHub {
-    /// A hub that has all of its FSPIOP API at one URL.
+    /// A hub that has its whole FSPIOP API at one URL.
     pub fn at(fspiop_url: impl Into<String>, admin_url: impl Into<String>) -> Self {
         Self { fspiop_url: fspiop_url.into(), admin_url: admin_url.into(), ..Self::default() }
     }
 
-    /// The base URLs by what is sent there.
+    /// The base URLs by resource.
     pub fn services(&self) -> ServiceUrls {
         let or_usual = |url: &Option<String>| url.as_ref().unwrap_or(&self.fspiop_url).clone();
         ServiceUrls {
@@ -473,7 +473,7 @@ impl TargetHub {
         }
     }
 
-    /// The base URLs of its FSPIOP API, each once.
+    /// The base URLs of its FSPIOP API, without duplicates.
     pub(crate) fn fspiop_urls(&self) -> Vec<String> {
         let ServiceUrls { lookups, quotes, transfers, others } = self.services();
         let mut urls = vec![others, lookups, quotes, transfers];
@@ -482,7 +482,7 @@ impl TargetHub {
         urls
     }
 
-    /// Whether it runs on this machine, as far as its addresses and processes tell.
+    /// Whether it runs on this machine, judging by its addresses and processes.
     pub(crate) fn is_local(&self) -> bool {
         let is_loopback =
             |url: &String| ["//127.", "//localhost", "//[::1]"].iter().any(|host| url.contains(host));

@@ -1,4 +1,4 @@
-//! The curve as JSON and as a table.
+//! The growth curve as JSON and as a table.
 #![expect(clippy::float_arithmetic, reason = "rates and times of measurements; no money")]
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::judge::thresholds::{Objective, ObjectiveResult, part};
 use crate::result::evidence::Provenance;
 use crate::result::statistics::median;
 
-/// What the suite's page draws against the number of transfers: a heading, and the member of each step's result.
+/// Plots of the suite's page against the number of transfers: a heading, and the member of each step's result.
 const PLOTS: [(&str, &str); 8] = [
     ("Throughput", "throughput_per_s"),
     ("Throughput, in per cent of an empty hub's", "throughput_of_empty_percent"),
@@ -46,11 +46,11 @@ impl Times {
     }
 }
 
-/// What one run of transfers through a hub showed.
+/// The result of one run of transfers through a hub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Loaded {
     pub per_s: f64,
-    /// 99 of 100 took at most so long, in milliseconds.
+    /// 99th percentile of latency, in milliseconds.
     pub p99_ms: f64,
     pub max_ms: f64,
     pub cpu_us: Option<f64>,
@@ -60,45 +60,45 @@ pub struct Loaded {
 pub struct Row {
     pub transfers: u64,
     pub fill_per_s: u64,
-    /// Made per second at the end: of the last million, or of all since the step before.
+    /// Transfers created per second at the end: for the last million, or for all since the previous step.
     pub fill_last_part_per_s: u64,
     /// CPU of the process per transfer, all threads, in nanoseconds.
     pub fill_cpu_ns: u64,
-    /// The longest time in which no transfer came to its end, in milliseconds.
+    /// The longest time in which no transfer ended, in milliseconds.
     pub pause_max_ms: u64,
     /// Commands that had to be repeated because the archive was behind.
     pub refusals: u64,
     pub fill_rss_bytes: u64,
     pub hit: Times,
-    /// Finding that an id was never used.
+    /// Times of lookups of ids that were never used.
     pub miss: Times,
-    /// How many of those had to ask the disk.
+    /// Number of these lookups that had to read the disk.
     pub misses_read: u64,
     pub filter_bytes: u64,
     pub divisions: u64,
     pub archive_bytes: u64,
     pub journal_bytes: u64,
     pub snapshot_bytes: u64,
-    /// From the start of the hub's process to `GET /health` 200, in milliseconds.
+    /// Time from the start of the hub's process to `GET /health` 200, in milliseconds.
     pub restart_ms: u64,
     /// The hub's memory at that moment, in bytes.
     pub restart_rss_bytes: u64,
     /// The hub's memory five seconds later, in bytes.
     pub hub_rss_bytes: u64,
     pub restart_cpu_ms: u64,
-    /// Transfers per second through the hub, if asked for: the median of `loads`.
+    /// Transfers per second through the hub, if requested: the median of `loads`.
     pub load_per_s: Option<f64>,
     pub load_p99_ms: Option<f64>,
     pub load_max_ms: Option<f64>,
-    /// The hub's CPU for each, in microseconds, median.
+    /// Median of the hub's CPU per transfer, in microseconds.
     pub load_cpu_us: Option<f64>,
     /// Transfers per second through an empty hub, measured in turn with this one: the median of `empty_loads`.
     pub empty_per_s: Option<f64>,
     pub empty_p99_ms: Option<f64>,
     pub loads: Vec<Loaded>,
-    /// The runs through the empty one.
+    /// The runs through the empty hub.
     pub empty_loads: Vec<Loaded>,
-    /// The most memory that the hub took meanwhile, in bytes.
+    /// Maximum memory of the hub during the load, in bytes.
     pub hub_rss_loaded_bytes: u64,
 }
 
@@ -115,7 +115,7 @@ impl Row {
         )
     }
 
-    /// Takes the runs through the hub and through an empty one.
+    /// Enters the runs through the hub and through an empty one.
     pub(super) fn note_loads(&mut self, loads: Vec<Loaded>, empty_loads: Vec<Loaded>) {
         let middle = |loads: &[Loaded], of: fn(&Loaded) -> f64| median(loads.iter().map(of));
         self.load_per_s = middle(&loads, |load| load.per_s);
@@ -132,12 +132,12 @@ impl Row {
         Some(part(self.load_per_s?, self.empty_per_s?))
     }
 
-    /// Archive and snapshot, in bytes per transfer.
+    /// Size of archive and snapshot, in bytes per transfer.
     fn disk_each(&self) -> f64 {
         part((self.archive_bytes + self.snapshot_bytes) as f64, self.transfers as f64)
     }
 
-    /// The most that the hub had of memory, in bytes.
+    /// Maximum memory of the hub, in bytes.
     fn hub_rss_most(&self) -> u64 {
         self.hub_rss_bytes.max(self.hub_rss_loaded_bytes)
     }
@@ -146,7 +146,7 @@ impl Row {
         self.load_per_s.unwrap_or(self.fill_last_part_per_s as f64)
     }
 
-    /// In the form of a lab result, so that reports can show it beside others.
+    /// The row in the form of a lab result, so that reports can show it beside others.
     fn result(&self, environment: &Environment) -> Value {
         let stage = |name: &str, times: Times| {
             json!({"stage": name, "operations": times.count,
@@ -188,10 +188,10 @@ pub struct Curve {
     pub dfsps: u64,
     /// Whether the journal had requests of the usual size.
     pub payloads: bool,
-    /// Length of each run of transfers through a hub, in seconds; 0 where there are none.
+    /// Length of each run of transfers through a hub, in seconds; 0 without such runs.
     pub load_s: u64,
     pub rows: Vec<Row>,
-    /// What an operator did to the hub at the last of them.
+    /// The maintenance that an operator did to the hub at the last step.
     pub upkeep: Option<Upkeep>,
 }
 
@@ -223,7 +223,7 @@ impl Curve {
         judge(self).iter().filter_map(ObjectiveResult::missed).collect()
     }
 
-    /// The steps, what an operator did, and the aims, for people.
+    /// The steps, the maintenance and the aims, for people.
     pub(super) fn markdown(&self) -> String {
         let mut text = markdown(&self.rows);
         if let Some(upkeep) = &self.upkeep {
@@ -263,7 +263,7 @@ impl Curve {
     }
 }
 
-/// A Markdown table, one line per step.
+/// A Markdown table, one row per step.
 pub fn markdown(rows: &[Row]) -> String {
     let mut text = String::from(
         "| finished transfers | fill/s (at the end) | CPU, µs | longest pause, ms | hit / miss, µs | disk per transfer: \
@@ -324,7 +324,7 @@ const UPKEEP: Objective<Curve> =
         curve.upkeep.as_ref().map_or(0.0, |upkeep| upkeep.served_least() * 100.0)
     });
 
-/// The curve judged by what it has: throughput and upkeep are left out where they were not asked for.
+/// Judges the curve by its figures. Throughput and maintenance are left out if they were not requested.
 pub(super) fn judge(curve: &Curve) -> Vec<ObjectiveResult> {
     let throughput = (curve.load_s > 0).then_some(&THROUGHPUT);
     let upkeep = curve.upkeep.is_some().then_some(&UPKEEP);

@@ -1,4 +1,4 @@
-//! A steady load on a hub while something else is done to it, and what the hub's DFSPs notice of that.
+//! A steady load on a hub during other work, and the effect of that work on the hub's DFSPs.
 #![expect(clippy::float_arithmetic, reason = "rates of a measurement; no money")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,11 +17,11 @@ use crate::cli::failures::{software, unavailable};
 use crate::drive::onboard::onboard;
 use crate::judge::thresholds::{part, quantiles};
 
-/// Transfers without an end at a time; more are not sent, and count as not served.
+/// Maximum number of unfinished transfers. Further ones are not sent, and count as not served.
 const OPEN_MAX: u64 = 50_000;
-/// Longer than any clock is set ahead meanwhile.
+/// Longer than any step of the clock during the load.
 const EXPIRY: Duration = Duration::from_secs(10 * 86_400);
-/// How long it is waited for what has not ended when the load does.
+/// Maximum time to wait for unfinished transfers after the end of the load.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_STEP: Duration = Duration::from_millis(20);
 const CONNECTIONS: usize = 128;
@@ -30,11 +30,11 @@ const CONNECTIONS: usize = 128;
 pub struct Served {
     pub meanwhile: &'static str,
     pub seconds: f64,
-    /// Transfers that were due.
+    /// Number of transfers that were due.
     pub offered: u64,
     pub committed: u64,
     pub committed_per_s: f64,
-    /// Half of them took at most so long from when they were due, in milliseconds.
+    /// Median latency from the due time, in milliseconds.
     pub p50_ms: f64,
     pub p99_ms: f64,
     pub max_ms: f64,
@@ -48,12 +48,12 @@ struct Part {
     latencies_us: Vec<u64>,
 }
 
-/// Load that goes on until it is finished.
+/// Load that continues until it is finished.
 pub(super) struct SteadyLoad {
     shared: Arc<Shared>,
     pacer: Option<JoinHandle<()>>,
     workers: Arc<Workers>,
-    /// The DFSPs serve as long as it is there.
+    /// The DFSPs serve until this is dropped.
     _simulator: Simulator,
 }
 
@@ -66,7 +66,7 @@ struct Shared {
 }
 
 impl SteadyLoad {
-    /// Brings the DFSPs in and begins to send so many transfers per second.
+    /// Onboards the DFSPs and starts to send this many transfers per second.
     pub(super) async fn start(
         fspiop_url: &str,
         admin_url: &str,
@@ -100,18 +100,18 @@ impl SteadyLoad {
         });
         let pause = Duration::from_secs(1) / rate_per_s.max(1);
         let (pacing, on) = (Arc::clone(&shared), Arc::clone(&workers));
-        // A thread of its own: a runtime's timers tell milliseconds apart only.
+        // A separate thread, because a runtime's timers have a resolution of milliseconds.
         let pacer = std::thread::spawn(move || pacing.pace(&on, pause));
         Ok(Self { shared, pacer: Some(pacer), workers, _simulator: simulator })
     }
 
-    /// From now on transfers belong to this.
+    /// Assigns transfers from now on to this part.
     pub(super) fn begin(&self, meanwhile: &'static str) {
         let part = Part { meanwhile, begun: Instant::now(), offered: 0, latencies_us: Vec::new() };
         self.shared.parts().push(part);
     }
 
-    /// Sends no more, waits for what is open, and tells what came of each part.
+    /// Stops sending, waits for open transfers, and returns the result of each part.
     pub(super) fn finish(mut self) -> Vec<Served> {
         let ended = Instant::now();
         self.stop();
@@ -127,7 +127,7 @@ impl SteadyLoad {
     fn stop(&mut self) {
         self.shared.is_ending.store(true, Ordering::Release);
         if let Some(pacer) = self.pacer.take() {
-            // A panic there has been printed; what it did not send is missing in the counts.
+            // A panic there was printed. Its missing transfers show in the counts.
             let _ = pacer.join();
         }
     }
@@ -181,7 +181,7 @@ impl Shared {
         self.open.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// The part in which a transfer was due; none before the first.
+    /// Passes the part in which a transfer was due. There is none before the first part.
     fn with_part(&self, intended: Instant, note: impl FnOnce(&mut Part)) {
         if let Some(part) = self.parts().iter_mut().rev().find(|part| part.begun <= intended) {
             note(part);

@@ -58,7 +58,7 @@ fn curve(directory: &Path, row: Row) -> Curve {
     }
 }
 
-/// A row of so many transfers per second through the hub, and through an empty one.
+/// A row with these transfers per second through the hub, and through an empty one.
 fn row(grown: &[f64], empty: &[f64]) -> Row {
     let loads = |rates: &[f64]| {
         let load = |per_s: &f64| Loaded { per_s: *per_s, p99_ms: 8.0, max_ms: 30.0, cpu_us: Some(150.0) };
@@ -102,7 +102,7 @@ fn a_curve_is_written_as_results_with_a_plot_for_each_figure() {
     crate::report::write_html(&[directory.path().to_owned()], &page).unwrap();
     let page = fs::read_to_string(page).unwrap();
     for plot in plots {
-        // Without what is escaped.
+        // The title without escaped characters.
         let title = plot["title"].as_str().unwrap().split('\'').next().unwrap();
         assert!(page.contains(title), "{plot}");
     }
@@ -135,7 +135,7 @@ fn what_a_history_costs_is_judged() {
         assert!(missed.starts_with(begin), "{missed}");
     }
     assert_eq!(missed.len(), 3, "{missed:?}");
-    // Where nothing was run through it, nothing is said of throughput.
+    // Without load runs, there is no statement about throughput.
     let without = Curve { load_s: 0, ..curve(directory.path(), row(&[], &[])) };
     assert_eq!(without.missed(), Vec::<String>::new());
     assert_eq!(curve(directory.path(), row(&[], &[])).missed().len(), 1);
@@ -164,7 +164,7 @@ fn each_goes_first_in_turn() {
     assert!(in_turn(1, |_| Err::<(), _>(Failure::new(Exit::Failure, "no"))).is_err());
 }
 
-/// All of it on a small history, while transfers go on.
+/// The whole maintenance on a small history, while transfers continue.
 #[test]
 fn a_hub_serves_while_it_is_kept_up() {
     let directory = tempfile::tempdir().unwrap();
@@ -182,7 +182,7 @@ fn a_hub_serves_while_it_is_kept_up() {
     assert!(nothing.served.committed > 0 && nothing.served.p99_ms > 0.0, "{nothing:?}");
     assert!(backup.bytes > again.bytes, "only what is new is copied again: {upkeep:?}");
     assert!(restore.bytes > 0 && export.bytes > 0, "{upkeep:?}");
-    // What left is gone, and what was made for it too; what came meanwhile is there.
+    // Removed data and temporary files are gone; transfers that came in the meantime are present.
     let archive = FjallArchive::open(arguments.data.join("archive"), &ArchiveOptions::default()).unwrap();
     assert!(archive.first_seq() > 1, "{:?}", archive.divisions());
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "only the data directory is left");

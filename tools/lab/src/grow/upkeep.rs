@@ -1,8 +1,8 @@
-//! What an operator does to a hub that goes on serving: backups, a restore of one with its audit, and the export and
-//! removal of the oldest part of its history; each with its time, its bytes, and what DFSPs noticed of it.
+//! An operator's maintenance of a hub that continues to serve: backups, a restore with its audit, and the export and
+//! removal of the oldest part of the history. Each is measured by its time, its bytes, and its effect on DFSPs.
 //!
-//! The hub runs in this process, because transfers are old enough to leave after a day at the earliest: for that part
-//! its clock is set ahead.
+//! The hub runs in this process, because transfers can be removed after a day at the earliest. For that part, the hub's
+//! clock is set ahead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,23 +30,23 @@ use crate::judge::thresholds::part;
 use crate::observe::process::directory_bytes;
 
 const DAY_MS: i64 = 86_400_000;
-/// The oldest part is so much older than it need be; the next part ends later than that.
+/// Time by which the oldest part exceeds the required age; the next part ends later than that.
 const AFTER_ITS_DAY_MS: i64 = 1_000;
-/// How long it is waited until the oldest part has left.
+/// Maximum time to wait for the removal of the oldest part.
 const LEAVE_WAIT_MAX: Duration = Duration::from_secs(2 * 3600);
 const LEAVE_WAIT_STEP: Duration = Duration::from_millis(20);
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// One thing that was done, or nothing, to compare with.
+/// One task, or an idle period for comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Task {
-    /// What was served meanwhile, with what it was and how long it took.
+    /// The load served during the task, with the task's name and duration.
     #[serde(flatten)]
     pub served: Served,
     pub bytes: u64,
 }
 
-/// All that was done, in order; first nothing.
+/// All tasks in order; the first is the idle period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Upkeep {
     pub rate_per_s: u32,
@@ -55,15 +55,15 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// The least that any task left of what was asked for, 0 to 1.
+    /// The minimum part of the requested load that was served during any task, 0 to 1.
     pub(super) fn served_least(&self) -> f64 {
         let served = |task: &Task| part(task.served.committed as f64, task.served.offered as f64);
-        // Of a task that was over before anything was due nothing can be said.
+        // A task that ended before any transfer was due shows nothing.
         let asked = self.tasks.iter().filter(|task| task.served.offered > 0);
         asked.map(served).fold(1.0, f64::min)
     }
 
-    /// A Markdown table, one line per task.
+    /// A Markdown table, one row per task.
     pub(super) fn markdown(&self) -> String {
         use std::fmt::Write as _;
         let mut text = format!(
@@ -89,11 +89,11 @@ pub(super) struct Plan<'a> {
     pub(super) data: &'a Path,
     pub(super) dfsps: usize,
     pub(super) rate_per_s: u32,
-    /// How long nothing is done, to compare with.
+    /// Duration of the idle period, for comparison.
     pub(super) quiet: Duration,
 }
 
-/// The machine's clock, some time ahead.
+/// The machine's clock, set ahead by some time.
 #[derive(Debug, Default)]
 struct ClockAhead(AtomicI64);
 
@@ -103,7 +103,7 @@ impl Clock for ClockAhead {
     }
 }
 
-/// Does all of it. The directory's clock is a day ahead afterwards.
+/// Does the whole maintenance. Afterwards the directory's clock is a day ahead.
 pub(super) fn run(plan: &Plan<'_>) -> Result<Upkeep, Failure> {
     let places = Places::beside(plan.data);
     places.clear()?;
@@ -132,7 +132,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Upkeep, Failure> {
     Ok(Upkeep { rate_per_s: plan.rate_per_s, left: oldest.transfers_estimate, tasks })
 }
 
-/// One after the other; the bytes of each.
+/// Runs the tasks in order. Returns the bytes of each.
 fn tasks(
     plan: &Plan<'_>,
     places: &Places,
@@ -146,7 +146,7 @@ fn tasks(
     load.begin("backup again, into the same directory");
     let second = copy(plan.data, &places.backup)?;
     load.begin("restore of it elsewhere, with audit");
-    // Its audit is a part of it, and its failure an error.
+    // The audit is a part of the restore, and its failure is an error.
     let restored = restore(&RestoreArguments {
         from: places.backup.clone(),
         data: places.restored.clone(),
@@ -163,7 +163,7 @@ fn tasks(
     Ok([0, first.bytes_copied, second.bytes_copied, restored.bytes, exported])
 }
 
-/// Closes the open window and settles it: what counts in a window that is not settled does not leave.
+/// Closes the open window and settles it, because transfers in a window that is not settled are not removed.
 fn settle(admin_url: &str) -> Result<(), Failure> {
     let name = "upkeep".parse().map_err(software)?;
     let job = Action::Run(Job::unattended(name, SettlementState::Settled));
@@ -177,8 +177,8 @@ fn copy(data: &Path, to: &Path) -> Result<BackupReport, Failure> {
     backup(&BackupArguments { data: data.to_owned(), to: to.to_owned(), json: false })
 }
 
-/// The archive's oldest division, all of it where it has only one, and when the last of it ended: what is to leave. No
-/// hub is using it.
+/// The archive's oldest division, or its only one, and the time at which its last transfer ended. It is the division to
+/// remove. No hub is using the archive.
 fn oldest(archive: &Path) -> Result<(Division, Timestamp), Failure> {
     let failed = |error: upesi_tables::TablesError| Failure::new(Exit::InputOutput, error);
     let archive = FjallArchive::open(archive, &ArchiveOptions::default()).map_err(failed)?;
@@ -196,9 +196,9 @@ fn start(data: &Path, export: &Path, clock: Arc<dyn Clock>) -> Result<Hub, Failu
         ("data.keep_segments", "needed".to_owned()),
         ("fspiop.listen", "127.0.0.1:0".to_owned()),
         ("admin.listen", "127.0.0.1:0".to_owned()),
-        // The DFSPs' clocks stay behind.
+        // The DFSPs' clocks are not set ahead.
         ("fspiop.completed_timestamp_age_s_max", "604800".to_owned()),
-        // Transfers last longer than that, too.
+        // The validity of transfers must exceed that, too.
         ("hub.transfer_validity_max_s", "31536000".to_owned()),
         ("archive.keep_days", "1".to_owned()),
         ("archive.export_dir", export.display().to_string()),
@@ -214,7 +214,7 @@ fn start(data: &Path, export: &Path, clock: Arc<dyn Clock>) -> Result<Hub, Failu
 /// Waits until a division's files are gone.
 fn wait_until_left(archive: &Path, first_seq: u64) -> Result<(), Failure> {
     let begun = Instant::now();
-    // `<first_seq>`, and the same with an ending while it goes.
+    // `<first_seq>`, and the same with an ending during the removal.
     let is_there = || -> std::io::Result<bool> {
         for entry in fs::read_dir(archive)? {
             let name = entry?.file_name();
@@ -234,7 +234,7 @@ fn wait_until_left(archive: &Path, first_seq: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is made beside the data directory, and removed in the end.
+/// Directories beside the data directory, which are removed at the end.
 struct Places {
     backup: PathBuf,
     restored: PathBuf,

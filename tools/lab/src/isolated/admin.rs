@@ -1,4 +1,4 @@
-//! Reads of the admin API with an operator's token, by a hub that asks everybody who they are.
+//! Reads of the admin API with an operator's token, at a hub that requires authentication of every client.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use super::{Context, IsolatedError, hub_binary, scratch};
 use crate::drive::child::HubProcess;
 use crate::plan::section::Section;
 
-/// Who reads, and by which role.
+/// The operator that reads, and its role.
 const OPERATOR: &str = "reader";
 const ROLE: &str = "operations";
 
@@ -41,7 +41,7 @@ impl Settings {
     pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let scratch = scratch(&context.scratch)?;
         let data = scratch.path().join("data");
-        // Of the stream only its DFSPs are needed.
+        // Only the DFSPs of the stream are needed.
         let options = GenerateOptions { transfers: 1, dfsps: self.dfsps, ..GenerateOptions::default() };
         let stream = Stream::generate(&options)?;
         let names = stream.header.dfsps.clone();
@@ -71,7 +71,7 @@ impl Settings {
     }
 }
 
-/// The accounts of a DFSP, with their balances.
+/// A request for the accounts of a DFSP, with their balances.
 fn read_of(dfsp: &str, token: &HeaderValue) -> Result<Request<Full<Bytes>>, String> {
     let mut request = Request::new(Full::default());
     *request.method_mut() = Method::GET;
@@ -81,7 +81,7 @@ fn read_of(dfsp: &str, token: &HeaderValue) -> Result<Request<Full<Bytes>>, Stri
     Ok(request)
 }
 
-/// Makes an operator who may read, and its token.
+/// Creates an operator with read permission, and its token.
 fn token(hub: &HubProcess, files: (&Path, &Path)) -> Result<HeaderValue, IsolatedError> {
     let (first, own) = (text(files.0)?, text(files.1)?);
     let admin = hub.admin_url();

@@ -1,4 +1,5 @@
-//! The archive alone: finished transfers are stored as the archivist does it, then looked for, there and not there.
+//! The archive alone: finished transfers are stored as the archivist stores them, then looked up, both existing and
+//! unknown ones.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,14 +14,14 @@ use crate::plan::section::Section;
 use crate::result::schema::StageResult;
 use crate::result::statistics::ratio;
 
-/// An encoded finished transfer, in bytes.
+/// Size of an encoded finished transfer, in bytes.
 const VALUE_BYTES: usize = 200;
 /// Ids from here on are never stored.
 const ABSENT_FROM: u64 = 1 << 40;
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// Which figures are the result's, by their place in [`STAGES`]; the others are among its stages.
+    /// The figures of the result, by index in [`STAGES`]; the others are among its stages.
     what: usize,
     transfers: u64,
     value_bytes: usize,
@@ -63,7 +64,7 @@ impl Settings {
         let miss = self.look_up(&archive, |index| ABSENT_FROM + index, context.seed, false)?;
         let mut timed = vec![insert, hit, miss];
         let stage = |(name, timed): (&str, &Measurement)| StageResult {
-            // Of an insert the applies are timed, each of a batch.
+            // For an insert, the applies of batches are timed.
             batch_mean: ratio(timed.completed() as f64, timed.latency_ns.len() as f64),
             ..timed_stage(name, &timed.latency_ns, timed.took())
         };
@@ -80,7 +81,7 @@ impl Settings {
         Ok(FjallArchive::open(path, &options)?)
     }
 
-    /// Stores all transfers, in as many repetitions as asked for. Making the entries up is not timed.
+    /// Stores all transfers, in the requested number of repetitions. Creating the entries is not timed.
     fn insert(&self, archive: &FjallArchive, seed: u64) -> Result<Measurement, IsolatedError> {
         let mut timed = measurement();
         let mut at = 0;
@@ -106,7 +107,7 @@ impl Settings {
         Ok(timed)
     }
 
-    /// Looks transfers up as an edge does: the filter first, then the store.
+    /// Looks transfers up as the hub's edge does: the filter first, then the store.
     fn look_up(
         &self,
         archive: &FjallArchive,

@@ -1,5 +1,5 @@
-//! One request of a transfer over HTTP, to a hub of its own: `POST /transfers` until the 202, or `PUT /transfers/{ID}`
-//! until the 200. Callbacks are held back, or swallowed by receivers that do nothing.
+//! One request of a transfer over HTTP, to a separate hub: `POST /transfers` until the 202, or `PUT /transfers/{ID}`
+//! until the 200. Callbacks are held back, or accepted by receivers that do nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::observe::hub_metrics::{Snapshot, stages};
 use crate::plan::section::Section;
 use crate::result::schema::Queues;
 
-/// Requests of one run where no number is given.
+/// Default number of requests of one run.
 const MESSAGES: usize = 20_000;
-/// A port that nobody listens on: the first connection to it fails, and the lane pauses for the rest of the run.
+/// An address without a listener: the first connection to it fails, and the lane pauses for the rest of the run.
 const NOBODY: &str = "http://127.0.0.1:1";
 const HOLD_CALLBACKS: [&str; 3] = [
     "--set=callbacks.breaker_threshold=1",
@@ -36,10 +36,10 @@ pub(super) struct Settings {
     source: Source,
     connections: usize,
     threads: usize,
-    /// Whether callbacks are held back, instead of being swallowed by receivers.
+    /// Whether callbacks are held back instead of being accepted by receivers.
     holds_callbacks: bool,
     durable: bool,
-    /// Finished transfers that the hub has behind it.
+    /// Number of finished transfers that the hub already has.
     existing: usize,
     repetitions: usize,
 }

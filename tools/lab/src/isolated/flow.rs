@@ -21,14 +21,14 @@ use super::measurement::{ThreadTimes, UsedCpu, nanosecond_histogram, record};
 use super::stream::Ready;
 
 pub(super) const SUBMITTER: &str = "lab-submit";
-/// Wait before a command is submitted again that found the engine busy.
+/// Pause before a command is submitted again after the engine was busy.
 const BUSY_WAIT: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
-    /// Threads; of `n` each takes every `n`th message, whoever pays.
+    /// Number of threads. Each of `n` threads takes every `n`th message, whoever pays.
     pub submitters: usize,
-    /// Commands under way at a time, all threads together.
+    /// Commands in progress at a time, all threads together.
     pub in_flight: usize,
 }
 
@@ -38,7 +38,7 @@ impl Flow {
         (submitter.min(messages)..messages).step_by(self.submitters)
     }
 
-    /// Commands that one thread has under way at a time: together they are `in_flight`, however many threads there are.
+    /// Commands that one thread has in progress at a time. Together they are `in_flight` for any number of threads.
     fn in_flight_of(self, submitter: usize) -> usize {
         let left_over = usize::from(submitter < self.in_flight % self.submitters);
         (self.in_flight / self.submitters + left_over).max(1)
@@ -47,7 +47,7 @@ impl Flow {
 
 #[derive(Debug)]
 pub(super) struct Fed {
-    /// From the first submission to the last answer.
+    /// Time from the first submission to the last answer.
     pub took: Duration,
     pub latency_ns: Histogram<u64>,
     pub cpu: UsedCpu,
@@ -68,7 +68,7 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -
             let began = Instant::now();
             let submitted = submit_all(engine, ready, mine, flow.in_flight_of(submitter));
             let ended = Instant::now();
-            // Until the CPU of this thread has been read, and again so that it is not gone before.
+            // Wait until the CPU of this thread has been read, and again so that the thread does not end before.
             end.wait();
             end.wait();
             (submitted, began, ended)
@@ -87,7 +87,7 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -
         busy: 0,
     };
     end.wait();
-    // The first and the last moment that a submitter saw: this thread may run again only when all is done.
+    // The first and the last moment that a submitter saw, because this thread may run again only when all is done.
     let mut span: Option<(Instant, Instant)> = None;
     for thread in threads {
         let (submitted, began, ended) = thread.join().map_err(|_| IsolatedError::panicked())?;
@@ -160,13 +160,13 @@ async fn submit_in_turn(shared: Rc<RefCell<Shared>>) {
 }
 
 impl Shared {
-    /// The next message of this thread; none after a failure.
+    /// The next message of this thread; `None` after a failure.
     fn take_next(&mut self) -> Option<usize> {
         if self.failure.is_some() { None } else { self.mine.next() }
     }
 }
 
-/// Reports every callback as delivered, as a courier would that needs no time.
+/// Reports every callback as delivered, like a courier that needs no time.
 struct Deliver {
     engine: Arc<OnceLock<EngineHandle>>,
     keys: Vec<CallbackKey>,
@@ -181,7 +181,7 @@ impl Effects for Deliver {
 
     fn flush(&mut self) {
         if let (false, Some(engine)) = (self.keys.is_empty(), self.engine.get()) {
-            // What does not fit into the queue stays in the outbox, which does no harm here.
+            // Reports that do not fit into the queue stay in the outbox, without harm here.
             let _ = engine.submit_quietly(Command::Delivered(std::mem::take(&mut self.keys)));
         }
     }

@@ -1,5 +1,4 @@
-//! The load generator alone: how far from its schedule it begins operations, with nothing to send and nobody to send it
-//! to.
+//! The load generator alone: the delay between schedule and start of operations that have nothing to send.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +19,10 @@ use crate::plan::section::Section;
 const SINK: &str = "lab-sink";
 /// Name of the thread that keeps the schedule.
 const PACER: &str = "lab-pacer";
-/// Schedule before the first repetition that does not count: threads have been woken then.
+/// Duration of the schedule before the first repetition that counts, to wake all threads.
 const WARM_UP: Duration = Duration::from_millis(200);
 const POLL: Duration = Duration::from_millis(1);
-/// How long the last arrival of a repetition may take to begin.
+/// Maximum time until the last arrival of a repetition starts.
 const STUCK: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
@@ -61,7 +60,7 @@ impl Settings {
         self.keep_schedule(workers, seed, WARM_UP)?;
         for repetition in 0..self.repetitions as u64 {
             let kept = self.keep_schedule(workers, seed.wrapping_add(repetition), self.seconds)?;
-            // Cannot fail: all have the same bounds.
+            // Cannot fail: all histograms have the same bounds.
             let _ = woke_ns.add(&kept.woke_ns);
             measurement.repeat(self.seconds, kept.late_ns.len(), &kept.late_ns, &kept.cpu);
         }
@@ -81,7 +80,7 @@ impl Settings {
         Ok(measurement)
     }
 
-    /// Lets arrivals come for so long, each on a thread of the sink.
+    /// Generates arrivals for this time, each on a thread of the sink.
     fn keep_schedule(
         &self,
         workers: &Arc<Workers>,
@@ -129,16 +128,16 @@ impl Settings {
     }
 }
 
-/// What came of keeping a schedule for a while.
+/// The result of keeping a schedule for a while.
 struct Kept {
-    /// From when an arrival was due until its operation began, in nanoseconds.
+    /// Time between an arrival's due time and the start of its operation, in nanoseconds.
     late_ns: Histogram<u64>,
-    /// From when an arrival was due until the thread that sleeps until then ran, in nanoseconds.
+    /// Time between an arrival's due time and the wake-up of the sleeping thread, in nanoseconds.
     woke_ns: Histogram<u64>,
     cpu: UsedCpu,
 }
 
-/// Where operations begin, and end at once.
+/// Starts operations and ends them at once.
 struct Sink {
     late: Times,
     count: AtomicU64,

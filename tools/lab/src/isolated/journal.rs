@@ -16,9 +16,9 @@ use crate::plan::section::Section;
 use crate::result::schema::StageResult;
 use crate::result::statistics::{per_second, rounded};
 
-/// A record of a prepare with its request, as the lab's own messages have it, in bytes.
+/// Size of a record of a prepare with its request, as in the lab's own messages, in bytes.
 const RECORD_BYTES: usize = 1_450;
-/// Largest batch, in bytes, so that it fits a frame.
+/// Maximum size of a batch in bytes, so that it fits a frame.
 const BATCH_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Settings {
     batch: usize,
     batches: usize,
     durable: bool,
-    /// Whether the next segment is written full of zeros ahead of time.
+    /// Whether the next segment is filled with zeros ahead of time.
     zero_ahead: bool,
     segment_bytes: u64,
     repetitions: usize,
@@ -41,7 +41,7 @@ struct Journal<'settings> {
     bytes: Vec<u8>,
 }
 
-/// Durations of the parts of appends, in nanoseconds, and what was written.
+/// Durations of the parts of appends, in nanoseconds, and the written bytes.
 struct Parts {
     write: Histogram<u64>,
     sync: Histogram<u64>,
@@ -70,7 +70,7 @@ impl Settings {
         let scratch = scratch(&context.scratch)?;
         let mut journal = Journal::open(self, &scratch.path().join("data"), context.seed)?;
         let mut measurement = Measurement::new("record", "a journal in this process");
-        // The first segment has no zeros in front of it, and the disk's caches are cold.
+        // The first segment was not filled with zeros, and the disk's caches are cold.
         journal.append(self.batches.div_ceil(10), &mut Parts::new())?;
         let mut sum = Parts::new();
         for _ in 0..self.repetitions {
@@ -118,7 +118,7 @@ impl<'settings> Journal<'settings> {
         Ok(Self { settings, disk, writer, batch, bytes })
     }
 
-    /// How long so many appends took, together and each.
+    /// Makes this many appends, and measures their total and individual times.
     fn append(
         &mut self,
         batches: usize,

@@ -1,4 +1,4 @@
-//! The ledger alone: deciding and folding, in memory, on this thread. No queue, no journal, no answers.
+//! The ledger alone: deciding and folding, in memory, on this thread. There is no queue, no journal and no answers.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use super::stream::MessageKind;
 use super::{Context, IsolatedError};
 use crate::plan::section::Section;
 
-/// Messages where none are given.
+/// Default number of messages.
 const MESSAGES: usize = 100_000;
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Settings {
     repetitions: usize,
 }
 
-/// That of the ledgers and engines which are fed: streams expire in 2099.
+/// The configuration of ledgers and engines that are fed: streams expire in 2099.
 pub(super) fn config() -> LedgerConfig {
     LedgerConfig { transfer_validity_max_ms: i64::MAX, ..LedgerConfig::default() }
 }
@@ -56,7 +56,7 @@ impl Folded {
         Ok(())
     }
 
-    /// Decides a command, of whose transfer the archive knows nothing, and folds the decision into the state.
+    /// Decides a command whose transfer is not in the archive, and folds the decision into the state.
     pub fn decide(&mut self, command: &Command) {
         self.now = Timestamp::from_ns(self.now.as_ns() + 1);
         self.decision.clear();
@@ -100,7 +100,7 @@ impl Settings {
             let mut last = started;
             for command in &measured {
                 folded.decide(command);
-                // One reading of the clock ends one decision and begins the next.
+                // One reading of the clock ends one decision and starts the next.
                 let now = Instant::now();
                 record(&mut latency_ns, now - last);
                 last = now;

@@ -1,4 +1,4 @@
-//! What a stage gives, and the result that is made of it.
+//! The measurement of a stage, and the result that is made of it.
 #![expect(clippy::float_arithmetic, reason = "rates and means of measurements; no money")]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::result::statistics::{
 };
 use crate::result::{LabResult, SliceResult};
 
-/// Longest latency told apart, in nanoseconds: ten minutes.
+/// Maximum distinguishable latency, in nanoseconds: ten minutes.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
 const NS_PER_US: u64 = 1_000;
 
@@ -35,7 +35,7 @@ pub(super) fn record(histogram: &mut Histogram<u64>, time: Duration) {
     histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LATENCY_NS_MAX).max(1));
 }
 
-/// Times that threads note, each in a histogram of its own, so that noting does not share locks.
+/// Times that threads note, each in its own histogram, so that they share no locks.
 pub(super) struct Times(Vec<Mutex<Histogram<u64>>>);
 
 impl Times {
@@ -47,12 +47,12 @@ impl Times {
         record(&mut self.0[thread].lock().unwrap_or_else(PoisonError::into_inner), time);
     }
 
-    /// What was noted since this was last called.
+    /// The times noted since the last call.
     pub fn take(&self) -> Histogram<u64> {
         let mut sum = nanosecond_histogram();
         for times in &self.0 {
             let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
-            // Cannot fail: all have the same bounds.
+            // Cannot fail: all histograms have the same bounds.
             let _ = sum.add(&*times);
             times.reset();
         }
@@ -70,18 +70,18 @@ pub(super) struct Repetition {
 pub(super) struct Measurement {
     pub unit: &'static str,
     pub repetitions: Vec<Repetition>,
-    /// Operations that did not do what they should.
+    /// Number of operations that failed.
     pub failed: u64,
-    /// Of the operations of all repetitions, in nanoseconds.
+    /// Latency of the operations of all repetitions, in nanoseconds.
     pub latency_ns: Histogram<u64>,
     pub stages: Vec<StageResult>,
     pub processes: Vec<ProcessRow>,
     pub parameters: BTreeMap<&'static str, Parameter>,
-    /// Why the figures do not count, if they do not.
+    /// Reasons why the figures are not valid.
     pub findings: Vec<String>,
     pub durable: Option<bool>,
     pub target: &'static str,
-    /// What the threads of this process used in the repetitions.
+    /// CPU that the threads of this process used in the repetitions.
     pub cpu: UsedCpu,
     cores_before: Option<CoreTime>,
 }
@@ -114,18 +114,18 @@ impl Measurement {
 
     pub fn repeat(&mut self, took: Duration, completed: u64, latency_ns: &Histogram<u64>, used: &UsedCpu) {
         self.repetitions.push(Repetition { took, completed });
-        // Cannot fail: all have the same bounds.
+        // Cannot fail: all histograms have the same bounds.
         let _ = self.latency_ns.add(latency_ns);
         self.cpu.add(used);
     }
 
-    /// Notes between how many DFSPs a stream is.
+    /// Notes the number of DFSPs in a stream.
     pub fn fed_with(&mut self, stream: &Stream) {
         self.parameters.insert("dfsps", number(stream.header.dfsps.len()));
     }
 
-    /// Notes threads of this process that play parts of their own, by how their names begin. Memory is the process's:
-    /// it is in the first row, and in no other. What they wrote, and how often they waited, is not known of parts.
+    /// Notes parts of this process by prefixes of their threads' names. Memory is the process's: it is in the first row
+    /// only. Writes and context switches of parts are not known.
     pub fn parts(&mut self, parts: &[(&str, &[&str])]) {
         let (usage, wall, completed) = (Usage::own().ok(), self.took(), self.completed());
         let memory = |place: usize, bytes: fn(&Usage) -> u64| {
@@ -243,7 +243,7 @@ pub(super) fn timed_stage(stage: &str, times: &Histogram<u64>, wall: Duration) -
     }
 }
 
-/// A number as results hold it.
+/// A number as a result parameter.
 pub(super) fn number(value: usize) -> Parameter {
     Parameter::Number(i64::try_from(value).unwrap_or(i64::MAX))
 }
@@ -253,7 +253,7 @@ pub(super) fn number(value: usize) -> Parameter {
 pub(super) struct ThreadTimes(BTreeMap<u32, (String, u64)>);
 
 impl ThreadTimes {
-    /// Reads `/proc`; empty where that is not what Linux provides.
+    /// Reads `/proc`; empty if it does not have Linux's format.
     pub fn now() -> Self {
         let mut threads = BTreeMap::new();
         for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
@@ -266,7 +266,7 @@ impl ThreadTimes {
         Self(threads)
     }
 
-    /// What has been used since, by thread. Threads that have ended since are not counted.
+    /// CPU used since then, by thread. Threads that have ended since are not counted.
     pub fn since(&self) -> UsedCpu {
         let used = Self::now().0.into_iter().map(|(id, (name, ns))| {
             let before = self.0.get(&id).map_or(0, |(_, before)| *before);
@@ -281,13 +281,14 @@ impl ThreadTimes {
 pub(super) struct UsedCpu(Vec<(String, u64)>);
 
 impl UsedCpu {
-    /// CPU of the threads whose name begins so: of all threads, of `""`. The kernel keeps 15 bytes of a name.
+    /// CPU of the threads whose name has this prefix; an empty prefix stands for all threads. The kernel keeps 15 bytes
+    /// of a name.
     pub fn of(&self, prefix: &str) -> Duration {
         let named = self.0.iter().filter(|(name, _)| name.starts_with(prefix));
         Duration::from_nanos(named.map(|(_, ns)| ns).sum())
     }
 
-    /// Which part of all CPU these threads used.
+    /// The part of all CPU that these threads used.
     pub fn share_of(&self, prefix: &str) -> Option<f64> {
         let share = ratio(self.of(prefix).as_secs_f64(), self.of("").as_secs_f64());
         share.map(|share| rounded(share, 3))
@@ -300,7 +301,7 @@ impl UsedCpu {
 
 const NAME_WIDTH: usize = 22;
 
-/// The figures as lines of text, ending with whether they count.
+/// The figures as lines of text, ending with their validity.
 pub(crate) fn table(result: &LabResult) -> String {
     let mut text = format!("{} alone, in {}\n", result.scenario, result.target);
     let mut row = |name: &str, value: &str| {

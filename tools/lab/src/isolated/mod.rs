@@ -1,8 +1,8 @@
-//! One stage of the hub at a time: the ledger, positions (ledger and journal), the journal, the archive, callbacks, and
-//! the two requests of a transfer over HTTP, each without the others; and the load generator, without a hub.
+//! Measurements of one stage of the hub without the others: the ledger, positions (ledger and journal), the journal,
+//! the archive, callbacks, and the two requests of a transfer over HTTP; and of the load generator without a hub.
 //!
-//! [`run`] takes the kind and the table of a scenario file and gives a result like any other run. What each kind
-//! measures and leaves out stands in `docs/lab/isolated.md`.
+//! [`run`] takes the kind and the table of a scenario file and returns a result like any other run.
+//! `docs/lab/isolated.md` describes what each kind measures and leaves out.
 
 mod admin;
 mod archive;
@@ -35,14 +35,14 @@ use crate::drive::execute::Surroundings;
 use crate::plan::section::{Mistakes, Node, Section, Value};
 use crate::result::LabResult;
 
-/// What surrounds a run of one stage.
+/// The context of a run of one stage.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// The log of a hub goes where the result does.
+    /// The log of a hub goes to the directory of the result.
     pub surroundings: Surroundings,
-    /// A directory on the disk to measure. What is made there is removed at the end.
+    /// A directory on the disk to measure. Everything that is created there is removed at the end.
     pub scratch: PathBuf,
-    /// More arguments for the hub that the kinds `prepare`, `fulfil` and `admin` start: this program.
+    /// Further arguments for the hub that the kinds `prepare`, `fulfil` and `admin` start: this program.
     pub hub_arguments: Vec<String>,
     pub seed: u64,
 }
@@ -53,7 +53,7 @@ fn hub_binary() -> Result<PathBuf, IsolatedError> {
 }
 
 const OF_EDGE: &[&str] = &["connections", "durable", "existing", "callbacks"];
-/// The stages that can be measured alone, and the keys of each that its result repeats, where they were given.
+/// The stages that can be measured alone, and the keys of each that its result repeats if they were given.
 pub const KINDS: [(&str, &[&str]); 9] = [
     ("ledger", &[]),
     ("position", &["batch", "durable", "submitters", "in_flight", "existing", "deliveries"]),
@@ -71,7 +71,7 @@ const OF_ALL: [&str; 4] = ["messages", "stream", "recorded", "body_bytes"];
 /// A stage with its settings, ready to be measured.
 type Stage = Box<dyn FnOnce(&Context) -> Result<Measurement, IsolatedError>>;
 
-/// Reads the table of a kind; every mistake in it is noted. Fails where there is no such kind.
+/// Reads the table of a kind. Every mistake in it is noted. Fails if there is no such kind.
 fn read(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<Stage, IsolatedError> {
     fn ready<S: 'static>(settings: S, run: fn(&S, &Context) -> Result<Measurement, IsolatedError>) -> Stage {
         Box::new(move |context| run(&settings, context))
@@ -94,14 +94,14 @@ fn read(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<Stage, 
     })
 }
 
-/// Checks the table of a kind without running anything; every mistake in it is noted. Errors:
-/// [`IsolatedError::Kind`] for an unknown kind.
+/// Checks the table of a kind without a run. Every mistake in it is noted. Fails with [`IsolatedError::Kind`] for an
+/// unknown kind.
 pub(crate) fn check(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<(), IsolatedError> {
     read(kind, table, mistakes).map(drop)
 }
 
-/// Measures one stage alone. Blocks until it is over; must not be called from within an async runtime. Errors: A
-/// mistake in the table, an unreadable stream, a disk or a process that fails.
+/// Measures one stage alone. Blocks until it has ended; must not be called from an async runtime. Fails if the table
+/// has a mistake, a stream cannot be read, or a disk or a process fails.
 pub fn run(kind: &str, table: Option<&Node>, context: &Context) -> Result<LabResult, IsolatedError> {
     let mistakes = Mistakes::default();
     let stage = read(kind, table, &mistakes)?;
@@ -112,7 +112,7 @@ pub fn run(kind: &str, table: Option<&Node>, context: &Context) -> Result<LabRes
     crate::observe::process::allow_many_files();
     let started_at = SystemClock.now();
     let mut measurement = stage(context)?;
-    // What was asked for; the rest is as the documentation says.
+    // Only given keys are repeated; the documentation describes the defaults.
     let of_kind = KINDS.into_iter().find(|(known, _)| *known == kind).map_or(OF_EDGE, |(_, keys)| keys);
     for key in of_kind.iter().chain(&OF_ALL) {
         if let Some(node) = table.and_then(|table| table.get(key)) {
@@ -129,7 +129,7 @@ pub fn run(kind: &str, table: Option<&Node>, context: &Context) -> Result<LabRes
     Ok(measurement.result(kind, context, started_at))
 }
 
-/// Why a stage could not be measured.
+/// The reason why a stage could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum IsolatedError {
     #[error("there is no isolated kind {kind:?}; give one of {kinds}")]
@@ -181,12 +181,12 @@ impl IsolatedError {
         Self::Io { what: "a thread of the measurement".to_owned(), source: io::Error::other("it panicked") }
     }
 
-    /// Whether the asker made a mistake, rather than the machine.
+    /// Whether the user made a mistake, rather than the machine.
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Kind { .. } | Self::Settings(_))
     }
 
-    /// The stream that is missing, if that is what is wrong.
+    /// The stream that is missing, if that is the error.
     pub fn missing_stream(&self) -> Option<&PathBuf> {
         match self {
             Self::Stream(error) => error.missing(),
@@ -195,14 +195,14 @@ impl IsolatedError {
     }
 }
 
-/// A fresh directory; it is removed with this value.
+/// A new directory, which is removed with this value.
 fn scratch(parent: &Path) -> Result<TempDir, IsolatedError> {
     std::fs::create_dir_all(parent).map_err(IsolatedError::io("create", parent))?;
     let made = tempfile::Builder::new().prefix("upesi-lab-").tempdir_in(parent);
     made.map_err(IsolatedError::io("create a directory in", parent))
 }
 
-/// Each stage with tiny sizes: what counts is that everything is counted.
+/// Each stage with tiny sizes, to check that everything is counted.
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -342,7 +342,7 @@ mod tests {
             let result = measure("notification", &table);
             assert_eq!((&*result.unit, result.completed), ("callback", 120), "{more}");
             assert_eq!(result.parameters["receivers"], Parameter::Text("dfsps".to_owned()));
-            // Timed from being handed over to having been taken, each once.
+            // Timed from the handover to the acceptance, each once.
             let counted: u64 =
                 result.histogram.iter().flat_map(|found| &found.buckets).map(|bucket| bucket.1).sum();
             assert_eq!(counted, 120, "{more}");
@@ -380,7 +380,7 @@ mod tests {
             "two draws of 60 in the mean, seeds 1 and 2: {}",
             random.completed
         );
-        // Nobody begins within a microsecond: another thread has to be woken.
+        // No operation starts within a microsecond, because another thread has to wake up.
         let table = table_of("rate_per_s = 400\nms = 100\nrepetitions = 1\nlate_us_max = 1");
         let scratch = tempfile::tempdir().unwrap();
         let late = run("generator", Some(&table), &context(&scratch)).unwrap();

@@ -1,5 +1,5 @@
-//! Callbacks alone: the prepares of a stream through the courier to receivers, which are sinks or simulated DFSPs. No
-//! gateway, no engine, no journal.
+//! Callbacks alone: the prepares of a stream through the courier to receivers, which are sinks or simulated DFSPs.
+//! There is no gateway, no engine and no journal.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,29 +26,29 @@ use crate::plan::section::Section;
 use crate::result::schema::StageResult;
 use crate::result::statistics::{per_second, ratio, rounded};
 
-/// Callbacks of one repetition where no number is given.
+/// Default number of callbacks of one repetition.
 const MESSAGES: usize = 20_000;
 const COURIER: &str = "lab-courier";
-/// Callbacks that are handed over together, as a batch of the journal would be.
+/// Number of callbacks that are handed over together, like a batch of the journal.
 const HANDED_OVER: usize = 64;
-/// Without any delivery for so long a run has failed.
+/// Time without any delivery after which a run has failed.
 const STUCK: Duration = Duration::from_secs(30);
 const LANES_POLL: Duration = Duration::from_millis(1);
-/// Memory for the callbacks of a lane: never what limits.
+/// Memory for the callbacks of a lane; it never limits the measurement.
 const QUEUE_BYTES_MAX: usize = 1 << 30;
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     source: Source,
-    /// Whether simulated DFSPs take the callbacks, instead of sinks.
+    /// Whether simulated DFSPs accept the callbacks, instead of sinks.
     to_dfsps: bool,
     keep_alive: bool,
-    /// Connections to one DFSP, and callbacks in flight to it.
+    /// Connections to one DFSP, and callbacks in progress to it.
     connections: usize,
     receiver_delay: Duration,
     threads: usize,
     receiver_threads: usize,
-    /// Callbacks handed over and not reported as delivered, at most.
+    /// Maximum number of callbacks that were handed over and not reported as delivered.
     queued: usize,
     repetitions: usize,
 }
@@ -81,13 +81,13 @@ impl Settings {
         measured
     }
 
-    /// Callbacks that open the connections, before those that count.
+    /// Number of callbacks that open the connections, before those that count.
     const fn first(&self) -> usize {
         self.source.messages.div_ceil(20)
     }
 
-    /// Transfers that the callbacks are about. Sinks do not mind the same ones in every repetition; a DFSP answers a
-    /// transfer once.
+    /// Number of transfers that the callbacks are about. Sinks accept the same ones in every repetition; a DFSP answers
+    /// a transfer only once.
     const fn transfers(&self) -> usize {
         if self.to_dfsps {
             self.first() + self.source.messages * self.repetitions
@@ -118,7 +118,7 @@ impl Settings {
         workers: &Workers,
     ) -> Result<Measurement, IsolatedError> {
         let (records, participants) = self.records(stream, receivers)?;
-        // A sink stops the watch itself; of a DFSP it is known that it has taken a callback when the courier says so.
+        // A sink stops the watch itself. That a DFSP has accepted a callback is known when the courier reports it.
         let on_report = self.to_dfsps.then(|| Arc::clone(watch));
         let progress = Arc::new(Progress { watch: on_report, ..Progress::default() });
         let clock = Arc::new(SystemClock);
@@ -180,7 +180,7 @@ impl Settings {
     ) -> Result<Courier, IsolatedError> {
         let config = CourierConfig {
             concurrency_max: self.connections,
-            // Lanes never overflow: what is handed over is bounded by `queued`.
+            // Lanes never overflow, because `queued` bounds the callbacks that are handed over.
             queue_max: self.queued + HANDED_OVER + self.connections,
             queue_bytes_max: QUEUE_BYTES_MAX,
             retrying_max: self.connections,
@@ -193,7 +193,7 @@ impl Settings {
         Courier::start(workers, config, progress, Arc::new(renderer)).map_err(refused)
     }
 
-    /// What a journal would hold of the stream's prepares, and who takes part.
+    /// The records of the stream's prepares as a journal would hold them, and the participants.
     fn records(
         &self,
         stream: &Stream,
@@ -205,11 +205,11 @@ impl Settings {
         let mut records = Vec::with_capacity(self.transfers());
         for (index, ready) in stream.decode(MessageKind::Prepare, self.transfers())?.iter().enumerate() {
             folded.decide(&ready.command);
-            // The hub passes on what it does not know: by its number a receiver can tell when it was handed over.
+            // The hub forwards unknown headers. By this number a receiver can find the time of the handover.
             let number = format!("{NUMBER_HEADER}: {index}\r\n");
             let headers = [&ready.payload.headers[..], number.as_bytes()].concat().into();
             records.push(Arc::new(DurableRecord {
-                // From 1, so that a number can be told from none.
+                // From 1, so that a number differs from none.
                 seq: index as u64 + 1,
                 time: folded.ledger.last_time(),
                 callbacks: folded.take_callbacks(),
@@ -222,14 +222,14 @@ impl Settings {
     }
 }
 
-/// The same records later in the journal: a lane takes nothing twice.
+/// The same records later in the journal, because a lane accepts nothing twice.
 fn numbered_from(records: &[Arc<DurableRecord>], offset: u64) -> Vec<Arc<DurableRecord>> {
     let later =
         |record: &Arc<DurableRecord>| DurableRecord { seq: record.seq + offset, ..(**record).clone() };
     records.iter().map(|record| Arc::new(later(record))).collect()
 }
 
-/// Opens the lanes of all receivers and waits until they take what they are given, instead of asking for it.
+/// Opens the lanes of all receivers and waits until they accept callbacks directly, instead of reading the backlog.
 fn open_lanes(courier: &Courier, records: &[Arc<DurableRecord>]) -> Result<(), IsolatedError> {
     let targets: BTreeSet<_> =
         records.iter().flat_map(|record| record.keys()).map(|key| key.target).collect();
@@ -244,7 +244,7 @@ fn open_lanes(courier: &Courier, records: &[Arc<DurableRecord>]) -> Result<(), I
     Ok(())
 }
 
-/// What has been reported by the courier. It is the backlog too: an empty one.
+/// The courier's reports so far. It also serves as an empty backlog.
 #[derive(Default)]
 struct Progress {
     delivered: Mutex<u64>,
@@ -259,7 +259,7 @@ impl Progress {
         self.changed.notify_all();
     }
 
-    /// Waits until more than `known` have been reported and tells how many; `None` when nothing moves.
+    /// Waits until more than `known` have been reported, and returns their number; `None` if nothing moves.
     fn after(&self, known: u64) -> Option<u64> {
         let delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(delivered, STUCK, |delivered| *delivered <= known);
@@ -279,7 +279,7 @@ impl Backlog for Progress {
         _after: Option<Position>,
         _room: Room,
     ) -> BacklogFuture<'_, Page> {
-        // What is handed over always fits into the lane, so nothing stands here only.
+        // Callbacks that are handed over always fit into the lane, so the backlog is empty.
         Box::pin(async { Ok(Page { items: Vec::new(), more_after: None }) })
     }
 
@@ -310,7 +310,7 @@ impl Backlog for Progress {
     }
 }
 
-/// Sequences of later repetitions are further apart than any number of messages.
+/// Sequence numbers of repetitions are further apart than any number of messages.
 const NUMBERS: u64 = 1 << 32;
 
 /// The number of the callback that a record owes, from 0.

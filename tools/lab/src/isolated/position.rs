@@ -1,4 +1,5 @@
-//! Position handling alone: a stream through the engine, which decides, journals and answers. No HTTP, no callbacks.
+//! Position handling alone: a stream through the engine, which decides, journals and answers. There is no HTTP, and
+//! there are no callbacks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,13 +20,13 @@ use crate::observe::hub_metrics::{Snapshot, stages};
 use crate::plan::section::Section;
 use crate::result::schema::{Queues, StageResult};
 
-/// Messages where none are given: as many as the published figures were taken with.
+/// Default number of messages: the same as for the published figures.
 const MESSAGES: usize = 5_000;
-/// Commands under way where no number is given.
+/// Default number of commands in progress.
 const IN_FLIGHT: usize = 1_024;
-/// What the engine's queue holds.
+/// Capacity of the engine's queue.
 const IN_FLIGHT_MAX: usize = 65_536;
-/// The parameter that tells how many threads really submitted.
+/// The parameter with the number of threads that really submitted.
 pub(super) const SUBMITTING: &str = "submitting_threads";
 
 #[derive(Clone, Debug)]
@@ -33,13 +34,13 @@ pub(super) struct Settings {
     source: Source,
     /// Prepares, or the fulfils of transfers that are reserved already.
     kind: MessageKind,
-    /// Commands in one batch at most; `None` lets batches grow as they will.
+    /// Maximum number of commands in one batch; `None` does not limit batches.
     batch: Option<usize>,
     durable: bool,
     flow: Flow,
-    /// Whether callbacks are reported as delivered, which the engine journals too.
+    /// Whether callbacks are reported as delivered, which the engine also journals.
     deliveries: bool,
-    /// Finished transfers that the hub has behind it.
+    /// Number of finished transfers that the hub already has.
     existing: usize,
     repetitions: usize,
 }

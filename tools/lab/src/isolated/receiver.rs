@@ -1,4 +1,4 @@
-//! Receivers of callbacks that take everything at once, or after a while, and remember nothing but when it came.
+//! Receivers of callbacks that accept everything at once, or after a delay, and note only the time of arrival.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use super::IsolatedError;
 use super::measurement::Times;
 use super::stream::StreamError;
 
-/// Header in which a measured callback carries its number.
+/// Header with the number of a measured callback.
 pub(super) const NUMBER_HEADER: &str = "x-lab-number";
 pub(super) const RECEIVER: &str = "lab-receive";
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Who takes callbacks.
+/// A receiver of callbacks.
 pub(super) trait Taker {
-    /// Base URL; that of one DFSP has its name behind it.
+    /// Base URL; that of one DFSP has its name appended.
     fn url(&self) -> String;
 
-    /// What came so far, each counted once.
+    /// Number of callbacks so far, each counted once.
     fn arrived(&self) -> u64;
 
-    /// Waits until what the callbacks led to is over, so that it does not fall into the next repetition.
+    /// Waits until the consequences of the callbacks have ended, so that they do not affect the next repetition.
     fn settle(&self, _patience: Duration) -> Result<(), IsolatedError> {
         Ok(())
     }
 
-    /// What they could not do, if anything.
+    /// A failure of the receivers, if there is one.
     fn finding(&self) -> Option<String> {
         None
     }
@@ -56,7 +56,8 @@ struct Sink {
 }
 
 impl Receivers {
-    /// Starts them on any free port of loopback. The watch stops for a numbered callback when it has arrived whole.
+    /// Starts receivers on any free loopback port. The watch of a numbered callback stops when it has arrived
+    /// completely.
     pub fn start(threads: usize, delay: Duration, watch: Arc<Stopwatch>) -> Result<Self, IsolatedError> {
         let workers = Workers::start(threads, RECEIVER)?;
         let bound = Server::bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0))?;
@@ -100,10 +101,10 @@ impl Service for Sink {
     }
 }
 
-/// When each of so many things began, and how long they took. What is not numbered among them is not timed.
+/// Start times and durations of a fixed number of items. Items outside these numbers are not timed.
 pub(super) struct Stopwatch {
     epoch: Instant,
-    /// In nanoseconds since the epoch; 0 where it has not begun.
+    /// In nanoseconds since the epoch; 0 if it has not started.
     begun_ns: Vec<AtomicU64>,
     taken: Times,
 }
@@ -134,7 +135,7 @@ impl Stopwatch {
         }
     }
 
-    /// The times noted since this was last called.
+    /// The times noted since the last call.
     pub fn take(&self) -> Histogram<u64> {
         self.taken.take()
     }
@@ -153,7 +154,7 @@ pub(super) struct SimulatedDfsps {
 }
 
 impl SimulatedDfsps {
-    /// Starts the DFSPs of a stream on any free port of loopback. They take `delay` to answer a callback.
+    /// Starts the DFSPs of a stream on any free loopback port. They take `delay` to answer a callback.
     pub fn start(
         names: &[String],
         threads: usize,

@@ -1,5 +1,5 @@
-//! The scheme that a stream needs: hub accounts, a settlement model, its DFSPs with caps and funds that no stream comes
-//! near.
+//! The scheme that a stream needs: hub accounts, a settlement model, and its DFSPs with caps and funds that no stream
+//! reaches.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::plan::section::Section;
 /// Net debit cap and deposit of every DFSP in every currency, in whole units.
 const PLENTY_UNITS: i64 = 100_000_000_000 * 10_000;
 
-/// Who takes part.
+/// The participants of a scheme.
 #[derive(Clone, Debug)]
 pub struct Scheme {
     pub dfsps: Vec<FspId>,
@@ -39,7 +39,7 @@ impl Scheme {
         Self { dfsps, currencies: vec![currency], endpoints: None }
     }
 
-    /// That of a stream. With a base URL the DFSPs get transfer endpoints below it.
+    /// The scheme of a stream. With a base URL the DFSPs get transfer endpoints below it.
     pub fn of(stream: &Stream, endpoints: Option<String>) -> Result<Self, IsolatedError> {
         let bad = |what: &str, text: &str| {
             IsolatedError::Stream(StreamError::Message { index: 0, reason: format!("{text} is no {what}") })
@@ -53,7 +53,7 @@ impl Scheme {
         })
     }
 
-    /// Everything but the funds.
+    /// All commands except the funds.
     pub fn setup(&self) -> Vec<AdminCommand> {
         let plenty = Amount::from_units(PLENTY_UNITS).unwrap_or_default();
         let mut commands = Vec::new();
@@ -86,7 +86,7 @@ impl Scheme {
         })
     }
 
-    /// The deposits, once the accounts are there.
+    /// The deposits, once the accounts exist.
     pub fn funds(&self, ledger: &Ledger) -> Vec<AdminCommand> {
         let amount = Amount::from_units(PLENTY_UNITS).unwrap_or_default();
         let pairs =
@@ -110,8 +110,8 @@ impl Scheme {
         pairs.filter_map(deposit).collect()
     }
 
-    /// Brings it into a hub. Of one that has it already each step is refused, which does no harm. Returns the first
-    /// refusal in words. Fails when the engine does not take a step.
+    /// Onboards the scheme at a hub. A hub that has it already rejects each step, which does no harm. Returns the first
+    /// rejection in words. Fails if the engine does not accept a step.
     pub async fn onboard(&self, engine: &EngineHandle) -> Result<Option<String>, SubmitError> {
         let first = submit(engine, self.setup()).await?;
         let scheme = self.clone();
@@ -135,11 +135,11 @@ async fn submit(engine: &EngineHandle, commands: Vec<AdminCommand>) -> Result<Op
     Ok(first)
 }
 
-/// Most finished transfers that a directory is given.
+/// Maximum number of finished transfers in a new directory.
 const EXISTING_MAX: usize = 1_000_000_000;
-/// Finished transfers of which the journal may keep everything.
+/// Maximum number of finished transfers for which the journal may keep everything.
 const KEPT_MAX: usize = 50_000;
-/// Fast, and from one thread: nothing is measured here.
+/// Fast, and from one thread, because nothing is measured here.
 const FLOW: Flow = Flow { submitters: 1, in_flight: 4_096 };
 
 #[derive(Debug)]
@@ -148,11 +148,11 @@ pub(super) struct Past {
     pub existing: usize,
     pub dfsps: usize,
     pub seed: u64,
-    /// What comes after them: prepares that stay reserved.
+    /// Prepares after them, which stay reserved.
     pub reserved: Arc<Vec<Ready>>,
 }
 
-/// Reads the key `existing`: finished transfers that a hub has behind it.
+/// Reads the key `existing`: finished transfers that a hub already has.
 pub(super) fn read_existing(keys: &mut Section<'_>, source: &Source) -> usize {
     let existing = keys.size("existing", 0..=EXISTING_MAX).unwrap_or(0);
     if existing > 0 && (source.stream.is_some() || source.is_recorded) {
@@ -164,12 +164,12 @@ pub(super) fn read_existing(keys: &mut Section<'_>, source: &Source) -> usize {
 }
 
 impl Past {
-    /// Makes the directory, without a sync, callbacks delivered. What starts on it next finds a snapshot.
+    /// Creates the directory, without a sync and with callbacks delivered. A hub that starts on it finds a snapshot.
     pub fn write(&self, data: &Path) -> Result<(), IsolatedError> {
         let options = EngineOptions {
             durability: Durability::Volatile,
             ledger: super::ledger::config(),
-            // Of millions of transfers the journal would be larger than all the rest.
+            // With millions of transfers, the journal would be larger than everything else.
             keep_segments: self.existing < KEPT_MAX,
             ..EngineOptions::new(data)
         };
@@ -184,7 +184,7 @@ impl Past {
             let failed = |failure: Failure| refused(failure.to_string());
             let mut filler =
                 Filler::new(handle.clone(), self.dfsps as u64, Payloads::AsInRuns).map_err(failed)?;
-            // Other ids than those that are measured.
+            // Ids that differ from those that are measured.
             filler.seed = mix(!self.seed);
             runtime.block_on(filler.fill(0, self.existing as u64)).map_err(failed)?;
         }
@@ -193,13 +193,13 @@ impl Past {
         }
         let archive = handle.archive();
         engine.shutdown();
-        // Or whoever starts on the directory would do it, while it is measured.
+        // Otherwise the next hub on this directory would do it during the measurement.
         archive.map_or(Ok(()), |archive| archive.finish_upkeep())?;
         Ok(())
     }
 }
 
-/// Copies a directory tree that nobody is using. Errors: what the system said.
+/// Copies a directory tree that is not in use. Fails with the system's error.
 pub fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

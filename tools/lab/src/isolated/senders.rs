@@ -1,4 +1,4 @@
-//! Connections that send one request after the other to a hub of its own, and what that costs.
+//! Connections that send one request after the other to a separate hub, and the cost of that.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,23 +19,23 @@ use crate::result::statistics::{cores_used, rounded, us_per_event};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const SENDER: &str = "lab-send";
 
-/// What is measured.
+/// The subject of the measurement.
 pub(super) const HUB: &str = "a hub process on this machine";
 
-/// Where requests to a base URL go.
+/// The address for requests to a base URL.
 pub(super) fn target_of(url: &str) -> Result<Target, IsolatedError> {
     Target::parse(url)
         .map_err(|error| IsolatedError::Refused { what: "the hub's address", reason: error.to_string() })
 }
 
-/// Each repetition sends a part of the messages, and one part more comes before them.
+/// Checks the keys: each repetition sends a part of the messages, and one more part comes before them.
 pub(super) fn expect_parts(keys: &Section<'_>, messages: usize, repetitions: usize) {
     if messages <= repetitions {
         keys.mistake("give more messages than repetitions: each repetition sends a part");
     }
 }
 
-/// Starts a hub on a directory and does something to it from threads that send; ends both.
+/// Starts a hub on a directory and runs a measurement against it from sending threads. Ends both.
 pub(super) fn beside_hub(
     context: &Context,
     data: &Path,
@@ -100,7 +100,7 @@ impl Senders {
         runtime.block_on(Arc::clone(self).send(0, part))
     }
 
-    /// Sends further parts of so many requests, so many times.
+    /// Sends further parts with this many requests each.
     pub fn measure(
         self: &Arc<Self>,
         runtime: &Runtime,
@@ -176,7 +176,7 @@ impl Senders {
     }
 }
 
-/// Hub and lab, each a process of its own. The CPU of the threads that send is known to the nanosecond.
+/// Hub and lab, each a separate process. The CPU of the sending threads is known to the nanosecond.
 fn processes(measurement: &Measurement, [hub, lab]: &[Watched; 2]) -> Vec<ProcessRow> {
     let (wall, completed) = (measurement.took(), measurement.completed());
     let row = |name: &str, process: &Watched, cpu: Duration| {

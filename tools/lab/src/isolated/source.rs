@@ -1,4 +1,4 @@
-//! Where the messages of a stage come from: a file, a hub that is recorded first, or made up.
+//! The sources of a stage's messages: a file, a hub that is recorded first, or generation.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::plan::section::Section;
 
 const MESSAGES_MAX: usize = 5_000_000;
 
-/// Which messages a stage is fed with.
+/// The messages that a stage is fed with.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// A recorded stream; `None` makes one up, or records one.
+    /// A recorded stream; `None` generates or records one.
     pub stream: Option<PathBuf>,
     /// Whether a hub is driven and recorded first.
     pub is_recorded: bool,
     pub messages: usize,
-    /// Between how many DFSPs, where they are made up or recorded first.
+    /// Number of DFSPs if messages are generated or recorded first.
     pub dfsps: usize,
-    /// About how long a prepare's body is, in bytes; `None` leaves that to whoever makes them.
+    /// Approximate length of a prepare's body, in bytes; `None` uses the default of the source.
     pub body_bytes: Option<usize>,
 }
 
@@ -51,12 +51,12 @@ impl Source {
         }
     }
 
-    /// Reads the file, records a hub, or makes the stream up: as many messages as one repetition is fed.
+    /// Reads the file, records a hub, or generates the stream, with as many messages as one repetition needs.
     pub fn load(&self, context: &Context, kind: MessageKind) -> Result<Stream, IsolatedError> {
         self.load_many(context, kind, self.messages)
     }
 
-    /// The same with another number of messages.
+    /// Loads a stream with another number of messages.
     pub fn load_many(
         &self,
         context: &Context,
@@ -88,15 +88,15 @@ const USERS: usize = 32;
 pub(super) struct Recording {
     pub transfers: usize,
     pub dfsps: usize,
-    /// About how long the bodies of prepares are; `None` leaves that to the DFSPs.
+    /// Approximate length of the bodies of prepares; `None` uses the DFSPs' default.
     pub body_bytes: Option<usize>,
-    /// What is measured: prepares alone, or the fulfils that follow them too.
+    /// The kind of the measured messages: prepares alone, or also the fulfils that follow them.
     pub kind: MessageKind,
 }
 
 impl Recording {
-    /// Takes what was kept of the same, or drives a hub and records it. The hub is the one that is shipped: durable,
-    /// its settings untouched.
+    /// Uses a kept recording of the same kind, or drives a hub and records it. The hub has its shipped settings and is
+    /// durable.
     pub fn make(self, context: &Context) -> Result<Stream, IsolatedError> {
         let kept =
             context.surroundings.recordings.as_ref().map(|kept| kept.join(self.file_name(context.seed)));
@@ -116,7 +116,7 @@ impl Recording {
         format!("{}-{kind}s{body}-{}-dfsps-seed-{seed}.stream", self.transfers, self.dfsps)
     }
 
-    /// What lies there, if it is sound and enough. Anything else is recorded anew.
+    /// The recording at this path, if it is sound and large enough. Any other one is replaced.
     fn kept(self, path: &Path) -> Option<Stream> {
         match Stream::read(path) {
             Ok(stream) => (stream.of_kind(self.kind).count() >= self.transfers).then_some(stream),
@@ -128,7 +128,7 @@ impl Recording {
         }
     }
 
-    /// One hub after the other, until there is enough of what they journalled.
+    /// Drives one hub after the other, until enough messages were journalled.
     fn record(self, context: &Context) -> Result<Stream, IsolatedError> {
         let (mut stream, mut attempts) = (Stream::default(), Attempts::default());
         let mut found = 0;
@@ -162,7 +162,7 @@ impl Recording {
         };
         run(&driven).map_err(|error| IsolatedError::Recording(Box::new(error)))?;
         let fulfils = self.kind == MessageKind::Fulfil;
-        // Fulfils follow their prepares, so all is read where they are wanted.
+        // Fulfils follow their prepares, so everything is read if fulfils are needed.
         let messages_max = if fulfils { MESSAGES_MAX } else { missing };
         let data = data_in(scratch.path())?;
         let (mut stream, _) = Stream::record(&RecordOptions { data, messages_max, fulfils })?;
@@ -171,7 +171,7 @@ impl Recording {
     }
 }
 
-/// How long to drive a hub for: how fast this machine is, is only known once it was driven.
+/// Chooses how long to drive a hub. The speed of this machine is only known after a first drive.
 #[derive(Debug)]
 struct Attempts {
     per_s: u64,
@@ -185,15 +185,15 @@ impl Default for Attempts {
 }
 
 impl Attempts {
-    /// A rate that most machines keep.
+    /// A rate that most machines reach.
     const PER_S: u64 = 2_000;
     const SHORTEST: Duration = Duration::from_millis(300);
-    /// The first attempt, which is to tell how fast the machine is, is no longer.
+    /// Maximum length of the first attempt, which measures the speed of the machine.
     const FIRST_MAX: Duration = Duration::from_secs(10);
-    /// Hubs that are driven at most.
+    /// Maximum number of hubs that are driven.
     const MAX: u32 = 8;
 
-    /// How long to drive the next hub for, where so many are missing; `None` once it has been tried often enough.
+    /// Length of the next drive if this many messages are missing; `None` after the maximum number of attempts.
     fn next(&mut self, missing: usize) -> Option<Duration> {
         if self.made == Self::MAX {
             return None;
@@ -203,16 +203,16 @@ impl Attempts {
         Some(if self.made == 1 { length.min(Self::FIRST_MAX) } else { length })
     }
 
-    /// So many came of driving one for so long. The next is taken to be a little slower.
+    /// Notes the number of messages recorded in this time. The next drive is assumed to be a little slower.
     fn note(&mut self, length: Duration, recorded: usize) {
         let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX).max(1);
         let found = recorded as u64 * 900 / ms;
-        // Where nothing came, longer is the only thing left to try.
+        // If nothing was recorded, only a longer drive can help.
         self.per_s = if found == 0 { (self.per_s / 4).max(1) } else { found };
     }
 }
 
-/// Writes a recording beside its place and moves it there, so that it is whole or missing.
+/// Writes a recording beside its place and moves it there, so that it is complete or missing.
 fn keep(stream: &Stream, path: &Path) -> Result<(), IsolatedError> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(IsolatedError::io("create", directory))?;
@@ -243,14 +243,15 @@ mod tests {
     fn a_hub_is_driven_for_as_long_as_it_needs_by_how_fast_the_first_was() {
         let mut attempts = Attempts::default();
         assert_eq!(attempts.next(5_000), Some(Duration::from_millis(2_800)));
-        // Half a million begin with ten seconds; 4,000 a second came, and the rest is asked for at a little less.
+        // Half a million messages start with ten seconds; 4,000 per second were recorded, and the rest is planned at a
+        // slightly lower rate.
         let mut attempts = Attempts::default();
         let first = attempts.next(500_000).unwrap();
         assert_eq!(first, Duration::from_secs(10));
         attempts.note(first, 40_000);
         let rest = attempts.next(460_000).unwrap();
         assert_eq!(rest, Duration::from_millis(300 + 460_000 * 1_000 / 3_600));
-        // Nothing at all asks for more time, and not for ever.
+        // An attempt without messages requests more time, with a limit.
         attempts.note(rest, 0);
         assert!(attempts.next(460_000).unwrap() > rest);
         let left = std::iter::from_fn(|| attempts.next(1)).count();
@@ -267,7 +268,7 @@ mod tests {
         let recordings = directory.path().join("recordings");
         let path = recordings.join(recording.file_name(7));
         keep(&stream, &path).unwrap();
-        // No hub could be driven here: this test is no `upesi`.
+        // No hub could be driven here, because this test is not `upesi`.
         let surroundings = Surroundings { recordings: Some(recordings), ..Surroundings::default() };
         let scratch = directory.path().to_owned();
         let context = Context { surroundings, scratch, hub_arguments: Vec::new(), seed: 7 };

@@ -1,4 +1,4 @@
-//! The audit of lookups and quotes: was every accepted question answered exactly once, and rightly?
+//! The audit of lookups and quotes: every accepted query must be answered exactly once, and rightly.
 
 use serde::{Deserialize, Serialize};
 use upesi_sim::Counters;
@@ -8,31 +8,31 @@ use crate::observe::tally::Exchanges;
 use crate::result::AuditSummary;
 use crate::result::schema::Name;
 
-/// What is known about questions and answers once everything came to rest.
+/// The evidence about queries and answers after everything came to rest.
 #[derive(Clone, Debug, Default)]
 pub struct AnswersEvidence {
-    /// The phases that are questions, by name, with what became of their requests.
+    /// The phases that consist of queries, by name, with the outcomes of their requests.
     pub phases: Vec<(&'static str, Exchanges)>,
     /// The DFSPs' counters.
     pub counters: Counters,
 }
 
-/// What became of the questions of one phase.
+/// The outcomes of the queries of one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Default, Deserialize)]
 #[serde(default)]
 pub struct AnswerCheck {
     /// `discovery` or `agreement`.
     pub phase: Name,
-    /// Questions that the hub accepted.
+    /// Queries that the hub accepted.
     pub accepted: u64,
-    /// Answered as they should be.
+    /// Queries that were answered rightly.
     pub right: u64,
-    /// Answered with an error.
+    /// Queries that were answered with an error.
     pub errors: u64,
-    /// Answered with something that cannot be right: another party or DFSP, another amount, a condition that is not the
+    /// Queries with an answer that cannot be right: another party or DFSP, another amount, a condition that is not the
     /// payee's for this quote.
     pub wrong: u64,
-    /// Not answered while a user waited.
+    /// Queries that were not answered before the user's timeout.
     pub late: u64,
 }
 
@@ -51,23 +51,23 @@ impl AnswersEvidence {
         self.phases.iter().map(|(_, exchanges)| count(exchanges)).sum()
     }
 
-    /// Questions that the DFSPs let drop or refused on purpose: nobody can answer for them.
+    /// Queries that the DFSPs dropped or rejected on purpose, so that no answer is possible.
     const fn excused(&self) -> u64 {
         self.counters.dropped + self.counters.http_errors
     }
 
-    /// Accepted questions whose answer has not come, not even late.
+    /// Accepted queries whose answer has not come, not even late.
     const fn unanswered_of(&self, late: u64) -> u64 {
         late.saturating_sub(self.counters.answers_unasked)
     }
 
-    /// Accepted questions that should still be answered.
+    /// Accepted queries that should still be answered.
     pub fn missing(&self) -> u64 {
         self.unanswered_of(self.sum(|phase| phase.late)).saturating_sub(self.excused())
     }
 
-    /// Answers that nobody can have asked for. An answer is unasked for when it comes too late, or when its question
-    /// was accepted without the asker hearing of it; DFSPs with that fault answer twice.
+    /// Answers without any query. An answer is unexpected if it comes too late, or if its query was accepted without
+    /// the sender's knowledge. DFSPs with that fault answer twice.
     fn doubled(&self) -> u64 {
         let explained = self.sum(|phase| phase.late + phase.originated.unanswered) + self.counters.duplicated;
         self.counters.answers_unasked.saturating_sub(explained)
@@ -102,7 +102,7 @@ impl AnswersEvidence {
 }
 
 impl AuditSummary {
-    /// Adds what the answers say. Where no money moves, they are what is accounted for.
+    /// Adds the audit of answers. If no money moves, the answers count as the accepted and finished operations.
     #[must_use]
     pub fn with_answers(mut self, evidence: &AnswersEvidence, moves_money: bool) -> Self {
         let late = evidence.sum(|phase| phase.late);
@@ -165,7 +165,7 @@ mod tests {
         }
         let faults: [(Fault, &str); 4] = [
             (|evidence| ends(evidence, |quotes| &mut quotes.late), "never answered"),
-            // One may belong to the question that got no response.
+            // One may belong to the query that got no response.
             (|evidence| evidence.counters.answers_unasked = 2, "1 answers are more than one"),
             (|evidence| ends(evidence, |quotes| &mut quotes.wrong), "wrong"),
             (|evidence| ends(evidence, |quotes| &mut quotes.errors), "no DFSP sent"),

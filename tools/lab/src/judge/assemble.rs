@@ -1,4 +1,4 @@
-//! What a run measured, put together.
+//! Assembles the result of a run from its measurements.
 
 use upesi_types::Timestamp;
 

@@ -1,4 +1,4 @@
-//! The audit: does the hub agree with what the DFSPs saw?
+//! The audit: whether the hub agrees with what the DFSPs saw.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use upesi_types::{Amount, Currency, FspId};
 use crate::result::AuditSummary;
 use crate::result::schema::SettlementResult;
 
-/// What the load generator counted itself, apart from the simulators.
+/// The load generator's own counts, independent of the simulators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Originated {
     /// POSTs sent.
     pub sent: u64,
-    /// Of those, answered 202.
+    /// POSTs answered 202.
     pub accepted: u64,
-    /// Answered with an error.
+    /// POSTs answered with an error.
     pub refused: u64,
-    /// Without an answer.
+    /// POSTs without an answer.
     pub unanswered: u64,
 }
 
@@ -35,7 +35,7 @@ impl std::ops::AddAssign for Originated {
 impl std::ops::Mul<u64> for Originated {
     type Output = Self;
 
-    /// Of requests that are about so many transfers each, the transfers.
+    /// The counts of transfers, if each request is about this many transfers.
     fn mul(self, transfers: u64) -> Self {
         Self {
             sent: self.sent * transfers,
@@ -46,7 +46,7 @@ impl std::ops::Mul<u64> for Originated {
     }
 }
 
-/// Everything the audit looks at.
+/// Everything that the audit examines.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// The hub's side, by currency.
@@ -59,33 +59,33 @@ pub struct Evidence {
     pub counters: Counters,
     /// The load generator's own count.
     pub originated: Originated,
-    /// What was settled beside the load.
+    /// Settlements beside the load.
     pub settlement: Option<SettlementResult>,
-    /// What that brought to light.
+    /// Findings of these settlements.
     pub findings: Vec<String>,
 }
 
-/// What a hub says of one currency.
+/// The hub's side in one currency.
 #[derive(Clone, Debug)]
 pub struct Side {
     /// The currency.
     pub currency: Currency,
-    /// How much each transfer moves.
+    /// Amount of each transfer.
     pub amount: Amount,
-    /// What participants owed before the run: their positions, and where commits settle also what they drew from their
-    /// cover.
+    /// The debts of participants before the run: their positions and, if commits settle, also the amounts drawn from
+    /// their cover.
     pub before: BTreeMap<String, Amount>,
-    /// The same after everything came to rest.
+    /// The debts after everything came to rest.
     pub after: BTreeMap<String, Amount>,
-    /// What settlements took from the positions in between; negative where they added to them.
+    /// Amounts that settlements took from the positions in between; negative if they added to them.
     pub settled: BTreeMap<String, i128>,
-    /// Of positions: how many commits were put into settlement windows; absent where that is not known.
+    /// Number of commits that were put into settlement windows of positions; absent if unknown.
     pub in_windows: Option<u64>,
-    /// How many of the DFSPs' transfers and legs of conversions should be there.
+    /// Expected number of the DFSPs' transfers and legs of FX transfers.
     pub committed: u64,
 }
 
-/// One DFSP's position at the hub beside its own books, as decimal texts; both count from the start of the run.
+/// One DFSP's position at the hub beside its own books, as decimal texts. Both count from the start of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Default, Deserialize)]
 #[serde(default)]
 pub struct PositionCheck {
@@ -93,9 +93,9 @@ pub struct PositionCheck {
     pub participant: String,
     /// The currency.
     pub currency: String,
-    /// Change of the hub's position during the run, but for what was settled.
+    /// Change of the hub's position during the run, except for settled amounts.
     pub hub: String,
-    /// What the DFSP's own books say; two values while something is unsure.
+    /// The position by the DFSP's own books; two values while something is uncertain.
     pub books: String,
     /// Whether they agree.
     pub ok: bool,
@@ -150,14 +150,14 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
     }
 }
 
-/// What should not have happened and did, each in words.
+/// Counts that should be zero and are not, each in words.
 pub(super) fn counted<'text>(
     all: impl IntoIterator<Item = (u64, &'text str)>,
 ) -> impl Iterator<Item = String> {
     all.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}"))
 }
 
-/// What one currency came to.
+/// The verdict on one currency.
 struct Judged {
     checks: Vec<PositionCheck>,
     sum_is_zero: bool,
@@ -198,17 +198,17 @@ fn audit_side(evidence: &Evidence, side: &Side, findings: &mut Vec<String>) -> J
 
 type Range = (i128, i128);
 
-/// What the positions say.
+/// The figures of the positions.
 struct Positions {
-    /// Of every participant.
+    /// The checks of all participants.
     checks: Vec<PositionCheck>,
-    /// All changes together.
+    /// The sum of all changes.
     sum: i128,
-    /// What the payers hold reserved.
+    /// The amounts that are reserved for the payers.
     reserved: Range,
-    /// What participants hold beyond what they received and kept by their own books: credited twice, given back though
-    /// it was paid, or credited to somebody else. What is too little is not set against it; of one who was charged
-    /// twice and credited twice nothing shows.
+    /// Amounts that participants hold beyond what they received by their own books: credited twice, given back although
+    /// it was paid, or credited to another participant. Missing amounts are not offset against it. A participant that
+    /// was charged twice and credited twice does not show.
     surplus: i128,
 }
 
@@ -234,7 +234,7 @@ fn positions(evidence: &Evidence, side: &Side) -> Positions {
             unsure.1 += expected.high - settled;
         }
         sum += change.unwrap_or(0);
-        // A position counts what the participant owes.
+        // A position counts the participant's debt.
         surplus += change.map_or(0, |change| (low - change).max(0));
         checks.push(PositionCheck {
             participant: name,
@@ -307,9 +307,9 @@ mod tests {
             ([270_000, -290_000, 0], 1),
             ([270_000, -310_000, 0], 2),
             ([270_000, -270_001, 0], 1),
-            // Given back to the payer though the payee was paid.
+            // Given back to the payer although the payee was paid.
             ([250_000, -270_000, 0], 1),
-            // Credited to somebody else.
+            // Credited to another participant.
             ([270_000, -250_000, -20_000], 1),
             // The whole transfer a second time.
             ([290_000, -290_000, 0], 1),
@@ -393,7 +393,7 @@ mod tests {
         }
     }
 
-    /// What was settled is no longer on the positions, and still paid and received.
+    /// Settled amounts are no longer on the positions, but still count as paid and received.
     #[test]
     fn what_settlements_moved_is_set_against_the_positions() {
         let mut evidence = good();
@@ -408,7 +408,7 @@ mod tests {
         assert!(!summary.positions_ok && !summary.sum_ok, "{:?}", summary.findings);
     }
 
-    /// Each currency is judged by itself: what one has too much does not make good for another.
+    /// Each currency is judged separately: a surplus in one does not compensate for another.
     #[test]
     fn every_currency_is_judged() {
         let mut evidence = good();

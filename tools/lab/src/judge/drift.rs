@@ -1,4 +1,4 @@
-//! What time does to a hub: lines fitted to the timeline of a long run.
+//! The drift of a hub over time: lines fitted to the timeline of a long run.
 #![expect(clippy::float_arithmetic, reason = "least squares over measurements; no money")]
 
 use crate::judge::thresholds::{COMPLETED_OF_DUE, Checked};
@@ -8,7 +8,7 @@ use crate::result::statistics::{ratio, rounded};
 
 /// A figure that changed by less than this part of its start is steady.
 const STEADY: f64 = 0.10;
-/// Rows from which a line can be fitted at all.
+/// Minimum number of rows for a line.
 const ROWS_MIN: usize = 3;
 /// T1 of the 2020 programme: more than this per second.
 const T1_PER_S: f64 = 200.0;
@@ -47,14 +47,14 @@ pub(crate) fn drift(result: &LabResult) -> DriftResult {
     }
 }
 
-/// An hour at a rate says something about that rate only if it was completed.
+/// The check that the hub kept up: an hour at a rate is meaningful only if the rate was completed.
 fn kept_up(result: &LabResult) -> Option<ThresholdCheck> {
     let mut checked = result.thresholds.iter().flat_map(|thresholds| &thresholds.checked);
     checked.find(|check| check.name == COMPLETED_OF_DUE).cloned()
 }
 
-/// The targets of the 2020 programme beside what was measured; the hour is one in which the load was held, and not only
-/// asked for. What does not count meets and misses nothing.
+/// The targets of the 2020 programme beside the measured values. The hour counts only if the load was held, not only
+/// offered. Invalid figures neither meet nor miss a target.
 fn programme(result: &LabResult, held_s: f64) -> Vec<ProgrammeCheck> {
     let rate = result.throughput_per_s;
     let share = result.latency_ms.share_over_1s;
@@ -84,7 +84,7 @@ fn disk_per_operation(rows: &[&TimelineRow]) -> Option<f64> {
 }
 
 fn fitted(name: &'static str, points: &[(f64, f64)]) -> Option<DriftRow> {
-    // Disk is read every few rows only.
+    // The disk is read only every few rows.
     let (first, last) = (points.first()?, points.last()?);
     if points.len() < ROWS_MIN || last.0 <= first.0 {
         return None;
@@ -114,17 +114,17 @@ fn fitted(name: &'static str, points: &[(f64, f64)]) -> Option<DriftRow> {
     })
 }
 
-/// The threshold that tells whether a soak held its load for the time asked: T2 of the 2020 programme, which asked for
-/// an hour.
+/// The threshold for the time that a soak held its load, compared with the time requested. It is T2 of the 2020
+/// programme, which requested an hour.
 const SUSTAINED: &str = "sustained_s";
-/// The load was held in a minute where this share of what was due in it completed in it. What ends a moment later is in
-/// the next.
+/// The load was held in a minute if this share of the operations due in it completed in it. Operations that end a
+/// moment later are in the next minute.
 const HELD_SHARE: f64 = 0.95;
 const MINUTE_ROWS: usize = 60;
 
-/// The seconds of these rows, `interval_s` each, of the minutes in which the load was held.
+/// The seconds of these rows, `interval_s` each, that belong to minutes in which the load was held.
 pub(crate) fn held_s(rows: &[&TimelineRow], interval_s: u32) -> f64 {
-    // What is left at the end is in the last minute.
+    // The rest at the end belongs to the last minute.
     let minutes = (rows.len() / MINUTE_ROWS).max(1);
     let minute = |index: usize| {
         let until = if index + 1 == minutes { rows.len() } else { (index + 1) * MINUTE_ROWS };
@@ -140,8 +140,7 @@ fn is_held(rows: &[&TimelineRow]) -> bool {
     completed > 0 && completed as f64 >= due as f64 * HELD_SHARE
 }
 
-/// Compares with the time asked for, whole seconds of it; what there is to say where the load was not held for all of
-/// it.
+/// Compares with the requested time, in whole seconds. Includes a finding if the load was not held all the time.
 pub(crate) fn check(asked_s: f64, held_s: f64) -> Checked {
     let limit = asked_s.floor();
     let met = held_s >= limit;
@@ -213,7 +212,7 @@ mod tests {
             target.met.is_none() && target.not_judged.as_deref() == Some("the run is not valid")
         };
         assert!(found.iter().all(is_open), "{found:?}");
-        // A hub that does not keep up is no fault of the measurement: that is told beside it.
+        // A hub that does not keep up is not a fault of the measurement: this is reported separately.
         let check = ThresholdCheck { name: COMPLETED_OF_DUE.to_owned(), limit: 0.99, value: 0.7, met: false };
         let thresholds = Thresholds { met: false, findings: Vec::new(), checked: vec![check.clone()] };
         let slow = |t| TimelineRow { completed: if t <= 340 { 500 } else { 350 }, ..steady(t) };
@@ -243,8 +242,8 @@ mod tests {
         assert_eq!(held((0..3_600).map(steady)), 3_600.0);
         assert_eq!(held(std::iter::empty()), 0.0);
         assert_eq!(held((0..5).map(steady)), 5.0, "shorter than a minute is one");
-        // Two seconds without anything, made up for in the third: within a minute nothing, at its end within what is
-        // allowed.
+        // Two seconds without completions, made up for in the third. Within a minute this does not matter; at its end
+        // it is within the tolerance.
         let stall = |from: u64| {
             move |second: u64| match second.wrapping_sub(from) {
                 0 | 1 => (100, 0),
@@ -254,12 +253,12 @@ mod tests {
         };
         assert_eq!(held((0..600).map(stall(70))), 600.0);
         assert_eq!(held((0..600).map(stall(118))), 600.0);
-        // Four seconds lost of a minute; the rest after the tenth minute belongs to it.
+        // Four seconds of a minute are lost. The rest after the tenth minute belongs to that minute.
         let lost = |second: u64| if (60..64).contains(&second) { (100, 0) } else { (100, 100) };
         assert_eq!(held((0..605).map(lost)), 545.0);
         let end = |second: u64| if second >= 600 { (100, 0) } else { (100, 100) };
         assert_eq!(held((0..605).map(end)), 540.0);
-        // A load that ended early, and a closed loop, where nothing is due while nothing ends.
+        // A load that ended early, and a closed loop, in which nothing is due while nothing ends.
         let ended = |second: u64| if second < 300 { (100, 100) } else { (0, 0) };
         assert_eq!(held((0..600).map(ended)), 300.0);
     }

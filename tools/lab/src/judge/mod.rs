@@ -1,4 +1,4 @@
-//! What a run came to: its audit, whether its figures count, whether objectives were met, what time did to the hub.
+//! Judges a run: its audit, whether its figures count, whether objectives were met, and the drift over time.
 
 pub mod answers;
 pub(crate) mod assemble;

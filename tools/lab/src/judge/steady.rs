@@ -1,5 +1,5 @@
-//! Whether the window was steady: how often one stage of the hub was gone through for each time of another, beside how
-//! often it must be. The gate of the published runs, for each phase that an operation has.
+//! Whether the window was steady: compares the ratios of the counts of the hub's stages with the expected ratios. This
+//! is the gate of the published runs, for each phase of an operation.
 #![expect(clippy::float_arithmetic, reason = "ratios of counts; no money")]
 
 use upesi_sim::{Flavour, Phase};
@@ -9,25 +9,25 @@ use crate::plan::options::{Role, RunOptions};
 use crate::plan::scenario::Scenario;
 use crate::result::LabResult;
 
-/// How far a ratio may be from what it should be: 2 %, as in the validity gate of published runs.
+/// Maximum deviation of a ratio from its expected value: 2 %, as in the validity gate of published runs.
 const TOLERANCE: f64 = 0.02;
-/// Operations that may be under way beside those that the timeline saw.
+/// Number of operations that may be in progress beside those that the timeline saw.
 const UNSEEN: f64 = 10.0;
 /// The setting that sends payees a copy of their own answer: one more notification for each transfer.
 const PAYEE_CONFIRMATION: &str = "--set=hub.payee_confirmation=";
 
-/// One stage for each of another.
+/// The count of one stage divided by that of another.
 struct Ratio {
     stage: &'static str,
     per: &'static str,
-    /// Any of these is as it should be.
+    /// The right values.
     wanted: &'static [f64],
-    /// Whether operations that failed may be the difference: they go through the first stage and not the second.
+    /// Whether failed operations may explain the difference, because they pass only the first stage.
     is_before_failures: bool,
 }
 
-/// What of the hub's stages speaks against a steady window; nothing where faults change how often they are gone
-/// through, and of stages that the hub does not tell.
+/// Findings of the hub's stages against a steady window. There are none if faults change the counts, or for stages that
+/// the hub does not report.
 pub(crate) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> {
     let repeats = [options.behaviour.duplicate_per_mille, options.behaviour.repeat_prepare_per_mille];
     if fails_on_purpose(options) || repeats != [0; 2] {
@@ -42,7 +42,7 @@ pub(crate) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> 
         let (count, per) = (operations(ratio.stage)?, operations(ratio.per).filter(|per| *per > 0.0)?);
         let failed = if ratio.is_before_failures { result.failed as f64 } else { 0.0 };
         let fits = |wanted: &f64| {
-            // What is under way at either end of the window is on one side of the ratio only.
+            // Operations in progress at either end of the window are on one side of the ratio only.
             (count - per * wanted).abs() <= (per * TOLERANCE + under_way + failed) * wanted
         };
         if ratio.wanted.iter().any(fits) {
@@ -58,7 +58,7 @@ pub(crate) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> 
 fn ratios(options: &RunOptions) -> Vec<Ratio> {
     let phases = options.phases();
     let has = |phase| phases.contains(&phase);
-    // Where other generators drive the same hub, or other loads run beside, they may do something else.
+    // Other generators of the same hub, and parallel loads, may have other operations.
     let is_alone = options.scenario == Scenario::Payments && options.role == Role::Whole;
     let notifications = notifications(options);
     let all: [(bool, &'static str, &'static str, &'static [f64], bool); 6] = [
@@ -75,35 +75,36 @@ fn ratios(options: &RunOptions) -> Vec<Ratio> {
     applying.map(ratio).collect()
 }
 
-/// How many notifications a transfer may have: the prepare to the payee and the outcome to the payer, and in some
-/// schemes a third, to the payee again.
+/// The possible numbers of notifications of a transfer: the prepare to the payee and the outcome to the payer, and in
+/// some schemes a third, to the payee again.
 fn notifications(options: &RunOptions) -> &'static [f64] {
     let confirmation =
         options.hub_arguments.iter().rev().find_map(|set| set.strip_prefix(PAYEE_CONFIRMATION));
-    // The PATCH to a payee that waits for it is sent by every hub.
+    // Every hub sends the PATCH to a payee that waits for it.
     let tells_payee = options.behaviour.flavour == Flavour::Reserved || confirmation == Some("true");
     if options.scenario == Scenario::Bulks {
-        // Of the whole bulk: to the payee, to the payer, and to the payee what came of it.
+        // For the whole bulk transfer: to the payee, to the payer, and the outcome to the payee.
         &[3.0]
     } else if options.scenario == Scenario::ConvertedTransfers {
-        // Two prepares each, and one more message: the FXP is told the outcome.
+        // Two prepares each, and one more message: the FXP is notified of the outcome.
         if tells_payee { &[3.0] } else { &[2.5] }
     } else if tells_payee {
         &[3.0]
     } else if options.target.is_some() {
-        // How a hub is set up that was running before is not known.
+        // The settings of a hub that was already running are not known.
         &[2.0, 3.0]
     } else {
         &[2.0]
     }
 }
 
-/// The most operations that may have been under way at either end of the window: twice what the timeline saw at the end
-/// of any second, and no more than were allowed. An open loop allows thousands, beside which no ratio would be wrong.
+/// The maximum number of operations that may have been in progress at either end of the window: twice the maximum that
+/// the timeline saw at the end of any second, limited to the allowed number. An open loop allows thousands, and with
+/// that number no ratio would ever be wrong.
 fn under_way(options: &RunOptions, result: &LabResult) -> f64 {
     let allowed = options.load.outstanding_max() as f64;
     let rows = result.rows();
-    // What other generators have under way is in no timeline of ours.
+    // The operations in progress of other generators are not in this timeline.
     if rows.is_empty() || options.role == Role::Load {
         return allowed;
     }
@@ -123,7 +124,7 @@ mod tests {
     use crate::plan::load_profile::Load;
     use crate::result::schema::{Queues, StageResult, TimelineResult, TimelineRow};
 
-    /// What the hub's metrics said before ten seconds of payments, cut to the counts.
+    /// The hub's metrics before ten seconds of payments, cut to the counts.
     const BEFORE: &str = "\
 moja_als_ing_getPartiesByTypeAndID_count{success=\"true\"} 31
 moja_als_ing_getPartiesByTypeAndID_count{success=\"false\"} 2
@@ -135,7 +136,7 @@ moja_cl_transfer_fulfil_count{success=\"true\"} 15
 moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",dest=\"dfsp-1\"} 20
 moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",dest=\"dfsp-2\"} 11
 ";
-    /// And after.
+    /// The metrics afterwards.
     const AFTER: &str = "\
 moja_als_ing_getPartiesByTypeAndID_count{success=\"true\"} 9168
 moja_als_ing_getPartiesByTypeAndID_count{success=\"false\"} 2
@@ -175,7 +176,7 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
             place.operations = operations;
             let found = findings(&options, &result);
             assert!(found.iter().any(|finding| finding.starts_with(text)), "{text}: {found:?}");
-            // Of stages that the hub does not tell nothing is asked.
+            // Stages that the hub does not report are not checked.
             result.stages.retain(|found| found.stage != stage);
             assert_eq!(findings(&options, &result), Vec::<String>::new(), "{stage}");
         }
@@ -191,10 +192,10 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
         assert_eq!(findings(&options, &result).len(), 2, "a thousand lookups too many");
         result.failed = 900;
         assert_eq!(findings(&options, &result), Vec::<String>::new());
-        // What became of a transfer is another matter.
+        // The outcome of a transfer is a separate question.
         count(&mut result, "fulfil", 8_400);
         assert_eq!(findings(&options, &result).len(), 1);
-        // Another generator at the same hub may only look up.
+        // Another generator at the same hub may only look parties up.
         result.failed = 0;
         count(&mut result, "fulfil", 9_129);
         count(&mut result, "lookup_answer", 10_000);

@@ -1,4 +1,4 @@
-//! What was run beside its base, judged: medians, the interval of the paired differences, and claims.
+//! Judges runs beside their base: medians, the interval of the paired differences, and claims.
 #![expect(clippy::float_arithmetic, reason = "differences of measurements; no money")]
 
 use serde::{Deserialize, Serialize};
@@ -14,9 +14,9 @@ use crate::result::statistics::{median, rounded};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PairResult {
-    /// What the other is compared with: which of the suite's `runs`.
+    /// The base of the comparison: an index into the suite's `runs`.
     pub base: usize,
-    /// What is compared: which of the suite's `runs`.
+    /// The compared point: an index into the suite's `runs`.
     pub other: usize,
     /// The figures that both have.
     pub figures: Vec<PairFigure>,
@@ -26,17 +26,17 @@ pub struct PairResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PairFigure {
-    /// Which: a member of `result.json`.
+    /// The figure: a member of `result.json`.
     pub figure: Metric,
-    /// Of the base, one value for each of the other's: the mean of the run before and the run after.
+    /// Values of the base, one for each of the other's: the mean of the runs before and after.
     pub base: Vec<f64>,
-    /// Of the other.
+    /// Values of the other.
     pub other: Vec<f64>,
-    /// The median of the base's.
+    /// The median of the base's values.
     pub base_median: f64,
-    /// The median of the other's.
+    /// The median of the other's values.
     pub other_median: f64,
-    /// How much the other differs, relative to the base; absent of fewer than two pairs.
+    /// Difference of the other, relative to the base; absent with fewer than two pairs.
     pub difference: Option<DifferenceResult>,
 }
 
@@ -50,7 +50,7 @@ pub struct DifferenceResult {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// How sure it is.
+    /// The confidence of the interval.
     pub confidence: f64,
 }
 
@@ -65,42 +65,42 @@ impl From<Interval> for DifferenceResult {
     }
 }
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClaimVerdict {
     /// The whole interval is within the bound.
     #[serde(rename = "holds")]
     Holds,
-    /// The whole interval is beyond it.
+    /// The whole interval is beyond the bound.
     #[serde(rename = "does not hold")]
     Broken,
-    /// The bound lies within the interval, or there is none.
+    /// The bound is inside the interval, or there is no interval.
     #[default]
     #[serde(rename = "cannot be told")]
     Untold,
 }
 
-/// A claim beside what was measured.
+/// A claim with its measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimResult {
     /// The claim.
     pub text: String,
-    /// What became of it.
+    /// The verdict.
     pub verdict: ClaimVerdict,
-    /// The same in words, with the interval.
+    /// The verdict in words, with the interval.
     pub words: String,
-    /// What the claim is about, compared with: which of the suite's `runs`.
+    /// The base of the comparison: an index into the suite's `runs`.
     pub base: usize,
-    /// What the claim is about: which of the suite's `runs`.
+    /// The point that the claim is about: an index into the suite's `runs`.
     pub other: usize,
-    /// By which figure.
+    /// The figure of the comparison.
     pub figure: Metric,
-    /// How much worse it may be, in per cent.
+    /// Maximum deterioration, in per cent.
     pub at_most_percent: f64,
 }
 
-/// Every point of a group beside the first of it.
+/// Every point of a group beside its first one.
 pub(crate) fn pairs_of(group: &Group, sequences: &[Vec<Turn>]) -> Vec<PairResult> {
     if !group.is_against_first {
         return Vec::new();
@@ -124,7 +124,7 @@ pub(crate) fn pairs_of(group: &Group, sequences: &[Vec<Turn>]) -> Vec<PairResult
 
 fn pair_figure(figure: Metric, base: Vec<f64>, other: Vec<f64>) -> Option<PairFigure> {
     let middle = |values: &[f64]| median(values.iter().copied()).map(|value| rounded(value, 3));
-    // One measurement beside another says nothing of noise; such runs are compared by what is within them.
+    // One measurement beside another shows nothing about noise. Such runs are compared by the parts within them.
     if base.len() < 2 {
         return None;
     }
@@ -141,7 +141,7 @@ fn pair_figure(figure: Metric, base: Vec<f64>, other: Vec<f64>) -> Option<PairFi
     })
 }
 
-/// A claim about a point of a group, judged. `name` says what a point is to people.
+/// Judges a claim about a point of a group. `name` returns a point's name for people.
 pub(crate) fn judge(
     claim: &Claim,
     group: &Group,
@@ -177,7 +177,7 @@ fn decide(
     other: &str,
 ) -> (ClaimVerdict, String) {
     let [centre, low, high] = [difference.centre, difference.low, difference.high].map(|share| share * 100.0);
-    // Less throughput is a loss, and more of anything else.
+    // Less throughput is a loss, and more of any other figure.
     let (centre, low, high) =
         if claim.figure.more_is_better() { (-centre, -high, -low) } else { (centre, low, high) };
     let bound = claim.at_most_percent;
@@ -205,12 +205,12 @@ fn decide(
     }
 }
 
-/// In which direction; `loss` above zero is for the worse.
+/// The direction in words; `loss` above zero is worse.
 fn word(figure: Metric, loss: f64) -> &'static str {
     if figure.more_is_better() == (loss > 0.0) { "lower" } else { "higher" }
 }
 
-/// What a figure is called in a sentence.
+/// The name of a figure in a sentence.
 pub(crate) const fn words(metric: Metric) -> &'static str {
     match metric {
         Metric::Throughput => "throughput",
@@ -221,14 +221,14 @@ pub(crate) const fn words(metric: Metric) -> &'static str {
     }
 }
 
-/// Its value in a result; `None` where it was not measured.
+/// The figure's value in a result; `None` if it was not measured.
 pub(crate) fn value(metric: Metric, result: &LabResult) -> Option<f64> {
     let value = match metric {
         Metric::Throughput => Some(result.throughput_per_s),
         Metric::Ratio => result.ratio,
         Metric::Median => Some(result.latency_ms.p50),
         Metric::Tail => Some(result.latency_ms.p99),
-        // One stage alone has no member `hub`: its row among the processes is the same.
+        // One stage alone has no member `hub`: its row among the processes is equivalent.
         Metric::Cpu => {
             let hub = result.processes.iter().find(|process| process.name == "hub");
             hub.and_then(|hub| hub.cpu_us_per_operation)
@@ -257,7 +257,7 @@ mod tests {
         judge(&claim, &GROUP, &pairs, |point| format!("point {point}"))
     }
 
-    /// The machine is twice as slow for half of the runs; the other costs 2 % more throughout, give or take.
+    /// The machine is twice as slow for half of the runs; the other point costs about 2 % more in all of them.
     const PHASES: [(usize, f64); 9] = [
         (3, 100.0),
         (4, 102.0),

@@ -1,7 +1,7 @@
-//! Whether the hub did what was asked of it: the thresholds of Mojaloop's performance work.
+//! Whether the hub met the thresholds of Mojaloop's performance work.
 //!
-//! This is not whether a run's figures count. A run that drives a hub beyond its limits measures something true, and a
-//! hub that refuses a quarter of it has not met the thresholds.
+//! This is separate from whether a run's figures count. A run that drives a hub beyond its limits measures something
+//! true, and a hub that rejects a quarter of the load has not met the thresholds.
 
 #![expect(clippy::float_arithmetic, reason = "shares of counts; no money")]
 
@@ -16,16 +16,16 @@ use crate::result::statistics::{ratio, rounded};
 
 /// More than this share of the operations must succeed.
 const SUCCESS_SHARE: f64 = 0.99;
-/// Open loop: of the arrivals that were due, at least this share must complete in the same time.
+/// Open loop: minimum share of the due arrivals that must complete in the same time.
 const COMPLETED_SHARE: f64 = 0.99;
-/// 99 of 100 operations must be faster, from the first request to the last callback.
+/// Limit of the 99th percentile of operations, from the first request to the last callback.
 const END_TO_END_P99_MS: f64 = 15_000.0;
-/// 99 of 100 must be faster in each of their phases.
+/// Limit of the 99th percentile of each of their phases.
 const PHASE_P99_MS: f64 = 3_000.0;
-/// 99 of 100 requests must have their own answer sooner.
+/// Limit of the 99th percentile of the time until a request's own answer.
 const HTTP_P99_MS: f64 = 5_000.0;
 
-/// The threshold that tells whether the hub kept up with an open loop.
+/// The threshold that shows whether the hub kept up with an open loop.
 pub(crate) const COMPLETED_OF_DUE: &str = "completed_share_of_due";
 
 /// Compares a run with the thresholds that apply to it.
@@ -59,7 +59,7 @@ impl Thresholds {
     }
 }
 
-/// Several runs as one: a threshold that one of them did not meet is not met.
+/// Combines several runs: a threshold that one of them did not meet is not met.
 pub(crate) fn together<'all>(all: impl Iterator<Item = &'all Thresholds>) -> Option<Thresholds> {
     let mut all = all.cloned();
     let mut sum = all.next()?;
@@ -78,7 +78,7 @@ pub(crate) fn together<'all>(all: impl Iterator<Item = &'all Thresholds>) -> Opt
     Some(sum)
 }
 
-/// A check, and what it found where it is not met.
+/// A check, and its finding if it is not met.
 pub(crate) type Checked = (ThresholdCheck, Option<String>);
 
 fn checked(name: &str, limit: f64, value: f64, met: bool, finding: impl FnOnce() -> String) -> Checked {
@@ -86,7 +86,7 @@ fn checked(name: &str, limit: f64, value: f64, met: bool, finding: impl FnOnce()
     (check, (!met).then(finding))
 }
 
-/// Whether the payees were told to do what ends operations badly: that is then no failure of the hub's.
+/// Whether the payees were configured to fail operations, which is then not a failure of the hub.
 pub(crate) fn fails_on_purpose(options: &RunOptions) -> bool {
     let behaviour = &options.behaviour;
     [
@@ -112,7 +112,7 @@ fn success(result: &LabResult) -> Checked {
     })
 }
 
-/// Of an open loop in which anything was due.
+/// The check of an open loop in which something was due.
 fn completed(result: &LabResult) -> Option<Checked> {
     let schedule = result.schedule.as_ref()?;
     let share = ratio(result.completed as f64, schedule.due as f64)?;
@@ -128,7 +128,7 @@ fn completed(result: &LabResult) -> Option<Checked> {
     }))
 }
 
-/// Latencies of a run in which nothing completed are zero, and meet nothing.
+/// Checks a latency. Latencies of a run without completed operations are zero, and meet no threshold.
 fn latency(name: &str, what: &str, latency: &LatencyMs, limit: f64) -> Checked {
     let value = latency.p99;
     checked(name, limit, value, value > 0.0 && value < limit, || {
@@ -144,20 +144,20 @@ fn seconds(milliseconds: f64) -> String {
     format!("{} s", rounded(milliseconds / 1e3, 2))
 }
 
-/// A share as people read it; close to the bound, with as many digits as tell it from the bound.
+/// A share for people. Close to the bound, it has as many digits as distinguish it from the bound.
 fn percent(share: f64) -> String {
     format!("{} %", rounded(share * 100.0, 2))
 }
 
-// What a measurement is to reach, and whether it did, over all its runs.
+// Objectives of measurements, and whether they were reached over all runs.
 
-/// One objective of measurements that give an `R`.
+/// One objective of measurements that produce an `R`.
 pub(crate) struct Objective<R> {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) is_at_least: bool,
     pub(crate) goal: f64,
-    /// Infinite where what is hoped for never came.
+    /// Infinite if the expected event never occurred.
     pub(crate) of: fn(&R) -> f64,
 }
 
@@ -183,14 +183,14 @@ impl<R> Objective<R> {
     }
 }
 
-/// An objective beside what was measured.
+/// An objective beside the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectiveResult {
     pub name: &'static str,
     pub unit: &'static str,
     pub is_at_least: bool,
     pub goal: f64,
-    /// Median of the runs; null where it never came.
+    /// Median of the runs; null if the expected event never occurred.
     pub median: f64,
     pub lowest: f64,
     pub highest: f64,
@@ -225,12 +225,12 @@ impl ObjectiveResult {
     }
 }
 
-/// `value / of`; 0 of nothing.
+/// `value / of`; 0 if `of` is 0.
 pub(crate) fn part(value: f64, of: f64) -> f64 {
     ratio(value, of).unwrap_or(0.0)
 }
 
-/// What so many per cent of the values do not exceed, for each of `percents`; 0 of no values.
+/// The percentiles `percents` of the values; 0 if there are no values.
 pub(crate) fn quantiles<const COUNT: usize>(
     values: impl IntoIterator<Item = f64>,
     percents: [usize; COUNT],
@@ -259,7 +259,7 @@ mod tests {
         Some(PhaseResult { latency_ms: p99(p99_ms), ..PhaseResult::default() })
     }
 
-    /// A run of payments that meets everything, most of it only just.
+    /// A run of payments that meets every threshold, most of them only just.
     fn good() -> LabResult {
         LabResult {
             completed: 9_910,
@@ -340,7 +340,7 @@ mod tests {
         let mut options = RunOptions::default();
         let found = of(&options, closed);
         assert_eq!(names(&found), "success_share end_to_end_p99_ms transfer_p99_ms http_p99_ms");
-        // A quarter refused is no meeting of thresholds, whatever the loop.
+        // A hub that rejects a quarter does not meet the thresholds, in any loop.
         assert!(!of(&options, |result| (result.schedule, result.failed) = (None, 3_300)).met);
         // Payees that abort on purpose.
         options.behaviour.abort_per_mille = 20;

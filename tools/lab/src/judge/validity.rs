@@ -7,11 +7,12 @@ use crate::plan::options::{Baseline, RunOptions};
 use crate::result::schema::{MachineResult, ProcessRow, Validity};
 use crate::result::{LabResult, ScheduleResult};
 
-/// The load generator's threads must be idle for a tenth of the time, or it may be what limits the run.
+/// Maximum load of the load generator's threads. Above it, they may limit the run.
 const GENERATOR_BUSY_MAX: f64 = 0.9;
-/// Programs that have no part in the run may take a quarter of the cores before its figures say more about them.
+/// Maximum share of the cores that programs outside the run may use. Above it, the figures are mostly about these
+/// programs.
 const OTHERS_SHARE_MAX: f64 = 0.25;
-/// In a closed loop nothing completes while nothing is sent; a run of fewer operations tells nothing about percentiles.
+/// In a closed loop nothing completes while nothing is sent. A run with fewer operations has no meaningful percentiles.
 const OPERATIONS_MIN: u64 = 100;
 
 pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
@@ -28,7 +29,7 @@ pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
             result.completed
         ));
     }
-    // What load generator and DFSPs can do by themselves is reached when they are busy all the time.
+    // The limit of load generator and DFSPs alone is reached when they are busy all the time.
     let is_own_ceiling = options.alone == Some(Baseline::SimsOnly);
     let lab = result.processes.iter().find(|process| process.name == "lab" && !is_own_ceiling);
     findings.extend(lab.and_then(|lab| saturation(lab, options.worker_count())));
@@ -59,8 +60,8 @@ fn schedule_findings(schedule: &ScheduleResult, machine: Option<&MachineResult>)
     findings
 }
 
-/// In a closed loop a generator that gets no core asks for less, and nothing else would tell. Where it shares the cores
-/// with the hub they are what limits both, and that is a condition of the run: see docs/lab/README.md.
+/// In a closed loop, a generator without a core sends less, and nothing else would show this. If it shares the cores
+/// with the hub, the cores limit both, which is a condition of the run: see docs/lab/README.md.
 fn crowded(machine: &MachineResult) -> Option<String> {
     (machine.full && !machine.shared).then(|| {
         "the cores of the load generator's machine were full: it may be the limit; give it more cores or use several \
@@ -69,15 +70,16 @@ fn crowded(machine: &MachineResult) -> Option<String> {
     })
 }
 
-/// Whether something disturbed the run that may be gone at a second try: the generator lagged, or other programs took
-/// the cores. One whose audit failed shows what the hub did, and is not tried until it does not.
+/// Whether the run had a disturbance that may be absent at a second try: the generator lagged, or other programs used
+/// the cores. A run whose audit failed shows a fault of the hub, and is not repeated until the fault disappears.
 pub(crate) fn deserves_second_try(result: &LabResult) -> bool {
     let was_disturbed = result.schedule.is_some_and(|schedule| !schedule.valid)
         || result.machine.as_ref().and_then(disturbed).is_some();
     was_disturbed && result.audit.ok
 }
 
-/// Full cores that hub and generator share are theirs; what programs took that have no part in the run is in no figure.
+/// Cores that hub and generator fill are their own condition, but the share of programs outside the run appears in no
+/// figure.
 fn disturbed(machine: &MachineResult) -> Option<String> {
     let share = machine.other_programs_share.filter(|share| *share > OTHERS_SHARE_MAX)?;
     Some(format!(
@@ -157,7 +159,7 @@ mod tests {
         let judged = |options: &RunOptions, schedule| {
             judge(options, &LabResult { machine: machine(false, true), schedule, ..good() }).findings
         };
-        // An open loop tells by its lag.
+        // An open loop shows this by its lag.
         let load = Load::Open { rate_per_s: 100, outstanding_max: 1_000 };
         let open = RunOptions { load, ..RunOptions::default() };
         let lag = |lag_ms_p99| Some(ScheduleResult { lag_ms_p99, ..ScheduleResult::default() });
@@ -175,9 +177,9 @@ mod tests {
             result.machine = Some(MachineResult { full: true, ..MachineResult::default() });
             judge(&options, &result).findings
         };
-        // The ceiling of load generator and DFSPs is where all of their threads are busy.
+        // The limit of load generator and DFSPs is reached when all of their threads are busy.
         assert_eq!(busy(Some(Baseline::SimsOnly)), Vec::<String>::new());
-        // That of the forwarder is not reached where they are.
+        // The limit of the forwarder is not reached in that case.
         let forwarder = busy(Some(Baseline::Forwarder));
         assert!(forwarder.len() == 1 && forwarder[0].contains("98 % busy"), "{forwarder:?}");
         let hub = busy(None);

@@ -1,4 +1,4 @@
-//! What a hub says about its own stages in `GET /metrics`, before and after: the Prometheus text format.
+//! The hub's metrics of its own stages, before and after: `GET /metrics` in the Prometheus text format.
 #![expect(clippy::float_arithmetic, reason = "rates and means of a hub's counters; no money")]
 
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use crate::drive::system::TargetHub;
 use crate::result::schema::{Queues, StageResult};
 use crate::result::statistics::{ratio, rounded};
 
-/// A sample name longer than this many metrics is not from a hub we know.
+/// Maximum number of samples that are read; a text with more is not from a known hub.
 const SAMPLES_MAX: usize = 1_000_000;
 
-/// Stages that are histograms of seconds: the stage's name, and the metric's. Names of Mojaloop where it has
-/// them, so that this works with either; of two names of a stage the first that the hub has.
+/// Stages that are histograms of seconds: the stage's name, and the metric's name. Mojaloop's names are used where they
+/// exist, so that this works with either hub. If a stage has two names, the first one in the hub's metrics is used.
 const STAGES: [(&str, &str); 13] = [
     ("prepare", "moja_cl_transfer_prepare"),
     ("fulfil", "moja_cl_transfer_fulfil"),
@@ -31,7 +31,7 @@ const STAGES: [(&str, &str); 13] = [
     ("relay", "upesi_relay_delivery_seconds"),
 ];
 
-/// The queues, and the gauges that tell their depths; of several, and of all lanes, the sum.
+/// The queues, and the gauges of their depths. Several gauges, and those of all lanes, are summed.
 type Depth = fn(&mut Queues) -> &mut Option<f64>;
 const QUEUES: [(&str, Depth); 5] = [
     ("upesi_admission_engine_waiting", |queues| &mut queues.ingress),
@@ -41,7 +41,7 @@ const QUEUES: [(&str, Depth); 5] = [
     ("upesi_relay_in_flight", |queues| &mut queues.relay),
 ];
 
-/// The samples of one moment, summed over all labels but `le`.
+/// The samples of one moment, summed over all labels except `le`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Snapshot {
     sums: BTreeMap<String, f64>,
@@ -50,7 +50,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the text; lines that are not understood are left out.
+    /// Reads the text. Unknown lines are skipped.
     pub fn read(text: &str) -> Self {
         let mut snapshot = Self::default();
         for line in text.lines().take(SAMPLES_MAX).filter(|line| !line.starts_with('#')) {
@@ -65,7 +65,7 @@ impl Snapshot {
         snapshot
     }
 
-    /// Whether the text had no sample that was understood.
+    /// Whether the text had no known sample.
     pub fn is_empty(&self) -> bool {
         self.sums.is_empty() && self.buckets.is_empty()
     }
@@ -74,7 +74,7 @@ impl Snapshot {
         self.sums.get(name).copied().unwrap_or(0.0)
     }
 
-    /// How much a counter grew since an earlier snapshot. Some hubs leave the suffix `_total` out.
+    /// Growth of a counter since an earlier snapshot. Some hubs omit the suffix `_total`.
     pub fn growth(&self, before: &Self, name: &str) -> f64 {
         (self.sum(name) - before.sum(name)).max(0.0)
     }
@@ -88,7 +88,7 @@ fn add(buckets: &mut Vec<(f64, f64)>, bound: f64, more: f64) {
     }
 }
 
-/// How much the buckets of a family grew over all spans together, by upper bound.
+/// Growth of a family's buckets in all spans together, by upper bound.
 fn buckets_grown(spans: &[(Snapshot, Snapshot)], family: &str) -> Vec<(f64, f64)> {
     let mut grown: Vec<(f64, f64)> = Vec::new();
     for (before, after) in spans {
@@ -103,7 +103,7 @@ fn buckets_grown(spans: &[(Snapshot, Snapshot)], family: &str) -> Vec<(f64, f64)
     grown
 }
 
-/// A quantile of what happened in all spans together, in seconds.
+/// A quantile over all spans together, in seconds.
 fn quantile(spans: &[(Snapshot, Snapshot)], family: &str, quantile: f64) -> Option<f64> {
     let buckets = buckets_grown(spans, family);
     let wanted = buckets.last()?.1 * quantile;
@@ -111,10 +111,10 @@ fn quantile(spans: &[(Snapshot, Snapshot)], family: &str, quantile: f64) -> Opti
     for (bound, count) in buckets {
         if count >= wanted && wanted > 0.0 {
             if low <= 0.0 {
-                // All that is known is that it is less than the first bound, which may be far off.
+                // The value is only known to be below the first bound, which may be far off.
                 return None;
             }
-            // Beyond the last bound nothing is known but that it is more.
+            // Beyond the last bound the value is only known to be larger.
             let high = if bound.is_finite() { bound } else { return Some(low) };
             return Some(low + (high - low) * ratio(wanted - below, count - below).unwrap_or(1.0));
         }
@@ -172,7 +172,7 @@ fn bound(labels: &str) -> Option<f64> {
     if text == "+Inf" { Some(f64::INFINITY) } else { text.parse().ok() }
 }
 
-/// The hub's stages over all measured times: pairs of snapshots at their beginnings and ends.
+/// The hub's stages over all measured times: pairs of snapshots at their starts and ends.
 pub(crate) fn stages(spans: &[(Snapshot, Snapshot)], seconds: f64, queues: &Queues) -> Vec<StageResult> {
     let grown = |name: &str| spans.iter().map(|(before, after)| after.growth(before, name)).sum::<f64>();
     let stage_of = |stage: &str, operations: f64| StageResult {
@@ -212,10 +212,10 @@ pub(crate) fn stages(spans: &[(Snapshot, Snapshot)], seconds: f64, queues: &Queu
     stages
 }
 
-/// Where the text is below a base URL.
+/// Path of the text below a base URL.
 const PATH: &str = "/metrics";
 
-/// A place that was named and has no metrics.
+/// A named place that has no metrics.
 #[derive(Debug, thiserror::Error)]
 #[error("no metrics at {url}: {reason}")]
 pub struct NoMetrics {
@@ -223,7 +223,7 @@ pub struct NoMetrics {
     pub reason: String,
 }
 
-/// The default has nobody to ask.
+/// Reads the hub's metrics. The default has no place to read from.
 #[derive(Debug, Default)]
 pub(crate) struct Scraper {
     places: Vec<Place>,
@@ -265,11 +265,11 @@ impl Place {
 }
 
 impl Scraper {
-    /// Of a hub. Fails when a URL is unusable.
+    /// Creates the scraper of a hub. Fails if a URL is unusable.
     pub fn new(target: &TargetHub) -> Result<Self, NoMetrics> {
         let tls = target.admin_tls.as_ref();
         let places = if target.metrics_urls.is_empty() {
-            // An admin API below a path has them below it too.
+            // An admin API below a path has its metrics below that path, too.
             vec![Place { path: PATH, ..Place::new(&target.admin_url, tls)? }]
         } else {
             target.metrics_urls.iter().map(|url| Place::new(url, tls)).collect::<Result<_, _>>()?
@@ -277,7 +277,7 @@ impl Scraper {
         Ok(Self { places })
     }
 
-    /// Whether every place has metrics: for places that somebody named. Errors: the first that has none.
+    /// Checks that every named place has metrics. Fails with the first that has none.
     pub async fn check(&self) -> Result<(), NoMetrics> {
         for place in &self.places {
             if Snapshot::read(&place.text().await?).is_empty() {
@@ -288,8 +288,8 @@ impl Scraper {
         Ok(())
     }
 
-    /// The texts of all places as one. Nothing from the first time on that one does not answer: what the others tell
-    /// would be set against what all told before.
+    /// The texts of all places combined. Returns `None` for good after the first time that a place does not answer,
+    /// because the others' text must not be compared with the text of all.
     pub async fn text(&mut self) -> Option<String> {
         let text = self.ask_all().await;
         if text.is_none() {
@@ -358,7 +358,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
         let of = |name: &str| stages.iter().find(|stage| stage.stage == name).unwrap();
         let callback = of("callback");
         assert_eq!((callback.operations, callback.per_s, callback.mean_us), (100, 10.0, 50_000.0));
-        // 99 of 100 lie within the second bucket, nearly at its end.
+        // 99 of 100 are in the second bucket, close to its end.
         assert!(callback.p99_us.is_some_and(|p99| (190_000.0..=200_000.0).contains(&p99)), "{callback:?}");
         let engine = of("engine");
         assert_eq!((engine.operations, engine.mean_us), (100, 20.0));
@@ -381,7 +381,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
         assert_eq!(position(&format!("{theirs}{ours}")), [(25, 80.0)]);
     }
 
-    /// A text with so many of `moja_cl_transfer_prepare` within 10 ms, within 50 ms, and in all.
+    /// A text with these counts of `moja_cl_transfer_prepare`: within 10 ms, within 50 ms, and in total.
     fn prepares(within: [u32; 3]) -> Snapshot {
         let name = "moja_cl_transfer_prepare";
         let bounds = ["0.01", "0.05", "+Inf"].into_iter().zip(within);
@@ -396,7 +396,8 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
             let stages = stages(spans, 1.0, &Queues::default());
             stages.iter().find(|stage| stage.stage == "prepare").unwrap().p99_us
         };
-        // Half of the first slice takes 10 to 50 ms, the second is fast. What was before a slice is in no slice.
+        // Half of the first slice takes 10 to 50 ms, the second slice is fast. Counts from before a slice are in no
+        // slice.
         let slow = (prepares([1_000, 1_000, 1_000]), prepares([1_500, 2_000, 2_000]));
         let fast = (prepares([7_500, 8_000, 8_000]), prepares([16_500, 17_000, 17_000]));
         assert_eq!(p99(std::slice::from_ref(&slow)), Some(49_200.0));

@@ -1,5 +1,5 @@
-//! What the machine had left while a run was measured. Where hub and load generator share its cores and these are full,
-//! the machine is the limit: the figures are true, and the hub would reach more elsewhere.
+//! The machine's spare capacity during a run. If hub and load generator share its cores and these are full, the machine
+//! is the limit: the figures are true, and the hub would reach more elsewhere.
 
 #![expect(clippy::float_arithmetic, reason = "shares of measured time; no money")]
 
@@ -15,15 +15,15 @@ use crate::result::LabResult;
 use crate::result::schema::{MachineResult, Name};
 use crate::result::statistics::{ratio, rounded};
 
-/// Cores that are idle for less than this are full: what is runnable waits.
+/// Cores with less idle time than this are full: runnable threads wait.
 pub(crate) const IDLE_SHARE_FULL: f64 = 0.1;
-/// Other programs that took less than this of the cores are not worth a word.
+/// A smaller share of other programs is not reported.
 const OTHERS_SHARE_TOLD: f64 = 0.1;
 /// The generator's row in `processes`.
 const LAB: &str = "lab";
 
-/// The condition, with what became of the cores in the measured time. `None` where the kernel does not tell, and where
-/// it tells of more cores than this process may use: what is idle then is not for the hub to have.
+/// The condition of the machine, with the usage of the cores in the measured time. `None` if the kernel does not report
+/// it, or reports more cores than this process may use: idle time is then not available to the hub.
 pub(crate) fn machine(options: &RunOptions, result: &LabResult, cores: CoreTime) -> Option<MachineResult> {
     let idle_share = cores.idle_share().filter(|_| cores.count == result.environment.cores)?;
     let subject = subject(options);
@@ -48,7 +48,7 @@ pub(crate) fn machine(options: &RunOptions, result: &LabResult, cores: CoreTime)
     Some(MachineResult { shared: subject.is_some(), full, other_programs_share, words })
 }
 
-/// What is measured on this machine beside the load generator: the hub, or the baseline that is a process.
+/// The subject that is measured on this machine beside the load generator: the hub, or the baseline that is a process.
 fn subject(options: &RunOptions) -> Option<&'static str> {
     match (options.alone, &options.target) {
         (Some(Baseline::SimsOnly), _) => None,
@@ -58,7 +58,7 @@ fn subject(options: &RunOptions) -> Option<&'static str> {
     }
 }
 
-/// How long threads that had work waited for a core, in words; nothing where the kernel does not tell.
+/// The time that runnable threads waited for a core, in words; empty if the kernel does not report it.
 fn waits(result: &LabResult, subject: Option<&str>) -> String {
     let of = |name: &str| result.processes.iter().find(|row| row.name == name)?.waited_share.map(percent);
     match (subject.and_then(|name| Some((name, of(name)?))), of(LAB)) {
@@ -72,8 +72,8 @@ fn waits(result: &LabResult, subject: Option<&str>) -> String {
     }
 }
 
-/// What programs used but neither the hub nor the lab; `None` where these cannot be told from others: a hub on this
-/// machine, or further generators.
+/// The share of programs other than the hub and the lab. `None` if these cannot be separated, because a hub on this
+/// machine has an unknown process, or there are further generators.
 fn others(options: &RunOptions, result: &LabResult, all: f64) -> Option<f64> {
     if options.role == Role::Load {
         return None;
@@ -88,27 +88,27 @@ fn others(options: &RunOptions, result: &LabResult, all: f64) -> Option<f64> {
 /// Time of all cores, in the kernel's ticks: since the machine's start, or between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoreTime {
-    /// How many cores the kernel has: those of the machine, whatever a container may use of them.
+    /// Number of the machine's cores, even if a container may use fewer.
     pub count: usize,
     all: u64,
-    /// Of programs, whichever they are, with what the kernel did for them when asked.
+    /// Time of all programs, including the kernel's work for them.
     programs: u64,
-    /// Without anything to do, or waiting for a disk.
+    /// Time without work, or waiting for a disk.
     idle: u64,
-    /// Wanted by this machine, and given to others by the hypervisor.
+    /// Time that this machine requested and the hypervisor gave to others.
     stolen: u64,
 }
 
 impl CoreTime {
-    /// Since the machine's start; `None` where `/proc` is not what Linux provides.
+    /// Time since the machine's start; `None` if `/proc` does not have Linux's format.
     pub fn now() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
     pub fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        // User, nice, system, idle, waiting for IO, two kinds of interrupts, stolen. What follows is part of the first
-        // two.
+        // User, nice, system, idle, waiting for IO, two kinds of interrupts, stolen. The following fields are part of
+        // the first two.
         let ticks = line.split_ascii_whitespace().take(8).map(str::parse);
         let ticks: Vec<u64> = ticks.collect::<Result<_, _>>().ok()?;
         let ticks: [u64; 8] = ticks.try_into().ok()?;
@@ -133,17 +133,17 @@ impl CoreTime {
         }
     }
 
-    /// The part that went to others; `None` where no time has passed.
+    /// The part that went to other machines; `None` if no time has passed.
     pub fn stolen_share(self) -> Option<f64> {
         self.share(self.stolen)
     }
 
-    /// The part in which nobody wanted a core.
+    /// The part in which the cores were idle.
     pub fn idle_share(self) -> Option<f64> {
         self.share(self.idle)
     }
 
-    /// The part that programs used, those of others included.
+    /// The part that all programs used.
     pub fn programs_share(self) -> Option<f64> {
         self.share(self.programs)
     }
@@ -153,13 +153,13 @@ impl CoreTime {
     }
 }
 
-/// What threads got of the cores, and how long they stood in line for one, in nanoseconds by thread: up to a moment, or
-/// between two moments.
+/// Time of threads on the cores, and their time in the run queue, in nanoseconds by thread: up to a moment, or between
+/// two moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunQueue(BTreeMap<u32, (u64, u64)>);
 
 impl RunQueue {
-    /// Notes what a thread's `schedstat` says; nothing where the kernel keeps none.
+    /// Notes a thread's `schedstat`; nothing if the kernel keeps none.
     pub fn note(&mut self, thread: u32, schedstat: &str) {
         let mut fields = schedstat.split_ascii_whitespace().map(|field| field.parse().ok());
         if let (Some(Some(ran)), Some(Some(waited))) = (fields.next(), fields.next()) {
@@ -167,7 +167,7 @@ impl RunQueue {
         }
     }
 
-    /// Adds what has passed between two moments. What a thread did that ended before the second is not known.
+    /// Adds the growth between two moments. A thread that ended before the second moment is not counted.
     pub fn add_growth(&mut self, before: &Self, after: &Self) {
         for (thread, (ran, waited)) in &after.0 {
             let earlier = before.0.get(thread).copied().unwrap_or_default();
@@ -177,26 +177,26 @@ impl RunQueue {
         }
     }
 
-    /// Of the time in which the threads had something to do, the part in which they waited for a core.
+    /// The part of the threads' busy time in which they waited for a core.
     pub fn waited_share(&self) -> Option<f64> {
         let (ran, waited) = self.0.values().fold((0, 0), |sum, times| (sum.0 + times.0, sum.1 + times.1));
         ratio(waited as f64, (ran + waited) as f64).map(|share| rounded(share, 4))
     }
 }
 
-/// What a share that went to others means, for people.
+/// A share that went to others, in words.
 pub(crate) fn taken(share: f64) -> String {
     format!("took {} of the cores' time", percent(share))
 }
 
-/// A share as people read it: `1.3 %`.
+/// A share for people: `1.3 %`.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-// Where a run took place.
+// The environment of a run.
 
-/// What the files of a hub are on.
+/// The storage of a hub's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
@@ -206,11 +206,11 @@ pub struct Storage {
     pub filesystem: String,
 }
 
-/// How this program was built.
+/// The build of this program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Build {
-    /// `release` or `debug`. Figures of a debug build say nothing.
+    /// `release` or `debug`. Figures of a debug build are meaningless.
     pub profile: Name,
     /// Version of this program.
     pub version: Name,
@@ -227,7 +227,7 @@ impl Default for Build {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Environment {
-    /// Cores this process may use.
+    /// Number of cores that this process may use.
     pub cores: usize,
     /// The processor's name.
     pub cpu: Option<String>,
@@ -237,22 +237,22 @@ pub struct Environment {
     pub kernel: Option<String>,
     /// Version of this program.
     pub version: String,
-    /// How it was built.
+    /// Its build.
     pub build: Build,
     /// Commit this program was built from.
     pub commit: Option<String>,
-    /// What the hub's data, or the results, are written to.
+    /// The storage of the hub's data, or of the results.
     pub storage: Option<Storage>,
     /// When the hub makes transfers durable, in words; absent when unknown.
     pub durability: Option<String>,
-    /// How the hub was reached, where it ran already.
+    /// The addresses of the hub, if it was already running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hub: Option<TargetRecord>,
-    /// When the run began, ISO 8601.
+    /// Time of the run's start, ISO 8601.
     pub started_at: String,
 }
 
-/// What durable means of a hub of ours, in words.
+/// The meaning of durable for a hub of the lab, in words.
 pub(crate) const fn durability(is_durable: bool) -> &'static str {
     if is_durable {
         "every batch is synced to storage before its answers leave"
@@ -262,7 +262,7 @@ pub(crate) const fn durability(is_durable: bool) -> &'static str {
 }
 
 impl Environment {
-    /// Looks around; `directory` is where data is written to.
+    /// Detects the environment. `directory` is the directory for data.
     pub fn detect(commit: Option<String>, started_at: String, directory: &Path) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).ok();
         let value_of = |text: &str, name: &str| {
@@ -293,7 +293,7 @@ impl Environment {
         format!("{cpu}, {} cores, Linux {kernel}", self.cores)
     }
 
-    /// The program that runs and its arguments, as a person would type them.
+    /// The running program and its arguments, as a user would type them.
     pub fn command() -> String {
         let mut words = std::env::args();
         let program = words.next().unwrap_or_default();
@@ -302,7 +302,7 @@ impl Environment {
     }
 }
 
-/// The mount that a directory is on: the last one with the longest matching path.
+/// The mount of a directory: the last one with the longest matching path.
 fn storage_of(directory: &Path) -> Option<Storage> {
     let directory = std::fs::canonicalize(directory).ok()?;
     let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
@@ -337,7 +337,7 @@ mod tests {
         result
     }
 
-    /// Two cores, of which programs used so many per mille and nobody so many.
+    /// Two cores, with these per mille of use and of idle time.
     fn cores(used: u64, idle: u64) -> CoreTime {
         let interrupts = 1_000 - used - idle;
         let stat = format!("cpu  {used} 0 0 {idle} 0 {interrupts} 0 0 0 0\ncpu0\ncpu1\n");
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!((found.shared, found.full, found.other_programs_share), (true, true, Some(0.05)));
         let spare = machine(&options, &result(), cores(850, 100)).unwrap();
         assert!(spare.shared && !spare.full && !spare.words.contains("more"), "{spare:?}");
-        // What is not told is not guessed, nor what a container may have of its machine.
+        // Unknown shares are not guessed, and neither are a container's.
         assert_eq!(machine(&options, &result(), CoreTime::default()), None);
         let mut contained = result();
         contained.environment.cores = 1;
@@ -374,12 +374,12 @@ mod tests {
     fn what_else_runs_on_the_machine_is_told() {
         let found = machine(&RunOptions::default(), &result(), cores(1_000, 0)).unwrap();
         assert!(found.words.contains("; other programs took 10.0 % of the cores' time"), "{found:?}");
-        // A hub on this machine whose process is not known is no other program.
+        // A hub on this machine whose process is not known does not count as another program.
         let mut unknown = result();
         unknown.processes.remove(0);
         let found = machine(&target("http://127.0.0.1:4000", None), &unknown, cores(1_000, 0)).unwrap();
         assert_eq!((found.shared, found.other_programs_share), (true, None));
-        // Nor is another generator.
+        // Neither does another generator.
         let options = RunOptions { role: Role::Load, ..RunOptions::default() };
         assert_eq!(machine(&options, &result(), cores(1_000, 0)).unwrap().other_programs_share, None);
     }
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(passed, CoreTime { count: 2, all: 500, programs: 60, idle: 400, stolen: 40 });
         assert_eq!((passed.idle_share(), passed.programs_share()), (Some(0.8), Some(0.12)));
         assert_eq!((passed.stolen_share(), percent(0.0801)), (Some(0.08), "8.0 %".to_owned()));
-        // Kernels that tell less, and other systems.
+        // Kernels that report less, and other systems.
         assert_eq!(CoreTime::parse("cpu  1 2 3 4\n"), None);
         passed.add_growth(before, None);
         assert_eq!(passed.all, 500);
@@ -431,7 +431,7 @@ mod tests {
             queue
         };
         let before = at(&[(1, "1000 500 7\n"), (2, "9000 9000 1\n"), (4, "")]);
-        // The second has ended, and its number is another's now; the third is new.
+        // The second has ended, and its number now belongs to another thread; the third is new.
         let after = at(&[(1, "4000 1000 9\n"), (2, "10 0 1\n"), (3, "2000 1500 2\n"), (4, "broken")]);
         let mut passed = RunQueue::default();
         assert_eq!(passed.waited_share(), None);

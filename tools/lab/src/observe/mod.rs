@@ -1,4 +1,4 @@
-//! What is read while a hub is driven: its metrics, its processes, the machine, the second-by-second record.
+//! Observations while a hub is driven: its metrics, its processes, the machine, the second-by-second record.
 
 pub(crate) mod hub_metrics;
 pub(crate) mod machine;

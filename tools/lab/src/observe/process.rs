@@ -1,4 +1,4 @@
-//! What a process used, as the kernel counts it in `/proc`.
+//! The resource usage of a process, as the kernel counts it in `/proc`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub struct ProcessError {
 }
 
 impl Usage {
-    /// Reads the usage of a process on this machine. Fails when the process has ended or `/proc` is not what Linux
-    /// provides.
+    /// Reads the usage of a process on this machine. Fails if the process has ended, or `/proc` does not have Linux's
+    /// format.
     pub fn of(pid: u32) -> Result<Self, ProcessError> {
         let read = |file: &str| std::fs::read_to_string(PathBuf::from(format!("/proc/{pid}/{file}"))).ok();
         let usage = || {
@@ -48,7 +48,7 @@ impl Usage {
         usage().ok_or(ProcessError { pid })
     }
 
-    /// Several processes of this machine together; `None` where there are none, or one cannot be read.
+    /// The usage of several processes of this machine together; `None` if there are none, or one cannot be read.
     pub(crate) fn of_all(pids: &[u32]) -> Option<Self> {
         let all = pids.iter().map(|pid| Self::of(*pid).ok()).collect::<Option<Vec<_>>>()?;
         all.into_iter().reduce(Self::plus)
@@ -62,14 +62,14 @@ impl Usage {
         }
     }
 
-    /// Reads the usage of this process. Fails when `/proc` is not what Linux provides.
+    /// Reads the usage of this process. Fails if `/proc` does not have Linux's format.
     pub fn own() -> Result<Self, ProcessError> {
         Self::of(std::process::id())
     }
 }
 
-/// Raises the number of files (and so connections) this process and the ones it starts may open, as far as the system
-/// lets it without privilege.
+/// Raises the number of files (and so connections) that this process and its children may open, as far as the system
+/// allows it without privilege.
 pub fn allow_many_files() {
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };
@@ -97,21 +97,21 @@ fn status_bytes(status: &str, name: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// The counters of one process at one moment; they only grow, except by threads that ended.
+/// The counters of one process at one moment. They only grow, except when threads end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Detail {
-    /// Bytes that the process caused to be written to storage; `None` where the kernel does not tell.
+    /// Bytes that the process caused to be written to storage; `None` if the kernel does not report them.
     pub disk_write_bytes: Option<u64>,
     pub voluntary: u64,
     pub involuntary: u64,
     /// CPU by kind of thread: its name without the number at its end.
     pub threads: BTreeMap<String, Duration>,
-    /// How long its threads waited for a core.
+    /// Time that its threads waited for a core.
     pub run_queue: RunQueue,
 }
 
 impl Detail {
-    /// Reads a process of this machine; what cannot be read is nothing.
+    /// Reads a process of this machine. Values that cannot be read are empty.
     pub fn of(pid: u32) -> Self {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let mut detail = Self {
@@ -125,7 +125,7 @@ impl Detail {
     }
 
     fn add_thread(&mut self, thread: &Path) {
-        // A thread may end while it is looked at.
+        // A thread may end while it is read.
         let (Some(name), Some(stat)) = (read(thread, "comm"), read(thread, "stat")) else { return };
         let cpu = cpu_ticks(&stat).map(cpu_time).unwrap_or_default();
         *self.threads.entry(kind_of(name.trim()).to_owned()).or_default() += cpu;
@@ -160,14 +160,14 @@ impl Detail {
     }
 }
 
-/// Bytes of the files below a directory, as far as it can be read; spare room at the end of files counts only where it
-/// is allocated.
+/// Bytes of the files below a directory, as far as it can be read. Spare space at the end of files counts only if it is
+/// allocated.
 pub(crate) fn directory_bytes(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let bytes = |entry: std::fs::DirEntry| match entry.metadata() {
         Ok(found) if found.is_dir() => directory_bytes(&entry.path()),
-        // A block is 512 bytes here whatever the file system's.
+        // A block is 512 bytes here for every file system.
         Ok(found) => found.blocks() * 512,
         Err(_) => 0,
     };
@@ -188,7 +188,8 @@ fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
-/// The counters of one process at one moment. What cannot be read is nothing: a run is not given up for it.
+/// The counters of one process at one moment. Values that cannot be read are empty, because a run must not fail for
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moment {
     usage: Usage,
@@ -201,14 +202,14 @@ impl Moment {
     }
 }
 
-/// A process, or several as one, and what it used between moments.
+/// A process, or several combined, and its usage between moments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
     pub pid: u32,
     /// The program's name, as the kernel has it.
     pub program: String,
     pub cpu: Duration,
-    /// As it was at the last moment.
+    /// Its usage at the last moment.
     pub last: Usage,
     pub detail: Detail,
 }
@@ -229,8 +230,8 @@ impl Watched {
         self.detail.add_growth(&before.detail, &after.detail);
     }
 
-    /// What it used, as a row of a result. A process that is there has memory and threads: where none were read,
-    /// nothing is said of them.
+    /// Its usage as a row of a result. Every process has memory and threads; if none were read, these fields are
+    /// absent.
     pub fn row(&self, name: &str, cpu_us_per_operation: Option<f64>, cores: Option<f64>) -> ProcessRow {
         let Self { last, detail, .. } = self;
         let memory = |bytes: u64| (bytes > 0).then(|| rounded(mebibytes(bytes), 1));
@@ -248,8 +249,8 @@ impl Watched {
         }
     }
 
-    /// Several as one, without a name. Memory that they share is in it as often as they are, and the most that each was
-    /// as if it had been at one moment.
+    /// Combines several processes, without a name. Memory that they share is counted once for each, and their peaks are
+    /// added as if they had occurred at one moment.
     pub fn together(all: &[Self]) -> Self {
         let mut sum = Self::default();
         for one in all {
@@ -261,13 +262,12 @@ impl Watched {
     }
 }
 
-// A look at where the hub's CPU time goes, under the load that was measured and right after it, so that the figures
-// are those of a hub that nobody looked at.
+// A CPU profile of the hub under the measured load, taken right after the measurement, so that the figures are those of
+// a hub that was not profiled.
 
-/// How long a run of a suite is looked at: as long as [`upesi_profile`] takes for some two thousand samples of one
-/// core.
+/// Length of the profile in a suite's run: enough for about two thousand samples of one core by [`upesi_profile`].
 pub const LENGTH: Duration = Duration::from_secs(10);
-/// Load after the look, so that all of it is under load.
+/// Duration of load after the profile, so that all of it is under load.
 const MARGIN: Duration = Duration::from_secs(1);
 pub const FLAME_GRAPH: &str = "profile.svg";
 pub const STACKS: &str = "profile.folded";
@@ -281,8 +281,8 @@ enum LookError {
     Io(#[from] std::io::Error),
 }
 
-/// Keeps a profile's stacks in a directory, and of the same samples a graph for people and the share of each stage.
-/// Errors: what the system said.
+/// Keeps a profile's stacks in a directory, with a flame graph and the share of each stage from the same samples. Fails
+/// with the system's error.
 pub fn keep(directory: &Path, folded: &str, length: Duration) -> std::io::Result<()> {
     let shares = StageShares::of_folded(folded).to_json();
     let shares = serde_json::to_string_pretty(&shares).unwrap_or_default() + "\n";
@@ -292,26 +292,26 @@ pub fn keep(directory: &Path, folded: &str, length: Duration) -> std::io::Result
     std::fs::write(directory.join(SHARES), shares)
 }
 
-/// Of several runs of one point, what was seen of the first stands for all.
+/// For several runs of one point, the profile of the first one stands for all.
 pub(crate) fn carry(directory: &Path) {
     for name in [FLAME_GRAPH, SHARES] {
         let seen = directory.join("repetition-1").join(name);
         if seen.is_file() {
-            // The run itself is there; a picture of it is not worth losing it for.
+            // The run itself exists, and must not fail because a picture cannot be copied.
             let _ = std::fs::copy(seen, directory.join(name));
         }
     }
 }
 
 impl Run<'_> {
-    /// Drives the hub on and looks at it. What is sent counts for the audit, and for no figure. A hub that shows
-    /// nothing of itself loses nothing but the picture.
+    /// Continues to drive the hub and profiles it. These operations count for the audit, and for no figure. If the hub
+    /// returns no profile, only the profile is missing.
     pub(crate) async fn look(&self, hub: &mut Subject, admin: &AdminClient, length: Duration) {
         let Some(out) = self.options.out.as_deref() else { return };
         self.progress.set_message("looking where the CPU time goes");
         let from = Instant::now();
         let until = from + RAMP + length + MARGIN;
-        // Nothing begins or ends at the one moment that is measured.
+        // No operation starts or ends at the single measured moment.
         let window = Window { from, measure_from: until, measure_until: until, until };
         let seed = self.options.seed ^ hub.slices.len() as u64;
         let running = Loads::start(&self.workers, &hub.generators, &self.options.load, seed, window);
@@ -348,7 +348,7 @@ mod tests {
     fn this_process_uses_memory_and_an_ended_one_cannot_be_read() {
         let own = Usage::own().unwrap();
         assert!(own.resident_bytes > 0 && own.resident_peak_bytes >= own.resident_bytes / 2);
-        // Process ids end far below this.
+        // Process ids are far smaller than this.
         assert!(Usage::of(u32::MAX).is_err());
         let pid = std::process::id();
         assert!(Usage::of_all(&[pid, pid]).is_some_and(|both| both.resident_bytes >= own.resident_bytes));
@@ -412,7 +412,7 @@ mod tests {
         both[0].add(&moment(100, 10, 1_000), &moment(150, 20, 1_500));
         both[0].add(&moment(150, 20, 1_500), &moment(160, 30, 1_600));
         both[1].add(&moment(7, 1, 0), &moment(8, 2, 10));
-        // One that ended tells nothing more, and takes nothing away.
+        // A process that ended has no new counts, and the earlier ones stay.
         both[1].add(&moment(8, 2, 10), &Moment::default());
         let sum = Watched::together(&both);
         assert_eq!((both[0].cpu, sum.cpu), (Duration::from_millis(60), Duration::from_millis(61)));

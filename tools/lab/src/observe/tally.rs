@@ -1,4 +1,4 @@
-//! Counting what became of operations and of their phases.
+//! Counts of the outcomes of operations and of their phases.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::drive::operation::Waits;
 use crate::judge::audit::Originated;
 use crate::result::statistics::{LATENCY_US_MAX, latency_histogram};
 
-/// How one phase of an operation ended.
+/// The outcome of one phase of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Step {
     /// An earlier phase did not succeed, or the scenario has no such phase.
@@ -21,35 +21,35 @@ pub(crate) enum Step {
     Repeated,
     /// The request was answered with an error.
     Refused,
-    /// The request got no answer; there may be a callback all the same.
+    /// The request got no answer; a callback may still come.
     Unanswered,
-    /// The request was accepted and its callback did not come while the user waited; it may still come.
+    /// The request was accepted, and its callback did not come before the user's timeout; it may still come.
     Late,
     /// The callback was an error, or an abort.
     Error,
-    /// The callback said something that cannot be right.
+    /// The callback had a content that cannot be right.
     Wrong,
     /// The callback came and was right.
     Done(Instant),
 }
 
-/// How the phases of one operation ended, by [`Phase`].
+/// The outcomes of the phases of one operation, by [`Phase`].
 pub(crate) type Steps = [Step; Phase::ALL.len()];
 
-/// What became of the requests of one phase during a run, warm-up included.
+/// The outcomes of the requests of one phase during a run, including warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Exchanges {
-    /// How the requests themselves were answered.
+    /// The answers to the requests themselves.
     #[serde(flatten)]
     pub originated: Originated,
-    /// Of the accepted, ended by the right callback.
+    /// Accepted requests that ended with the right callback.
     pub completed: u64,
-    /// Ended by an error callback or an abort.
+    /// Accepted requests that ended with an error callback or an abort.
     pub errors: u64,
-    /// Ended by a callback that says something wrong.
+    /// Accepted requests that ended with a wrong callback.
     pub wrong: u64,
-    /// Not ended while a user waited.
+    /// Accepted requests that did not end before the user's timeout.
     pub late: u64,
 }
 
@@ -81,21 +81,21 @@ impl Exchanges {
 /// One phase of the operations of a slice.
 #[derive(Clone, Debug)]
 pub(crate) struct PhaseTally {
-    /// From the end of the phase before it, of operations that began inside the window, in microseconds.
+    /// Latency from the end of the previous phase, of operations that began inside the window, in microseconds.
     pub latency: Histogram<u64>,
     pub exchanges: Exchanges,
 }
 
-/// What came of one slice.
+/// The result of one slice.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     /// Latency of operations that began inside the window and completed, in microseconds.
     pub latency: Histogram<u64>,
-    /// How late open-loop arrivals inside the window were sent, in microseconds.
+    /// Lag of open-loop arrivals inside the window, in microseconds.
     pub lag: Histogram<u64>,
-    /// How long requests of operations that began inside the window waited for their own answers, in microseconds.
+    /// Time until a request's own answer, for operations that began inside the window, in microseconds.
     pub waits: Histogram<u64>,
-    /// Of those, the requests that were refused.
+    /// The same for rejected requests only.
     pub refusals: Histogram<u64>,
     /// By [`Phase`].
     pub phases: [PhaseTally; Phase::ALL.len()],
@@ -124,7 +124,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts an operation that began at `began` and went through `phases`. Gives its latency in microseconds if it
+    /// Counts an operation that began at `began` and went through `phases`. Returns its latency in microseconds if it
     /// completed.
     pub fn count(&mut self, phases: &[Phase], steps: &Steps, began: Instant, window: &Window) -> Option<u64> {
         let counts = window.counts(began);
@@ -154,7 +154,7 @@ impl Tally {
         }
     }
 
-    /// Counts how long the requests of an operation waited for their own answers.
+    /// Counts the times until the own answers of an operation's requests.
     pub fn count_waits(&mut self, steps: &Steps, waits: &Waits) {
         for (step, wait) in steps.iter().zip(waits) {
             let Some(wait) = wait else { continue };
@@ -181,7 +181,7 @@ impl Tally {
         self.skipped += other.skipped;
     }
 
-    /// What became of the requests of a phase.
+    /// The outcomes of the requests of a phase.
     pub const fn exchanges(&self, phase: Phase) -> &Exchanges {
         &self.phases[phase as usize].exchanges
     }

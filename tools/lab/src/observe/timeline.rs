@@ -13,14 +13,14 @@ use crate::result::schema::{Queues, TimelineResult, TimelineRow};
 use crate::result::statistics::{LATENCY_US_MAX, cores_used, mebibytes, milliseconds, ratio, rounded};
 
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
-/// Length of a step, where the load moves.
+/// Length of a step, if the load varies.
 pub(crate) const STEP: Duration = Duration::from_millis(100);
-/// Steps kept: an hour of them.
+/// Maximum number of steps that are kept: an hour.
 const STEPS_MAX: usize = 36_000;
-/// The data directory is measured in every so many intervals: it may have many files.
+/// The data directory is measured once in this many intervals, because it may have many files.
 const DISK_INTERVALS: u64 = 10;
 
-/// Takes a row of the timeline at the end of each interval.
+/// Adds a row to the timeline at the end of each interval.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     pub rows: Vec<TimelineRow>,
@@ -30,7 +30,7 @@ pub(crate) struct Timeline {
     pids: Vec<u32>,
     /// The hub's data directory, if the lab knows it.
     data: Option<PathBuf>,
-    /// When the load of the first slice began.
+    /// Start of the load of the first slice.
     pub began_at: Option<Timestamp>,
     load_before: Duration,
     usage: Option<Usage>,
@@ -50,7 +50,7 @@ impl Timeline {
         self.load_before += load;
     }
 
-    /// An interval ended, `since_begin` after the slice began and `taken` after the interval before it.
+    /// Notes the end of an interval, `since_begin` after the slice began and `taken` after the previous interval.
     pub fn tick(&mut self, interval: &Interval, since_begin: Duration, taken: Duration, queues: Queues) {
         let mut row = interval.row(rounded((self.load_before + since_begin).as_secs_f64(), 2));
         row.queues = queues;
@@ -70,7 +70,7 @@ impl Timeline {
         self.histograms.push(interval.histogram());
     }
 
-    /// A step ended, so long after the slice began.
+    /// Notes the end of a step, at this time after the slice began.
     pub fn step(&mut self, interval: &Interval, since_begin: Duration) {
         if self.steps.len() < STEPS_MAX {
             self.steps.push(interval.row(rounded((self.load_before + since_begin).as_secs_f64(), 3)));
@@ -81,7 +81,7 @@ impl Timeline {
         Usage::of_all(&self.pids)
     }
 
-    /// Mean depths of the hub's queues, of what was read.
+    /// Mean depths of the hub's queues, from the readings.
     pub fn queues(&self) -> Queues {
         let mean = |depth: fn(&Queues) -> Option<f64>| {
             let depths: Vec<f64> = self.rows.iter().filter_map(|row| depth(&row.queues)).collect();
@@ -111,9 +111,9 @@ pub(crate) struct Ticks {
     pub begin: Instant,
     pub next: Instant,
     pub last: Instant,
-    /// The end of the present step; `None` where there are none.
+    /// The end of the current step; `None` if there are no steps.
     pub next_step: Option<Instant>,
-    /// Of the present interval, what its steps have counted.
+    /// Counts of the finished steps of the current interval.
     pub counted: Interval,
 }
 
@@ -123,16 +123,17 @@ impl Ticks {
         Self { begin: start, next: start + INTERVAL, last: start, next_step, counted: Interval::default() }
     }
 
-    /// When something is to be looked at next.
+    /// Time of the next reading.
     pub fn due(&self) -> Instant {
         self.next_step.map_or(self.next, |step| step.min(self.next))
     }
 }
 
-/// What happened on one worker, or on all, since it was last looked at.
+/// The counts of one worker, or of all, since the last reading.
 #[derive(Debug)]
 pub(crate) struct Interval {
-    /// Latency of what completed, in microseconds, to two digits: coarse, but small enough to be copied each second.
+    /// Latency of completed operations, in microseconds, to two digits: coarse, but small enough to be copied each
+    /// second.
     latency: Histogram<u64>,
     completed: u64,
     over_1s: u64,
@@ -152,7 +153,7 @@ pub(crate) fn interval_histogram() -> Histogram<u64> {
         .unwrap_or_else(|_| unreachable!("the bounds are constants that the library accepts"))
 }
 
-/// The percentiles of an interval, of those that completed in it.
+/// The percentiles of an interval, for operations that completed in it.
 pub(crate) fn percentiles(latency: &Histogram<u64>) -> TimelineRow {
     let known = |us: u64| (!latency.is_empty()).then(|| rounded(milliseconds(us), 2));
     let at = |quantile| known(latency.value_at_quantile(quantile));
@@ -169,12 +170,12 @@ pub(crate) fn percentiles(latency: &Histogram<u64>) -> TimelineRow {
 }
 
 impl Interval {
-    /// An operation was begun, or should have been.
+    /// Notes an operation that began, or was due.
     pub const fn offer(&mut self) {
         self.offered += 1;
     }
 
-    /// An operation ended; with its latency in microseconds when it completed.
+    /// Notes the end of an operation, with its latency in microseconds if it completed.
     pub fn end(&mut self, latency_us: Option<u64>) {
         match latency_us {
             Some(latency_us) => {
@@ -186,7 +187,7 @@ impl Interval {
         }
     }
 
-    /// Moves everything into another.
+    /// Moves all counts to another interval.
     pub fn drain_into(&mut self, sum: &mut Self) {
         // Cannot fail: both have the same bounds.
         let _ = sum.latency.add(&self.latency);
@@ -197,7 +198,7 @@ impl Interval {
         sum.offered += std::mem::take(&mut self.offered);
     }
 
-    /// As a row that ends at `t`.
+    /// The interval as a row that ends at `t`.
     pub fn row(&self, t: f64) -> TimelineRow {
         TimelineRow {
             t,

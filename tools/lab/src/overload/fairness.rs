@@ -1,4 +1,5 @@
-//! One DFSP asks for many times what the hub takes, and the others for what they always do: what they notice of it.
+//! One DFSP sends many times the load that the hub accepts, and the others send their usual load: the effect on the
+//! others.
 #![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
 
 use std::path::Path;
@@ -14,39 +15,39 @@ use crate::judge::thresholds::{Objective, part};
 use crate::result::schema::TimelineResult;
 use crate::{LabResult, Load, PairChoice, Role, RunOptions};
 
-/// Before, while it floods, after.
+/// Before, during and after the flood.
 const PHASES: u32 = 3;
-/// How the DFSPs are called: they have load generators of their own, so that what becomes of them is counted apart.
+/// Prefix of the DFSPs' names. They have separate load generators, so that their outcomes are counted separately.
 const OTHERS_PREFIX: &str = "other";
 const FLOODERS_PREFIX: &str = "flooder";
-/// The others go on for so long behind the last phase: the generators do not begin at the same moment.
+/// Time for which the others continue after the last phase, because the generators do not start at the same moment.
 const SLACK: Duration = Duration::from_secs(10);
-/// Part of what they ask for that the others must get before the flood, or the peak was chosen too high.
+/// Minimum part of the others' load that must complete before the flood. Below it, the peak was chosen too high.
 const BEFORE_MIN: f64 = 0.95;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FairnessReport {
-    /// The phases as those see them who always ask for the same.
+    /// The phases of the DFSPs with a constant load.
     pub others: Vec<PhaseReport>,
-    /// The phases as those see them who flood.
+    /// The phases of the DFSPs that flood.
     pub flooders: Vec<PhaseReport>,
-    /// What the others got before, as a part of what they asked for.
+    /// Completed part of the others' load before the flood.
     pub goodput_before: f64,
-    /// The same during the flood, its first seconds included.
+    /// Completed part of the others' load during the flood, including its first seconds.
     pub goodput: f64,
-    /// Their 99th percentile during the flood, median of the seconds', as a multiple of that before.
+    /// Their 99th percentile during the flood, as the median of the seconds' values and a multiple of that before.
     pub p99_factor: f64,
-    /// The same of all transfers of the phases.
+    /// The same ratio for all transfers of the phases.
     pub p99_whole_factor: f64,
     pub refusals: Refusals,
     pub refusals_of_others: Refusals,
-    /// Why the figures do not count, in words.
+    /// Reasons why the figures do not count, in words.
     pub findings: Vec<String>,
     pub audit_ok: bool,
 }
 
 impl FairnessReport {
-    /// From the results of both load generators.
+    /// Reads the results of both load generators.
     pub(super) fn of(others: &LabResult, flooders: &LabResult, times: Times) -> Self {
         let nothing = TimelineResult::default();
         let apart_s = match (began(others), began(flooders)) {
@@ -67,7 +68,7 @@ impl FairnessReport {
         report
     }
 
-    /// The flooders' load began so many seconds after that of the others.
+    /// Reads both timelines. The flooders' load began this many seconds after that of the others.
     pub(super) fn of_timelines(
         others: &TimelineResult,
         flooders: &TimelineResult,
@@ -100,7 +101,7 @@ impl FairnessReport {
     }
 }
 
-/// What was committed of what was begun, the first seconds included.
+/// The part of the started transfers that were committed, including the first seconds.
 fn got(phase: &PhaseReport) -> f64 {
     let sum = |of: fn(&super::figures::Figures) -> f64| -> f64 {
         [&phase.step, &phase.figures].into_iter().map(|figures| of(figures) * figures.seconds as f64).sum()
@@ -145,7 +146,7 @@ impl Measured for FairnessReport {
     }
 }
 
-/// What each kind asks for per second while all is well: their share of the usual load.
+/// The usual load per second of each kind of DFSP: its share of the normal load.
 pub(super) fn usual_per_s(arguments: &OverloadArguments, flooders: usize) -> (u32, u32) {
     let normal = u64::from(arguments.normal_per_s());
     let others = normal * (arguments.dfsps.saturating_sub(flooders)) as u64 / (arguments.dfsps.max(1)) as u64;
@@ -153,7 +154,7 @@ pub(super) fn usual_per_s(arguments: &OverloadArguments, flooders: usize) -> (u3
     (rate(others), rate(normal - others))
 }
 
-/// The load of the others, and of those who flood.
+/// The load of the others, and of the DFSPs that flood.
 pub(super) fn loads(arguments: &OverloadArguments, flooders: usize) -> [Load; 2] {
     let (others, usual) = usual_per_s(arguments, flooders);
     let flood = arguments.staged(usual, &[usual, arguments.flood_per_s(), usual]);
@@ -176,7 +177,7 @@ pub(super) fn measure(arguments: &OverloadArguments, out: &Path) -> Result<Fairn
         ..usual.clone()
     };
     let flood = RunOptions {
-        // One alone needs somebody to pay to, who asks for nothing.
+        // A single flooder needs a DFSP to pay, which sends nothing.
         dfsps: flooders.max(2),
         pairs: if flooders == 1 { PairChoice::Unidirectional } else { PairChoice::Uniform },
         load: flood_load,

@@ -1,4 +1,4 @@
-//! What the seconds of a phase were like.
+//! The figures of the seconds of a phase.
 
 #![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
 
@@ -15,10 +15,10 @@ use crate::result::evidence::Provenance;
 use crate::result::schema::{TimelineResult, TimelineRow};
 use crate::{LabResult, LatencyMs};
 
-/// Seconds at the beginning of a phase that are reported apart: the first is the step itself.
+/// Seconds at the start of a phase that are reported separately: the first one contains the change of the load.
 pub(super) const EDGE_S: u32 = 2;
 
-/// How a run is divided.
+/// The times of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     /// Before the first phase.
@@ -27,28 +27,28 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Seconds from the start to the beginning of a phase.
+    /// Seconds from the start of the run to the start of a phase.
     pub(super) fn start_s(&self, phase: u32) -> f64 {
         (self.warm_up + self.phase * phase).as_secs_f64()
     }
 }
 
-/// Some seconds together.
+/// Figures of several seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
     pub seconds: usize,
     pub offered_per_s: f64,
     pub completed_per_s: f64,
-    /// Transfers that were refused, or ended otherwise, per second.
+    /// Transfers that were rejected or did not complete, per second.
     pub failed_per_s: f64,
-    /// Median of the seconds' medians of latency, in milliseconds.
+    /// Median of the seconds' median latencies, in milliseconds.
     pub p50_ms: f64,
     pub p99_ms: f64,
     pub p99_worst_ms: f64,
     /// The 99th percentile of all transfers that were committed in them.
     pub p99_whole_ms: f64,
     pub hub_cores: f64,
-    /// The most resident memory that the hub had in them, in MiB.
+    /// Maximum resident memory of the hub in them, in MiB.
     pub rss_mb: f64,
 }
 
@@ -59,7 +59,7 @@ pub struct PhaseReport {
     /// Without its first seconds.
     #[serde(flatten)]
     pub figures: Figures,
-    /// Its first seconds: the step itself.
+    /// Its first seconds, with the change of the load.
     pub step: Figures,
 }
 
@@ -70,18 +70,18 @@ impl PhaseReport {
         Self { name, figures: between(edge_s, until_s), step: between(from_s, edge_s) }
     }
 
-    /// Transfers begun in it.
+    /// Number of transfers started in it.
     fn offered(&self) -> u64 {
         self.figures.offered() + self.step.offered()
     }
 
-    /// For people: the phase, and its first seconds below it.
+    /// Appends the phase, with its first seconds below it, for people.
     pub(super) fn push_to(&self, text: &mut String) {
         self.figures.push_to(self.name, text);
         self.step.push_to("  step", text);
     }
 
-    /// The names above [`Self::push_to`]'s figures.
+    /// The headings of [`Self::push_to`]'s figures.
     pub(super) fn heading() -> String {
         format!(
             "phase        s  offered/s  completed/s  failed/s   p50 ms   p99 ms  worst p99  p99 of all  hub cores  RSS MiB\n\
@@ -90,7 +90,7 @@ impl PhaseReport {
     }
 }
 
-/// A second, and the latencies in it where they were kept.
+/// A second, and its latencies if they were kept.
 type Second<'timeline> = (&'timeline TimelineRow, Option<&'timeline str>);
 
 /// The seconds that end after `from_s`, until `until_s`.
@@ -101,7 +101,7 @@ pub(super) fn seconds(timeline: &TimelineResult, from_s: f64, until_s: f64) -> V
     all.filter(|(row, _)| row.t > from_s + 0.01 && row.t <= until_s + 0.01).collect()
 }
 
-/// The most resident memory of some seconds, in MiB.
+/// Maximum resident memory in some seconds, in MiB.
 pub(super) fn rss_most(seconds: &[Second<'_>]) -> f64 {
     seconds.iter().filter_map(|(row, _)| row.hub_rss_mb).fold(0.0, f64::max)
 }
@@ -130,7 +130,7 @@ impl Figures {
         }
     }
 
-    /// Transfers begun in these seconds.
+    /// Number of transfers started in these seconds.
     fn offered(&self) -> u64 {
         (self.offered_per_s * self.seconds as f64).round() as u64
     }
@@ -147,24 +147,24 @@ impl Figures {
     }
 }
 
-/// Answers that were refusals, and how long they took.
+/// Rejections and the time until they were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Refusals {
     pub count: u64,
-    /// Half of them took at most so long, in milliseconds.
+    /// Median time, in milliseconds.
     pub p50_ms: f64,
     pub p99_ms: f64,
     pub max_ms: f64,
 }
 
 impl Refusals {
-    /// Those that the load generator got itself, in all phases.
+    /// Rejections that the load generator received, in all phases.
     pub(super) const fn of_load(result: &LabResult) -> Self {
         let LatencyMs { p50, p99, max, .. } = result.refusal_ms;
         Self { count: result.refusals, p50_ms: p50, p99_ms: p99, max_ms: max }
     }
 
-    /// Those that the probers got.
+    /// Rejections that the probers received.
     pub(super) fn of_probes(probes: &[Probe]) -> Self {
         let refused = probes.iter().filter(|probe| probe.status == 503);
         let ms: Vec<f64> = refused.map(|probe| probe.duration.as_secs_f64() * 1000.0).collect();
@@ -173,7 +173,7 @@ impl Refusals {
         Self { count, p50_ms, p99_ms, max_ms }
     }
 
-    /// Infinite without any: then nothing was shown.
+    /// Infinite without rejections, because nothing was measured.
     pub(super) const fn p99_ms_shown(&self) -> f64 {
         if self.count > 0 { self.p99_ms } else { f64::INFINITY }
     }
@@ -187,7 +187,7 @@ impl Refusals {
     }
 }
 
-/// Why the figures of a run of the load generator do not count, in words.
+/// Reasons why the figures of a load generator's run do not count, in words.
 pub(super) fn findings_of(result: &LabResult) -> Vec<String> {
     let mut findings = Vec::new();
     match &result.schedule {
@@ -204,23 +204,23 @@ pub(super) fn findings_of(result: &LabResult) -> Vec<String> {
     findings
 }
 
-// What an overload must not do to a hub, and whether it did, over all runs.
+// Objectives for a hub under overload, and their results over all runs.
 
 const SCHEMA_VERSION: u32 = 3;
 
-/// What a run of either kind gives.
+/// The result of a run of either kind.
 pub(super) trait Measured: Clone + Serialize + 'static {
-    /// What is to be reached.
+    /// The objectives.
     const OBJECTIVES: &'static [Objective<Self>];
 
     fn findings(&self) -> &[String];
 
     fn is_audit_ok(&self) -> bool;
 
-    /// The phase in which too many transfers were begun.
+    /// The phase with the excessive load.
     fn excess(&self) -> Option<&PhaseReport>;
 
-    /// Without what is of use only beside the run itself.
+    /// The result without parts that are useful only beside the run itself.
     fn shortened(&self) -> Self {
         self.clone()
     }
@@ -230,19 +230,19 @@ pub(super) trait Measured: Clone + Serialize + 'static {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Conditions {
-    /// Transfers per second that the hub is to take.
+    /// Transfers per second that the hub must accept.
     pub peak_per_s: u32,
-    /// How many times the peak is offered under overload.
+    /// The load under overload, as a multiple of the peak.
     pub factor: u32,
-    /// Load before and after, in hundredths of the peak.
+    /// Load before and after, in per cent of the peak.
     pub normal_percent: u32,
-    /// By how many DFSPs too much is asked: by all alike, where it is absent.
+    /// Number of DFSPs that send the excess; absent if all send it alike.
     pub flooders: Option<usize>,
     pub dfsps: usize,
     pub phase_s: u64,
-    /// Seconds at the start of a phase that are reported apart.
+    /// Seconds at the start of a phase that are reported separately.
     pub step_s: u32,
-    /// Load before the first phase in seconds.
+    /// Duration of load before the first phase, in seconds.
     pub warm_up_s: u64,
     pub seed: u64,
     pub connections: u32,
@@ -267,7 +267,7 @@ impl Conditions {
     }
 }
 
-/// What `overload.json` holds.
+/// The content of `overload.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OverloadReport<R> {
     pub schema_version: u32,
@@ -275,11 +275,11 @@ pub struct OverloadReport<R> {
     pub provenance: Provenance,
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// Transfers that were begun while too many were, in all runs.
+    /// Transfers that were started during the excess, in all runs.
     pub offered: u64,
     /// Whether the audits of all runs found nothing.
     pub audits_ok: bool,
-    /// What was to be reached, and whether it was.
+    /// The objectives and their results.
     pub aims: Vec<ObjectiveResult>,
     pub runs: Vec<R>,
 }
@@ -297,7 +297,7 @@ impl<R: Measured> OverloadReport<R> {
         }
     }
 
-    /// The goals that were missed, and why runs do not count, in words.
+    /// The goals that were missed, and the reasons why runs do not count, in words.
     pub(super) fn missed(&self) -> Vec<String> {
         let missed = self.aims.iter().filter_map(ObjectiveResult::missed);
         let findings = self.runs.iter().zip(1..).flat_map(|(run, number)| {

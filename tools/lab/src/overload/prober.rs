@@ -1,4 +1,4 @@
-//! Connections that ask for a transfer again and again, to see how fast a refusal comes.
+//! Probers: connections that send requests about a transfer all the time, to measure how fast a rejection comes.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -13,19 +13,20 @@ use upesi_hub::exit::Failure;
 
 use crate::cli::failures::{runtime, unavailable};
 
-/// Probers, each with a connection of its own.
+/// Number of probers, each with its own connection.
 const PROBERS: usize = 4;
-/// Probers together ask for about a hundredth of the peak, so that they are no load themselves; one asks no more often.
+/// Minimum pause of a prober. All probers together send about a hundredth of the peak, so that they are no load
+/// themselves.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Probes kept by one prober: hours of them.
+/// Maximum number of probes that one prober keeps: hours of them.
 const PROBES_MAX: usize = 1_000_000;
 const MEDIA: &str = "application/vnd.interoperability.transfers+json;version=1.1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) status: u16,
-    /// Until the last byte of the answer; a connection that has to be opened counts.
+    /// Until the last byte of the answer, including the time for opening a connection.
     pub(super) duration: Duration,
 }
 
@@ -35,8 +36,8 @@ pub(super) struct Prober {
 }
 
 impl Prober {
-    /// Starts to ask in the name of a DFSP. What it asks has no body to speak of: where it is taken it is answered 400
-    /// and leaves no trace.
+    /// Starts to send requests in the name of a DFSP. They have no valid body: an accepted one is answered 400 and has
+    /// no effect.
     pub(super) fn start(url: &str, dfsp: &str, peak_per_s: u32) -> Result<Self, Failure> {
         let pause = Duration::from_secs(100 * PROBERS as u64) / peak_per_s.max(1);
         let pause = pause.max(PAUSE_MIN);
@@ -50,7 +51,7 @@ impl Prober {
             .map_err(unavailable)?;
         let (runtime, stop) = (runtime()?, Arc::new(AtomicBool::new(false)));
         let is_over = Arc::clone(&stop);
-        // A thread of its own: the load's threads are busy.
+        // A separate thread, because the load's threads are busy.
         let thread = thread::Builder::new().name("prober".to_owned()).spawn(move || {
             let ask = |_| ask(origin.clone(), request.clone(), pause, Arc::clone(&is_over));
             let all = async { (0..PROBERS).map(ask).collect::<JoinSet<_>>().join_all().await };
@@ -59,14 +60,14 @@ impl Prober {
         Ok(Self { stop, thread: thread.map_err(unavailable)? })
     }
 
-    /// Ends them and gives all they saw.
+    /// Ends the probers and returns all probes.
     pub(super) fn finish(self) -> Vec<Probe> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
-/// Asks until it is over.
+/// Sends requests until the end.
 async fn ask(
     origin: Origin,
     request: Request<Full<Bytes>>,
@@ -77,7 +78,7 @@ async fn ask(
     let mut probes = Vec::new();
     while !is_over.load(Ordering::Relaxed) && probes.len() < PROBES_MAX {
         let asked = Instant::now();
-        // A connection that fails is opened anew.
+        // A failed connection is opened again.
         if let Ok(answer) = pool.send(request.clone(), asked + ANSWER_TIMEOUT).await {
             probes.push(Probe { status: answer.status.as_u16(), duration: asked.elapsed() });
         }

@@ -1,4 +1,4 @@
-//! What the phases of one run showed, in which all DFSPs ask for more alike.
+//! The results of the phases of one run in which all DFSPs raise their load alike.
 #![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
 
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use crate::LabResult;
 use crate::judge::thresholds::{Objective, part, quantiles};
 use crate::result::schema::{TimelineResult, TimelineRow};
 
-/// Steps that are kept: seconds before the load falls, and after.
+/// Seconds of steps that are kept: before the load falls, and after.
 const STEPS_BEFORE_S: f64 = 1.0;
 const STEPS_AFTER_S: f64 = 5.0;
-/// Part of the asked-for peak that the hub must reach, or the peak was chosen too high.
+/// Minimum part of the requested peak that the hub must reach. Below it, the peak was chosen too high.
 const PEAK_REACHED_MIN: f64 = 0.95;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -22,26 +22,26 @@ pub struct RunReport {
     pub phases: Vec<PhaseReport>,
     /// Committed under overload, as a part of what was committed at the peak.
     pub goodput: f64,
-    /// 99th percentile under overload, median of the seconds', as a multiple of that before.
+    /// 99th percentile under overload, as the median of the seconds' values and a multiple of that before.
     pub p99_factor: f64,
-    /// The same of all transfers of the phases.
+    /// The same ratio for all transfers of the phases.
     pub p99_whole_factor: f64,
-    /// The most resident memory until the end of the peak, warm-up included, in MiB.
+    /// Maximum resident memory until the end of the peak, including warm-up, in MiB.
     pub rss_warm_mb: f64,
     pub rss_most_mb: f64,
-    /// What the second is more than the first, as a part of it.
+    /// Growth from the first to the second, as a part of the first.
     pub rss_growth: f64,
     pub refusals: Refusals,
-    /// What the probers got, on connections that wait for nothing else.
+    /// Answers to the probers, on connections that wait for nothing else.
     pub probes: Refusals,
-    /// Seconds after the overload until goodput and latency were within a tenth of what is usual at this load; absent
-    /// where they never were.
+    /// Seconds after the overload until goodput and latency were within a tenth of their usual values at this load;
+    /// absent if they never were.
     pub recovery_s: Option<f64>,
     pub usual: Usual,
     /// From a second before the load fell until five after.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recovery_steps: Vec<Step>,
-    /// Why the figures do not count, in words.
+    /// Reasons why the figures do not count, in words.
     pub findings: Vec<String>,
     /// Whether the audit of the run found nothing.
     pub audit_ok: bool,
@@ -142,7 +142,7 @@ impl Measured for RunReport {
     }
 }
 
-/// The steps of the first second after the load fell.
+/// Appends the steps of the first second after the load fell.
 fn push_steps(steps: &[Step], text: &mut String) {
     for step in steps.iter().filter(|step| step.until_s > 0.0 && step.until_s <= 1.1) {
         let p99 = step.p99_ms.map_or_else(|| "–".to_owned(), |p99| format!("{p99:.2}"));
@@ -156,29 +156,29 @@ fn push_steps(steps: &[Step], text: &mut String) {
     }
 }
 
-/// How far a step may be from what is usual.
+/// Maximum deviation of a step from the usual values.
 const TOLERANCE: f64 = 0.1;
-/// In every phase some steps are worse than others: what nine of ten reach is usual, and nine of ten must reach it
-/// again.
+/// In every phase some steps are worse than others. The values that nine of ten steps reach are usual, and nine of ten
+/// must reach them again.
 const USUAL_PERCENT: usize = 90;
 const STEPS_LOOKED_AT: usize = 10;
 const STEPS_SETTLED_MIN: usize = 9;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Step {
-    /// Seconds since the load fell, at its start and its end.
+    /// Seconds since the load fell, at its start. The next field is that at its end.
     pub from_s: f64,
     pub until_s: f64,
     pub completed_per_s: f64,
     pub failed_per_s: f64,
-    /// 99th percentile of latency in milliseconds; absent where nothing was committed.
+    /// 99th percentile of latency in milliseconds; absent if nothing was committed.
     pub p99_ms: Option<f64>,
 }
 
-/// What a step must be like to count as usual.
+/// The bounds of a usual step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Usual {
-    /// At least so many transfers committed per second.
+    /// Minimum of committed transfers per second.
     pub completed_per_s_min: f64,
     pub p99_ms_max: f64,
 }
@@ -201,7 +201,7 @@ pub(super) fn steps(rows: &[TimelineRow], fell_s: f64) -> Vec<Step> {
 }
 
 impl Usual {
-    /// From the steps of a phase in which all was well.
+    /// Computes the bounds from the steps of a normal phase.
     pub(super) fn of(steps: &[Step]) -> Self {
         let [completed] = quantiles(steps.iter().map(|step| step.completed_per_s), [100 - USUAL_PERCENT]);
         let [p99_ms] = quantiles(steps.iter().filter_map(|step| step.p99_ms), [USUAL_PERCENT]);
@@ -213,8 +213,8 @@ impl Usual {
             && step.p99_ms.is_some_and(|p99_ms| p99_ms <= self.p99_ms_max)
     }
 
-    /// The end of the first usual step that is followed by usual ones, in seconds since the load fell; `None` where
-    /// there is none. So it is never less than a step.
+    /// The end of the first usual step that is followed by usual ones, in seconds since the load fell; `None` if there
+    /// is none. So it is never less than a step.
     fn recovered_s(&self, after: &[Step]) -> Option<f64> {
         let is_settled = |steps: &&[Step]| {
             self.has(&steps[0]) && steps.iter().filter(|step| self.has(step)).count() >= STEPS_SETTLED_MIN

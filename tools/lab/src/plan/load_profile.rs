@@ -1,4 +1,4 @@
-//! How operations arrive.
+//! Load shapes: how operations arrive.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::plan::options::{DFSPS_MAX, OUTSTANDING_MAX, RATE_PER_S_MAX};
 use crate::plan::pairs::PairChoice;
 use crate::plan::scenario::Scenario;
 
-/// One straight part of a load that moves.
+/// One straight part of a varying load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
     /// Virtual users, or arrivals per second, at its end.
     pub level: u32,
-    /// How long it takes to get there from the level before.
+    /// Time from the previous level to this one.
     #[serde(rename = "ms", serialize_with = "milliseconds", deserialize_with = "of_milliseconds")]
     pub length: Duration,
 }
@@ -27,11 +27,11 @@ fn of_milliseconds<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration
     u64::deserialize(from).map(Duration::from_millis)
 }
 
-/// How operations arrive.
+/// The arrival of operations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// Closed loop: each virtual user does one operation to its end, and then the next.
+    /// Closed loop: each virtual user finishes one operation before it starts the next.
     Closed {
         /// Virtual users.
         users: usize,
@@ -40,7 +40,7 @@ pub enum Load {
     RampingUsers {
         /// Virtual users at the start.
         start: u32,
-        /// What follows.
+        /// The stages that follow.
         stages: Vec<Stage>,
     },
     /// Open loop: operations begin at a fixed rate whether or not earlier ones are done; latency counts from the
@@ -48,7 +48,8 @@ pub enum Load {
     Open {
         /// Arrivals per second.
         rate_per_s: u32,
-        /// Operations without outcome at a time; arrivals beyond are counted as skipped and make the run invalid.
+        /// Maximum number of operations without an outcome. Further arrivals are counted as skipped and make the run
+        /// invalid.
         outstanding_max: usize,
     },
     /// Open loop whose rate moves along straight lines, or whose arrivals are random. With stages, the run is one slice
@@ -56,14 +57,14 @@ pub enum Load {
     Arrivals {
         /// Arrivals per second at the start.
         start_per_s: u32,
-        /// What follows; without any the rate stays.
+        /// The stages that follow; without any the rate stays.
         stages: Vec<Stage>,
         /// Poisson arrivals, drawn from the seed, instead of evenly spaced ones.
         poisson: bool,
-        /// As of [`Load::Open`].
+        /// As in [`Load::Open`].
         outstanding_max: usize,
     },
-    /// Several open loops at the same time, each with operations of its own.
+    /// Several open loops at the same time, each with its own operations.
     Parallel {
         /// The loops.
         loads: Vec<ParallelLoad>,
@@ -73,9 +74,9 @@ pub enum Load {
 /// One of several loads at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParallelLoad {
-    /// What one operation of it is.
+    /// The kind of its operations.
     pub operation: Scenario,
-    /// How they arrive: an open loop.
+    /// Its load shape: an open loop.
     pub load: Load,
 }
 
@@ -86,7 +87,7 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Operations that may be without outcome at a time.
+    /// Maximum number of operations without an outcome.
     pub fn outstanding_max(&self) -> usize {
         match self {
             Self::Closed { users } => *users,
@@ -101,7 +102,7 @@ impl Load {
         matches!(self, Self::Open { .. } | Self::Arrivals { .. } | Self::Parallel { .. })
     }
 
-    /// The highest arrival rate of an open loop; of several, the sum of theirs.
+    /// The highest arrival rate of an open loop; the sum for several loops.
     pub fn rate_per_s_max(&self) -> Option<u32> {
         match self {
             Self::Open { rate_per_s, .. } => Some(*rate_per_s),
@@ -114,7 +115,7 @@ impl Load {
         }
     }
 
-    /// The same with another constant rate; a load without one stays as it is.
+    /// The load with another constant rate. A load without one does not change.
     #[must_use]
     pub fn at_rate(&self, rate_per_s: u32) -> Self {
         match self {
@@ -131,7 +132,7 @@ impl Load {
         }
     }
 
-    /// The stages of a load that moves; of several, those that take longest.
+    /// The stages of a varying load; of several loads, the longest stages.
     pub fn stages(&self) -> &[Stage] {
         match self {
             Self::RampingUsers { stages, .. } | Self::Arrivals { stages, .. } => stages,
@@ -143,7 +144,7 @@ impl Load {
         }
     }
 
-    /// How long its stages take together; `None` without stages.
+    /// The total duration of its stages; `None` without stages.
     pub fn stages_length(&self) -> Option<Duration> {
         let stages = self.stages();
         (!stages.is_empty()).then(|| length(stages))
@@ -187,11 +188,11 @@ const SHAPES: [&str; 5] = ["closed", "ramping-users", "open", "ramping-rate", "p
 const PAIRS: [&str; 6] = ["uniform", "unidirectional", "hot-pair", "weighted", "long-tail", "listed"];
 /// The largest weight of a listed pair.
 const WEIGHT_MAX: u64 = 1_000_000;
-/// Operations without outcome at a time in an open loop, where the file does not say.
+/// Default limit of operations without an outcome in an open loop.
 const OUTSTANDING_USUAL: usize = 10_000;
 
-/// Reads `[load]`; 32 virtual users where nothing is said. Gives also which part of the highest rate found before, in
-/// per cent, the arrivals shall be, where they shall.
+/// Reads `[load]`; the default is 32 virtual users. Also returns the requested percentage of the highest rate that was
+/// found before, if there is one.
 pub(crate) fn load(section: &mut Section<'_>) -> (Load, Option<u32>) {
     let shape = section.choice("shape", &SHAPES).unwrap_or(0);
     let users = section.size("users", 1..=OUTSTANDING_MAX);
@@ -254,7 +255,7 @@ pub(crate) fn parallel(sections: &mut [Section<'_>]) -> Vec<ParallelLoad> {
     loads
 }
 
-/// A part of a rate, within what a rate can be.
+/// A part of a rate, limited to valid rates.
 pub(crate) fn percent_of(rate_per_s: u32, percent: u32) -> u32 {
     let part = u64::from(rate_per_s) * u64::from(percent) / 100;
     u32::try_from(part).unwrap_or(u32::MAX).clamp(1, RATE_PER_S_MAX)
@@ -269,7 +270,7 @@ fn stage(section: &mut Section<'_>) -> Stage {
     Stage { level: level.unwrap_or(1), length: length.unwrap_or(Duration::ZERO) }
 }
 
-/// Reads `[dfsps]`: how many, and who deals with whom.
+/// Reads `[dfsps]`: their number, and the pairs.
 pub(crate) fn dfsps(section: &mut Section<'_>) -> (usize, PairChoice) {
     let count = section.size("count", 2..=DFSPS_MAX);
     let pairs = section.choice("pairs", &PAIRS).unwrap_or(0);

@@ -1,8 +1,8 @@
-//! Scenario files: what to run, declared. A file is TOML; one is read whole, every mistake named with its line, before
-//! anything is started.
+//! Scenario files: the declaration of what to run. A file is TOML. It is read completely, and every mistake is reported
+//! with its line, before anything is started.
 //!
-//! - [`ScenarioFile::named`] finds one that is built in, [`ScenarioFile::read`] one on disk.
-//! - [`ScenarioFile::points`] gives what it stands for: one run, or one for each combination of a sweep.
+//! - [`ScenarioFile::named`] finds a built-in one, [`ScenarioFile::read`] one on disk.
+//! - [`ScenarioFile::points`] returns its runs: one, or one for each combination of a sweep.
 //! - [`SuiteFile`] is a list of scenarios that run one after the other.
 //!
 //! The keys are documented in `docs/lab/scenarios.md`.
@@ -27,13 +27,13 @@ pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteQuestion, SuiteRun};
 pub use sweep::{Claim, Point};
 use upesi_keys::read_limited_text;
 
-/// How runs are drawn: a member of the result over a parameter; of no runs yet, in a file.
+/// Plots of runs: a member of the result over a parameter. In a file, the plot has no runs yet.
 pub use crate::drive::suite_run::PlotResult as Plot;
 use crate::plan::options::RunOptions;
 
-/// A scenario or suite file larger than this is refused, in bytes.
+/// Maximum size of a scenario or suite file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Most repetitions of a scenario, and of a suite.
+/// Maximum number of repetitions of a scenario, and of a suite.
 pub const REPETITIONS_MAX: usize = 50;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Mistake {
     pub text: String,
 }
 
-/// Why a file cannot be used.
+/// The reason why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     #[error("cannot read {path}: {source}")]
@@ -62,18 +62,18 @@ fn describe(file: &str, mistakes: &[Mistake]) -> String {
     mistakes.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What kind of test a scenario is.
+/// The kind of test of a scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Test {
     Smoke,
     #[default]
     Average,
     Stress,
-    /// A sudden wave, and what comes after it.
+    /// A sudden rise of the load, and its aftermath.
     Spike,
     /// Searches the highest rate that meets the targets.
     Breakpoint(Search),
-    /// Hours, and what they do to latency, memory and disk.
+    /// A run of hours, with its effect on latency, memory and disk.
     Soak,
 }
 
@@ -93,13 +93,13 @@ impl Test {
     }
 }
 
-/// How the highest rate that meets the targets is searched: upwards by a factor until one is missed, then between the
-/// last that was met and the first that was missed.
+/// The search for the highest rate that meets the targets: upwards by a factor until one is missed, then between the
+/// last met and the first missed rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
     /// The first rate, in arrivals per second.
     pub start_per_s: u32,
-    /// What the rate is multiplied with while the targets are met, in per cent; above 100.
+    /// Factor of the rate while the targets are met, in per cent; above 100.
     pub factor_percent: u32,
     /// The search ends when met and missed are this close, in per cent of the met rate.
     pub precision_percent: u32,
@@ -112,31 +112,31 @@ impl Default for Search {
     }
 }
 
-/// What a scenario does.
+/// The work of a scenario.
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// DFSPs deal with each other through a hub.
+    /// DFSPs exchange messages through a hub.
     EndToEnd { options: Box<RunOptions>, test: Test },
     Isolated {
-        /// Which one: see [`crate::isolated::KINDS`].
+        /// The name of the stage: see [`crate::isolated::KINDS`].
         stage: String,
         table: Option<Node>,
-        /// Arguments of the hub, where the stage needs one.
+        /// Arguments of the hub, if the stage needs one.
         hub_arguments: Vec<String>,
         seed: u64,
     },
 }
 
-/// A scenario file that was read and found right.
+/// A scenario file that was read and is valid.
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
     /// Its name: that of the file, without its ending.
     pub name: String,
     pub title: String,
     pub description: String,
-    /// The text as written, for those who copy it.
+    /// The text as written, for users who copy it.
     pub text: String,
-    /// How often every point is run; they take turns.
+    /// Number of runs of every point; the points take turns.
     pub repetitions: usize,
     points: Vec<Point>,
     plots: Vec<Plot>,
@@ -149,8 +149,7 @@ impl ScenarioFile {
         Some(Self::parse(name, text))
     }
 
-    /// A scenario by the name of a built-in one, or by the path of a file. Fails when there is none, or it has
-    /// mistakes.
+    /// A scenario by the name of a built-in one, or by the path of a file. Fails if there is none, or it has mistakes.
     pub fn named(name: &str) -> Result<Self, PlanError> {
         if let Some(builtin) = Self::builtin(name) {
             return builtin;
@@ -161,7 +160,7 @@ impl ScenarioFile {
         Err(PlanError::Unknown { what: "scenario", name: name.to_owned() })
     }
 
-    /// Reads a file. Fails when it cannot be read or has mistakes.
+    /// Reads a file. Fails if it cannot be read or has mistakes.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let text = read_text(path)?;
         let mut scenario = Self::parse(&path.display().to_string(), &text)?;
@@ -169,12 +168,12 @@ impl ScenarioFile {
         Ok(scenario)
     }
 
-    /// Understands a text; `name` is that of its file. Errors: every mistake in it.
+    /// Parses a text; `name` is that of its file. Fails with every mistake in it.
     pub fn parse(name: &str, text: &str) -> Result<Self, PlanError> {
         Self::with_changes(name, text, &[])
     }
 
-    /// The same after some values were put in, each at a path such as `time.measured`.
+    /// Parses a text with changed values, each at a path such as `time.measured`.
     fn with_changes(name: &str, text: &str, changes: &[(String, Node)]) -> Result<Self, PlanError> {
         let (node, mistakes) = Node::parse(text);
         read::scenario(name, text, node, mistakes, changes)
@@ -190,7 +189,7 @@ impl ScenarioFile {
         }
     }
 
-    /// What is to be run: one point, or one for each combination of the sweep and each ablation.
+    /// The points to run: one, or one for each combination of the sweep and each ablation.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
@@ -203,7 +202,7 @@ impl ScenarioFile {
         &self.claims
     }
 
-    /// Whether the first point is what each of the others is compared with: of ablations, and of a sweep of two points.
+    /// Whether the others are compared with the first point, as for ablations and for a sweep of two points.
     pub fn is_against_first(&self) -> bool {
         let is_ablation = |point: &Point| point.parameters.contains_key("ablation");
         self.points.len() == 2 || (self.points.len() > 1 && self.points.iter().all(is_ablation))
@@ -250,7 +249,7 @@ macro_rules! builtin {
     };
 }
 
-/// Every scenario, in the order in which they are listed.
+/// All scenarios, in the order in which they are listed.
 pub const SCENARIOS: &[Builtin] = builtin!["":
     "smoke",
     "average",
@@ -311,5 +310,5 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
 pub const SUITES: &[Builtin] =
     builtin!["suites/": "quick", "architect", "characterize", "measuring-overhead"];
 
-/// Figures that were published for Mojaloop, beside which ours are put: TOML.
+/// Figures that were published for Mojaloop, for comparison with the lab's: TOML.
 pub const PUBLISHED: &str = include_str!("../../../../scenarios/published.toml");

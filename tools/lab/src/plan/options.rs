@@ -1,4 +1,4 @@
-//! What to run.
+//! The options of a run.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,21 +19,21 @@ use crate::plan::scenario::Scenario;
 use crate::plan::section::{Security, Target};
 use crate::result::schema::Parameter;
 
-/// Most virtual users, and most operations outstanding in open loop.
+/// Maximum number of virtual users, and of outstanding operations in an open loop.
 pub const OUTSTANDING_MAX: usize = 100_000;
 pub const RATE_PER_S_MAX: u32 = 1_000_000;
 pub const DFSPS_MAX: usize = 1_000;
 pub const FXPS_MAX: usize = 100;
-/// The least time between two settlements, in milliseconds.
+/// Minimum interval of settlements, in milliseconds.
 pub const SETTLEMENT_MS_MIN: u64 = 100;
 pub const STAGES_MAX: usize = 1_000;
 pub const SLICES_MAX: usize = 100;
-/// Most generators that drive a hub at the same time.
+/// Maximum number of generators that drive a hub at the same time.
 pub const INSTANCES_MAX: u32 = 100;
-/// Parties of each DFSP that a generator of several has to itself.
+/// Number of each DFSP's parties that belong to one of several generators.
 pub const PARTIES_PER_INSTANCE: u64 = PARTIES_PER_DFSP / INSTANCES_MAX as u64;
 
-/// What a hub is compared with.
+/// The baselines of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {
@@ -53,7 +53,7 @@ impl Baseline {
     }
 }
 
-/// What of the load this process is.
+/// The role of this process in generating the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -68,38 +68,38 @@ pub enum Role {
 pub struct RunOptions {
     pub scenario: Scenario,
     pub dfsps: usize,
-    /// Over how many parties of each DFSP lookups are spread.
+    /// Number of parties of each DFSP over which lookups are spread.
     pub parties: u64,
-    /// Whether the DFSPs register these parties before the load. Without, the hub's directory must have them already.
+    /// Whether the DFSPs register these parties before the load. If not, the hub's directory must already have them.
     pub register: bool,
     pub load: Load,
-    /// In a suite: the arrivals are so many per cent of the highest rate that a breakpoint before found.
+    /// In a suite: the arrivals are this percentage of the highest rate that an earlier breakpoint search found.
     pub percent_of_breakpoint: Option<u32>,
-    /// Measured time at the hub, all slices together.
+    /// Measured time of the hub, all slices together.
     pub duration: Duration,
     /// Unmeasured time before the first slice.
     pub warm_up: Duration,
     pub cool_down: Duration,
-    /// Into how many alternating slices the time is cut; `None` chooses.
+    /// Number of alternating slices; `None` selects it automatically.
     pub slices: Option<usize>,
-    /// Decides who deals with whom, about which party, and which of it the faults hit.
+    /// Determines the pairs, the parties, and the operations that faults affect.
     pub seed: u64,
-    /// How much each transfer moves, and each quote is about.
+    /// Amount of each transfer and of each quote.
     pub amount: Amount,
     pub currency: Currency,
-    /// About how long the bodies of transfers are; `None` leaves them as short as they are by themselves.
+    /// Approximate length of the bodies of transfers; `None` for their minimum.
     pub body_bytes: Option<usize>,
     pub pairs: PairChoice,
-    /// FXPs beside the DFSPs, where operations convert; they behave like these.
+    /// Number of FXPs beside the DFSPs, if operations convert; they behave like the DFSPs.
     pub fxps: usize,
     pub payees_convert: bool,
-    /// Of how many transfers each bulk is made.
+    /// Number of transfers in each bulk transfer.
     pub bulk_items: usize,
     pub settlement: Settlement,
-    /// How the DFSPs behave: flavour, delays and faults of payees, and how many prepares payers send twice.
+    /// Behaviour of the DFSPs: flavour, delays and faults of payees, and the share of prepares that payers send twice.
     pub behaviour: DfspSettings,
     pub trace: bool,
-    /// Where `result.json` and logs go; `None` writes nothing.
+    /// Directory for `result.json` and logs; `None` writes nothing.
     pub out: Option<PathBuf>,
     pub baselines: Vec<Baseline>,
     /// A running hub; `None` starts one.
@@ -107,52 +107,52 @@ pub struct RunOptions {
     /// The `upesi` binary that is started as hub and as forwarder; `None` is this program itself.
     pub binary: Option<PathBuf>,
     pub hub_arguments: Vec<String>,
-    /// Finished transfers that the hub which is started already has.
+    /// Number of finished transfers that the started hub already has.
     pub existing_transfers: u64,
-    /// Whether the data directory of the hub that is started stays, below `out`. That of a run which did not pass stays
-    /// anyway.
+    /// Whether to keep the data directory of the started hub, below `out`. The data of a run that did not pass are
+    /// always kept.
     pub keep_data: bool,
-    /// Measures a baseline alone, without a hub: the ceiling of what load generator and DFSPs can do.
+    /// Measures a baseline alone, without a hub: the limit of load generator and DFSPs.
     pub alone: Option<Baseline>,
-    /// Address that the simulators listen on; a hub on another machine must reach it.
+    /// Address on which the simulators listen. A hub on another machine must reach it.
     pub sim_address: IpAddr,
-    /// Connections of the DFSPs to the hub, all together; `None` takes twice as many as operations may be outstanding.
+    /// Connections of the DFSPs to the hub, all together; `None` for twice the number of outstanding operations.
     pub connections_max: Option<usize>,
-    /// Threads of simulators and load generator; `None` takes one per core, at most four.
+    /// Threads of simulators and load generator; `None` for one per core, at most four.
     pub workers: Option<usize>,
-    /// How long a virtual user waits for a callback before it goes on.
+    /// Maximum time that a virtual user waits for a callback.
     pub callback_timeout: Duration,
-    /// How long the end of the run waits for what is still in flight.
+    /// Maximum time that the end of the run waits for operations in progress.
     pub quiesce_timeout: Duration,
     pub expiry: Duration,
     /// The commit this program was built from, if known.
     pub commit: Option<String>,
-    /// What the run is called and what it must reach.
+    /// The name of the run, and its targets.
     pub identity: Identity,
-    /// For how long the hub is looked into, under the same load, after what is measured; what is seen is kept in `out`.
+    /// Duration of a profile of the hub under the same load, after the measurement. It is kept in `out`.
     pub profile: Option<Duration>,
     pub role: Role,
-    /// Which of several generators this is, from 1: each has parties of its own. `None` where it is the only one.
+    /// Number of this generator among several, from 1; each has its own parties. `None` if it is the only one.
     pub instance: Option<u32>,
-    /// How the names of the DFSPs begin, before `-1` and so on.
+    /// Prefix of the DFSPs' names, before `-1` and so on.
     pub dfsp_prefix: String,
-    /// How hub, DFSPs and baselines prove who they are.
+    /// Authentication of hub, DFSPs and baselines.
     pub security: Security,
-    /// The keys of a hub that runs already, and of its DFSPs; without, a run makes its own.
+    /// The keys of a running hub and of its DFSPs; without them, a run makes its own.
     pub trial: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settlement {
-    /// By their commits, under a model of gross settlement that is made before the DFSPs join.
+    /// By their commits, under a model of gross settlement that is created before the DFSPs join.
     pub gross: bool,
-    /// The window is closed and settled so often, in milliseconds; absent: never.
+    /// Interval at which the window is closed and settled, in milliseconds; absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u64>,
 }
 
-/// What a run is called, what a sweep varied in it, and what it must reach.
+/// The name of a run, the parameters of a sweep, and the targets.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     pub name: Option<String>,
@@ -268,14 +268,14 @@ pub enum OptionsError {
     Behaviour(#[from] upesi_sim::SettingsError),
 }
 
-/// The setting that makes a hub answer before anything is on disk.
+/// The setting that makes a hub answer before records are durable.
 const NOT_DURABLE: &str = "engine.durable=false";
 const SLICE_MIN: Duration = Duration::from_millis(100);
-/// What a slice lasts when the number of slices is not given.
+/// Duration of a slice if the number of slices is not given.
 const SLICE_USUAL: Duration = Duration::from_secs(4);
 
 impl RunOptions {
-    /// Checks that the run makes sense. Errors: the first option that does not.
+    /// Checks that the run makes sense. Fails with the first option that does not.
     pub fn validate(&self) -> Result<(), OptionsError> {
         use OptionsError as Wrong;
         let is_one_of_many =
@@ -314,8 +314,8 @@ impl RunOptions {
         Ok(self.behaviour.validate()?)
     }
 
-    /// How many slices the run has. Without a baseline there is nothing to alternate with, but slices still show how
-    /// much the machine's noise moves the figures.
+    /// The number of slices of the run. Without a baseline there is no alternation, but slices still show how much the
+    /// machine's noise moves the figures.
     pub fn slice_count(&self) -> usize {
         if !self.load.stages().is_empty() {
             return self.slices.unwrap_or(1);
@@ -324,7 +324,7 @@ impl RunOptions {
         self.slices.unwrap_or_else(|| usize::try_from(usual).unwrap_or(SLICES_MAX).clamp(1, 5))
     }
 
-    /// The names of the DFSPs, and of the FXPs after them.
+    /// The names of the DFSPs, and then of the FXPs.
     pub fn dfsp_names(&self) -> Vec<String> {
         let fxps = if self.converts() { self.fxps } else { 0 };
         let names = (1..=self.dfsps).map(|number| format!("{}-{number}", self.dfsp_prefix));
@@ -335,13 +335,13 @@ impl RunOptions {
         (self.dfsps..self.dfsp_names().len()).collect()
     }
 
-    /// The currency that payees of converted transfers have.
+    /// The currency of the payees of transfers with FX transfers.
     pub fn target_currency(&self) -> Currency {
         let other = if self.currency.as_str() == "XTS" { "XXX" } else { "XTS" };
         Currency::parse(other).unwrap_or(self.currency)
     }
 
-    /// The currency that payees want, if they convert what they are paid.
+    /// The currency that payees want, if they convert the money that they receive.
     pub fn payees_currency(&self) -> Option<Currency> {
         let paid = if self.payers_convert() { self.target_currency() } else { self.currency };
         let others: Vec<_> = ["XUA", "XTS", "XXX"].into_iter().filter_map(Currency::parse).collect();
@@ -353,7 +353,7 @@ impl RunOptions {
         self.instance.map_or(0, |instance| u64::from(instance.saturating_sub(1)) * PARTIES_PER_INSTANCE)
     }
 
-    /// Whether the hub makes transfers durable, as far as can be known.
+    /// Whether the hub makes transfers durable, as far as is known.
     pub fn durable(&self) -> Option<bool> {
         match &self.target {
             Some(target) => target.durable,
@@ -361,7 +361,7 @@ impl RunOptions {
         }
     }
 
-    /// How many threads simulate and generate load.
+    /// Number of threads of simulators and load generator.
     pub fn worker_count(&self) -> usize {
         self.workers.unwrap_or(available_cores().min(4)).max(1)
     }

@@ -1,4 +1,4 @@
-//! Who deals with whom: a pure function of the seed and the operation's number, so that a run can be repeated.
+//! Pairs of payer and payee: a pure function of the seed and the operation's number, so that a run can be repeated.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use upesi_sim::mix;
 /// Weights of a long tail are `LONG_TAIL / rank`.
 const LONG_TAIL: u64 = 1_000_000;
 
-/// How payer and payee of an operation are chosen. They always differ.
+/// The choice of payer and payee of an operation. They always differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PairChoice {
     #[default]
     Uniform,
-    /// The first DFSP asks and pays the second.
+    /// The first DFSP is always the payer, and the second the payee.
     Unidirectional,
-    /// The first pays the second in this share of the operations; the rest are uniform.
+    /// The first DFSP pays the second in this share of the operations; the rest are uniform.
     HotPair { per_mille: u16 },
-    /// Each DFSP is drawn by its weight; the payee by its weight among the others. Running sums of the weights.
+    /// Each DFSP is drawn by its weight, and the payee by its weight among the others. Running sums of the weights.
     Weighted(Arc<[u64]>),
-    /// These pairs and no others, each drawn by its weight.
+    /// Only these pairs, each drawn by its weight.
     Listed(Arc<[ListedPair]>),
 }
 
-/// A payer and whom it pays.
+/// A payer and its payee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedPair {
     pub payer: usize,
     pub payee: usize,
-    /// The weights of all pairs up to this one.
+    /// The sum of the weights of all pairs up to this one.
     pub until: u64,
 }
 
@@ -53,12 +53,12 @@ impl PairChoice {
         Self::Listed(listed.collect())
     }
 
-    /// A long tail: the second DFSP does half of what the first does, the third a third, and so on.
+    /// A long tail: the second DFSP has half of the operations of the first, the third a third, and so on.
     pub fn long_tail(dfsps: usize) -> Self {
         Self::weighted((1..=dfsps as u64).map(|rank| LONG_TAIL / rank))
     }
 
-    /// Whether this can choose pairs of so many DFSPs.
+    /// Whether this can choose pairs among this number of DFSPs.
     pub fn fits(&self, dfsps: usize) -> bool {
         match self {
             Self::Weighted(sums) => {
@@ -130,7 +130,7 @@ fn by_weight(sums: &[u64], drawn: u64) -> (usize, usize) {
     let total = sums.last().copied().unwrap_or(0).max(1);
     let index_of = |point: u64| sums.partition_point(|sum| *sum <= point).min(sums.len() - 1);
     let payer = index_of(mix(drawn) % total);
-    // The payee's draw leaves the payer's part of the line out.
+    // The draw of the payee skips the payer's part of the line.
     let start = payer.checked_sub(1).map_or(0, |before| sums[before]);
     let width = sums[payer] - start;
     let point = mix(drawn ^ 1) % (total - width).max(1);
@@ -187,7 +187,7 @@ mod tests {
         for (paid, percent) in paid.iter().zip([70, 10, 10, 10]) {
             assert!(paid.abs_diff(DRAWS * percent / 100) < DRAWS / 50, "{paid} for {percent} %, seed 3");
         }
-        // Nearly everything that others pay goes to the big one: 70 of the 90 that are not themselves.
+        // Nearly everything that the others pay goes to the large DFSP: 70 of the 90 that are not themselves.
         let to_big = rows[1][0] * 90 / 70;
         assert!(to_big.abs_diff(paid[1]) < paid[1] / 5, "seed 3");
         let tail = counts(PairChoice::long_tail(100), 100, 5);

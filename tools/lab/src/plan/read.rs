@@ -1,4 +1,4 @@
-//! Understands one scenario file.
+//! Reads and validates one scenario file.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::plan::options::{Baseline, FXPS_MAX, Identity, RunOptions, SLICES_MAX,
 use crate::plan::scenario::Scenario;
 use crate::plan::section::{Security, Target, TargetKind};
 
-/// Most transfers that a hub is filled with before a run.
+/// Maximum number of transfers that a hub is filled with before a run.
 const EXISTING_MAX: u64 = 1_000_000_000;
 
-/// A scenario file, whole: its sweep put in, every point understood.
+/// Reads a whole scenario file, with every point of its sweep.
 pub(super) fn scenario(
     name: &str,
     text: &str,
@@ -58,7 +58,7 @@ pub(super) fn scenario(
     }
     let mut mistakes = mistakes.into_inner();
     mistakes.sort_by(|one, other| (one.line, &one.text).cmp(&(other.line, &other.text)));
-    // Each point of a sweep repeats what is wrong with all of them.
+    // Each point of a sweep repeats the mistakes that all of them have.
     mistakes.dedup();
     if !mistakes.is_empty() {
         return Err(mistakes);
@@ -68,16 +68,16 @@ pub(super) fn scenario(
     Ok(ScenarioFile { name, title, description, text, repetitions, points, plots, claims })
 }
 
-/// What all points have in common.
+/// The common part of all points.
 #[derive(Default)]
 struct Head {
     title: String,
     description: String,
-    /// How often every point is run.
+    /// Number of runs of every point.
     repetitions: usize,
 }
 
-/// One run, understood.
+/// Reads one run.
 fn work(name: &str, node: &Node, mistakes: &Mistakes) -> (Head, Work) {
     let mut file = Section::new("", Some(node), mistakes);
     let head = Head {
@@ -129,7 +129,7 @@ fn isolated_work(file: &mut Section<'_>, hub_arguments: Vec<String>, seed: u64, 
     Work::Isolated { stage, table, hub_arguments, seed }
 }
 
-/// The arguments of the hub that is started, and how many transfers it has before.
+/// The arguments of the started hub, and the number of its existing transfers.
 fn hub_arguments(section: &mut Section<'_>, is_filled: bool) -> (Vec<String>, u64) {
     let mut arguments = Vec::new();
     if let Some(settings) = section.node("settings") {
@@ -192,7 +192,7 @@ fn settlement(section: &mut Section<'_>) -> Settlement {
     Settlement { gross, every_ms }
 }
 
-/// One load, or several at the same time, each with an operation of its own.
+/// One load, or several at the same time, each with its own operation.
 fn loads(file: &mut Section<'_>, has_operation: bool, options: &mut RunOptions) {
     let loads = parallel(&mut file.tables("parallel", "parallel"));
     let mut section = file.section("load", "load");
@@ -244,7 +244,7 @@ fn behaviour(section: &mut Section<'_>) -> DfspSettings {
         slow_read_per_mille: section.small("slow_read_per_mille", PER_MILLE).unwrap_or(0),
         slow_read_ms: section.small("slow_read_ms", MS).unwrap_or(1000),
         fee_per_mille: section.small("fee_per_mille", PER_MILLE).unwrap_or(0),
-        // The usual one.
+        // The default.
         fx_rate_per_mille: 0,
         owns_every_party: false,
     }

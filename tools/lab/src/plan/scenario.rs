@@ -1,5 +1,5 @@
-//! What a run does over and over: a transfer, a lookup, a quote, a whole payment, a conversion and the transfer that it
-//! pays, a bulk of transfers, or several of these at the same time.
+//! The operation that a run repeats: a transfer, a lookup, a quote, a whole payment, an FX transfer with the transfer
+//! that it pays, a bulk transfer, or several of these at the same time.
 
 use serde::{Deserialize, Serialize};
 use upesi_sim::Phase;
@@ -10,18 +10,18 @@ pub enum Scenario {
     /// `POST /transfers` until `PUT /transfers`, with a condition that the payee knows.
     #[default]
     Transfers,
-    /// `GET /parties` until `PUT /parties`, without naming the DFSP that is to be found.
+    /// `GET /parties` until `PUT /parties`, without the name of the DFSP to be found.
     Lookups,
     /// `POST /quotes` until `PUT /quotes`.
     Quotes,
-    /// A lookup, a quote from whom it found, and the transfer that the quote allows.
+    /// A lookup, a quote from the DFSP that it found, and the transfer with these terms.
     Payments,
-    /// `POST /fxTransfers` until the FXP's fulfilment, and the transfer that the conversion pays.
+    /// `POST /fxTransfers` until the FXP's fulfilment, and the transfer that the FX transfer pays.
     #[serde(rename = "converted-transfers")]
     ConvertedTransfers,
-    /// `POST /bulkTransfers` until the payer is told of every transfer in it.
+    /// `POST /bulkTransfers` until the payer has the outcome of every transfer in it.
     Bulks,
-    /// Several of these at the same time, each with a load of its own: see [`crate::Load::Parallel`].
+    /// Several of these at the same time, each with its own load: see [`crate::Load::Parallel`].
     Parallel,
 }
 
@@ -59,7 +59,7 @@ impl Scenario {
         }
     }
 
-    /// What one operation is made of, in order. Empty only where they differ: see [`crate::RunOptions::phases`].
+    /// The phases of one operation, in order. Empty only if the operations differ: see [`crate::RunOptions::phases`].
     pub const fn phases(self) -> &'static [Phase] {
         match self {
             Self::Transfers | Self::Bulks => &[Phase::Transfer],
@@ -81,7 +81,7 @@ impl Scenario {
         matches!(self, Self::ConvertedTransfers)
     }
 
-    /// Whether each operation that completes is a transfer, or a bulk of them.
+    /// Whether each completed operation is a transfer, or a bulk transfer.
     pub const fn moves_money(self) -> bool {
         matches!(self, Self::Transfers | Self::Payments | Self::ConvertedTransfers | Self::Bulks)
     }

@@ -1,4 +1,4 @@
-//! Reads the tables of a file key by key, and notes every mistake instead of ending at the first.
+//! Reads the tables of a file key by key, and notes every mistake instead of stopping at the first.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ use crate::result::schema::{Parameter, TargetCheck};
 
 pub(crate) type Mistakes = RefCell<Vec<Mistake>>;
 
-/// A table that is being read. Dropping it notes the keys that nobody asked for.
+/// A table that is being read. Dropping it reports the keys that were not read.
 pub(crate) struct Section<'file> {
-    /// Such as `load`, for messages; empty for the file itself.
+    /// A name such as `load`, for messages; empty for the file itself.
     name: &'static str,
     node: Option<&'file Node>,
     known: Vec<&'static str>,
@@ -75,7 +75,7 @@ impl<'file> Section<'file> {
         self.mistake_at(node.line, format!("{}{dot}{key}: give {wanted}", self.name));
     }
 
-    /// What a key says, if it is as `wanted`.
+    /// The value of a key, if it has the form `wanted`.
     fn read<T>(
         &mut self,
         key: &'static str,
@@ -125,13 +125,13 @@ impl<'file> Section<'file> {
         if self.name.is_empty() { String::new() } else { format!(" in [{}]", self.name) }
     }
 
-    /// One of several words, by its place.
+    /// The index of the key's value among several words.
     pub fn choice(&mut self, key: &'static str, words: &[&str]) -> Option<usize> {
         let place = |value: &Value| words.iter().position(|word| value.text().as_deref() == Some(word));
         self.read(key, format_args!("one of {}", words.join(", ")), place)
     }
 
-    /// One of the values that a flag of the command line has.
+    /// The key's value, if it is one that a flag of the command line has.
     pub fn value<T: ValueEnum>(&mut self, key: &'static str) -> Option<T> {
         let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
@@ -170,7 +170,7 @@ impl<'file> Section<'file> {
         )
     }
 
-    /// A length of time as a text: `500ms`, `20s`, `5m`, `1h`.
+    /// A duration as a text: `500ms`, `20s`, `5m`, `1h`.
     pub fn duration(&mut self, key: &'static str) -> Option<Duration> {
         let wanted = "a time with its unit, such as \"500ms\", \"20s\", \"5m\" or \"1h\"";
         self.read(key, wanted, |value| duration_of(&value.text()?))
@@ -220,7 +220,7 @@ pub fn duration_of(text: &str) -> Option<Duration> {
     digits.parse::<u64>().ok()?.checked_mul(ms_per_unit).map(Duration::from_millis)
 }
 
-/// A value with the line it stands on, from 1.
+/// A value with its line, from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub line: usize,
@@ -254,7 +254,7 @@ impl Value {
 }
 
 impl Node {
-    /// Reads a file; gives everything that could be read, and what is wrong with the rest.
+    /// Reads a file. Returns everything that could be read, and the mistakes in the rest.
     pub fn parse(text: &str) -> (Self, Vec<Mistake>) {
         let (table, errors) = DeTable::parse_recoverable(text);
         let line_of = |offset: usize| 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
@@ -266,7 +266,7 @@ impl Node {
         (Self { line: 1, value }, errors.into_iter().map(mistake).collect())
     }
 
-    /// The table's entries; nothing where it is none.
+    /// The table's entries; nothing if it is not a table.
     pub fn entries(&self) -> impl Iterator<Item = (&String, &Self)> {
         match &self.value {
             Value::Table(table) => Some(table.iter()),
@@ -284,8 +284,8 @@ impl Node {
         if let Value::Table(table) = &mut self.value { table.remove(key) } else { None }
     }
 
-    /// Puts a value at a path such as `load.users`, making the tables on the way. Gives false when something else than
-    /// a table is in the way. Below `hub.settings` and `sweep` the rest of the path is one key: it has dots of its own.
+    /// Puts a value at a path such as `load.users`, and creates the tables on the way. Returns false if a value that is
+    /// not a table is in the way. Below `hub.settings` and `sweep` the rest of the path is one key with dots.
     pub fn set(&mut self, path: &str, node: Self) -> bool {
         if let Some(setting) = path.strip_prefix("hub.settings.") {
             return self.set_at(&["hub", "settings", setting], node);
@@ -308,7 +308,7 @@ impl Node {
         table.entry((*first).to_owned()).or_insert(empty).set_at(rest, node)
     }
 
-    /// As results repeat it.
+    /// The value as results repeat it.
     pub fn parameter(&self) -> Parameter {
         match &self.value {
             Value::Integer(number) => Parameter::Number(*number),
@@ -316,7 +316,7 @@ impl Node {
         }
     }
 
-    /// As a setting of the hub or a label reads it; `None` for lists and tables.
+    /// The value as a hub's setting or a label; `None` for lists and tables.
     pub fn plain(&self) -> Option<String> {
         match &self.value {
             Value::Text(text) => Some(text.clone()),
@@ -357,12 +357,12 @@ fn convert(value: &DeValue<'_>, line_of: &dyn Fn(usize) -> usize) -> Value {
     }
 }
 
-// How hub, DFSPs and baselines of a run prove who they are.
+// The authentication of hub, DFSPs and baselines in a run.
 
-/// Most transfers whose signatures are made before a run: about half a gigabyte of them.
+/// Maximum number of transfers that are signed before a run: about half a gigabyte of signatures.
 const SIGNED_AHEAD_MAX: u64 = 1_000_000;
 
-/// How hub and DFSPs connect to each other.
+/// The transport between hub and DFSPs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -391,8 +391,8 @@ pub enum Signatures {
 pub struct Security {
     pub tls: Transport,
     pub jws: Signatures,
-    /// Transfers whose signatures DFSPs make before the load, for the hub and for each baseline. Those after them are
-    /// signed as they leave, which takes longer than all that a hub does about a transfer.
+    /// Number of transfers that DFSPs sign before the load, for the hub and for each baseline. Later transfers are
+    /// signed when they are sent, which takes longer than all of a hub's work on a transfer.
     pub sign_ahead: u64,
 }
 
@@ -402,7 +402,8 @@ impl Security {
         self.protocols().is_some()
     }
 
-    /// What simulated DFSPs speak where connections have TLS. A hub offers HTTP/2 by itself; the forwarder has it not.
+    /// The protocols of simulated DFSPs if connections have TLS. A hub offers HTTP/2 by default; the forwarder does not
+    /// have it.
     pub fn protocols(self) -> Option<Protocols> {
         match self.tls {
             Transport::Plain => None,
@@ -429,24 +430,24 @@ impl Security {
     }
 }
 
-// What a run must reach.
+// The targets of a run.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
-    /// Half of the operations are at most this slow, in milliseconds.
+    /// Maximum of the median latency, in milliseconds.
     P50,
     P95,
     P99,
     P999,
-    /// The slowest operation is at most this slow.
+    /// Maximum of the slowest operation's latency.
     Max,
-    /// The slowest settlement beside the load, from the close of its window to SETTLED, took at most so long.
+    /// Maximum duration of the slowest settlement beside the load, from the close of its window to SETTLED.
     Settlement,
-    /// Share of operations over one second, at most so many per mille.
+    /// Maximum share of operations over one second, in per mille.
     OverOneSecond,
-    /// Operations that did not complete, at most so many per mille.
+    /// Maximum share of operations that did not complete, in per mille.
     Failed,
-    /// Accepted requests without any outcome, at most so many.
+    /// Maximum number of accepted requests without any outcome.
     Lost,
     Throughput,
 }
@@ -503,12 +504,12 @@ impl TargetKind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     pub kind: TargetKind,
-    /// The bound; it counts as met itself, except that a latency must stay below it.
+    /// The bound. A value equal to it meets the target, except that a latency must be below it.
     pub limit: f64,
 }
 
 impl Target {
-    /// Compares with what was measured. Latencies of a run in which nothing completed meet nothing.
+    /// Compares with the measured value. Latencies of a run without completed operations meet no target.
     pub fn check(&self, result: &LabResult) -> TargetCheck {
         let (measured, limit) = (self.kind.measured(result), self.limit);
         let met = match self.kind {

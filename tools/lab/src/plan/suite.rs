@@ -14,22 +14,22 @@ use crate::observe::process;
 pub struct SuiteRun {
     /// The scenario, with the suite's changes in it.
     pub scenario: ScenarioFile,
-    /// What a reader is told by it, as the question that it answers.
+    /// The question that the scenario answers for a reader.
     pub question: Option<String>,
-    /// Whether the hub is looked into after what is measured: where its CPU time goes.
+    /// Whether the hub is profiled after the measurement.
     pub profile: bool,
-    /// Which published figure each member of its result stands beside.
+    /// The published figures with which members of its result are compared.
     pub rows: Vec<PublishedLink>,
 }
 
-/// A question that several scenarios of a suite answer together, beside what each of them answers by itself.
+/// A question that several scenarios of a suite answer together, beside the own question of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuiteQuestion {
     pub text: String,
     pub scenarios: Vec<String>,
 }
 
-/// Where a published figure's counterpart is found.
+/// The counterpart of a published figure in the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedLink {
     pub id: String,
@@ -37,35 +37,36 @@ pub struct PublishedLink {
     pub member: String,
     /// The label of the point, see [`super::Point::label`]; empty for the only one.
     pub point: String,
-    /// The label of the point that it took turns with, where the figure is by how much the two differ.
+    /// The label of the point that it took turns with, if the figure is the difference of the two.
     pub against: Option<String>,
-    /// Where the figure is not of the whole run: of the moment when the hub had so many transfers behind it.
+    /// If the figure is not of the whole run: of the moment when the hub had this many transfers.
     pub at_transfers: Option<u64>,
-    /// What is to be known of our figure beside theirs.
+    /// A note about our figure beside theirs.
     pub note: String,
 }
 
-/// A result that is not of the suite, as it takes too long, and which rows of published figures it stands beside.
+/// A result from outside the suite, which would take too long there, with the published figures that it is compared
+/// with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// Its name: the file is `NAME.json`, beside the page of published figures.
     pub name: String,
-    /// What is said where it is not there.
+    /// The text that is shown if it is missing.
     pub instead: String,
-    /// Which published figure each member of it stands beside.
+    /// The published figures with which its members are compared.
     pub rows: Vec<PublishedLink>,
 }
 
-/// A suite file that was read and found right, with all of its scenarios.
+/// A suite file that was read and is valid, with all of its scenarios.
 #[derive(Clone, Debug)]
 pub struct SuiteFile {
     /// Its name: that of the file, without its ending.
     pub name: String,
     pub title: String,
     pub description: String,
-    /// How often every point is run; they take turns.
+    /// Number of runs of every point; the points take turns.
     pub repetitions: usize,
-    /// How long all of it may take; what it took is told beside that.
+    /// Maximum duration of the suite; the report compares the actual duration with it.
     pub within: Option<Duration>,
     pub runs: Vec<SuiteRun>,
     pub questions: Vec<SuiteQuestion>,
@@ -75,7 +76,7 @@ pub struct SuiteFile {
 }
 
 impl SuiteFile {
-    /// A suite by the name of a built-in one, or by the path of a file. Fails when there is none, or it or one of its
+    /// A suite by the name of a built-in one, or by the path of a file. Fails if there is none, or it or one of its
     /// scenarios has mistakes.
     pub fn named(name: &str) -> Result<Self, PlanError> {
         if let Some((name, text)) = SUITES.iter().find(|(known, _)| *known == name) {
@@ -90,8 +91,8 @@ impl SuiteFile {
         Ok(suite)
     }
 
-    /// Understands a text; paths of scenario files are relative to `directory`. Errors: every mistake in it, or those
-    /// in the first scenario that has some.
+    /// Parses a text; paths of scenario files are relative to `directory`. Fails with every mistake in it, or with
+    /// those in the first invalid scenario.
     pub fn parse(name: &str, text: &str, directory: Option<&Path>) -> Result<Self, PlanError> {
         let (mut node, mistakes) = Node::parse(text);
         let mistakes = Mistakes::new(mistakes);
@@ -113,7 +114,7 @@ impl SuiteFile {
                 }
                 Err(PlanError::Mistakes { file, mistakes }) => {
                     for mistake in mistakes {
-                        // A value that the suite puts in stands on no line of the scenario.
+                        // A value that the suite sets is on no line of the scenario.
                         let line = if mistake.line == 0 {
                             String::new()
                         } else {
@@ -147,7 +148,7 @@ impl SuiteFile {
     }
 }
 
-/// The questions of several scenarios. Whether a suite has these shows only where all of its runs could be read.
+/// The questions of several scenarios. Their scenarios can only be checked if all runs of the suite could be read.
 fn questions(file: &mut Section<'_>, runs: &[SuiteRun], all_are_read: bool) -> Vec<SuiteQuestion> {
     let has = |name: &str| runs.iter().any(|run| run.scenario.name == name);
     let question = |section: &mut Section<'_>| {
@@ -195,7 +196,7 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
     Ok(SuiteRun { scenario, question, profile, rows })
 }
 
-/// Lets every run look into its hub; false where there is none, or where the load moves and ends with the measured
+/// Makes every run profile its hub. Returns false if there is no hub, or if the load varies and ends with the measured
 /// time.
 fn look_into(scenario: &mut ScenarioFile) -> bool {
     scenario.points.iter_mut().all(|point| match &mut point.work {

@@ -1,4 +1,4 @@
-//! Sweeps and ablations: one file, several runs that differ in a value or two.
+//! Sweeps and ablations: one file with several runs that differ in one or two values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,24 +8,24 @@ use super::{Mistake, Plot, Work};
 use crate::report::{Metric, parameters};
 use crate::result::schema::Parameter;
 
-/// Most runs of one file.
+/// Maximum number of runs of one file.
 const POINTS_MAX: usize = 200;
 
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// What tells it from the others; empty where there is one only.
+    /// The parameters that tell it from the others; empty if it is the only one.
     pub parameters: BTreeMap<String, Parameter>,
     pub work: Work,
 }
 
 impl Point {
-    /// What it is called in a sentence: `fsync off`, or `2 DFSPs`.
+    /// Its name in a sentence: `fsync off`, or `2 DFSPs`.
     pub fn name(&self) -> String {
         let part = |(name, value): (&String, &Parameter)| parameters::text(name, &serde_json::json!(value));
         self.parameters.iter().map(part).collect::<Vec<_>>().join(", ")
     }
 
-    /// A directory's name for it: `batch-10,dfsps-4`; empty where there is one only.
+    /// Its name for a directory: `batch-10,dfsps-4`; empty if it is the only one.
     pub fn label(&self) -> String {
         let part = |(name, value): (&String, &Parameter)| {
             let plain = |character: char| if character.is_alphanumeric() { character } else { '-' };
@@ -50,7 +50,7 @@ pub(super) struct Variant {
     pub changes: Vec<(String, Node)>,
 }
 
-/// Every combination of the sweep's values, or every ablation; one without changes where there is neither.
+/// Every combination of the sweep's values, or every ablation; a single variant without changes if there is neither.
 pub(super) fn variants(axes: Option<&Node>, ablations: Option<&Node>, mistakes: &Mistakes) -> Vec<Variant> {
     let note = |line: usize, text: &str| mistakes.borrow_mut().push(Mistake { line, text: text.to_owned() });
     let mut variants = vec![Variant::default()];
@@ -131,12 +131,12 @@ fn ablation(mut section: Section<'_>) -> Variant {
     }
 }
 
-/// The plots that the file asks for; one of throughput where it asks for none and has a sweep.
+/// The plots that the file requests; one of throughput if it requests none and has a sweep.
 pub(super) fn plots(node: Option<&Node>, variants: &[Variant], mistakes: &Mistakes) -> Vec<Plot> {
     if let Some(node) = node {
         return tables("plot", node, mistakes).map(plot).collect();
     }
-    // The axes, in the order of the file, are the changes of any point.
+    // The changes of any point are the axes, in the order of the file.
     let axis = |(path, _): &(String, Node)| path.rsplit('.').next().unwrap_or(path).to_owned();
     let mut axes = variants.first().map(|variant| variant.changes.iter().map(axis)).into_iter().flatten();
     let Some(x) = axes.next().filter(|_| variants.len() > 1) else { return Vec::new() };
@@ -161,14 +161,14 @@ fn plot(mut section: Section<'_>) -> Plot {
     }
 }
 
-/// That a point is worse than the first one by so much at most.
+/// The claim that a point is at most this much worse than the first one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     pub text: String,
-    /// Which point, by its place in the scenario; never the first.
+    /// The point, as an index in the scenario; never the first.
     pub point: usize,
     pub figure: Metric,
-    /// How much worse it may be than the first point, in per cent of it: less throughput, or more of anything else.
+    /// Maximum deterioration, in per cent of the first point: less throughput, or more of any other figure.
     pub at_most_percent: f64,
 }
 

@@ -58,7 +58,7 @@ fn every_file_is_built_in_and_right() {
     }
 }
 
-/// What it sweeps is called by words on pages and in tables.
+/// Checks that swept parameters have names for people on pages and in tables.
 fn has_names_for_people(scenario: &ScenarioFile) {
     for name in scenario.points().iter().flat_map(|point| point.parameters.keys()) {
         let is_known = crate::report::parameters::is_known(name);

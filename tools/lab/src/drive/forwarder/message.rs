@@ -1,4 +1,4 @@
-//! What the forwarder must read of a message: the members that any hub has to look at.
+//! The parts of a message that the forwarder must read: the members that any hub has to check.
 #![expect(dead_code, reason = "members are parsed because a hub parses them")]
 
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::hint::black_box;
 use serde::Deserialize;
 use upesi_http::Method;
 
-/// What a message is, by its method and path.
+/// The kind of a message, by its method and path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     Lookup,
@@ -36,7 +36,7 @@ impl Message {
         }
     }
 
-    /// Whether a body is what it should be.
+    /// Whether a body has the right form.
     pub fn is_readable(self, body: &[u8]) -> bool {
         match self {
             Self::Lookup => body.is_empty(),
@@ -55,7 +55,7 @@ pub(super) fn identifier(path: &str) -> Option<&str> {
     path.strip_prefix("/parties/")?.split('/').nth(1)
 }
 
-/// Parses a body as a hub does: no member may be optimised away for not being looked at.
+/// Parses a body as a hub does. No member may be optimised away because it is not used.
 fn is_read<'body, T: Deserialize<'body>>(body: &'body [u8]) -> bool {
     serde_json::from_slice::<T>(body).map(black_box).is_ok()
 }

@@ -1,9 +1,9 @@
 //! The file of a recorded stream.
 //!
-//! All numbers are little-endian. The file begins with `UPSTREAM`, the format's version (u32) and the length (u32) of
-//! the header, a JSON object, which follows; then come the messages, and at the end the CRC32C (u32) of all of it. A
-//! message is its kind (1 a prepare, 2 a fulfil), the instant it was taken in nanoseconds since 1970 (i64), the 17
-//! bytes of its transfer's id, the lengths of headers and body (u32 each), headers, body.
+//! All numbers are little-endian. The file starts with `UPSTREAM`, the format's version (u32) and the length (u32) of
+//! the header, a JSON object, which follows. Then come the messages, and at the end the CRC32C (u32) of everything
+//! before. A message consists of its kind (1 for a prepare, 2 for a fulfil), the time of its acceptance in nanoseconds
+//! since 1970 (i64), the 17 bytes of its transfer's id, the lengths of headers and body (u32 each), headers, body.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -20,12 +20,12 @@ use upesi_types::{Timestamp, TransferId};
 
 use super::{EXPIRES_MS, MESSAGES_MAX, Message, MessageKind, Stream, StreamError, StreamHeader};
 
-/// Version of the file format: one of another version is refused.
+/// Version of the file format. Files of another version are refused.
 pub const FORMAT_VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"UPSTREAM";
 
 impl Stream {
-    /// Writes the file. Errors: what the system said.
+    /// Writes the file. Fails with the system's error.
     pub fn write(&self, path: &Path) -> Result<(), StreamError> {
         let failed = |source| StreamError::Io { path: path.to_owned(), source };
         let mut out = BufWriter::new(File::create(path).map_err(failed)?);
@@ -33,7 +33,7 @@ impl Stream {
     }
 
     fn write_to(&self, out: &mut impl Write) -> std::io::Result<()> {
-        // Cannot fail: the header is plain values.
+        // Cannot fail: the header consists of plain values.
         let header = serde_json::to_vec(&self.header).unwrap_or_default();
         let mut sum = 0;
         let mut put = |bytes: &[u8]| {
@@ -56,7 +56,7 @@ impl Stream {
         out.write_all(&sum.to_le_bytes())
     }
 
-    /// Reads a file, and checks all of it. Fails when it cannot be read, is damaged, or is of another version.
+    /// Reads and checks a whole file. Fails if it cannot be read, is damaged, or has another version.
     pub fn read(path: &Path) -> Result<Self, StreamError> {
         let bytes = std::fs::read(path);
         let bytes = bytes.map_err(|source| StreamError::Io { path: path.to_owned(), source })?;
@@ -82,7 +82,7 @@ fn length(bytes: &[u8]) -> std::io::Result<u32> {
     u32::try_from(bytes.len()).map_err(|_| std::io::Error::other("too long for a recorded stream"))
 }
 
-/// Takes so many bytes from the beginning.
+/// Takes this many bytes from the start.
 fn take(rest: &mut Bytes, count: usize) -> Result<Bytes, Fault> {
     if count > rest.len() { Err("it ends in the middle".into()) } else { Ok(rest.split_to(count)) }
 }
@@ -134,25 +134,25 @@ fn parse_message(rest: &mut Bytes) -> Result<Message, Fault> {
     Ok(Message { kind, time, id, headers, body })
 }
 
-// Streams taken from a hub's journal.
+// Streams that are extracted from a hub's journal.
 
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
-    /// The hub's data directory. A running hub may be using it: what it has written so far is recorded.
+    /// The hub's data directory. A running hub may be using it: everything written so far is recorded.
     pub data: PathBuf,
-    /// Messages at most; the rest of the journal is left out.
+    /// Maximum number of messages; the rest of the journal is left out.
     pub messages_max: usize,
     pub fulfils: bool,
 }
 
-/// What was recorded, and what was not.
+/// Numbers of skipped entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Refused prepares, aborts and operators' commands: there is nothing of theirs to replay.
+    /// Rejected prepares, aborts and operators' commands, which cannot be replayed.
     pub others: u64,
-    /// Prepares and fulfils whose request the journal does not hold, or that cannot be made to last.
+    /// Prepares and fulfils whose request is not in the journal, or whose expiration cannot be changed.
     pub unreadable: u64,
-    /// Fulfils of transfers that were prepared before the recording begins.
+    /// Fulfils of transfers that were prepared before the start of the recording.
     pub orphans: u64,
 }
 
@@ -165,12 +165,12 @@ struct Recorder {
 }
 
 impl Stream {
-    /// Takes the accepted prepares, and the fulfils that committed them, out of a journal. Aborts and refused
+    /// Extracts the accepted prepares, and the fulfils that committed them, from a journal. Aborts and rejected
     /// requests are left out, so that a replay reserves and commits everything.
     ///
-    /// Two things of the bodies are changed, because a replay comes later: expirations are moved to 2099, keeping
-    /// their distances, and `completedTimestamp` is taken off fulfils. Signatures over such bodies would no longer
-    /// hold. Fails when the directory or its journal cannot be read.
+    /// Two parts of the bodies are changed, because a replay comes later. Expirations are moved to 2099 with the same
+    /// distances, and `completedTimestamp` is removed from fulfils. Signatures of such bodies would no longer be valid.
+    /// Fails if the directory or its journal cannot be read.
     pub fn record(options: &RecordOptions) -> Result<(Self, Skipped), StreamError> {
         if !(1..=MESSAGES_MAX).contains(&options.messages_max) {
             return Err(StreamError::Options("record 1 to 10,000,000 messages"));
@@ -219,7 +219,7 @@ impl Recorder {
             self.skipped.unreadable += 1;
             return;
         };
-        // From the body, since the journal may have begun after these participants joined.
+        // From the body, since the start of the journal may be later than the creation of these participants.
         if let Ok(message) = parse_prepare(&body) {
             for name in [message.payer, message.payee] {
                 add(&mut self.stream.header.dfsps, name.as_str());
@@ -253,7 +253,7 @@ pub(super) fn add(list: &mut Vec<String>, text: &str) {
     }
 }
 
-/// The body of a prepare with another expiration; `None` where that cannot be done byte for byte.
+/// The body of a prepare with another expiration; `None` if it cannot be replaced byte for byte.
 pub(super) fn lasting(body: &[u8], expiration: Timestamp) -> Option<Bytes> {
     let text = str::from_utf8(body).ok()?;
     let (before, rest) = text.split_once("\"expiration\"")?;
@@ -265,7 +265,7 @@ pub(super) fn lasting(body: &[u8], expiration: Timestamp) -> Option<Bytes> {
     is_right.then_some(changed)
 }
 
-/// The body of a fulfil without the instant of completion, which hubs refuse once it is minutes old.
+/// The body of a fulfil without the completion time, because hubs reject old completion times.
 pub(super) fn undated(body: &[u8]) -> Option<Bytes> {
     let parsed = parse_fulfil(body).ok()?;
     if parsed.completed_timestamp.is_none() {

@@ -1,7 +1,7 @@
-//! Recorded streams: the requests about transfers that a hub took, or that one was made up to take, in order.
+//! Recorded or generated streams: requests about transfers in the order in which a hub accepts them.
 //!
-//! A stream is what an isolated stage is fed with. It is read from a file
-//! ([`Stream::read`]), taken from a hub's journal ([`Stream::record`]) or made up ([`Stream::generate`]).
+//! An isolated stage is fed with a stream. It is read from a file ([`Stream::read`]), extracted from a hub's journal
+//! ([`Stream::record`]) or generated ([`Stream::generate`]).
 
 mod file;
 
@@ -22,7 +22,7 @@ use upesi_types::{Timestamp, TransferId};
 
 use crate::plan::section::Section;
 
-/// Most messages of a stream. A million of the usual size take 1.3 GB of memory.
+/// Maximum number of messages in a stream. A million of the usual size take 1.3 GB of memory.
 pub const MESSAGES_MAX: usize = 10_000_000;
 pub const DFSPS_MAX: usize = 1_000;
 
@@ -46,7 +46,7 @@ impl MessageKind {
         Self::NAMES[self as usize]
     }
 
-    /// How many transfers are in a ledger as messages of this kind leave them: reserved, or committed.
+    /// Number of transfers of a ledger in the state that messages of this kind produce: reserved, or committed.
     pub(super) fn done(self, ledger: &Ledger) -> u64 {
         match self {
             Self::Prepare => ledger.reserved_len() as u64,
@@ -60,16 +60,17 @@ pub struct Message {
     pub kind: MessageKind,
     pub time: Timestamp,
     pub id: TransferId,
-    /// Header block: `name: value\r\n` lines, names in lower case, without hop-by-hop headers.
+    /// Header block: `name: value\r
+    /// ` lines, names in lower case, without hop-by-hop headers.
     pub headers: Bytes,
     pub body: Bytes,
 }
 
-/// What a stream tells about itself.
+/// The header of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamHeader {
     pub origin: String,
-    /// The DFSPs that take part, in the order in which a hub is to register them.
+    /// The participating DFSPs, in the order in which a hub must register them.
     pub dfsps: Vec<String>,
     pub currencies: Vec<String>,
     pub prepares: u64,
@@ -82,7 +83,7 @@ pub struct Stream {
     pub messages: Vec<Message>,
 }
 
-/// Why a stream cannot be used.
+/// The reason why a stream cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     #[error("{path}: {source}")]
@@ -106,7 +107,7 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    /// The file that does not exist, if that is what is wrong.
+    /// The file that does not exist, if that is the error.
     pub fn missing(&self) -> Option<&PathBuf> {
         match self {
             Self::Io { path, source } if source.kind() == std::io::ErrorKind::NotFound => Some(path),
@@ -122,7 +123,7 @@ impl Stream {
         self.header.fulfils = (self.messages.len() - prepares) as u64;
     }
 
-    /// Adds what was recorded of another hub behind what there is.
+    /// Appends the recording of another hub.
     pub(super) fn append(&mut self, other: Self) {
         if self.header.origin.is_empty() {
             self.header.origin = other.header.origin;
@@ -142,7 +143,7 @@ impl Stream {
     }
 }
 
-/// A request as the engine takes it.
+/// A request in the form that the engine accepts.
 #[derive(Clone, Debug)]
 pub(crate) struct Ready {
     pub command: Command,
@@ -168,7 +169,7 @@ impl Stream {
         all_ready(self.first(kind, count)?)
     }
 
-    /// The first `count` messages of a kind as commands, behind the prepares that must be reserved before them.
+    /// The first `count` messages of a kind as commands, after the prepares that must be reserved before them.
     pub(crate) fn decode_behind(
         &self,
         kind: MessageKind,
@@ -200,7 +201,7 @@ fn all_ready<'stream>(messages: impl Iterator<Item = &'stream Message>) -> Resul
 }
 
 impl Message {
-    /// As it is sent.
+    /// The HTTP request of the message.
     pub(super) fn request(&self) -> Result<Request<Full<Bytes>>, String> {
         let headers = header_block::from_block(&self.headers).map_err(|error| error.to_string())?;
         let (method, path) = match self.kind {
@@ -214,7 +215,7 @@ impl Message {
         Ok(request)
     }
 
-    /// As a hub reads it that trusts everyone.
+    /// The command that a hub without authentication reads from it.
     fn read(&self, config: &GatewayConfig) -> Result<Ready, String> {
         let (parts, _) = self.request()?.into_parts();
         let now = || self.time.into();
@@ -224,29 +225,29 @@ impl Message {
     }
 }
 
-// Made-up streams: the same for the same seed, in any number.
+// Generated streams: the same for the same seed, in any number.
 
-/// The shortest body of a generated prepare, in bytes: the members that every prepare must have, and little packet.
+/// Minimum length of a generated prepare's body, in bytes: the mandatory members and a short packet.
 pub const BODY_BYTES_MIN: usize = 480;
-/// The longest, in bytes: the longest packet is 32 KiB.
+/// Maximum length, in bytes: the longest packet has 32 KiB.
 const BODY_BYTES_MAX: usize = 32 * 1024;
-/// A pair that public test tools send: what any transfer of a generated stream is fulfilled with.
+/// A pair that public test tools send. Every transfer of a generated stream is fulfilled with it.
 const CONDITION: &str = "GRzLaTP7DJ9t4P-a_BA0WA9wzzlsugf00-Tn6kESAfM";
 const FULFILMENT: &str = "UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA";
-/// 2026-01-01. The instant of the first message; later ones follow in milliseconds.
+/// 2026-01-01. The time of the first message; later ones follow at intervals of milliseconds.
 const FIRST_MS: i64 = 1_767_225_600_000;
-/// 2099-01-01. Generated and recorded prepares expire from then on, so that streams never grow old.
+/// 2099-01-01. Generated and recorded prepares expire from this time on, so that streams never become outdated.
 const EXPIRES_MS: i64 = 4_070_908_800_000;
 const CURRENCY: &str = "XXX";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerateOptions {
     pub transfers: usize,
-    /// Between how many DFSPs, `dfsp-1` and so on. Each pays another one in turn.
+    /// Number of DFSPs, `dfsp-1` and so on. Each pays another one in turn.
     pub dfsps: usize,
-    /// Whether each prepare is followed, later, by its fulfil.
+    /// Whether each prepare is later followed by its fulfil.
     pub fulfils: bool,
-    /// Length of a prepare's body in bytes; the packet fills it up.
+    /// Length of a prepare's body in bytes; the packet is padded to it.
     pub body_bytes: usize,
     pub seed: u64,
 }
@@ -258,7 +259,7 @@ impl Default for GenerateOptions {
 }
 
 impl Stream {
-    /// Makes a stream up. Prepares come first, their fulfils after all of them. Errors: options out of range.
+    /// Generates a stream. Prepares come first, then all their fulfils. Fails if options are out of range.
     pub fn generate(options: &GenerateOptions) -> Result<Self, StreamError> {
         let GenerateOptions { transfers, dfsps, fulfils, body_bytes, .. } = *options;
         if !(1..=MESSAGES_MAX / 2).contains(&transfers) {
@@ -369,7 +370,7 @@ fn headers(time: Timestamp, source: usize, destination: usize, number: usize, is
     block.into()
 }
 
-/// Streams: made up, written, read, recorded.
+/// Streams: generated, written, read, recorded.
 #[cfg(test)]
 mod tests {
     use std::path::Path;
