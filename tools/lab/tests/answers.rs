@@ -56,7 +56,7 @@ fn a_bad_hub_fails_the_audit_of_answers() {
         (Vice::ForgesAnswer, "wrong"),
         (Vice::RefusesLate, "no DFSP sent"),
     ] {
-        // The toy hub sins once, so lookups would meet it before the load.
+        // The toy hub misbehaves once. With lookups, it would do so before the load.
         let result = run_scenario(Scenario::Quotes, vice, |_| ());
         let findings = &result.audit.findings;
         assert!(findings.len() == 1 && findings[0].contains(text), "{vice:?}: {findings:?}");
@@ -81,7 +81,7 @@ fn the_transfers_of_payments_are_audited_too() {
 
 #[test]
 fn faults_of_the_dfsps_are_not_blamed_on_the_hub() {
-    // One fault at a time: lookups have no id, so the repetition of one's error may be taken for another's answer.
+    // One fault at a time: lookups have no id, so a repeated error may be taken for the answer to another lookup.
     let faulty = |settings: DfspSettings| {
         let result = run_scenario(Scenario::Payments, Vice::None, |options| options.behaviour = settings);
         assert_eq!(result.audit.findings, Vec::<String>::new(), "{settings:?}");
@@ -99,7 +99,7 @@ fn payments_keep_the_schedule_of_an_open_loop() {
         options.load = Load::Open { rate_per_s: 100, outstanding_max: 100 };
     });
     assert!(result.passed(), "{:?}", result.audit.findings);
-    // 550 ms at 100/s; how late they were depends on the machine.
+    // 550 ms at 100/s. The lag depends on the machine.
     assert_eq!(result.originated.sent + result.schedule.unwrap().skipped, 55);
 }
 
@@ -107,7 +107,7 @@ fn payments_keep_the_schedule_of_an_open_loop() {
 fn parties_are_registered_once_and_missed_before_the_load() {
     let toy = Toy::start(Vice::None);
     let lookups = || RunOptions { scenario: Scenario::Lookups, ..toy.options() };
-    // Registered by the second run again, which this hub refuses, and known to the third.
+    // The second run registers them again, which this hub rejects, and the third one relies on it.
     for register in [true, true, false] {
         let result = upesi_lab::run(&RunOptions { register, ..lookups() }).unwrap();
         assert!(result.passed(), "{:?}", result.audit.findings);

@@ -80,7 +80,7 @@ async fn pay(trial: Option<Trial>) {
             let report = originator.payment(2 * number + 1, payer, payee, began).await;
             assert_eq!(report.result, Ok(()), "{report:?}");
         }
-        // A party that no prefix leads to.
+        // A party without a matching prefix.
         let peer = FspId::parse("dfsp-1").unwrap();
         let lost = originator.lookup_party(1, 0, &PartyId::msisdn("31612345678"), &peer).await;
         assert!(matches!(lost, Err(OriginateError::Refused { status: StatusCode::BAD_REQUEST, .. })));
@@ -92,7 +92,7 @@ async fn pay(trial: Option<Trial>) {
     assert_eq!((counters.answers_received, counters.answers_unasked), (2 * PAYMENTS, 0));
     assert_eq!(simulator.transfer_counts().committed, 2 * PAYMENTS);
 
-    // What it does not understand it refuses.
+    // It rejects messages that it cannot read.
     let tls = trial.as_ref().map(|trial| ClientTls::load(trial.caller()).unwrap());
     let client = AdminClient::with_tls(&format!("{scheme}://{address}"), tls.as_ref()).unwrap();
     client.get("/health").await.unwrap();
@@ -102,7 +102,7 @@ async fn pay(trial: Option<Trial>) {
         assert!(client.create(path, body.to_owned()).await.is_err(), "{path} {body}");
     }
     if let Some(trial) = &trial {
-        // What nobody signed, too, of whoever it comes.
+        // It also rejects unsigned messages, whoever sends them.
         let mut config = SimConfig::new(3, Upstream::Hub(format!("{scheme}://{address}")));
         let names: Vec<FspId> = config.dfsps.iter().map(|(name, _)| *name).collect();
         config.security = SimSecurity::of_trial(trial, &names, Some(Protocols::Http1), false).unwrap();

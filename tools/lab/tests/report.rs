@@ -1,4 +1,4 @@
-//! Reports of the results in `results.txt`, and of files that are wrong.
+//! Reports of the results in `results.txt`, and of invalid files.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -105,7 +105,7 @@ fn the_same_files_give_the_same_page() {
     assert!(page(&paths) == page(&paths));
 }
 
-/// The data of the plots of a page.
+/// The data of a page's plots.
 fn plots(page: &str) -> Vec<serde_json::Value> {
     let parts = page.split("<script type=\"application/json\">").skip(1);
     parts.map(|part| serde_json::from_str(part.split_once("</script>").unwrap().0).unwrap()).collect()
@@ -171,7 +171,7 @@ fn a_suite_says_how_long_it_took_and_on_what() {
     assert!(markdown(&paths).unwrap().starts_with("| run |") && !page(&paths).contains("Took "));
 }
 
-/// A result that others changed.
+/// A result that was modified.
 fn changed(directory: &Path, change: impl Fn(&mut serde_json::Value)) -> PathBuf {
     let text = std::fs::read_to_string(fixture("before/result.json")).unwrap();
     let mut value = serde_json::from_str(&text).unwrap();
@@ -323,7 +323,7 @@ fn a_profile_beside_a_result_is_drawn_by_stage() {
     );
 }
 
-/// A result in which every text tries to leave its place.
+/// A result in which every text attempts to break out of its place.
 fn hostile() -> String {
     let attack =
         "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover='alert(3)|`*_<b>";
@@ -359,7 +359,7 @@ fn texts_of_a_file_cannot_become_markup() {
     std::fs::write(suite.path().join("suite.json"), file.to_string()).unwrap();
     for paths in [paths[..1].to_vec(), paths.clone(), vec![suite.path().to_owned()]] {
         let page = page(&paths);
-        // The page's own script and the data of its plots are all there is.
+        // The page contains only its own script and the data of its plots.
         let (scripts, data) =
             (page.matches("<script").count(), page.matches("<script type=\"application/json\">").count());
         assert_eq!(scripts, data + 1);

@@ -1,11 +1,11 @@
-//! docs/lab/result.schema.json says what the types of results say. `UPESI_WRITE_DOCS=1` writes it.
+//! docs/lab/result.schema.json agrees with the types of results. `UPESI_WRITE_DOCS=1` writes it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// Where the types are.
+/// The source files of the types.
 const SOURCES: [&str; 14] = [
     "lab/src/result/mod.rs",
     "lab/src/result/schema.rs",
@@ -22,14 +22,14 @@ const SOURCES: [&str; 14] = [
     "sim/src/dfsp.rs",
     "sim/src/settings.rs",
 ];
-/// What the files are.
+/// The types of the files.
 const ROOTS: [&str; 2] = ["LabResult", "SuiteResult"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A member: its name in the file, its type, what it says.
+/// A member: its name in the file, its type, its description.
 struct Member {
     name: String,
     of: String,
@@ -37,7 +37,7 @@ struct Member {
     is_flat: bool,
 }
 
-/// A type's heading and members.
+/// A type's description and members.
 struct Type {
     about: String,
     is_enum: bool,
@@ -45,7 +45,7 @@ struct Type {
 }
 
 fn in_json(text: &str) -> String {
-    // Links of rustdoc are names here.
+    // Links of rustdoc become names here.
     text.replace("[`", "`").replace("`]", "`")
 }
 
@@ -65,7 +65,7 @@ fn snake(name: &str) -> String {
     text
 }
 
-/// Reads structs, enums and counters of a source that are written to files.
+/// Reads the structs, enums and counters of a source that are written to files.
 fn types_of(source: &str, types: &mut BTreeMap<String, Type>) {
     let (mut docs, mut attributes, mut present): (Vec<&str>, String, Option<(String, bool)>) =
         (Vec::new(), String::new(), None);
@@ -131,7 +131,7 @@ fn types_of(source: &str, types: &mut BTreeMap<String, Type>) {
     }
 }
 
-/// A type as JSON Schema has it.
+/// A type in JSON Schema.
 fn schema(of: &str, types: &BTreeMap<String, Type>) -> Value {
     let inside = |wrapper: &str| of.strip_prefix(wrapper).and_then(|rest| rest.strip_suffix('>'));
     if let Some(inside) = inside("Option<") {
@@ -161,7 +161,7 @@ fn schema(of: &str, types: &BTreeMap<String, Type>) -> Value {
     }
 }
 
-/// A struct with its members; those of what is flat are its own.
+/// The schema of a struct with its members; members of flattened types are its own.
 fn definition(found: &Type, types: &BTreeMap<String, Type>) -> Value {
     let mut properties = serde_json::Map::new();
     for member in &found.members {

@@ -1,4 +1,4 @@
-//! Transfers and payments against a small hub made for the test: onboarding, load, measuring, audit; with two load
+//! Transfers and payments against a small hub made for the test: onboarding, load, measuring, audit. Also with two load
 //! generators at the same time, and with a hub of several services and processes.
 
 mod toy;
@@ -67,12 +67,12 @@ fn open_loop_keeps_its_schedule_and_counts_every_arrival() {
     });
     assert!(result.passed(), "{:?}", result.audit.findings);
     let schedule = result.schedule.unwrap();
-    // 550 ms at 200/s; how late they were depends on the machine.
+    // 550 ms at 200/s. The lag depends on the machine.
     assert_eq!(result.originated.sent + schedule.skipped, 110);
 }
 
-/// An open loop goes on asking while the hub does nothing, and each operation has waited since it was due: a generator
-/// that waited for answers would have asked once, and seen one slow one.
+/// An open loop continues to send while the hub does nothing, and each operation's latency counts from its due time. A
+/// generator that waited for answers would have sent one request, and seen one slow answer.
 #[test]
 fn what_was_due_while_the_hub_stalled_has_the_latency_of_the_stall() {
     let (rate_per_s, half) = (100, STALL / 2);
@@ -85,8 +85,8 @@ fn what_was_due_while_the_hub_stalled_has_the_latency_of_the_stall() {
     assert!(result.passed(), "{:?}", result.audit.findings);
     let schedule = result.schedule.unwrap();
     assert_eq!((schedule.due, schedule.skipped), (80, 0), "all of 800 ms, the stall among them");
-    // The stall begins with the first arrival or later, so what is due before half of it waits for the other half at
-    // least.
+    // The stall begins with the first arrival or later, so operations due in its first half wait at least for its
+    // second half.
     let due = u128::from(rate_per_s) * (half - measured_from).as_millis() / 1_000;
     let histogram = result.histogram.unwrap();
     let slow = histogram.buckets.iter().filter(|(us, _)| u128::from(*us) >= half.as_micros());
@@ -152,7 +152,7 @@ fn load_that_moves_is_driven_measured_and_audited() {
         assert!(timeline.rows[0].offered >= timeline.rows[0].completed, "{load}");
         let histogram = result.histogram.unwrap();
         let counted: u64 = histogram.buckets.iter().map(|(_, count)| count).sum();
-        // What began in the window and ended after it has a latency, but is not in the throughput.
+        // Operations that began in the window and ended after it have a latency, but are not in the throughput.
         assert!(counted > 0 && counted.abs_diff(result.completed) <= 300, "{load}");
         assert_eq!(result.window.trimmed_end_s, 0.05);
     }
@@ -177,7 +177,7 @@ fn loads_at_the_same_time_keep_schedules_of_their_own_and_are_audited_together()
     });
     assert!(result.passed(), "{:?}", result.audit.findings);
     let skipped = result.schedule.unwrap().skipped;
-    // 550 ms at 100, 60 and 40 a second.
+    // 550 ms at 100, 60 and 40 per second.
     assert_eq!(result.originated.sent + skipped, 55 + 33 + 22);
     assert_eq!(result.completed, result.loads.iter().map(|load| load.completed).sum::<u64>());
     let json: Value =
@@ -200,7 +200,7 @@ fn loads_at_the_same_time_keep_schedules_of_their_own_and_are_audited_together()
     for (vice, text) in
         [(Vice::LosesAnswer, "never answered"), (Vice::ForgetsCredit, "the hub's position changed")]
     {
-        // The toy hub sins once; lookups would meet it before the load.
+        // The toy hub misbehaves once. Lookups would meet it before the load.
         let result = run(vice, |options| {
             three_at_once(options);
             let Load::Parallel { loads } = &mut options.load else { return };
@@ -247,7 +247,7 @@ fn one_generator_of_several_looks_at_its_own_dfsps_only() {
     assert_eq!(names, ["west-1", "west-2", "west-3"]);
 }
 
-/// Runs one generator for each instance beside each other; each leaves its result in a directory of its own.
+/// Runs one generator for each instance in parallel. Each writes its result to its own directory.
 fn beside_each_other(
     scenario: Scenario,
     out: &Path,
@@ -302,7 +302,8 @@ fn generators_have_parties_of_their_own_and_results_that_add_up() {
 #[test]
 fn the_same_instance_twice_is_noticed() {
     let out = tempfile::tempdir().unwrap();
-    // Both claim the same parties. Whoever comes second finds them at the other's DFSPs, and says so before any load.
+    // Both claim the same parties. The second one finds them at the first one's DFSPs, and reports this before any
+    // load.
     let results = beside_each_other(Scenario::Lookups, out.path(), [Some(3), Some(3)]);
     let refused = results.into_iter().filter_map(Result::err).collect::<Vec<_>>();
     assert!(refused.iter().any(|error| error.contains("is it registered?")), "{refused:?}");
@@ -310,7 +311,7 @@ fn the_same_instance_twice_is_noticed() {
 
 const PARTS: [Part; 4] = [Part::Lookups, Part::Quotes, Part::Transfers, Part::Admin];
 
-/// Ends a process that a test started.
+/// A process that a test started, which ends with this value.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -320,7 +321,7 @@ impl Drop for Ended {
     }
 }
 
-/// One run_in_parts of payments against a hub in parts.
+/// One run of payments against a hub in parts.
 fn run_in_parts(change: impl FnOnce(&Toy, &mut TargetHub)) -> Result<LabResult, LabError> {
     let toy = Toy::start_parts(Vice::None, &PARTS);
     let mut target = TargetHub {
@@ -347,7 +348,7 @@ fn every_service_and_process_of_a_hub_is_driven_and_measured() {
         target.pids = pids.to_vec();
     })
     .unwrap();
-    // A service refuses what is not its own.
+    // A service rejects requests that are not its own.
     assert!(result.passed() && result.completed > 0 && result.failed == 0, "{:?}", result.audit.findings);
     for name in ["lookup", "lookup_answer", "quote", "quote_answer", "prepare", "fulfil"] {
         let stage = result.stages.iter().find(|stage| stage.stage == name);

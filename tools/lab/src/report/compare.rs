@@ -17,24 +17,24 @@ use crate::report::verdict::verdict;
 use crate::report::{text, verdict};
 use crate::result::statistics::median;
 
-/// An interval narrower than this on both sides of nothing counts as "the same": no decision rests on less.
+/// An interval narrower than this on both sides of zero counts as "the same": no decision depends on less.
 const SAME_WITHIN: f64 = 0.02;
 /// The difference that advice on repetitions is about.
 const ADVICE_EFFECT: f64 = 0.05;
 
-/// In files it is the member of a result that it is.
+/// A figure of a comparison. In files it has the name of the result's member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Metric {
     #[default]
     #[serde(rename = "throughput_per_s")]
     Throughput,
-    /// Throughput divided by that of a baseline which was measured in turn with it: what slows the machine slows both.
+    /// Throughput divided by that of a baseline that took turns with it: a slow machine slows both.
     #[serde(rename = "ratio")]
     Ratio,
-    /// Latency that half of the operations stay below.
+    /// Median latency.
     #[serde(rename = "latency_ms.p50")]
     Median,
-    /// Latency that 99 of 100 operations stay below.
+    /// 99th percentile of latency.
     #[serde(rename = "latency_ms.p99")]
     Tail,
     #[serde(rename = "hub.cpu_us_per_operation")]
@@ -42,7 +42,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All of them, in the order in which they are shown.
+    /// All figures, in the order in which they are shown.
     pub const ALL: [Self; 5] = [Self::Throughput, Self::Ratio, Self::Median, Self::Tail, Self::Cpu];
 
     pub const fn name(self) -> &'static str {
@@ -55,7 +55,7 @@ impl Metric {
         }
     }
 
-    /// The member of a result that it is.
+    /// The member of a result with this figure.
     pub const fn member(self) -> &'static str {
         match self {
             Self::Throughput => "throughput_per_s",
@@ -82,18 +82,18 @@ impl Metric {
     }
 }
 
-/// What can be said of a difference.
+/// The judgement on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     Real,
-    /// Whatever it is, it is too small to matter.
+    /// The difference is too small to matter, whatever its value.
     Same,
     Noise,
-    /// There is one measurement only, so that nothing is known of noise.
+    /// There is only one measurement, so nothing is known about noise.
     Untold,
 }
 
-/// How one figure of a run differs from that of the base.
+/// The difference of one figure between a run and the base.
 #[derive(Clone, Debug)]
 pub struct Difference {
     pub metric: Metric,
@@ -102,23 +102,23 @@ pub struct Difference {
     pub other: f64,
     /// The difference relative to the base: 0.12 is 12 % more.
     pub relative: f64,
-    /// Where the difference lies with the comparison's confidence.
+    /// The interval of the difference at the comparison's confidence.
     pub interval: Option<Interval>,
     pub judgement: Judgement,
-    /// Further repetitions of each side that would show a difference of 5 %, where the judgement is noise.
+    /// Further repetitions of each side that would show a difference of 5 %, if the judgement is noise.
     pub repetitions_more: Option<usize>,
-    /// Whether the interval rests on parts of single runs instead of repetitions: how the machine differs from one
-    /// moment to the next is not in it.
+    /// Whether the interval is computed from parts of single runs instead of repetitions. Then it does not contain the
+    /// machine's variation between runs.
     pub within_run: bool,
-    /// How many turns the interval rests on, where the two took turns; the values are medians then.
+    /// Number of turns behind the interval, if the two took turns; the values are medians in that case.
     pub pairs: Option<usize>,
-    /// The figures of the runs if they differ the other way than the repetitions. `base` and `other` are
-    /// geometric means of that then, so that no sign contradicts them.
+    /// The figures of the runs if they differ in the opposite direction to the repetitions. `base` and `other` are then
+    /// geometric means of the repetitions, so that no sign contradicts them.
     pub contradicting: Option<[f64; 2]>,
 }
 
 impl Difference {
-    /// The same with values that differ in the direction of `relative`.
+    /// The difference with values whose direction agrees with `relative`.
     fn agreeing_with(self, base: &[f64], other: &[f64]) -> Self {
         let [own_base, own_other] = [self.base, self.other];
         if (own_other - own_base) * self.relative >= 0.0 {
@@ -128,7 +128,7 @@ impl Difference {
         Self { base, other, contradicting: Some([own_base, own_other]), ..self }
     }
 
-    /// A warning about figures that differ the other way.
+    /// A warning about figures that differ in the opposite direction.
     fn contradiction(&self) -> Option<String> {
         let [base, other] = self.contradicting?.map(|value| self.metric.format(value));
         Some(format!(
@@ -155,30 +155,30 @@ impl Difference {
 
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// What both are runs of, where suites are compared.
+    /// The common subject of both runs, if suites are compared.
     pub subject: Option<String>,
     pub base: String,
     pub other: String,
-    /// What decides between the two: throughput, or the tail where the schedule set the throughput of both.
+    /// The deciding figure: throughput, or the tail latency if the schedule set the throughput of both.
     pub decided_by: Option<Metric>,
     pub verdict: String,
-    /// The differences that both runs have figures for.
+    /// The differences of figures that both runs have.
     pub differences: Vec<Difference>,
     pub warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Every run but the base beside the base.
+    /// Every run except the base, each with the base.
     pub pairs: Vec<Pair>,
-    /// Confidence of the intervals: with several runs beside one base higher than 0.95 for each, so that all hold
-    /// together.
+    /// Confidence of the intervals. If several runs are compared with one base, it is higher than 0.95 for each, so
+    /// that all hold together.
     pub confidence: f64,
     table: String,
 }
 
 impl Comparison {
-    /// How the intervals were made, in a few sentences, and what is not in them.
+    /// A few sentences about the method of the intervals, and about effects that they do not contain.
     pub fn method(&self) -> String {
         let intervals = || {
             let differences = self.pairs.iter().flat_map(|pair| &pair.differences);
@@ -215,7 +215,7 @@ impl Comparison {
     }
 }
 
-/// A confidence with the digits that tell it from certainty.
+/// A confidence with as many digits as distinguish it from certainty.
 fn confidence_text(confidence: f64) -> String {
     format!("{} %", format!("{:.2}", confidence * 100.0).trim_end_matches('0').trim_end_matches('.'))
 }
@@ -239,7 +239,7 @@ pub(crate) fn compare(results: &Results) -> Result<Comparison, ReportError> {
         (within_suites(results), CONFIDENCE, ReportError::OnlyOne)
     } else {
         let [base, others @ ..] = runs.as_slice() else { return Err(ReportError::Nothing) };
-        // Bonferroni: with several intervals beside one base, each has to be surer.
+        // Bonferroni: with several intervals for one base, each needs a higher confidence.
         let confidence = 1.0 - (1.0 - CONFIDENCE) / others.len() as f64;
         let pairs = others.iter().map(|other| pair(base, other, None, confidence)).collect();
         (pairs, confidence, ReportError::OnlyOne)
@@ -264,8 +264,8 @@ fn suites(results: &Results) -> Vec<Pair> {
     others.iter().flat_map(|suite| &suite.runs).filter_map(beside_base).collect()
 }
 
-/// Within suites: what took turns, and of the rest runs with something switched off, beside the run of the same name
-/// that the suite names first.
+/// Pairs within suites: runs that took turns, and other runs with something switched off, each with the run of the same
+/// name that the suite lists first.
 pub(crate) fn within_suites(results: &Results) -> Vec<Pair> {
     let runs = &results.runs;
     let turns = || results.suites.iter().flat_map(|suite| &suite.file.pairs);
@@ -274,7 +274,7 @@ pub(crate) fn within_suites(results: &Results) -> Vec<Pair> {
     turns().filter_map(|beside| beside_base(beside, runs)).chain(others).collect()
 }
 
-/// Within a subject, what was varied is name enough.
+/// Within a subject, the varied parameters are a sufficient name.
 fn named(run: &Run) -> Run {
     Run { label: run.parameters_text(), ..run.clone() }
 }
@@ -329,7 +329,7 @@ fn pair(base: &Run, other: &Run, subject: Option<String>, confidence: f64) -> Pa
     judged(base, other, subject, differences)
 }
 
-/// Two runs with what is to be said of their differences.
+/// Two runs with the judgements of their differences.
 fn judged(base: &Run, other: &Run, subject: Option<String>, differences: Vec<Difference>) -> Pair {
     Pair {
         subject,
@@ -345,7 +345,7 @@ fn judged(base: &Run, other: &Run, subject: Option<String>, differences: Vec<Dif
     }
 }
 
-/// What decides between two runs: where the schedule set the throughput of both, it is no finding.
+/// The deciding figure of two runs. If the schedule set the throughput of both, throughput is not a finding.
 pub(crate) fn deciding(base: &Run, other: &Run) -> Metric {
     if base.is_open_loop() && other.is_open_loop() { Metric::Tail } else { Metric::Throughput }
 }

@@ -1,4 +1,4 @@
-//! Comparisons of runs made by hand: one line per case says what a reader must be told.
+//! Comparisons of constructed runs: one line per case with the text that a reader must see.
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn verdicts_say_what_is_known_and_no_more() {
     }
 }
 
-/// The figure of a whole run is that of its last part here, which is not typical.
+/// The whole run has the figure of its last part here, which is not typical.
 #[test]
 fn no_sign_contradicts_the_figures_beside_it() {
     let base = json!({"throughput_per_s": 869.0, "repetitions": [1_300.0, 1_250.0, 1_280.0, 869.0]});
@@ -81,7 +81,7 @@ fn no_sign_contradicts_the_figures_beside_it() {
         text.contains("warning: throughput: 869/s and 1,121/s, the figures of the runs as a whole"),
         "{text}"
     );
-    // Latencies, turned round: the sign is that of the means, too.
+    // For latencies the direction is reversed: the sign is that of the means, too.
     for (one, two) in [(&base, &other), (&other, &base)] {
         for difference in compared(one.clone(), two.clone()).differences {
             assert!((difference.other - difference.base) * difference.relative >= 0.0, "{difference:?}");
@@ -91,7 +91,7 @@ fn no_sign_contradicts_the_figures_beside_it() {
     assert!(agreeing.differences[0].contradicting.is_none() && agreeing.warnings.is_empty());
 }
 
-/// A run that was made once, as the lab writes it: what it lists as repetitions are its own slices.
+/// A run that was made once, as the lab writes it: its listed repetitions are its own slices.
 fn once(rates: [f64; 4]) -> Value {
     let slices = rates.map(|rate| json!({"seconds": 5.0, "throughput_per_s": rate}));
     json!({"throughput_per_s": rates[3], "repetitions": rates, "slices": slices})
@@ -123,7 +123,7 @@ fn slices_of_one_run_are_no_repetitions() {
         assert!(pair.differences[0].within_run);
         assert!(!crate::report::text::pair(&pair).contains("  real\n"));
     }
-    // The same slices of a run in the middle of several say nothing against the repetitions.
+    // The same slices of the median of several runs do not count against the repetitions.
     let several = |mut value: Value, repetitions: [f64; 3]| {
         value["repetitions"] = json!(repetitions);
         value
@@ -152,7 +152,7 @@ fn a_figure_of_every_repetition_is_better_than_seconds_of_one() {
     assert!(pair.verdict.contains("Also: p99 100 %") && !pair.verdict.contains("within"), "{}", pair.verdict);
 }
 
-/// The same beside a baseline that took turns with it.
+/// A run with a baseline that took turns with it.
 fn beside(name: &str, rates: [f64; 4], baseline: f64) -> Value {
     let mut value = once(rates);
     let slices = rates.map(|_| json!({"throughput_per_s": baseline}));
@@ -165,13 +165,13 @@ fn beside(name: &str, rates: [f64; 4], baseline: f64) -> Value {
 fn a_ratio_tells_the_machine_from_the_hub() {
     let base = || beside("forwarder", [99.0, 100.0, 101.0, 100.0], 200.0);
     let ratio = |pair: &Pair| pair.differences.iter().find(|of| of.metric == Metric::Ratio).cloned();
-    // Everything is slower by a fifth, the baseline too.
+    // Everything is slower by a fifth, including the baseline.
     let pair = compared(base(), beside("forwarder", [79.0, 80.0, 81.0, 80.0], 160.0));
     let found = ratio(&pair).unwrap();
     assert_eq!((found.judgement, found.base, found.other), (Judgement::Same, 0.5, 0.5));
     assert!(pair.verdict.starts_with("“new” is 20 % ± 1.3 % slower than"), "{}", pair.verdict);
     assert!(pair.verdict.ends_with("it may have been the machine."), "{}", pair.verdict);
-    // Only the hub is.
+    // Only the hub is slower.
     let pair = compared(base(), beside("forwarder", [79.0, 80.0, 81.0, 80.0], 200.0));
     let found = ratio(&pair).unwrap();
     assert!(found.judgement == Judgement::Real && !found.is_better() && found.within_run, "{found:?}");
@@ -183,7 +183,7 @@ fn a_ratio_tells_the_machine_from_the_hub() {
     );
     let repeated = json!({"ratio": 0.5, "repeated": {"ratio": [0.49, 0.5, 0.51]}});
     assert!(!ratio(&compared(repeated.clone(), repeated)).unwrap().within_run);
-    // Ratios to different things have nothing to do with each other.
+    // Ratios to different baselines cannot be compared.
     let other = beside("sims-only", [79.0, 80.0, 81.0, 80.0], 160.0);
     assert!(ratio(&compared(base(), other)).is_none());
     assert!(ratio(&compared(base(), once([1.0, 2.0, 3.0, 4.0]))).is_none());
@@ -322,7 +322,7 @@ fn within_a_suite_ablations_are_compared_with_the_first() {
 fn what_took_turns_is_compared_turn_by_turn() {
     let run_of = |what: &str| run(what, json!({"parameters": {"ablation": what}}));
     let runs = vec![run_of("as shipped"), run_of("fsync off"), run_of("log off")];
-    // The machine is half as fast in every second turn, which says nothing of either side.
+    // The machine is half as fast in every second turn, which shows nothing about either side.
     let base = vec![100.0, 50.0, 100.0, 50.0];
     let other = vec![110.0, 55.0, 111.0, 55.0];
     let figure = PairFigure { base, other, ..PairFigure::default() };

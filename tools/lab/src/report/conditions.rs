@@ -1,4 +1,4 @@
-//! Where runs were made and with what settings: said once, and of each run only what differs.
+//! The conditions and settings of runs: those that are common, and for each run only the differences.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::report::figures::{count, grouped, number};
 use crate::report::run::{Run, plain};
 
-/// A name and what is said of it, in the order in which it is said.
+/// A name and its text, in the order of the report.
 pub(crate) type Conditions = Vec<(&'static str, String)>;
 
 const SHARING: &str = "sharing";
@@ -32,7 +32,7 @@ pub(crate) fn of(run: &Run) -> Conditions {
     NAMES.into_iter().zip(texts).filter_map(|(name, text)| Some((name, text?))).collect()
 }
 
-/// Whose the cores were, and whether anything of them was left; without figures, so that it is the same of most runs.
+/// The sharing of the cores, and whether any capacity was left; without figures, so that most runs have the same text.
 fn sharing(run: &Run) -> Option<String> {
     let machine = run.machine.as_ref()?;
     let whose =
@@ -40,7 +40,7 @@ fn sharing(run: &Run) -> Option<String> {
     Some(format!("{whose}, {}", if machine.full { "full" } else { "not full" }))
 }
 
-/// What most of them have in common: of each name what is said of it most often, the first where two are as frequent.
+/// The common conditions: for each name the most frequent text, or the first one if two are equally frequent.
 pub(crate) fn shared<'a>(all: impl Iterator<Item = &'a Conditions> + Clone) -> Conditions {
     let usual = |name: &'static str| {
         let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -59,19 +59,19 @@ pub(crate) fn differing(own: &Conditions, shared: &Conditions) -> Vec<String> {
         conditions.iter().find(|(known, _)| *known == name).map(|(_, text)| text.clone())
     };
     let differs = |name: &&str| find(own, name) != find(shared, name);
-    // A stage alone shares with nobody, which says itself.
+    // A stage alone shares the cores with nothing, and its own text says so.
     let said =
         |name: &str| find(own, name).or_else(|| (name != SHARING).then(|| format!("{name} does not apply")));
     NAMES.into_iter().filter(differs).filter_map(said).collect()
 }
 
-/// In a line.
+/// The conditions in one line.
 pub(crate) fn text(conditions: &Conditions) -> String {
     conditions.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" · ")
 }
 
-/// Users or arrivals, seconds, DFSPs, existing transfers, and how many operations it came to. Of a stage alone its
-/// settings instead of the first ones.
+/// Users or arrivals, seconds, DFSPs, existing transfers, and the number of operations. For a stage alone, its settings
+/// replace the first ones.
 pub(crate) fn driven_with(run: &Run) -> String {
     let mut parts = if run.is_isolated() { isolated(run) } else { end_to_end(run) };
     let completed =
@@ -110,7 +110,7 @@ fn time(run: &Run) -> Option<String> {
     Some(format!("{} s", if is_whole { grouped(seconds, 0) } else { number(seconds) }))
 }
 
-/// How operations arrived, as `options.load` has it.
+/// The load shape, in the form of `options.load`.
 pub(crate) fn load(load: &Value) -> Option<String> {
     let (shape, of) = load.as_object()?.iter().next()?;
     let whole = |name: &str| of.get(name).and_then(Value::as_u64).map(count);

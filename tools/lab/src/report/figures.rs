@@ -1,6 +1,6 @@
-//! Figures as people read them: digits grouped, no more of them than mean something, always with their unit.
+//! Figures for people: with grouped digits, no more digits than are meaningful, and always with their unit.
 
-/// What stands where nothing was measured.
+/// The text for a figure that was not measured.
 pub(crate) const ABSENT: &str = "–";
 
 pub(crate) fn grouped(value: f64, decimals: usize) -> String {
@@ -44,7 +44,7 @@ pub fn count(value: u64) -> String {
     grouped(value as f64, 0)
 }
 
-/// A time given in milliseconds, in the unit that suits it.
+/// A time given in milliseconds, in a suitable unit.
 pub(crate) fn milliseconds(value: f64) -> String {
     match value.abs() {
         magnitude if !magnitude.is_finite() => ABSENT.to_owned(),
@@ -87,12 +87,12 @@ pub(crate) fn or_absent(value: Option<f64>, format: fn(f64) -> String) -> String
     value.filter(|value| value.is_finite()).map_or_else(|| ABSENT.to_owned(), format)
 }
 
-/// Those of the texts that say something, as one.
+/// The non-empty texts, joined.
 pub(crate) fn joined(texts: [&str; 2], by: &str) -> String {
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(by)
 }
 
-/// The minute of a moment that ISO 8601 tells: `2026-11-22 01:55 UTC`.
+/// The minute of an ISO 8601 time: `2026-11-22 01:55 UTC`.
 pub(crate) fn minute(moment: &str) -> String {
     let minute: String = moment.chars().take(16).collect();
     format!("{} UTC", minute.replace('T', " "))

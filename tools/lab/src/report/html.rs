@@ -1,4 +1,4 @@
-//! The page: one file that loads nothing. Its tables read without the script; the script draws the plots.
+//! The HTML page: one file that loads nothing. Its tables need no script; the script draws the plots.
 
 mod plots;
 mod run_section;
@@ -18,10 +18,11 @@ use crate::report::published::Beside;
 use crate::report::run::{Run, plain};
 use crate::report::text::{FIGURES, figures};
 
-/// The whole. Should a text ever leave its place all the same, nothing in it may run or be fetched.
+/// The page's frame. If a text were not escaped correctly, the security policy still prevents it from running or
+/// fetching anything.
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = concat!(include_str!("html/uplot/uPlot.min.css"), include_str!("html/page.css"));
-/// uPlot with its licence, and what the page makes of it.
+/// uPlot with its licence, and the page's code that uses it.
 const SCRIPT: &str = concat!(
     "/*!\n",
     include_str!("html/uplot/LICENSE"),
@@ -30,16 +31,16 @@ const SCRIPT: &str = concat!(
     "\n",
     include_str!("html/page.js")
 );
-/// Words that a page must explain, and their meaning for somebody who runs a payment scheme and no computers.
+/// Terms that the page must explain, for a reader who runs a payment scheme and not computers.
 const GLOSSARY: &str = include_str!("html/glossary.html");
-/// Most runs whose lines are told apart in one plot.
+/// Maximum number of runs whose lines can be distinguished in one plot.
 const OVERLAID_MAX: usize = plots::COLOURS;
-/// Up to this many runs are shown unfolded.
+/// Maximum number of runs that are shown unfolded.
 const OPEN_MAX: usize = 2;
 
 const SUITE_VERDICT: &str = "<section class=\"verdict\"><h2>Verdict</h2>{}</section>";
 
-/// What a link to a part of the page ends with, the part's heading, its content.
+/// The end of a link to a part of the page, the part's heading, and its content.
 type Part = (String, String, Markup);
 
 /// A part whose content has its own heading.
@@ -47,13 +48,13 @@ fn part(id: &str, heading: &str, content: Markup) -> Part {
     (id.to_owned(), heading.to_owned(), content)
 }
 
-/// A part of a heading and what is below it; nothing, if nothing is.
+/// A part with a heading; empty if its content is empty.
 fn section(id: &str, heading: &str, content: &Markup) -> Part {
     let section = || Markup::of("<section><h2>{}</h2>{}</section>", &[&heading, content]);
     part(id, heading, if content.is_empty() { Markup::default() } else { section() })
 }
 
-/// The page; published figures beside ours are its first part, where there are some.
+/// The page. If there are published figures beside ours, they are its first part.
 pub(crate) fn page(results: &Results, beside: Option<&Beside>) -> String {
     let title = title(results);
     let digest = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
@@ -75,7 +76,7 @@ fn contents(results: &Results, parts: &[Part]) -> Markup {
     links.within("<nav class=\"contents\" aria-label=\"On this page\"><ul>{}</ul></nav>")
 }
 
-/// What stands on the page, in the order in which it is read.
+/// The parts of the page, in the order in which they are read.
 fn parts(results: &Results, beside: Option<&Beside>) -> Vec<Part> {
     let one_suite = results.only_suites && results.suites.len() == 1;
     let comparison = compare::compare(results).ok().filter(|_| compared(results));
@@ -88,7 +89,7 @@ fn parts(results: &Results, beside: Option<&Beside>) -> Vec<Part> {
         ],
         suites(results),
     ];
-    // Of one suite the plots come first, and what each part costs after them.
+    // For a single suite, the plots come first, and then the cost of each part.
     if one_suite {
         middle.reverse();
     }
@@ -111,8 +112,7 @@ fn parts(results: &Results, beside: Option<&Beside>) -> Vec<Part> {
     parts
 }
 
-/// Whether the runs were put side by side to be compared. Of one suite alone only ablations are: the rest are parts of
-/// one answer.
+/// Whether the runs are a comparison. Within a single suite only ablations are; the other runs are parts of one answer.
 fn compared(results: &Results) -> bool {
     results.only_suites || (results.suites.is_empty() && results.runs.len() > 1)
 }
@@ -129,7 +129,7 @@ fn title(results: &Results) -> String {
     }
 }
 
-/// The title, and what is the same of all runs: what they show, when and where they were made.
+/// The title, and the common properties of all runs: purpose, time and place.
 fn header(results: &Results, title: &str) -> Markup {
     let runs = &results.runs;
     let description = runs.first().map_or("", |first| first.description.as_str());
@@ -145,7 +145,7 @@ fn header(results: &Results, title: &str) -> Markup {
     )
 }
 
-/// When and where, as far as it is the same for all runs.
+/// Time and place, as far as all runs share them.
 fn facts(runs: &[Run]) -> Vec<String> {
     let shared = |name: &str| {
         let mut texts =
@@ -167,7 +167,7 @@ fn facts(runs: &[Run]) -> Vec<String> {
     facts.into_iter().flatten().collect()
 }
 
-/// Of each suite its plots, and what is missing in it.
+/// The plots of each suite, and its missing parts.
 fn suites(results: &Results) -> Vec<Part> {
     let of_suite = |(number, suite): (usize, &Suite)| {
         let plots =
@@ -184,7 +184,7 @@ fn suites(results: &Results) -> Vec<Part> {
     results.suites.iter().enumerate().map(of_suite).collect()
 }
 
-/// The hub's CPU time by stage, of every run that was looked into. The flame graphs are with the runs.
+/// The hub's CPU time by stage, for every run with a profile. The flame graphs are with the runs.
 fn looked_into(runs: &[Run]) -> Markup {
     let shares = runs.iter().enumerate().map(|(index, run)| (index, run, sections::shares(run)));
     let headed = |(index, run, shares): (usize, &Run, Markup)| {
@@ -193,7 +193,7 @@ fn looked_into(runs: &[Run]) -> Markup {
     shares.filter(|(.., shares)| !shares.is_empty()).map(headed).collect()
 }
 
-/// What was to be shown, and what became of it.
+/// The claims and their verdicts.
 fn claims_part(results: &Results) -> Markup {
     let claims = claims(results).map(|claim| {
         let words = tied(&capitalised(&claim.words));
@@ -216,11 +216,11 @@ fn overview(results: &Results) -> Markup {
         let rows: Vec<Vec<Cell>> = places.into_iter().filter_map(row).collect();
         heading.map(|heading| vec![Cell::from(heading)]).into_iter().chain(rows)
     });
-    // The glossary's word.
+    // The term of the glossary.
     table(&FIGURES.map(|name| if name == "max" { "slowest" } else { name }), rows)
 }
 
-/// Runs drawn over each other, if they are few enough to be told apart.
+/// Overlaid plots of the runs, if there are few enough to distinguish them.
 fn overlays(runs: &[Run]) -> Markup {
     if runs.len() > OVERLAID_MAX {
         return Markup::default();
@@ -229,7 +229,7 @@ fn overlays(runs: &[Run]) -> Markup {
     plots::of_runs(runs, "all").iter().chain(&percentiles).map(plots::Plot::markup).collect()
 }
 
-/// Every run; many are folded, and said to be.
+/// Every run. If there are many, they are folded, with a note.
 fn runs_part(runs: &[Run]) -> Markup {
     let all: Markup = (0..runs.len()).map(|index| run_part(runs, index)).collect();
     if runs.len() <= OPEN_MAX {
@@ -253,7 +253,7 @@ fn run_part(all: &[Run], index: usize) -> Markup {
         run.number("throughput_per_s").map(|value| format!("{} {} per second", number(value), run.units()));
     let tail = run.number("latency_ms.p99").map(|value| format!("p99 {}", milliseconds(value)));
     let facts = tied(&throughput.into_iter().chain(tail).collect::<Vec<_>>().join(", "));
-    // What all have in common stands at the top of the page.
+    // Common properties are at the top of the page.
     let is_own = all.iter().any(|other| other.description != run.description);
     let description = Markup::text(if is_own { &run.description } else { "" });
     Markup::of(
@@ -270,7 +270,7 @@ fn run_part(all: &[Run], index: usize) -> Markup {
     )
 }
 
-/// A sentence in which no figure is parted from its unit at the end of a line.
+/// A sentence whose figures and units are not separated at the end of a line.
 fn tied(sentence: &str) -> String {
     let mut text = sentence.replace(" ± ", "\u{a0}±\u{a0}");
     for unit in ["%", "×", "µs", "ms", "s ", "s,", "s.", "min"] {

@@ -1,4 +1,4 @@
-//! Finds and reads the results that a person names.
+//! Finds and reads the results that a user names.
 
 use std::path::{Path, PathBuf};
 
@@ -15,22 +15,22 @@ use crate::report::run::Run;
 use crate::report::suite::absences;
 use crate::result::SCHEMA_VERSION;
 
-/// Largest file that is read, in bytes: an hour per second with all its buckets is below one mebibyte.
+/// Maximum size of a file that is read, in bytes: an hour per second with all its buckets has less than one mebibyte.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The flame graph that `upesi lab profile` keeps beside a result.
 const FLAME_GRAPH: &str = "profile.svg";
-/// A larger one is left to its file, in bytes.
+/// Maximum size of a flame graph in a page, in bytes. A larger one stays in its file.
 const FLAME_GRAPH_BYTES_MAX: u64 = 512 * 1024;
 const RUNS_MAX: usize = 1_000;
 
 /// Several runs that belong together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Suite {
-    /// What its file says; runs in it are indices into [`Results::runs`].
+    /// The content of its file; runs in it are indices into [`Results::runs`].
     pub file: SuiteResult,
     /// Indices into [`Results::runs`].
     pub runs: Vec<usize>,
-    /// What the suite names and what is not there, with the reason, a sentence each.
+    /// Runs that the suite names and that are missing, with the reason, one sentence each.
     pub absences: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> Result<Results, ReportError> {
     Ok(results)
 }
 
-/// The file of a directory: a suite's before a run's.
+/// The file of a directory: a suite's takes precedence over a run's.
 fn file_of(path: &Path) -> PathBuf {
     if !path.is_dir() {
         return path.to_owned();
@@ -73,7 +73,7 @@ fn file_of(path: &Path) -> PathBuf {
     if suite.is_file() { suite } else { path.join("result.json") }
 }
 
-/// Reads a file as it is.
+/// Reads a file without changes.
 pub(crate) fn read(path: &Path) -> Result<Value, ReportError> {
     let unreadable = |source| ReportError::Unreadable { path: path.to_owned(), source };
     if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
@@ -83,7 +83,7 @@ pub(crate) fn read(path: &Path) -> Result<Value, ReportError> {
     serde_json::from_slice(&bytes).map_err(|source| ReportError::Malformed { path: path.to_owned(), source })
 }
 
-/// Reads a result or a suite, which must be of the present layout.
+/// Reads a result or a suite, which must have the current layout.
 pub(crate) fn read_result(path: &Path) -> Result<Value, ReportError> {
     let value = read(path)?;
     match value.get("schema_version").and_then(Value::as_u64) {
@@ -99,7 +99,7 @@ fn read_run(path: &Path, value: Value) -> Result<Run, ReportError> {
         Run::of(value).map_err(|source| ReportError::Malformed { path: path.to_owned(), source })?;
     run.directory = directory_name(path);
     let shares = path.with_file_name(run::FILE);
-    // Only what a run wrote as a directory of its own has a profile beside it.
+    // Only a run in its own directory has a profile beside it.
     if path.file_name().is_some_and(|name| name == "result.json") && shares.is_file() {
         let value = read(&shares)?;
         let found =
@@ -110,7 +110,7 @@ fn read_run(path: &Path, value: Value) -> Result<Run, ReportError> {
     Ok(run)
 }
 
-/// A picture that a page can hold; one that cannot be read is left out, as nothing depends on it.
+/// A flame graph that fits a page. One that cannot be read is left out, because nothing depends on it.
 fn flame_graph(path: &Path) -> Option<String> {
     let length = std::fs::metadata(path).ok()?.len();
     let bytes = if length <= FLAME_GRAPH_BYTES_MAX { std::fs::read(path).ok()? } else { return None };
@@ -120,7 +120,7 @@ fn flame_graph(path: &Path) -> Option<String> {
 fn directory_name(file: &Path) -> String {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    // A result that is kept under a name of its own is known by that name.
+    // A result that is kept under its own file name is known by that name.
     if file.file_name().is_some_and(|name| name != "result.json") {
         return file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     }
@@ -136,7 +136,7 @@ fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, R
     }
     let base = path.parent().unwrap_or_else(|| Path::new(""));
     let mut missing = Vec::new();
-    // Where each run of the suite is among all runs.
+    // The index of each of the suite's runs among all runs.
     let mut places = Vec::new();
     for name in &file.runs {
         let result = file_of(&base.join(name));
@@ -178,7 +178,7 @@ fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, R
     Ok(Suite { file, runs: all, absences })
 }
 
-/// Gives every run the shortest text that tells it from the others: its name, its parameters, its directory, a number.
+/// Gives every run the shortest distinguishing text: its name, its parameters, its directory, or a number.
 fn label(runs: &mut [Run]) {
     type Labelling = fn(&Run) -> String;
     let named: Labelling = |run| run.name().to_owned();

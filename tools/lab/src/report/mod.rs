@@ -1,13 +1,13 @@
 //! Reports of the characterization lab.
 //!
-//! Reads what runs leave behind (`result.json`, and the `suite.json` of several runs) and tells people what it
-//! means: a table for a terminal, rows of Markdown, a comparison with intervals and a verdict in words, and one HTML
-//! page that needs nothing but itself. Nothing here measures; everything here can be repeated from the files. An
-//! interval rests on the samples of `run.rs`: repetitions, or else slices or seconds of one run; what is plotted is
-//! chosen in `html/plots.rs`, and drawn by `html/page.js` with uPlot (`html/uplot/`, MIT).
+//! Reads the files of runs (`result.json`, and the `suite.json` of several runs) and explains them to people: as a
+//! table for a terminal, as rows of Markdown, as a comparison with intervals and a verdict in words, and as one
+//! self-contained HTML page. Nothing is measured here; everything can be repeated from the files. The intervals are
+//! computed from the samples of `run.rs`: repetitions, or else slices or seconds of one run. The plots are chosen in
+//! `html/plots.rs`, and drawn by `html/page.js` with uPlot (`html/uplot/`, MIT).
 //!
-//! The same files give the same bytes; a text from a file reaches the page only escaped; the page's one script is named
-//! by its hash in the page's own security policy, so that no other can run.
+//! The same files produce the same bytes. All texts from a file are escaped on the page. The page's security policy
+//! contains the hash of its one script, so that no other script can run.
 #![allow(clippy::float_arithmetic, reason = "statistics and coordinates of plots; no money is computed here")]
 
 mod compare;
@@ -28,39 +28,38 @@ use std::path::{Path, PathBuf};
 
 pub use compare::{Comparison, Difference, Judgement, Metric, Pair};
 
-/// Compares results with the first of them; of suites, every run with the run of the same name and parameters in the
-/// first. Each path is a directory that a run or suite wrote, or its `result.json` or `suite.json`. The comparison's
-/// `Display` is a table and the verdict in words. Fails when fewer than two results are given or one cannot be read.
+/// Compares results with the first of them. For suites, compares every run with the run of the same name and parameters
+/// in the first suite. Each path is a directory that a run or suite wrote, or its `result.json` or `suite.json`. The
+/// comparison's `Display` is a table and the verdict in words. Fails if fewer than two results are given or one cannot
+/// be read.
 pub fn compare(paths: &[PathBuf]) -> Result<Comparison, ReportError> {
     compare::compare(&input::load(paths)?)
 }
 
-/// The results as a table for a terminal: by question where a suite asks some, with what took turns compared, and
-/// what became of claims. Fails when a result cannot be read.
+/// The results as a table for a terminal: by question if a suite has questions, with comparisons of runs that took
+/// turns, and with the verdicts on claims. Fails if a result cannot be read.
 pub fn text(paths: &[PathBuf]) -> Result<String, ReportError> {
     Ok(text::results(&input::load(paths)?))
 }
 
-/// The results as a table in Markdown, with the conditions that they share below it. Fails when a result cannot be
-/// read.
+/// The results as a table in Markdown, with their common conditions below it. Fails if a result cannot be read.
 pub fn markdown(paths: &[PathBuf]) -> Result<String, ReportError> {
     Ok(text::markdown(&input::load(paths)?))
 }
 
-/// A text as a paragraph of Markdown, in lines that an editor shows whole.
+/// A text as a paragraph of Markdown, with lines that fit an editor.
 pub fn paragraph(text: &str) -> String {
     text::wrapped(&text::escaped(text), "")
 }
 
-/// Writes the results as one HTML page that loads nothing: style, script and plots are inside. Two or more results
-/// are compared with the first; suites bring their plots. Fails when a result cannot be read or the page not be
-/// written.
+/// Writes the results as one HTML page that loads nothing: style, script and plots are inside. Two or more results are
+/// compared with the first; suites bring their plots. Fails if a result cannot be read or the page cannot be written.
 pub fn write_html(paths: &[PathBuf], page: &Path) -> Result<(), ReportError> {
     write_html_beside(paths, None, page)
 }
 
-/// The same, with published figures beside ours as the page's first part. Fails when a result cannot be read or the
-/// page not be written.
+/// Writes the page with published figures beside ours as its first part. Fails if a result cannot be read or the page
+/// cannot be written.
 pub fn write_html_beside(
     paths: &[PathBuf],
     published: Option<&published::Beside>,

@@ -1,5 +1,5 @@
-//! What the parameters of sweeps are called where people read them: one table for headings, axes and labels. In files
-//! they keep the names of their keys.
+//! The names of sweep parameters for people: one table for headings, axes and labels. In files they keep the names of
+//! their keys.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use self::Told::{After, Alone, Counted, Then, Words};
 use crate::report::figures::count;
 use crate::report::run::plain;
 
-/// How a value is told together with what it is of.
+/// The form of a value together with the parameter's name.
 #[derive(Clone, Copy, Debug)]
 enum Told {
-    /// Before what is counted, of which one is called so: `2 DFSPs`, `1 DFSP`.
+    /// Before the counted thing, in the singular form: `2 DFSPs`, `1 DFSP`.
     Counted(&'static str),
     /// Before these words: `50 % of the highest rate`.
     Then(&'static str),
@@ -22,11 +22,11 @@ enum Told {
     Alone,
 }
 
-/// The keys, which are the last parts of swept paths; the name; the unit, where the name does not say it; how values
-/// are told.
+/// The keys, which are the last parts of swept paths; the name; the unit, if the name does not contain it; the form of
+/// values.
 type Row = (&'static [&'static str], &'static str, &'static str, Told);
 
-/// Rows as keys, name, unit and how values are told.
+/// Rows as keys, name, unit and form of values.
 macro_rules! parameters {
     ($($($key:ident)|+: $name:literal, $unit:literal, $told:expr;)*) => {
         const PARAMETERS: &[Row] = &[$((&[$(stringify!($key)),+], $name, $unit, $told)),*];
@@ -73,7 +73,7 @@ parameters! {
     zero_ahead: "zeros written ahead", "", Words(&[("yes", "zeros written ahead"), ("no", "no zeros written ahead")]);
 }
 
-/// Units that keys end with, of those that are not in the table.
+/// Units at the ends of keys, for keys that are not in the table.
 const UNITS: [(&str, &str); 6] =
     [("_bytes", "bytes"), ("_mb", "MiB"), ("_ms", "ms"), ("_per_s", "/s"), ("_percent", "%"), ("_us", "µs")];
 
@@ -86,7 +86,7 @@ fn last_part(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// Name and unit of what is not in the table, by its key.
+/// Name and unit of a parameter that is not in the table, from its key.
 pub(crate) fn spelled(name: &str) -> (String, &'static str) {
     let key = last_part(name);
     let with_unit = UNITS.iter().find_map(|(ending, unit)| Some((key.strip_suffix(*ending)?, *unit)));
@@ -94,12 +94,12 @@ pub(crate) fn spelled(name: &str) -> (String, &'static str) {
     (bare.replace('_', " "), unit)
 }
 
-/// Whether it has a name for people, and not just its key.
+/// Whether it has a name for people, and not only its key.
 pub fn is_known(name: &str) -> bool {
     known(name).is_some()
 }
 
-/// As in "throughput by …": `number of DFSPs`, `body size`.
+/// The name in "throughput by …": `number of DFSPs`, `body size`.
 pub fn heading(name: &str) -> String {
     match known(name) {
         Some((_, name, _, Counted(_))) => format!("number of {name}"),
@@ -108,7 +108,7 @@ pub fn heading(name: &str) -> String {
     }
 }
 
-/// At an axis: `DFSPs`, `body size, bytes`.
+/// The name at an axis: `DFSPs`, `body size, bytes`.
 pub(crate) fn axis(name: &str) -> String {
     let (name, unit) = match known(name) {
         Some((_, name, unit, _)) => ((*name).to_owned(), *unit),
@@ -117,13 +117,13 @@ pub(crate) fn axis(name: &str) -> String {
     if unit.is_empty() { name } else { format!("{name}, {unit}") }
 }
 
-/// A value by itself, as at an axis that has the name.
+/// A value alone, as at an axis with the name.
 pub(crate) fn tick(name: &str, value: &str) -> String {
     let words = match known(name) {
         Some((_, _, _, Words(words))) => *words,
         _ => &[],
     };
-    // Files of sweeps say true and false, stages alone yes and no.
+    // Files of sweeps contain true and false, stages alone contain yes and no.
     let file_says = match value {
         "true" => "yes",
         "false" => "no",
@@ -133,7 +133,7 @@ pub(crate) fn tick(name: &str, value: &str) -> String {
     found.map_or_else(|| value.to_owned(), |(_, words)| (*words).to_owned())
 }
 
-/// A value with what it is of: `4 DFSPs`, `batch 10`, `not durable`.
+/// A value with its name: `4 DFSPs`, `batch 10`, `not durable`.
 pub fn text(name: &str, value: &Value) -> String {
     let number = value.as_u64();
     let shown = number.map_or_else(|| plain(value), count);
@@ -154,7 +154,7 @@ pub fn text(name: &str, value: &Value) -> String {
     }
 }
 
-/// What is no number, such as a batch that is `natural`, has no unit.
+/// A value that is not a number, such as a batch that is `natural`, has no unit.
 fn with_unit(value: &Value, shown: &str, unit: &str) -> String {
     if unit.is_empty() || !value.is_number() {
         return shown.to_owned();
@@ -194,7 +194,7 @@ mod tests {
             ("ablation", json!("fsync off"), "fsync off", "what was changed", "what was changed"),
             ("batch", json!("natural"), "batch natural", "batch size", "batch size"),
             ("load.workers", json!(0), "0 workers", "workers", "number of workers"),
-            // What nobody has named yet is told by its key.
+            // A parameter without a name is shown by its key.
             ("engine.flush_ms", json!(5), "flush 5 ms", "flush, ms", "flush"),
             ("seed", json!(7), "seed 7", "seed", "seed"),
         ] {

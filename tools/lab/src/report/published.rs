@@ -17,9 +17,9 @@ use crate::report::text::{Grid, escaped, wrapped};
 use crate::report::{input, verdict};
 use crate::result::statistics::ratio;
 
-/// Seconds that a figure of one moment is of.
+/// Number of seconds for a figure of one moment.
 const MOMENT_ROWS: usize = 10;
-/// Operations of such a moment that may fail, as of a whole run.
+/// Maximum share of failed operations at such a moment, as for a whole run.
 const FAILED_SHARE_MAX: f64 = 0.01;
 
 /// The published figures, as they are kept in a file (`[[rows]]`).
@@ -31,25 +31,25 @@ pub struct Published {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PublishedRow {
-    /// Names the row; ours is found by it.
+    /// The row's id, by which our figure is found.
     pub id: String,
     pub what: String,
-    /// The figure in `unit`; absent where nobody published one.
+    /// The figure in `unit`; absent if it was not published.
     pub figure: Option<f64>,
     /// Its unit, such as `/s` or `ms`.
     pub unit: String,
     #[serde(default)]
     pub conditions: String,
-    /// CPUs of the hub it was reached with.
+    /// Number of CPUs of the hub with which it was reached.
     pub vcpus: Option<f64>,
     #[serde(default)]
     pub source: String,
-    /// Whether less is better; if absent, so it is for units of time.
+    /// Whether less is better; if absent, it is so for units of time.
     pub less_is_better: Option<bool>,
-    /// Whether one figure divided by the other says nothing: differences between two runs, counts.
+    /// Whether the ratio of the figures is meaningless: for differences between two runs, and counts.
     #[serde(default)]
     pub no_ratio: bool,
-    /// Why no run of ours stands beside it, where none does.
+    /// The reason why there is no run of ours, if there is none.
     pub unavailable: Option<String>,
 }
 
@@ -61,13 +61,13 @@ impl PublishedRow {
 
 #[derive(Clone, Debug, Default)]
 pub struct Ours {
-    /// The figure in the row's unit; absent where this machine could not run it.
+    /// The figure in the row's unit; absent if this machine could not run it.
     pub figure: Option<f64>,
     conditions: Conditions,
     pub load: String,
-    /// What makes the figure doubtful, or why there is none.
+    /// The reason why the figure is doubtful or absent.
     pub note: String,
-    /// What the hub did not reach in that run: its figure is then not set in proportion to theirs.
+    /// The objectives that the hub missed in that run. Its figure is then not compared with theirs.
     pub missed: Option<String>,
     pub vcpus: Option<f64>,
 }
@@ -78,19 +78,19 @@ impl Ours {
         conditions::text(&self.conditions)
     }
 
-    /// No figure, and why.
+    /// No figure, with the reason.
     pub fn absent(why: &str) -> Self {
         Self { note: why.to_owned(), ..Self::default() }
     }
 
-    /// Puts what is to be known of the figure before what speaks against it.
+    /// Puts a remark about the figure before its doubts.
     pub fn remark(&mut self, text: &str) {
         self.note = joined([text, &self.note], "; ");
     }
 
     /// Takes a figure from a result, by the path of its member (`throughput_per_s`, `latency_ms.p99`,
-    /// `stages.prepare.mean_us`), in the row's unit, with what drove the run, the conditions that the result names
-    /// and what makes it doubtful. Fails when the result cannot be read.
+    /// `stages.prepare.mean_us`), in the row's unit. Includes the load of the run, the conditions in the result, and
+    /// doubts. Fails if the result cannot be read.
     pub fn of(result: &Path, member: &str, unit: &str) -> Result<Self, ReportError> {
         let results = input::load(&[result.to_owned()])?;
         Ok(results.runs.first().map_or_else(Self::default, |run| Self::of_run(run, member, unit)))
@@ -109,9 +109,9 @@ impl Ours {
         }
     }
 
-    /// Takes what was completed per second in the ten seconds after the hub had so many transfers behind it, those
-    /// that it began with included. What the hub did not reach is then what it did not reach in these. Fails when the
-    /// result cannot be read.
+    /// Takes the completed operations per second in the ten seconds after the hub had this many transfers, including
+    /// those that it began with. The missed objectives are then those of these seconds. Fails if the result cannot be
+    /// read.
     pub fn at_transfers(result: &Path, transfers: u64) -> Result<Self, ReportError> {
         let results = input::load(&[result.to_owned()])?;
         let Some(run) = results.runs.first() else { return Ok(Self::default()) };
@@ -137,9 +137,9 @@ impl Ours {
         Ok(ours)
     }
 
-    /// Takes by how much a run of a suite differs from the one that it took turns with: `suite` is the suite's
-    /// directory, `run` and `base` are directories in it. The interval stands in the note. Fails when the suite or
-    /// the run's result cannot be read.
+    /// Takes the difference between a run of a suite and the one that it took turns with. `suite` is the suite's
+    /// directory; `run` and `base` are directories in it. The interval is in the note. Fails if the suite or the run's
+    /// result cannot be read.
     pub fn difference(
         suite: &Path,
         run: &str,
@@ -173,7 +173,7 @@ struct Moment {
     failed_share: f64,
 }
 
-/// The seconds after the hub had so many transfers behind it; `None` where the run ended before or within them.
+/// The seconds after the hub had this many transfers; `None` if the run ended before or within them.
 fn moment(run: &Run, transfers: u64) -> Option<Moment> {
     let rows = run.rows();
     let mut behind = run.options.get("existing_transfers").and_then(Value::as_f64).unwrap_or(0.0);
@@ -194,7 +194,7 @@ fn audited(run: &Run) -> bool {
     run.audited().is_none_or(|audit| audit.ok)
 }
 
-/// What a run did not reach: its audit, its thresholds, its targets.
+/// The objectives that a run missed: its audit, its thresholds, its targets.
 pub(crate) fn missed(run: &Run) -> Option<String> {
     let audit = (!audited(run)).then(|| "the integrity audit failed".to_owned());
     let targets = run.targets.iter().filter(|target| !target.met).map(|target| {
@@ -204,7 +204,7 @@ pub(crate) fn missed(run: &Run) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// What two runs that took turns came to.
+/// The comparison of two runs that took turns.
 fn turns<'suite>(
     suite: &'suite SuiteResult,
     run: &str,
@@ -217,7 +217,7 @@ fn turns<'suite>(
     pair.figures.iter().find(|figure| figure.figure.member() == member)
 }
 
-/// A member's figure in a row's unit. Names of members end with theirs; shares go from 0 to 1.
+/// A member's figure in a row's unit. The names of members end with their unit; shares go from 0 to 1.
 fn in_unit(figure: f64, member: &str, unit: &str) -> f64 {
     let has = |ending: &str| {
         member.split('.').any(|name| name.ends_with(ending) || name.contains(&format!("{ending}_")))
@@ -233,12 +233,12 @@ fn in_unit(figure: f64, member: &str, unit: &str) -> f64 {
     }
 }
 
-/// Published figures beside ours, worked out: what the table of Markdown and the page show.
+/// Published figures beside ours, computed for the table of Markdown and the page.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// How it went, in sentences for somebody who runs a payment scheme; empty where nobody said.
+    /// A summary in sentences for a reader who runs a payment scheme; empty if there is none.
     pub summary: String,
-    /// Where most of ours were made, said once.
+    /// The conditions of most of our runs, stated once.
     pub conditions: String,
     /// The rows, in the order of the file.
     pub rows: Vec<BesideRow>,
@@ -248,14 +248,14 @@ pub struct Beside {
 pub struct BesideRow {
     pub row: PublishedRow,
     pub ours: Option<f64>,
-    /// How many times better ours is; absent also where our run missed something.
+    /// The factor by which ours is better; also absent if our run missed an objective.
     pub times: Option<f64>,
-    /// What our run did not reach.
+    /// The objectives that our run missed.
     pub missed: Option<String>,
-    /// The same for each vCPU, or why that is not told.
+    /// The factor per vCPU, or the reason why there is none.
     pub per_vcpu: String,
     pub load: String,
-    /// What is to be known of our figure: where its conditions differ from those of most, or why there is none.
+    /// The remark about our figure: conditions that differ from those of most runs, or why there is no figure.
     pub remark: String,
 }
 
@@ -264,7 +264,7 @@ impl BesideRow {
         value.map_or_else(|| ABSENT.to_owned(), |value| with_unit(value, &self.row.unit))
     }
 
-    /// How many times better ours is, or what our run missed.
+    /// The factor by which ours is better, or the objectives that our run missed.
     pub(crate) fn times_text(&self) -> String {
         match &self.missed {
             Some(missed) => format!("missed: {missed}"),
@@ -273,7 +273,7 @@ impl BesideRow {
     }
 }
 
-/// Puts ours beside what was published. A row of which `results` knows nothing is kept.
+/// Puts our figures beside the published ones. A row without an entry in `results` is kept.
 pub fn beside(published: &Published, results: &BTreeMap<String, Ours>) -> Beside {
     let measured = results.values().filter(|ours| ours.figure.is_some()).map(|ours| &ours.conditions);
     let shared = conditions::shared(measured);
@@ -299,10 +299,10 @@ pub fn beside(published: &Published, results: &BTreeMap<String, Ours>) -> Beside
     Beside { rows: rows.collect(), conditions: conditions::text(&shared), summary: String::new() }
 }
 
-/// The rows as a table of Markdown: what, theirs, ours, how many times better ours is, and the same per vCPU (for
-/// rates). Their conditions, and what drove our run and is to be known of our figure, stand below it, each once, as the
-/// notes that the rows name. Above it stands once where ours were made, and in the notes only what differs. A row of
-/// which nothing of ours is known is kept, with a dash.
+/// The rows as a table of Markdown: what, theirs, ours, the factor by which ours is better, and the same per vCPU (for
+/// rates). The rows refer to notes below the table, each stated once: their conditions, our load, and remarks about our
+/// figure. The conditions of our runs are stated once above it, and the notes contain only differences. A row without a
+/// figure of ours is kept, with a dash.
 pub fn table(beside: &Beside) -> String {
     let (mut theirs, mut ours) = (Notes::new('P'), Notes::new('O'));
     let rows = beside.rows.iter().zip(conditions_in_full(beside)).map(|(row, conditions)| {
@@ -333,7 +333,7 @@ pub fn table(beside: &Beside) -> String {
     )
 }
 
-/// Remarks that stand below a table, each once.
+/// Remarks below a table, each stated once.
 struct Notes {
     letter: char,
     texts: Vec<String>,
@@ -344,7 +344,7 @@ impl Notes {
         Self { letter, texts: Vec::new() }
     }
 
-    /// The name of the remark that these parts make; nothing where they say nothing.
+    /// The reference to the remark that consists of these parts; empty if they are empty.
     fn name(&mut self, parts: [&str; 2]) -> String {
         let text = joined(parts, "; ");
         if text.is_empty() {
@@ -366,14 +366,13 @@ impl Notes {
     }
 }
 
-/// Their conditions, those spelled out that are "as the row above": rows may stand elsewhere, and notes are of several
-/// rows.
+/// Their conditions, with "as the row above" spelled out, because rows may be moved, and notes belong to several rows.
 pub(crate) fn conditions_in_full(beside: &Beside) -> Vec<String> {
     let mut before = String::new();
     beside.rows.iter().map(|row| spelled(&row.row.conditions, &mut before)).collect()
 }
 
-/// What is said of a row, where it refers to the row above with that in its place.
+/// The text of a row, with a reference to the row above replaced by that row's text.
 fn spelled(said: &str, before: &mut String) -> String {
     let same =
         ["otherwise as the row above", "as the row above"].into_iter().find(|same| said.contains(same));
@@ -391,7 +390,7 @@ pub(crate) fn times(times: f64) -> String {
     format!("{} ×", number(times))
 }
 
-/// How many times better ours is per vCPU, or why that is not told.
+/// The factor by which ours is better per vCPU, or the reason why there is none.
 fn per_vcpu(row: &PublishedRow, ours: Option<f64>, times: Option<f64>) -> String {
     let Some(times) = times else { return ABSENT.to_owned() };
     // A latency does not grow with the number of CPUs, so only rates are divided by it.
@@ -405,7 +404,7 @@ fn per_vcpu(row: &PublishedRow, ours: Option<f64>, times: Option<f64>) -> String
     }
 }
 
-/// What is to be known of a figure of ours beside what is said of all.
+/// The remark about a figure of ours, without the common conditions.
 fn remark(ours: &Ours, shared: &Conditions) -> String {
     let differing = ours.figure.map(|_| conditions::differing(&ours.conditions, shared).join("; "));
     joined([&differing.unwrap_or_default(), &ours.note], "; ")
@@ -414,7 +413,7 @@ fn remark(ours: &Ours, shared: &Conditions) -> String {
 fn with_unit(value: f64, unit: &str) -> String {
     let unit = unit.trim();
     if unit == "ms" && value.abs() < 0.1 {
-        // Two digits would be left of it.
+        // Otherwise only two digits would be left.
         crate::report::figures::milliseconds(value)
     } else if unit.is_empty() || unit.starts_with('/') {
         format!("{}{unit}", number(value))

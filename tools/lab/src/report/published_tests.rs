@@ -105,7 +105,7 @@ fn a_run_that_missed_something_has_no_ratio_and_says_what() {
 fn a_figure_of_one_moment_is_of_the_seconds_after_it() {
     let directory = tempfile::tempdir().unwrap();
     let result = directory.path().join("result.json");
-    // A thousand a second, then half of it, of which one in ten fails.
+    // A thousand per second, then half of it, of which one in ten fails.
     let row = |second: u32| {
         let (completed, failed) = if second <= 60 { (1000, 0) } else { (500, 50) };
         serde_json::json!({ "t": second, "completed": completed, "failed": failed })

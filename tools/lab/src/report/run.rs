@@ -1,4 +1,4 @@
-//! One run as it is read: the result, and the file as it is, as other programs leave things out.
+//! One run as it is read: the result, and the file's content, because other programs omit members.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -14,14 +14,14 @@ use crate::result::{AuditSummary, BaselineResult, LabResult, SliceResult};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
-    /// What it came to. A member that the file leaves out has its default: see [`Run::number`] for what may be absent.
+    /// The result. A member that the file omits has its default: see [`Run::number`] for members that may be absent.
     pub result: LabResult,
     pub parameters: BTreeMap<String, Value>,
     pub environment: Map<String, Value>,
     pub options: Map<String, Value>,
-    /// The file without what is null.
+    /// The file's content without null values.
     pub raw: Value,
-    /// What tells it from the other runs on the page.
+    /// The text that tells it from the other runs on the page.
     pub label: String,
     pub directory: String,
     /// The profile beside it, if there is one.
@@ -38,7 +38,7 @@ impl Deref for Run {
     }
 }
 
-/// Leaves out what is null, wherever it is: a lab writes it for what was not measured.
+/// Removes null values everywhere: a lab writes null for what was not measured.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -54,7 +54,7 @@ impl Run {
     pub fn of(mut raw: Value) -> Result<Self, serde_json::Error> {
         without_nulls(&mut raw);
         let mut typed = raw.clone();
-        // Other programs name other conditions, which are shown as they are.
+        // Other programs have other conditions, which are shown unchanged.
         let mut take =
             |name: &str| typed.as_object_mut().and_then(|members| members.remove(name)).unwrap_or_default();
         let map = |value: Value| if value.is_null() { Ok(Map::new()) } else { Map::deserialize(value) };
@@ -81,7 +81,7 @@ impl Run {
         format!("{}s", self.unit())
     }
 
-    /// What a sweep varied, as `batch 10, 4 DFSPs`.
+    /// The varied parameters, such as `batch 10, 4 DFSPs`.
     pub fn parameters_text(&self) -> String {
         let texts = self.parameters.iter().map(|(name, value)| parameters::text(name, value));
         texts.collect::<Vec<_>>().join(", ")
@@ -89,7 +89,7 @@ impl Run {
 
     pub fn hub(&self) -> Option<&ProcessRow> {
         let hub = self.processes.iter().find(|process| process.name == "hub");
-        // A stage that is measured alone is all of its process.
+        // A stage that is measured alone is the whole of its process.
         hub.or_else(|| self.processes.first().filter(|_| self.is_isolated() && self.processes.len() == 1))
     }
 
@@ -111,28 +111,28 @@ impl Run {
         self.histogram.as_ref().map(|histogram| histogram.buckets.as_slice()).unwrap_or_default()
     }
 
-    /// Whether arrivals followed a schedule, so that throughput is what was asked for and not what was found.
+    /// Whether arrivals followed a schedule, so that the throughput was requested and not found.
     pub fn is_open_loop(&self) -> bool {
         self.schedule.is_some()
     }
 
-    /// What the ratio is to.
+    /// The baseline of the ratio.
     pub fn baseline_name(&self) -> Option<&str> {
         self.baseline.as_ref().map(|baseline| baseline.name.as_ref())
     }
 
-    /// Whether the run's figures count, where that was judged.
+    /// Whether the run's figures count, if that was judged.
     pub fn judged(&self) -> Option<&Validity> {
         self.raw.get("validity").map(|_| &self.validity)
     }
 
-    /// The audit, if one was performed. Other programs, which always perform it, do not say so.
+    /// The audit, if one was performed. Other programs, which always perform it, do not state so.
     pub fn audited(&self) -> Option<&AuditSummary> {
         let audit = self.raw.get("audit")?;
         audit.get("performed").is_none_or(|performed| performed == true).then_some(&self.audit)
     }
 
-    /// First and last second that the figures are of.
+    /// First and last second of the steady window.
     pub fn steady_window(&self) -> Option<(f64, f64)> {
         let window = self.raw.get("window")?;
         let start = self.window.trimmed_start_s;
@@ -149,7 +149,7 @@ impl Run {
         self.rows().iter().filter(|row| row.t > start && row.t <= end).copied().collect()
     }
 
-    /// Seconds that a row of the timeline is of.
+    /// Length of a row of the timeline, in seconds.
     pub fn interval_s(&self) -> f64 {
         f64::from(self.timeline.as_ref().map_or(1, |timeline| timeline.interval_s.max(1)))
     }
@@ -158,8 +158,8 @@ impl Run {
         self.value(path)?.as_u64()
     }
 
-    /// A figure by name: a parameter, or a path of members such as `latency_ms.p99`. Of a list the member of that name:
-    /// `processes.hub.cores`, `stages.journal_sync.mean_us`.
+    /// A figure by name: a parameter, or a path of members such as `latency_ms.p99`. In a list, the element with that
+    /// name: `processes.hub.cores`, `stages.journal_sync.mean_us`.
     pub fn value(&self, path: &str) -> Option<&Value> {
         let found = match path {
             "p50_ms" | "p99_ms" | "max_ms" => self.raw.get("latency_ms")?.get(path.trim_end_matches("_ms")),
@@ -179,7 +179,7 @@ impl Run {
     }
 }
 
-/// A member, or the element of a list whose name it is.
+/// A member of an object, or the element of a list with that name.
 fn member_of<'value>(value: &'value Value, member: &str) -> Option<&'value Value> {
     let is_named = |element: &&Value| {
         ["name", "stage"].iter().any(|key| element.get(key).is_some_and(|name| name == member))
@@ -190,7 +190,7 @@ fn member_of<'value>(value: &'value Value, member: &str) -> Option<&'value Value
     }
 }
 
-/// A value of JSON as people write it: no quotes, members as `name value`.
+/// A JSON value for people: no quotes, members as `name value`.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -226,7 +226,7 @@ pub(crate) struct StageShare {
     pub inside: Vec<Inside>,
 }
 
-/// A part of what a stage used.
+/// A part of a stage's usage.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Inside {
@@ -234,8 +234,8 @@ pub(crate) struct Inside {
     pub share: f64,
 }
 
-/// Blocks into which a timeline is cut where a run was not repeated: enough for an interval, few enough that neighbours
-/// are nearly independent.
+/// Number of blocks into which a timeline is cut if a run was not repeated: enough for an interval, few enough that
+/// neighbouring blocks are nearly independent.
 const BLOCKS: usize = 10;
 const BLOCK_ROWS_MIN: usize = 3;
 
@@ -243,18 +243,18 @@ const BLOCK_ROWS_MIN: usize = 3;
 #[derive(Clone, Debug)]
 pub(crate) struct Samples {
     pub values: Vec<f64>,
-    /// Whether all of them are parts of one run: they tell the noise within it, and not how the machine differs from
-    /// one moment to the next.
+    /// Whether all of them are parts of one run. They show the noise within the run, and not the machine's variation
+    /// between runs.
     pub are_within_run: bool,
 }
 
 impl Run {
-    /// Repeated measurements of a figure, if the run holds any: of repetitions, or else of its slices, or else of its
+    /// Repeated measurements of a figure, if the run has any: of its repetitions, or else of its slices, or else of its
     /// seconds.
     pub(crate) fn samples(&self, metric: Metric) -> Option<Samples> {
         let sources = [
             (false, self.of_repetitions(metric)),
-            // Also where they take turns with those of a baseline.
+            // Also if they take turns with those of a baseline.
             (true, self.of_slices(metric)),
             (true, self.of_blocks(metric)),
         ];
@@ -262,8 +262,8 @@ impl Run {
         found.map(|(are_within_run, values)| Samples { values, are_within_run })
     }
 
-    /// One value of each run of several. A run that nobody repeated lists its own slices as `repetitions`: these are
-    /// none.
+    /// One value for each of several runs. A run that was not repeated lists its own slices as `repetitions`; these do
+    /// not count.
     fn of_repetitions(&self, metric: Metric) -> Vec<f64> {
         match metric {
             Metric::Throughput if self.repetitions == self.of_slices(metric) => Vec::new(),
@@ -280,7 +280,7 @@ impl Run {
         let baseline = self.baseline.as_ref().map(|baseline| rates(&baseline.slices)).unwrap_or_default();
         match metric {
             Metric::Throughput => own,
-            // Each slice was measured beside the baseline's of the same place.
+            // Each slice was measured beside the baseline's slice of the same index.
             Metric::Ratio if own.len() == baseline.len() => {
                 own.iter().zip(&baseline).map(|(own, baseline)| own / baseline).collect()
             }
@@ -295,7 +295,7 @@ impl Run {
         rows.chunks_exact(length).filter_map(|block| figure(metric, block, seconds)).collect()
     }
 
-    /// The figure of the whole run; of several runs the one in the middle.
+    /// The figure of the whole run; the median for several runs.
     pub(crate) fn figure(&self, metric: Metric) -> Option<f64> {
         let repeated = self.repeated.get(metric.member()).and_then(|values| median(values.iter().copied()));
         let value = repeated.or_else(|| match metric {
@@ -313,7 +313,7 @@ fn figure(metric: Metric, block: &[TimelineRow], interval_s: f64) -> Option<f64>
         Metric::Throughput => {
             Some(sum(|row| Some(row.completed as f64))? / (block.len() as f64 * interval_s))
         }
-        // The timeline is of the hub alone.
+        // The timeline covers the hub only.
         Metric::Ratio => None,
         Metric::Median => middle(|row| row.p50_ms),
         Metric::Tail => middle(|row| row.p99_ms),

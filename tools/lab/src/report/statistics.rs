@@ -1,15 +1,16 @@
 //! Intervals of repeated measurements, by Student's and Welch's t, and by Student's t of paired differences.
 //!
-//! Everything is a function of its arguments: no random numbers, so the same files always give the same verdict.
+//! Everything is a function of its arguments, without random numbers, so the same files always produce the same
+//! verdict.
 
-/// The confidence of every interval that is not said to have another.
+/// The default confidence of intervals.
 pub const CONFIDENCE: f64 = 0.95;
-/// How probable it shall be that a difference which is there is also seen, when repetitions are advised.
+/// Probability of detecting an existing difference, for the recommended number of repetitions.
 const POWER: f64 = 0.8;
-/// More repetitions than this are not advised: something else is wrong then.
+/// Maximum number of recommended repetitions. If more were needed, something else is wrong.
 pub const REPETITIONS_MAX: usize = 1_000;
 
-/// A value and where it lies with the confidence that was asked for.
+/// A value and its interval at the requested confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     pub centre: f64,
@@ -30,7 +31,7 @@ impl Interval {
         Self { centre, low, high }
     }
 
-    /// The larger of the distances from the estimate to an end.
+    /// The larger distance from the estimate to an end.
     pub fn half_width(&self) -> f64 {
         (self.high - self.centre).max(self.centre - self.low)
     }
@@ -41,17 +42,17 @@ impl Interval {
     }
 }
 
-/// The mean; `None` of none.
+/// The mean; `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The geometric mean; `None` of none, and if a value is not positive.
+/// The geometric mean; `None` without values, or if a value is not positive.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     Some(mean(&logarithms(values)?)?.exp())
 }
 
-/// The variance of a sample, divided by one less than its size; `None` of fewer than two.
+/// The sample variance (divided by one less than the size); `None` for fewer than two values.
 pub fn variance(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -61,38 +62,39 @@ pub fn variance(values: &[f64]) -> Option<f64> {
     Some(squares / (values.len() - 1) as f64)
 }
 
-/// Student's interval of the mean; `None` of fewer than two values.
+/// Student's interval of the mean; `None` for fewer than two values.
 pub fn mean_interval(values: &[f64], confidence: f64) -> Option<Interval> {
     let centre = mean(values)?;
     let error = (variance(values)? / values.len() as f64).sqrt();
     Some(Interval::around(centre, error, (values.len() - 1) as f64, confidence))
 }
 
-/// Welch's interval of how much `other` differs from `base`, relative to `base` (0.12 is 12 % more).
+/// Welch's interval of the difference of `other` from `base`, relative to `base` (0.12 is 12 % more).
 ///
 /// Computed on logarithms, so that the answer does not depend on which of the two is the base, and speeds and times are
-/// treated alike. `None` when either has fewer than two values or one that is not positive.
+/// treated alike. `None` if either has fewer than two values or one that is not positive.
 pub fn relative_difference(base: &[f64], other: &[f64], confidence: f64) -> Option<Interval> {
     let (base, other) = (logarithms(base)?, logarithms(other)?);
     let (error, freedom) = welch(&base, &other)?;
     Some(Interval::around(mean(&other)? - mean(&base)?, error, freedom, confidence).of_logarithms())
 }
 
-/// Student's interval of how much `other` differs from `base`, relative to `base`, where the two were measured beside
-/// each other, one pair after the other: what moves both sides of a pair alike, such as a busy neighbour, falls out.
+/// Student's interval of the difference of `other` from `base`, relative to `base`, if the two were measured in pairs,
+/// one after the other. Effects that move both sides of a pair alike, such as a busy neighbour, cancel out.
 ///
-/// Computed on logarithms. `None` of fewer than two pairs, sides of different lengths, or a value that is not positive.
+/// Computed on logarithms. `None` for fewer than two pairs, sides of different lengths, or a value that is not
+/// positive.
 pub fn paired_difference(base: &[f64], other: &[f64], confidence: f64) -> Option<Interval> {
     Some(mean_interval(&paired_logarithms(base, other)?, confidence)?.of_logarithms())
 }
 
-/// How many pairs are needed in all to see a relative difference `effect` with [`POWER`], if their spread stays what it
-/// was. `None` when the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
+/// Total number of pairs that are needed to detect a relative difference `effect` with [`POWER`], if their spread does
+/// not change. `None` if the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
 pub fn pairs_to_tell(base: &[f64], other: &[f64], effect: f64, confidence: f64) -> Option<usize> {
     samples_to_tell(variance(&paired_logarithms(base, other)?)?, effect, confidence, 1)
 }
 
-/// How large samples must be, `sides` of them, to see a relative difference in what has that variance.
+/// Size of samples, with this number of `sides`, that is needed to detect a relative difference at that variance.
 fn samples_to_tell(spread: f64, effect: f64, confidence: f64, sides: usize) -> Option<usize> {
     let effect = effect.ln_1p();
     (2..=REPETITIONS_MAX).find(|&size| {
@@ -111,8 +113,8 @@ fn paired_logarithms(base: &[f64], other: &[f64]) -> Option<Vec<f64>> {
     Some(base.iter().zip(&other).map(|(base, other)| other - base).collect())
 }
 
-/// How many repetitions each of two sides needs in all to see a relative difference `effect` with [`POWER`], if their
-/// spread stays what it was. `None` when the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
+/// Total number of repetitions of each side that is needed to detect a relative difference `effect` with [`POWER`], if
+/// their spread does not change. `None` if the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
 pub fn repetitions_to_tell(base: &[f64], other: &[f64], effect: f64, confidence: f64) -> Option<usize> {
     let (base, other) = (logarithms(base)?, logarithms(other)?);
     samples_to_tell(variance(&base)? + variance(&other)?, effect, confidence, 2)
@@ -134,8 +136,8 @@ fn welch(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
     Some((square.sqrt(), freedom.max(1.0)))
 }
 
-/// The quantile of Student's distribution: the value that a share `probability` is below, for degrees of freedom of one
-/// or more.
+/// The quantile of Student's distribution: the value below which a share `probability` lies, for at least one degree of
+/// freedom.
 pub fn student_quantile(probability: f64, freedom: f64) -> f64 {
     if probability < 0.5 {
         return -student_quantile(1.0 - probability, freedom);
@@ -193,7 +195,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     front * fraction
 }
 
-/// The logarithm of the gamma function of a positive number: Stirling's series, after moving up to where it is exact.
+/// The logarithm of the gamma function of a positive number: Stirling's series, after a shift to where it is accurate.
 fn log_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 12.0 {
@@ -322,7 +324,7 @@ mod tests {
 
     #[test]
     fn what_moves_both_sides_of_a_pair_falls_out() {
-        // Half of the time the machine is twice as fast; the other side is 10 % faster throughout, give or take.
+        // Half of the time the machine is twice as fast. The other side is always about 10 % faster.
         let base = [100.0, 200.0, 100.0, 200.0, 100.0];
         let other = [110.0, 221.0, 109.0, 220.0, 111.0];
         let paired = paired_difference(&base, &other, 0.95).unwrap();

@@ -1,5 +1,5 @@
-//! What a suite says of its runs beside their results: what was run beside what, what was to be shown, which question
-//! is answered by which.
+//! A suite's statements about its runs: which runs were compared, which claims were made, and which runs answer which
+//! question.
 
 use crate::drive::suite_run::{LeftOut, SuiteFailure, SuiteResult};
 use crate::judge::suite_pairs::{ClaimResult, ClaimVerdict};
@@ -11,7 +11,7 @@ use crate::report::published::missed;
 use crate::report::run::Run;
 use crate::report::text::{Grid, judgement};
 
-/// How long a suite took, in a sentence, where it says so; `place` is what it ran on, and may be empty.
+/// The duration of a suite, in a sentence, if it is recorded. `place` names the machine, and may be empty.
 fn took(suite: &SuiteResult, place: &str) -> Option<String> {
     let time = |seconds: f64| milliseconds(seconds * 1e3);
     let mut text = format!("took {}", time(Some(suite.took_s).filter(|seconds| *seconds > 0.0)?));
@@ -28,7 +28,8 @@ fn took(suite: &SuiteResult, place: &str) -> Option<String> {
     Some(text + ".")
 }
 
-/// What a suite names and what is not there, a sentence each: runs without a result, then what was left out.
+/// Runs that a suite names and that are missing, a sentence each: runs without a result, then scenarios that were left
+/// out.
 pub(crate) fn absences(missing: &[String], failures: &[SuiteFailure], left_out: &[LeftOut]) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
     for failure in failures {
@@ -47,10 +48,10 @@ pub(crate) fn absences(missing: &[String], failures: &[SuiteFailure], left_out: 
     sentences
 }
 
-/// What is above the runs that no question names.
+/// The heading of runs that no question names.
 const OTHERS: &str = "Other runs";
 
-/// Headings, each with the runs below it; one without heading where there are no questions.
+/// Headings, each with its runs; a single one without heading if there are no questions.
 pub(crate) fn sections(results: &Results) -> Vec<(Option<&str>, Vec<usize>)> {
     let questions = || results.suites.iter().flat_map(|suite| &suite.file.questions);
     let asked: Vec<_> =
@@ -68,7 +69,7 @@ pub(crate) fn runs_of(results: &Results, places: &[usize]) -> Vec<Run> {
     places.iter().filter_map(|&place| results.runs.get(place)).cloned().collect()
 }
 
-/// How long suites took and on what, a sentence each, as far as they say.
+/// Durations and machines of suites, a sentence each, as far as they are recorded.
 pub(crate) fn lengths(results: &Results) -> Vec<String> {
     let sentence = |suite: &Suite| {
         let runs = suite.runs.iter().filter_map(|&place| results.runs.get(place));
@@ -83,12 +84,12 @@ pub(crate) fn lengths(results: &Results) -> Vec<String> {
     results.suites.iter().filter_map(sentence).collect()
 }
 
-/// What was to be shown, in all suites.
+/// The claims of all suites.
 pub(crate) fn claims(results: &Results) -> impl Iterator<Item = &ClaimResult> {
     results.suites.iter().flat_map(|suite| &suite.file.claims)
 }
 
-/// The verdict on a suite, sentence by sentence: its claims, then what its runs did not reach, then missing parts.
+/// The verdict on a suite, in sentences: its claims, then the missed objectives of its runs, then missing parts.
 pub(crate) fn verdict(suite: &Suite, runs: &[Run]) -> Vec<String> {
     let claims = &suite.file.claims;
     let holding = claims.iter().filter(|claim| claim.verdict == ClaimVerdict::Holds).count();
@@ -132,7 +133,7 @@ pub(crate) fn verdict(suite: &Suite, runs: &[Run]) -> Vec<String> {
     sentences
 }
 
-/// Runs that took turns with a base, as rows; `None` where none did.
+/// Runs that took turns with a base, as rows; `None` if there are none.
 pub(crate) fn costs(pairs: &[Pair]) -> Option<Grid> {
     let head = [
         "took turns",
@@ -166,7 +167,7 @@ pub(crate) fn costs(pairs: &[Pair]) -> Option<Grid> {
     Grid::new(&head, pairs.iter().filter_map(row)).if_any()
 }
 
-/// The hub's CPU time by stage, of every run that was looked into; `None` where none was.
+/// The hub's CPU time by stage, for every run with a profile; `None` if there is none.
 pub(crate) fn stage_shares(runs: &[Run]) -> Option<Grid> {
     let stages = runs
         .iter()

@@ -1,4 +1,4 @@
-//! What published figures beside ours come to, in sentences for somebody who runs a payment scheme and no computers.
+//! A summary of published figures beside ours, in sentences for a reader who runs a payment scheme and not computers.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use crate::report::published::{Beside, BesideRow, times};
 use crate::report::run::{Run, plain};
 use crate::result::statistics::median;
 
-/// What the ids of rows begin with that are of no hub: they tell how this machine stands beside theirs.
+/// Prefixes of ids of rows that are not about a hub: they show how this machine compares with theirs.
 const EQUIPMENT: [&str; 6] = ["forwarder", "http", "rsa", "simulators", "sync", "tigerbeetle"];
 
-/// The sentences: what the highest rate is that `search` found and at what latency, how it stands beside the
-/// published figure of the row `id`, and what limits it; `looked_into` is a run whose hub was looked into. Fails when
-/// a result is there and cannot be read.
+/// The sentences: the highest rate that `search` found and its latency, the comparison with the published figure of the
+/// row `id`, and the limit of the rate. `looked_into` is a run whose hub was profiled. Fails if a result exists and
+/// cannot be read.
 pub fn summary(
     beside: &Beside,
     id: &str,
@@ -33,7 +33,7 @@ pub fn summary(
     Ok(sentences.into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// A run, where it left a result.
+/// A run, if it left a result.
 fn read(result: Option<&Path>) -> Result<Option<Run>, ReportError> {
     match result.filter(|result| result.is_file()) {
         Some(result) => Ok(input::load(&[result.to_owned()])?.runs.into_iter().next()),
@@ -112,7 +112,7 @@ fn standing_text(beside: &Beside) -> Option<String> {
     ))
 }
 
-/// What keeps the hub from a higher rate, and what it spends its processor time on.
+/// The limit of the hub's rate, and the main uses of its processor time.
 fn limit(run: &Run, looked_into: Option<&Run>) -> Option<String> {
     let found = run.breakpoint.as_ref()?;
     let missed = found.lowest_missed();
@@ -166,7 +166,7 @@ mod tests {
         let rows = vec![
             row("dqt-2026", Some(1.78), None),
             row("other", Some(0.5), None),
-            // No hub: it does not count.
+            // Not a hub, so it does not count.
             row("tigerbeetle-8", Some(9.0), None),
             row("lookup-8", None, Some("a quarter failed")),
         ];

@@ -25,7 +25,7 @@ impl Grid {
         Self { head: head.to_vec(), rows: rows.into_iter().collect() }
     }
 
-    /// It, if there is anything in it.
+    /// The table, if it has any rows.
     pub fn if_any(self) -> Option<Self> {
         (!self.rows.is_empty()).then_some(self)
     }
@@ -83,10 +83,10 @@ pub(crate) fn escaped(cell: &str) -> String {
     text
 }
 
-/// Longest line of what is not a table, in characters.
+/// Maximum length of a line outside tables, in characters.
 const LINE_MAX: usize = 120;
 
-/// A paragraph or a point of a list, ended, in lines that an editor shows whole; those after the first are set in by
+/// A paragraph or a point of a list, complete, with lines that fit an editor; lines after the first are indented by
 /// `indent`.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
     let (mut text, mut width) = (String::new(), 0);
@@ -107,13 +107,13 @@ pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
     text
 }
 
-/// Whether a line of Markdown that begins so is no point of a list, heading or rule.
+/// Whether a line of Markdown that starts with this word is not a point of a list, heading or rule.
 fn may_begin_line(word: &str) -> bool {
     let is_number = word.ends_with(['.', ')']) && word.starts_with(|letter: char| letter.is_ascii_digit());
     !is_number && !word.starts_with(['-', '+', '*', '#', '>', '=', '|'])
 }
 
-/// What runs are told apart by: their name, and the names of their [`figures`].
+/// The columns that tell runs apart: their name, and the names of their [`figures`].
 pub(crate) const FIGURES: [&str; 11] =
     ["run", "per second", "p50", "p99", "p99.9", "max", "failed", "lost", "CPU each", "valid", "audit"];
 
@@ -129,7 +129,7 @@ pub(crate) fn figures(run: &Run) -> impl Iterator<Item = String> {
     [throughput].into_iter().chain(latency).chain(counts).chain(words)
 }
 
-/// The figures of runs as rows, each with its baselines below it.
+/// The figures of runs as rows, each followed by its baselines.
 pub(crate) fn grid(runs: &[Run]) -> Grid {
     let of_baseline = |baseline: &BaselineResult| -> Vec<String> {
         let LatencyMs { p50, p99, p999, max, .. } = baseline.latency_ms;
@@ -145,8 +145,8 @@ pub(crate) fn grid(runs: &[Run]) -> Grid {
     Grid::new(&FIGURES, rows)
 }
 
-/// Results for a terminal: the runs, by question where a suite asks some; what took turns; what became of claims; how
-/// long it all took.
+/// Results for a terminal: the runs, by question if a suite has questions; comparisons of runs that took turns;
+/// verdicts on claims; durations.
 pub(crate) fn results(results: &Results) -> String {
     let mut text = String::new();
     for (heading, places) in sections(results) {
@@ -169,12 +169,12 @@ pub(crate) fn results(results: &Results) -> String {
     text + &block(absences.map(|absence| absence + "\n")) + &block(warnings.map(|warning| warning + "\n"))
 }
 
-/// What a reader must know of the runs, each once.
+/// The warnings about the runs, each stated once.
 fn warnings(results: &Results) -> BTreeSet<String> {
     results.runs.iter().flat_map(verdict::of_run).collect()
 }
 
-/// Lines, parted from what is above them.
+/// Lines, separated from the text above them.
 fn block(lines: impl Iterator<Item = String>) -> String {
     let lines: String = lines.collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
@@ -225,8 +225,8 @@ pub(crate) fn pair(pair: &Pair) -> String {
     text
 }
 
-/// How long a suite took; the runs as rows, by question where it asks some; what took turns; claims; and below them
-/// where the runs were made and what a reader must know.
+/// The duration of a suite; the runs as rows, by question if it has questions; comparisons of runs that took turns;
+/// claims; and below them the environment of the runs and the warnings.
 pub(crate) fn markdown(results: &Results) -> String {
     let mut text: String =
         lengths(results).iter().map(|length| format!("{}\n", wrapped(&escaped(length), ""))).collect();
@@ -253,7 +253,7 @@ pub(crate) fn markdown(results: &Results) -> String {
     text + &block(notes.map(|note| wrapped(&format!("- **{}**", escaped(&note)), "  ")))
 }
 
-/// Where the runs were made: once, and what differs in some of them.
+/// The common environment of the runs, and the differences of some of them.
 fn where_made(runs: &[Run]) -> String {
     let all: Vec<Conditions> = runs.iter().map(conditions::of).collect();
     let shared = conditions::shared(all.iter());

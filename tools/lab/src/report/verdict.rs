@@ -1,4 +1,4 @@
-//! The verdict on two runs, in words that somebody can act on.
+//! The verdict on two runs, in words that a reader can act on.
 
 use serde_json::{Map, Value};
 
@@ -6,11 +6,11 @@ use crate::report::compare::{Difference, Judgement, Metric, deciding};
 use crate::report::figures::percent;
 use crate::report::run::{Run, plain};
 
-/// What is to be known of an interval within single runs, for somebody who has to decide.
+/// The note about an interval within single runs, for a reader who has to decide.
 const REPEAT: &str = "This rests on single runs, and how the machine itself differs from one moment to the next is not in the interval: repeat both, in turn (--repetitions), before deciding on it.";
 
-/// The verdict: on throughput, or on the tail where the schedule set the throughput; then what else differs for
-/// certain.
+/// The verdict on throughput, or on the tail latency if the schedule set the throughput; then other certain
+/// differences.
 pub(crate) fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> String {
     let (first, second) = (quoted(&base.label), quoted(&other.label));
     if base.unit() != other.unit() {
@@ -43,8 +43,7 @@ pub(crate) fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> St
     verdict
 }
 
-/// What the ratio to a baseline says, where throughput differs and the ratio does not: then it may have been the
-/// machine.
+/// A note about the ratio to a baseline, if throughput differs and the ratio does not: the machine may be the cause.
 fn by_ratio(main: &Difference, differences: &[Difference]) -> String {
     let ratio = differences.iter().find(|difference| difference.metric == Metric::Ratio);
     let is_told_by_throughput = main.metric == Metric::Throughput && main.judgement == Judgement::Real;
@@ -62,7 +61,7 @@ fn quoted(label: &str) -> String {
     format!("\u{201c}{label}\u{201d}")
 }
 
-/// Figures of a run that failed do not become better by being compared.
+/// Figures of a run that failed do not become better by a comparison.
 fn distrust(base: &Run, other: &Run) -> String {
     let mut doubts = Vec::new();
     for run in [base, other] {
@@ -101,7 +100,7 @@ fn sentence(base: &str, other: &str, difference: &Difference) -> String {
     };
     let (size, direction, text) = (magnitude(difference), direction(difference), difference.text());
     match difference.judgement {
-        // What was run once each may differ from the next run by more than it differs within itself.
+        // The difference from a second run may be larger than the variation within a single run.
         Judgement::Real if difference.within_run => {
             format!("{subject} {size} {direction} than {base} within these runs. {REPEAT}")
         }
@@ -145,12 +144,12 @@ fn clause(difference: &Difference, unit: &str) -> String {
     }
 }
 
-// What a reader must know before believing a figure or a comparison.
+// Doubts that a reader must know before trusting a figure or a comparison.
 
-/// Members of the environment that say when, with what and at which hub the run was made: these may differ, they are
-/// what is compared.
+/// Members of the environment with the time, the program and the hub of the run. They may differ, because they are
+/// compared.
 const MAY_DIFFER: [&str; 6] = ["started_at", "version", "commit", "build", "durability", "hub"];
-/// What was asked for and shapes the figures.
+/// Options that shape the figures.
 const SHAPING: [&str; 5] = ["load", "dfsps", "parties", "unidirectional", "trace"];
 
 pub(crate) fn of_run(run: &Run) -> Vec<String> {
@@ -160,12 +159,12 @@ pub(crate) fn of_run(run: &Run) -> Vec<String> {
     validity(run).into_iter().chain(thresholds).chain(integrity(run)).collect()
 }
 
-/// The same without what the hub did not reach, which is a result.
+/// The doubts without missed objectives, which are results.
 pub(crate) fn doubts(run: &Run) -> Vec<String> {
     validity(run).into_iter().chain(integrity(run)).collect()
 }
 
-/// Which thresholds the hub did not meet.
+/// The thresholds that the hub missed.
 pub(crate) fn thresholds(run: &Run) -> Option<String> {
     let missed = run.thresholds.as_ref().filter(|thresholds| !thresholds.met)?;
     Some(said(&missed.findings))
@@ -202,7 +201,7 @@ fn said(findings: &[String]) -> String {
     if findings.is_empty() { "no reason given".to_owned() } else { findings.join("; ") }
 }
 
-/// What speaks against comparing two runs.
+/// Reasons against the comparison of two runs.
 pub(crate) fn of_pair(base: &Run, other: &Run) -> Vec<String> {
     let mut warnings = of_run(base);
     warnings.extend(of_run(other));
@@ -227,7 +226,7 @@ pub(crate) fn of_pair(base: &Run, other: &Run) -> Vec<String> {
             base.label, other.label
         ));
     }
-    // What the parameters name is varied on purpose.
+    // Parameters are varied on purpose.
     let is_varied = |name: &str| [base, other].iter().any(|run| run.parameters.contains_key(name));
     let shapes = |name: &str| SHAPING.contains(&name) && !is_varied(name);
     for (name, value, there) in differing(&base.options, &other.options, shapes) {
@@ -236,7 +235,7 @@ pub(crate) fn of_pair(base: &Run, other: &Run) -> Vec<String> {
     warnings
 }
 
-/// Members that both have and that are not the same, with both values.
+/// Members that both have with different values, with both values.
 fn differing(
     base: &Map<String, Value>,
     other: &Map<String, Value>,

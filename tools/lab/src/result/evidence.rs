@@ -42,26 +42,26 @@ pub struct Subject {
     pub command: &'static str,
 }
 
-/// With what, where and when something was tried or measured.
+/// Program, place and time of a trial or measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Provenance {
-    /// The commit that was tried; a `+` says that sources differed from it.
+    /// The commit under test; a `+` means that sources differed from it.
     pub commit: String,
     pub machine: String,
-    /// `debug` or `release`; empty in runs before this was kept. Figures of a debug build say nothing.
+    /// `debug` or `release`; empty in runs before this was recorded. Figures of a debug build are meaningless.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub build: String,
-    /// What was run, with its arguments; empty in runs before this was kept.
+    /// The command with its arguments; empty in runs before this was recorded.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub command: String,
-    /// When it ended, ISO 8601.
+    /// Time of the end, ISO 8601.
     pub date: String,
     pub duration_s: u64,
 }
 
 impl Provenance {
-    /// That of a run by this process which has just ended.
+    /// The provenance of a run by this process that has just ended.
     pub fn now(duration: Duration) -> Self {
         let environment = Environment::detect(None, String::new(), Path::new("."));
         Self {
@@ -88,15 +88,14 @@ pub struct Evidence<R> {
 }
 
 impl<R: Serialize + DeserializeOwned> Evidence<R> {
-    /// The evidence in a directory; empty if there is no file. Fails when the file cannot be read.
+    /// Reads the evidence in a directory; empty if there is no file. Fails if the file cannot be read.
     pub fn read(directory: &Path, name: &str) -> Result<Self, EvidenceError> {
         let nothing =
             Self { name: String::new(), what: String::new(), command: String::new(), runs: Vec::new() };
         Ok(read_file(directory, name)?.unwrap_or(nothing))
     }
 
-    /// Adds a run to the file about a subject, which need not be there yet. Fails when the file cannot be read or
-    /// written.
+    /// Adds a run to the file about a subject. The file need not exist. Fails if the file cannot be read or written.
     pub fn add(directory: &Path, subject: &Subject, run: R) -> Result<(), EvidenceError> {
         let mut runs = Self::read(directory, subject.name)?.runs;
         runs.push(run);
@@ -109,7 +108,7 @@ fn path(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.json"))
 }
 
-/// The contents of a file of evidence; `None` if there is none. Fails when the file cannot be read.
+/// The contents of a file of evidence; `None` if there is none. Fails if the file cannot be read.
 pub fn read_file<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, EvidenceError> {
     let path = path(directory, name);
     match fs::read(&path) {
@@ -121,7 +120,7 @@ pub fn read_file<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Op
     }
 }
 
-/// Writes a file of evidence, replacing it at once. Fails when the file cannot be written.
+/// Writes a file of evidence, replacing it atomically. Fails if the file cannot be written.
 pub fn write_file(directory: &Path, name: &str, contents: &impl Serialize) -> Result<(), EvidenceError> {
     let path = path(directory, name);
     let beside = path.with_extension("json.tmp");
@@ -154,7 +153,7 @@ mod tests {
         let evidence: Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!((&evidence["name"], &evidence["command"]), (&json!("some"), &json!("make some")));
         assert_eq!(evidence["runs"], json!([{"seed": 1}, {"seed": 2}]));
-        // What is there and is none is left alone.
+        // An existing file that is not evidence is not changed.
         fs::write(place.join("some.json"), "[]").unwrap();
         let refused = Evidence::add(&place, &SUBJECT, json!({})).unwrap_err();
         assert_eq!(Failure::from(refused).exit, Exit::Data);

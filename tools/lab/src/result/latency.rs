@@ -1,4 +1,4 @@
-//! Latency as results tell it, of whole operations and of their phases.
+//! Latency in results, of whole operations and of their phases.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,30 +17,30 @@ use crate::result::statistics::{
 /// One second, in microseconds: the limit of the 2020 performance programme of Mojaloop.
 pub(crate) const SECOND_US: u64 = 1_000_000;
 
-/// Latency from the first request (in open loop: from when it should have been sent) to the last callback, in
+/// Latency from the first request (in open loop: from the time at which it was due) to the last callback, in
 /// milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencyMs {
     /// The fastest.
     pub min: f64,
-    /// Half of the operations were faster.
+    /// The median.
     pub p50: f64,
-    /// 90 of 100.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 95 of 100.
+    /// The 95th percentile.
     pub p95: f64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 999 of 1000.
+    /// The 99.9th percentile.
     pub p999: f64,
-    /// 9999 of 10000.
+    /// The 99.99th percentile.
     pub p9999: f64,
     /// The slowest.
     pub max: f64,
     /// The mean.
     pub mean: f64,
-    /// Share that took longer than one second, 0 to 1.
+    /// Share of operations that took longer than one second, 0 to 1.
     pub share_over_1s: f64,
 }
 
@@ -62,7 +62,7 @@ impl LatencyMs {
         }
     }
 
-    /// Of several intervals together, by their `histograms` of a timeline; what cannot be read is left out.
+    /// Latency of several intervals together, from the `histograms` of a timeline. Unreadable ones are skipped.
     pub fn of_intervals<'text>(histograms: impl IntoIterator<Item = &'text str>) -> Self {
         let mut sum = latency_histogram();
         for histogram in histograms.into_iter().filter_map(read_histogram) {
@@ -77,13 +77,13 @@ impl LatencyMs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PhaseResult {
-    /// Latency from the end of the phase before it, of the operations that began in the measured time.
+    /// Latency from the end of the previous phase, of the operations that began in the measured time.
     pub latency_ms: LatencyMs,
-    /// What became of its requests, warm-up included.
+    /// The outcomes of its requests, including warm-up.
     pub exchanges: Exchanges,
 }
 
-/// The phases that the scenario has.
+/// The phases of the scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Phases {
@@ -102,7 +102,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// What came of these phases.
+    /// The results of these phases.
     pub(crate) fn of(all: &[Phase], tally: &Tally) -> Self {
         let mut phases = Self::default();
         for &phase in all {
@@ -132,7 +132,7 @@ impl Phases {
 const BUCKET_DIGITS: u8 = 2;
 
 impl HistogramResult {
-    /// Of a histogram of microseconds.
+    /// The result form of a histogram of microseconds.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         let mut coarse = Histogram::<u64>::new_with_bounds(1, LATENCY_US_MAX, BUCKET_DIGITS)
             .unwrap_or_else(|_| unreachable!("the bounds are constants that the library accepts"));
@@ -142,9 +142,9 @@ impl HistogramResult {
         Self { unit: "us".into(), buckets, v2_deflate_base64: written(histogram), ..Self::default() }
     }
 
-    /// Everything that was recorded of latency, by phase too, and of an open loop's lag.
+    /// All recorded latencies, also by phase, and the lag of an open loop.
     pub(crate) fn recorded(tally: &Tally, phases: &[Phase], is_open: bool) -> Self {
-        // Those of one phase alone are those of the whole.
+        // With one phase only, its latencies are those of the whole.
         let several = phases.iter().filter(|_| phases.len() > 1);
         let of_phase =
             |phase: &Phase| (phase_name(*phase).into(), written(&tally.phases[*phase as usize].latency));
@@ -156,7 +156,7 @@ impl HistogramResult {
     }
 }
 
-/// Adds counts whatever the bounds of either.
+/// Adds counts, whatever the bounds of either.
 pub(crate) fn add(sum: &mut Histogram<u64>, more: &Histogram<u64>) {
     for step in more.iter_recorded() {
         sum.saturating_record_n(step.value_iterated_to(), step.count_at_value());
@@ -171,7 +171,7 @@ pub(crate) fn written(histogram: &Histogram<u64>) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Reads what [`written`] wrote; `None` when it is nothing like it.
+/// Reads the output of [`written`]; `None` if it has another form.
 pub(crate) fn read_histogram(text: &str) -> Option<Histogram<u64>> {
     let bytes = STANDARD.decode(text).ok()?;
     Deserializer::new().deserialize(&mut bytes.as_slice()).ok()

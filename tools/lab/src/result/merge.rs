@@ -1,7 +1,7 @@
-//! One result from the recordings of several load generators that drove the same hub at the same time.
+//! Merges the recordings of several load generators that drove the same hub at the same time into one result.
 //!
-//! A result holds what its generator recorded: counters, histograms and the seconds of the run. Merging adds the
-//! recordings up; the figures are then computed from the sums by the functions that compute them for one generator.
+//! A result holds its generator's recordings: counters, histograms and the seconds of the run. Merging adds the
+//! recordings. The figures are then computed from the sums, by the same functions as for one generator.
 #![expect(clippy::float_arithmetic, reason = "rates and times of measurements; no money")]
 
 #[path = "merge_seconds.rs"]
@@ -85,7 +85,7 @@ const OF_ONE: [&str; 13] = [
     "/window/idle_share",
     "/breakpoint",
 ];
-/// Members of the environment that are of the machine: that of the generator beside the hub.
+/// Members of the environment that describe the machine: they are taken from the generator beside the hub.
 const OF_MACHINE: [&str; 5] = ["cores", "cpu", "memory_mb", "kernel", "storage"];
 /// Members of each generator's own result that `generators` repeats.
 const OF_EACH: [&str; 15] = [
@@ -126,12 +126,12 @@ struct Recording {
     value: Value,
     result: LabResult,
     tally: Tally,
-    /// When its load began, in milliseconds since 1970.
+    /// Start of its load, in milliseconds since 1970.
     began_ms: Option<i64>,
 }
 
-/// Merges the results in directories (or of files); docs/lab/result.md says what becomes of each member. Fails when
-/// one cannot be read or they are of different things.
+/// Merges the results in directories (or of files); docs/lab/result.md describes the treatment of each member. Fails if
+/// one cannot be read or they are of different subjects.
 pub fn merge(paths: &[PathBuf]) -> Result<Value, MergeError> {
     let mut all = paths.iter().map(|path| Recording::read(path)).collect::<Result<Vec<_>, _>>()?;
     if all.len() < 2 {
@@ -174,7 +174,7 @@ impl Recording {
         Ok(Self { path, name, value, result, tally, began_ms: None })
     }
 
-    /// Repeats what a reader may want to know of it alone.
+    /// The members of this generator's result that are repeated.
     fn summary(&self) -> Value {
         let members = OF_EACH.iter().map(|&member| (member.to_owned(), self.value[member].clone()));
         members
@@ -183,7 +183,7 @@ impl Recording {
             .into()
     }
 
-    /// CPU per operation of this generator as CPU per operation of all.
+    /// CPU per operation of this generator, converted to operations of all generators.
     fn cpu_of_all(&self, cpu_us: Option<f64>, completed: u64) -> Option<f64> {
         ratio(cpu_us? * self.result.completed as f64, completed as f64).map(|cpu| rounded(cpu, 1))
     }
@@ -203,7 +203,7 @@ impl Recording {
     }
 }
 
-/// Reads what a generator counted back from its result; names the histogram that is missing.
+/// Reads a generator's counts from its result. Fails with the name of a missing histogram.
 fn tally(result: &LabResult) -> Result<Tally, String> {
     let histograms = result.histogram.as_ref().ok_or("of latency")?;
     let into = |sum: &mut _, text: Option<&String>, what: &str| -> Result<(), String> {
@@ -221,14 +221,14 @@ fn tally(result: &LabResult) -> Result<Tally, String> {
     for &phase in &phases {
         let place = &mut tally.phases[phase as usize];
         place.exchanges = result.phases.get(phase).unwrap_or_default().exchanges;
-        // Of one phase alone the latencies are those of the whole.
+        // With one phase only, its latencies are those of the whole.
         let alone = (phases.len() == 1).then_some(&histograms.v2_deflate_base64);
         into(&mut place.latency, alone.or_else(|| histograms.phases.get(phase_name(phase))), "of a phase")?;
     }
     Ok(tally)
 }
 
-/// Whether the results may be added up; the load of all together.
+/// Checks that the results may be added. Returns the load of all together.
 fn check(all: &[Recording]) -> Result<Load, MergeError> {
     for one in all {
         let refused = |reason| MergeError::NotShared { path: one.path.clone(), reason };
@@ -253,7 +253,7 @@ fn check(all: &[Recording]) -> Result<Load, MergeError> {
     Ok(load)
 }
 
-/// Two loads as one; `None` if they do not have the same shape: one open and one closed, or stages of other lengths.
+/// Two loads as one; `None` if their shapes differ: one open and one closed, or stages of other lengths.
 fn plus(one: &Load, other: &Load) -> Option<Load> {
     let staged = |one: &[Stage], other: &[Stage]| {
         let same = one.iter().map(|stage| stage.length).eq(other.iter().map(|stage| stage.length));
@@ -294,7 +294,7 @@ fn plus(one: &Load, other: &Load) -> Option<Load> {
     })
 }
 
-/// Adds the recordings up and judges them as one run.
+/// Adds the recordings and judges them as one run.
 fn sum(all: &[Recording], load: Load, beside: Option<&Recording>, watching: Option<&Recording>) -> LabResult {
     let results = || all.iter().map(|one| &one.result);
     let mut tally = Tally::default();
@@ -335,7 +335,7 @@ fn sum(all: &[Recording], load: Load, beside: Option<&Recording>, watching: Opti
     merged.phases = Phases::of(&phases, &tally);
     merged.histogram = Some(HistogramResult::recorded(&tally, &phases, !schedules.is_empty()));
     merged.schedule = (!schedules.is_empty()).then(|| ScheduleResult {
-        // Each generator kept its own schedule, or did not.
+        // Each generator had its own schedule.
         valid: schedules.iter().all(|schedule| schedule.valid),
         due: schedules.iter().map(|schedule| schedule.due).sum(),
         ..ScheduleResult::of(&tally)
@@ -357,7 +357,7 @@ fn sum(all: &[Recording], load: Load, beside: Option<&Recording>, watching: Opti
     merged
 }
 
-/// Slices and repetitions ran at the same time: what completed in them adds up.
+/// Slices and repetitions ran at the same time, so their completed operations are added.
 fn slices(merged: &mut LabResult, all: &[Recording]) {
     let others = || all[1..].iter().map(|one| &one.result);
     for other in others() {
@@ -434,7 +434,7 @@ fn findings<'all>(
     all.iter().flat_map(move |one| of(&one.result).iter().map(|text| format!("{}: {text}", one.name)))
 }
 
-/// A target that all have. What is a share of the load was asked of each for its own part.
+/// A target that all have. Limits that are a share of the load applied to each generator's own part.
 fn target(all: &[Recording], kind: TargetKind) -> Option<Target> {
     let limit =
         |one: &Recording| Some(one.result.targets.iter().find(|target| target.name == kind.key())?.limit);
@@ -458,11 +458,11 @@ fn twice(all: &[Recording]) -> Option<String> {
     ))
 }
 
-/// Loads of different times.
+/// Loads that did not run at the same time.
 fn apart(all: &[Recording]) -> Option<String> {
     let starts = || all.iter().filter_map(|one| one.began_ms);
     let apart_ms = starts().max()? - starts().min()?;
-    // Nothing is counted within the warm-up; a tenth of the measured time hardly moves the sum.
+    // Nothing is counted within the warm-up, and a tenth of the measured time hardly changes the sum.
     let options = &all[0].result.options;
     let allowed_ms = options.warm_up_s.max(options.duration_s / 10.0) * 1e3;
     (apart_ms as f64 > allowed_ms).then(|| {
@@ -473,7 +473,7 @@ fn apart(all: &[Recording]) -> Option<String> {
     })
 }
 
-/// Notes when the loads began; of results without it, when the runs did: one of both for all of them.
+/// Notes the starts of the loads; of the runs if a result lacks the start of its load. All results use the same kind.
 fn note_beginnings(all: &mut [Recording]) {
     let ms = |text: &str| Timestamp::parse_iso(text).map(|at| at.as_ms());
     let loads: Option<Vec<i64>> = all.iter().map(|one| ms(one.result.load_began_at.as_deref()?)).collect();
@@ -482,7 +482,7 @@ fn note_beginnings(all: &mut [Recording]) {
     all.iter_mut().zip(began).for_each(|(one, at)| one.began_ms = Some(at));
 }
 
-/// Two of one name are told by their files.
+/// Adds the files to the names of generators with equal names.
 fn name_apart(all: &mut [Recording]) {
     let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
     for one in all {
@@ -497,7 +497,7 @@ fn agree(all: &[Recording], member: &str) -> bool {
     values.next().is_none_or(|first| values.all(|value| value == first))
 }
 
-/// Takes a member out, if it is there.
+/// Removes a member, if it exists.
 pub(crate) fn remove(value: &mut Value, pointer: &str) {
     let Some((parent, member)) = pointer.rsplit_once('/') else { return };
     if let Some(parent) = value.pointer_mut(parent).and_then(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! The seconds of all generators on one time.
+//! Merges the seconds of all generators on one time axis.
 #![expect(clippy::float_arithmetic, reason = "seconds of timelines; no money")]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::result::latency::{add, read_histogram, written};
 use crate::result::schema::{TimelineResult, TimelineRow};
 use crate::result::statistics::{ratio, rounded};
 
-/// One row of a generator, later by what it began after the first.
+/// One row of a generator, shifted by the delay of its start after the first one.
 struct Moved<'all> {
     one: &'all Recording,
     row: &'all TimelineRow,
@@ -18,7 +18,7 @@ struct Moved<'all> {
     t: f64,
 }
 
-/// Seconds that a generator began after the first; 0 unless all say when they began.
+/// Seconds by which a generator started after the first; 0 unless all starts are known.
 fn later_s(all: &[Recording], one: &Recording) -> f64 {
     let first =
         all.iter().map(|one| one.began_ms).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());

@@ -8,7 +8,7 @@ use crate::plan::scenario::Scenario;
 use crate::result::sample::{full, process_row};
 use crate::result::schema::{BreakpointResult, Validity};
 
-/// Every member that holds a value, the places of lists and the names of phases and parameters as `*`.
+/// Every member that holds a value, with `*` for indices of lists and names of phases and parameters.
 fn leaves(value: &Value, pointer: &str, found: &mut BTreeSet<String>) {
     let deeper: Vec<(&str, &Value)> = match value {
         Value::Object(members) => {
@@ -29,7 +29,7 @@ fn leaves(value: &Value, pointer: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Members that are worked out from all recordings; of the rest the constants decide.
+/// Members that are computed from all recordings. The constants determine the rest.
 const WORKED_OUT: [&str; 30] = [
     "/environment/started_at",
     "/load_began_at",
@@ -82,7 +82,7 @@ fn every_member_of_a_result_has_been_decided_about() {
     }
 }
 
-/// Members that the schema names of a definition and that a value lacks.
+/// Members of a definition in the schema that a value lacks.
 fn lacking(schema: &Value, of: &Value, value: &Value, pointer: &str) -> Vec<String> {
     let of = of["$ref"].as_str().map_or(of, |reference| schema.pointer(&reference[1..]).unwrap());
     let member = |(name, of): (&String, &Value)| match value.get(name) {
@@ -141,7 +141,7 @@ fn users_and_rates_add_up_if_the_shape_is_the_same() {
     }
 }
 
-/// Two generators: the first begins a second earlier, is faster and has four times the operations; the second is beside
+/// Two generators: the first starts a second earlier, is faster and has four times the operations; the second is beside
 /// the hub.
 fn two(directory: &Path, change: impl Fn(u32, &mut LabResult)) -> [PathBuf; 2] {
     [(1, 10, 400), (2, 2_000, 100)].map(|(instance, ms, count)| {
@@ -311,7 +311,7 @@ fn generators_that_got_into_each_others_way_are_told() {
         result.load_began_at = Some(format!("2026-01-01T00:00:{:02}.000Z", 3 * instance));
     });
     assert!(late.contains("began 3000 ms apart"), "{late}");
-    // One of an older lab: both by when their runs began, which is the same here.
+    // A result of an older lab: both are placed by the starts of their runs, which are the same here.
     let older = findings(|instance, result| {
         result.load_began_at = (instance == 1).then(|| "2026-01-01T01:00:00.000Z".to_owned())
     });

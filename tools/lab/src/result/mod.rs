@@ -1,4 +1,4 @@
-//! What a run gives: the contents of `result.json`.
+//! The result of a run: the contents of `result.json`.
 
 pub mod evidence;
 pub(crate) mod latency;
@@ -33,22 +33,22 @@ use crate::result::schema::{
 };
 use crate::result::statistics::rounded;
 
-/// Version of the layout of `result.json`; see docs/lab/result.md for when it grows.
+/// Version of the layout of `result.json`; docs/lab/result.md describes when it increases.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// What a process used during the measured time.
+/// Resource usage of a process during the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessResult {
     /// User and system time per completed operation, in microseconds.
     pub cpu_us_per_operation: Option<f64>,
-    /// The same where each operation is one transfer.
+    /// User and system time per transfer, if each operation is one transfer.
     pub cpu_us_per_transfer: Option<f64>,
     /// Cores kept busy.
     pub cores: Option<f64>,
     /// Resident memory at the end of the last slice, in MiB.
     pub rss_mb: f64,
-    /// The most it was since the process started, in MiB.
+    /// Peak of resident memory since the process started, in MiB.
     pub rss_peak_mb: f64,
 }
 
@@ -60,15 +60,15 @@ pub struct SliceResult {
     pub seconds: f64,
     /// Operations completed in it.
     pub completed: u64,
-    /// Completed per second.
+    /// Completed operations per second.
     pub throughput_per_s: f64,
 }
 
-/// What a baseline reached in the same run.
+/// The result of a baseline in the same run.
 #[derive(Clone, Debug, PartialEq, Serialize, Default, Deserialize)]
 #[serde(default)]
 pub struct BaselineResult {
-    /// Which one.
+    /// The baseline's name.
     pub name: Name,
     /// Median of its slices.
     pub throughput_per_s: f64,
@@ -76,11 +76,11 @@ pub struct BaselineResult {
     pub ratio: Option<f64>,
     /// Its latency.
     pub latency_ms: LatencyMs,
-    /// The same by phase.
+    /// Latency by phase.
     pub phases: Phases,
     /// CPU and memory of the forwarder; absent without such a process.
     pub process: Option<ProcessResult>,
-    /// CPU and memory of load generator and simulators meanwhile.
+    /// CPU and memory of load generator and simulators during the baseline.
     pub lab: ProcessResult,
     /// Operations completed.
     pub completed: u64,
@@ -98,29 +98,29 @@ pub struct AuditSummary {
     pub ok: bool,
     /// Whether there was a hub to audit.
     pub performed: bool,
-    /// Whether every position is what the DFSP's books say.
+    /// Whether every position agrees with the DFSP's books.
     pub positions_ok: bool,
-    /// Whether all positions together are zero but for what is reserved.
+    /// Whether the sum of all positions is zero, except for reserved amounts.
     pub sum_ok: bool,
-    /// Requests of the last phase that the hub accepted; transfers, also those that it may have accepted.
+    /// Requests of the last phase that the hub accepted; for transfers, also those that it may have accepted.
     pub accepted: u64,
-    /// Of those, ended.
+    /// Accepted requests that ended.
     pub finished: u64,
-    /// Of those, not ended.
+    /// Accepted requests that did not end.
     pub in_flight: u64,
-    /// Accepted and without outcome when the run gave up waiting, of all phases.
+    /// Accepted requests without an outcome at the end of the run, of all phases.
     pub lost: u64,
-    /// Answers beyond one per question, and transfers whose money participants hold beyond what their books say.
+    /// Answers beyond one per query, and transfers whose money participants hold beyond their books.
     pub doubled: u64,
     /// Callbacks that contradicted a final outcome.
     pub contradictions: u64,
     /// Callbacks that repeated an outcome; allowed, since delivery is at least once.
     pub callbacks_repeated: u64,
-    /// What became of questions: lookups and quotes.
+    /// The outcomes of queries: lookups and quotes.
     pub answers: Vec<AnswerCheck>,
     /// Every participant's position beside its books.
     pub positions: Vec<PositionCheck>,
-    /// What is wrong, in words.
+    /// Findings in words.
     pub findings: Vec<String>,
 }
 
@@ -128,13 +128,13 @@ pub struct AuditSummary {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OptionsEcho {
-    /// What one operation is.
+    /// The kind of operation.
     pub scenario: Scenario,
     /// Number of DFSPs.
     pub dfsps: usize,
     /// Parties of each DFSP.
     pub parties: u64,
-    /// Which of several generators it was.
+    /// Number of this generator among several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<u32>,
     /// Load shape.
@@ -143,43 +143,43 @@ pub struct OptionsEcho {
     pub duration_s: f64,
     /// Seconds before measuring.
     pub warm_up_s: f64,
-    /// Slices.
+    /// Number of slices.
     pub slices: usize,
     /// Amount of each operation.
     pub amount: String,
     /// Its currency.
     pub currency: String,
-    /// One direction only.
+    /// Whether all operations go in one direction.
     pub unidirectional: bool,
-    /// Who deals with whom: `uniform`, `unidirectional`, `hot pair 900 ‰` or `weighted`.
+    /// Choice of payer and payee: `uniform`, `unidirectional`, `hot pair 900 ‰` or `weighted`.
     pub pairs: String,
-    /// FXPs beside the DFSPs; 0 where nothing is converted.
+    /// FXPs beside the DFSPs; 0 without FX transfers.
     #[serde(skip_serializing_if = "is_default")]
     pub fxps: usize,
-    /// Whether payees convert what they are paid.
+    /// Whether payees convert the money that they receive.
     #[serde(skip_serializing_if = "is_default")]
     pub payees_convert: bool,
-    /// Transfers in each bulk; 0 where there are none.
+    /// Transfers in each bulk transfer; 0 without bulk transfers.
     #[serde(skip_serializing_if = "is_default")]
     pub bulk_items: usize,
-    /// How transfers are settled, where a scenario says it.
+    /// How transfers are settled, if the scenario specifies it.
     #[serde(skip_serializing_if = "is_default")]
     pub settlement: Settlement,
     /// Seconds of load after each slice.
     pub cool_down_s: f64,
-    /// Finished transfers that the hub which was started had behind it.
+    /// Finished transfers that the started hub already had.
     pub existing_transfers: u64,
-    /// Arguments of the hub that was started.
+    /// Arguments of the started hub.
     pub hub_arguments: Vec<String>,
     /// Behaviour of the DFSPs.
     pub behaviour: DfspSettings,
-    /// Trace contexts sent.
+    /// Whether trace contexts were sent.
     pub trace: bool,
     /// Baselines.
     pub baselines: Vec<Baseline>,
     /// Threads of load generator and simulators.
     pub workers: usize,
-    /// How hub, DFSPs and baselines proved who they are.
+    /// Authentication of hub, DFSPs and baselines.
     pub security: Security,
 }
 
@@ -194,7 +194,7 @@ impl Default for OptionsEcho {
 }
 
 impl OptionsEcho {
-    /// Copies what matters.
+    /// Copies the relevant options.
     pub fn of(options: &RunOptions) -> Self {
         let seconds = |time: Duration| time.as_secs_f64();
         Self {
@@ -226,21 +226,21 @@ impl OptionsEcho {
     }
 }
 
-/// How well an open loop kept its schedule.
+/// The accuracy of an open loop's schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScheduleResult {
     /// Arrivals that the schedule has in the measured time, sent or not.
     pub due: u64,
-    /// How late half of the arrivals were sent, in milliseconds.
+    /// Median lag of the arrivals, in milliseconds.
     pub lag_ms_p50: f64,
-    /// How late 99 of 100 were.
+    /// 99th percentile of the lag.
     pub lag_ms_p99: f64,
-    /// The latest.
+    /// Maximum lag.
     pub lag_ms_max: f64,
     /// Arrivals not sent because too many operations were outstanding.
     pub skipped: u64,
-    /// Whether the load was what was asked for: nothing skipped, and the 99th percentile of lag at most 10 ms.
+    /// Whether the load was as requested: nothing skipped, and the 99th percentile of the lag at most 10 ms.
     pub valid: bool,
 }
 
@@ -250,27 +250,27 @@ pub struct ScheduleResult {
 pub struct LabResult {
     /// Version of this layout.
     pub schema_version: u32,
-    /// Name of the scenario file, such as `transfers-uni`; what the operation is, where there was no file.
+    /// Name of the scenario file, such as `transfers-uni`; the kind of operation if there was no file.
     pub name: String,
-    /// What it is, in a few words.
+    /// A short title.
     pub title: String,
-    /// What it shows.
+    /// The purpose of the run.
     pub description: String,
     /// `end-to-end` or `isolated`.
     pub kind: Name,
-    /// What is counted: `transfer`, `lookup`, `quote`, `payment`, `prepare`, `fulfil`, `callback`, `record` or
+    /// The unit of counts: `transfer`, `lookup`, `quote`, `payment`, `prepare`, `fulfil`, `callback`, `record` or
     /// `operation`.
     pub unit: Name,
-    /// What a sweep varied.
+    /// The parameters that a sweep varied.
     pub parameters: BTreeMap<String, Parameter>,
-    /// What one operation is: `transfers`, `lookups`, `quotes` or `payments`, or `parallel`; the isolated kind
-    /// otherwise.
+    /// The kind of operation: `transfers`, `lookups`, `quotes` or `payments`, or `parallel`; otherwise the isolated
+    /// kind.
     pub scenario: Name,
-    /// Where it ran.
+    /// The environment of the run.
     pub environment: Environment,
-    /// What was asked for.
+    /// The options of the run.
     pub options: OptionsEcho,
-    /// When the load began, ISO 8601: what of the timeline is the start.
+    /// Start of the load, ISO 8601, which is the start of the timeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_began_at: Option<String>,
     /// The seed, to repeat the run.
@@ -279,31 +279,31 @@ pub struct LabResult {
     pub target: String,
     /// Operations that completed in the measured time.
     pub completed: u64,
-    /// Operations that began in it and were aborted, refused, answered wrongly or not answered in time.
+    /// Operations that began in it and were aborted, rejected, answered wrongly or not answered in time.
     pub failed: u64,
     /// Accepted requests without any outcome at the end.
     pub lost: u64,
-    /// Requests whose callback came later than a user waits.
+    /// Requests whose callback came after the user's timeout.
     pub late: u64,
-    /// The first requests of all operations, warm-up included.
+    /// The first requests of all operations, including warm-up.
     pub originated: Originated,
     /// Median of the slices.
     pub throughput_per_s: f64,
     /// Latency.
     pub latency_ms: LatencyMs,
-    /// The same by phase.
+    /// Latency by phase.
     pub phases: Phases,
-    /// How long requests waited for their own answers, the `202` before any callback; refusals and errors too.
+    /// Time until requests had their own answers, the `202` before any callback; includes rejections and errors.
     pub http_ms: LatencyMs,
-    /// Requests that were refused, of operations that began in the measured time; not written to `result.json`.
+    /// Rejected requests of operations that began in the measured time; not written to `result.json`.
     #[serde(skip)]
     pub refusals: u64,
-    /// How long these waited for their answers; not written to `result.json` either.
+    /// Time until these rejections; not written to `result.json` either.
     #[serde(skip)]
     pub refusal_ms: LatencyMs,
     /// Open loop only.
     pub schedule: Option<ScheduleResult>,
-    /// CPU and memory of the hub; absent when its process is not on this machine.
+    /// CPU and memory of the hub; absent if its process is not on this machine.
     pub hub: Option<ProcessResult>,
     /// CPU and memory of load generator and simulators.
     pub lab: ProcessResult,
@@ -317,53 +317,53 @@ pub struct LabResult {
     pub more_baselines: Vec<BaselineResult>,
     /// The hub's slices.
     pub slices: Vec<SliceResult>,
-    /// What the DFSPs counted.
+    /// The DFSPs' counters.
     pub simulators: Counters,
-    /// What was settled beside the load, where anything was.
+    /// Settlements beside the load, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settlement: Option<SettlementResult>,
     /// The audit.
     pub audit: AuditSummary,
-    /// Second by second.
+    /// The run second by second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineResult>,
     /// The distribution of latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub histogram: Option<HistogramResult>,
-    /// The hub's stages; empty where its metrics cannot be read.
+    /// The hub's stages; empty if its metrics cannot be read.
     pub stages: Vec<StageResult>,
     /// CPU, memory, disk and context switches by process.
     pub processes: Vec<ProcessRow>,
     /// Whether the figures count.
     pub validity: Validity,
-    /// Whether the hub did what was asked of it; absent where one stage ran alone.
+    /// Whether the hub met the thresholds; absent if one stage ran alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thresholds: Option<Thresholds>,
-    /// The window that the figures are of.
+    /// The window of the figures.
     pub window: WindowResult,
-    /// What the machine had left; absent where one stage ran alone, or where that is not told.
+    /// The machine's spare capacity; absent if one stage ran alone, or if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineResult>,
-    /// Each of the loads by itself, where there are several in parallel.
+    /// Each load separately, if there are several in parallel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<LoadResult>,
-    /// Throughput of each slice, or of each run of several.
+    /// Throughput of each slice, or of each of several runs.
     pub repetitions: Vec<f64>,
-    /// Of each run of several the other figures by which runs are compared, by their member: `latency_ms.p99`.
+    /// For each of several runs, the other figures that are compared, by their member: `latency_ms.p99`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub repeated: BTreeMap<Name, Vec<f64>>,
     /// Targets of the scenario.
     pub targets: Vec<TargetCheck>,
-    /// The search for the highest rate, where this is one.
+    /// The search for the highest rate, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breakpoint: Option<BreakpointResult>,
-    /// What time did to the hub, where the test is a soak.
+    /// The drift of the hub over time, if the test is a soak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftResult>,
 }
 
 impl LabResult {
-    /// A result of nothing, to be filled in: without a hub there is nothing to disagree with.
+    /// An empty result to be filled in. Without a hub there is no disagreement.
     pub fn new() -> Self {
         let audit = AuditSummary { ok: true, ..AuditSummary::default() };
         let options = OptionsEcho::of(&RunOptions::default());
@@ -371,7 +371,7 @@ impl LabResult {
         Self { schema_version: SCHEMA_VERSION, unit, audit, options, ..Self::default() }
     }
 
-    /// The run second by second, as far as that was kept.
+    /// The run second by second, as far as it was kept.
     pub fn rows(&self) -> &[TimelineRow] {
         self.timeline.as_ref().map(|timeline| timeline.rows.as_slice()).unwrap_or_default()
     }
@@ -381,9 +381,9 @@ impl LabResult {
         self.failings().is_empty()
     }
 
-    /// Why the run did not pass, a sentence each: the audit failed, a target was missed, a search found no rate. A soak
-    /// must also have figures that count and meet every threshold: an hour that was not held, or was not measured,
-    /// shows nothing.
+    /// The reasons why the run did not pass, a sentence each: the audit failed, a target was missed, a search found no
+    /// rate. The figures of a soak must also be valid and meet every threshold: an hour whose load was not held, or
+    /// that was not measured, shows nothing.
     pub fn failings(&self) -> Vec<String> {
         let told = |text: &str, findings: &[String]| match findings {
             [] => text.to_owned(),
@@ -407,7 +407,7 @@ impl LabResult {
         if self.drift.is_none() {
             return failings;
         }
-        // That the audit failed is among these findings.
+        // A failed audit is among these findings.
         if self.audit.ok && !self.validity.valid {
             failings.push(told("the figures of this soak are not valid", &self.validity.findings));
         }
@@ -419,11 +419,11 @@ impl LabResult {
 
     /// The contents of `result.json`.
     pub fn to_json(&self) -> String {
-        // Cannot fail: the members are plain values and no key is anything but a text.
+        // Cannot fail: the members are plain values and all keys are texts.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Writes `result.json` into a directory. Errors: what the system said.
+    /// Writes `result.json` into a directory. Fails with the system's error.
     pub fn write(&self, directory: &Path) -> std::io::Result<()> {
         std::fs::write(directory.join("result.json"), self.to_json() + "\n")
     }
@@ -458,7 +458,7 @@ mod tests {
             result.breakpoint = Some(BreakpointResult { lowest_missed_per_s, ..BreakpointResult::default() });
         };
         let cases: [(&[Change], &[&str]); 8] = [
-            // What is driven beyond its limits, or measured in bad company, is told beside its figures.
+            // A load beyond the hub's limits, or a disturbed measurement, is reported beside the figures.
             (&[invalid, not_held], &[]),
             (&[soak], &[]),
             (&[unaudited], &["the audit failed: one differs; two too"]),

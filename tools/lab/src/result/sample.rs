@@ -1,4 +1,4 @@
-//! A load generator's result for tests, in which nothing is left out, neither here nor in the file: what is added to a
+//! A load generator's result for tests, in which no member is missing, neither here nor in the file: a new member of a
 //! result must be added to `sample.json`.
 #![expect(clippy::float_arithmetic, reason = "comparing measurements; no money")]
 
@@ -16,7 +16,7 @@ use crate::result::schema::{HistogramResult, ProcessRow, Queues, TimelineResult,
 use crate::result::statistics::latency_histogram;
 use crate::result::{LabResult, ScheduleResult, SliceResult};
 
-/// So many operations of that latency.
+/// This number of operations with that latency.
 fn latencies(mut empty: Histogram<u64>, ms: u64, count: u64) -> Histogram<u64> {
     empty.saturating_record_n(ms * 1_000, count);
     empty
@@ -54,7 +54,7 @@ fn row(t: f64, ms: u64, count: u64) -> TimelineRow {
     }
 }
 
-/// The result of one of several generators, with so many operations that took so long.
+/// The result of one of several generators, with this number of operations of this duration.
 pub(crate) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
     let mut result: LabResult = serde_json::from_str(include_str!("sample.json")).unwrap();
     let (latency, per_s) = (latencies(latency_histogram(), ms, count), count as f64 / 20.0);

@@ -1,11 +1,11 @@
-//! Figures for people: the one place of the lab that divides with a fraction.
+//! Statistics of measurements: the only place of the lab for divisions with a fraction.
 #![expect(clippy::float_arithmetic, reason = "rates, medians and ratios of measurements; no money")]
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Longest latency told apart, in microseconds; longer ones count as this.
+/// Maximum distinguishable latency, in microseconds; longer ones count as this value.
 pub const LATENCY_US_MAX: u64 = 600_000_000;
 
 /// A histogram of microseconds with three significant digits.
@@ -18,7 +18,7 @@ pub fn per_second(count: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }
 
-/// `part / whole`; `None` where there is no whole.
+/// `part / whole`; `None` if the whole is zero.
 pub fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
@@ -55,7 +55,7 @@ pub fn cores_used(cpu: Duration, time: Duration) -> Option<f64> {
     ratio(cpu.as_secs_f64(), time.as_secs_f64())
 }
 
-/// The middle value; of an even number of values the mean of the middle two. `None` of none.
+/// The median; for an even number of values, the mean of the middle two. `None` without values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -67,7 +67,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// Rounded to a number of decimals, for results that people read.
+/// A value rounded to a number of decimals, for people.
 pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10_f64.powi(decimals);
     (value * scale).round() / scale

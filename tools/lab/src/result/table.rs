@@ -20,7 +20,7 @@ impl Table {
         let _ = writeln!(self.0, "  {name:<NAME_WIDTH$}{value}");
     }
 
-    /// A verdict, and what was found below it.
+    /// Adds a verdict, with its findings below it.
     fn verdict(&mut self, name: &str, verdict: &str, findings: &[String]) {
         self.row(name, verdict);
         findings.iter().for_each(|finding| self.row("", finding));
@@ -84,7 +84,7 @@ impl LabResult {
         table.0
     }
 
-    /// What the run was to show, and what speaks against its figures.
+    /// The objectives of the run, and the findings against its figures.
     fn verdict_rows(&self, table: &mut Table) {
         for target in &self.targets {
             let mark = if target.met { "met" } else { "MISSED" };
@@ -145,7 +145,7 @@ impl LabResult {
     fn audit_rows(&self, table: &mut Table) {
         table.0.push('\n');
         let moves_money = self.options.moves_money();
-        // Where no money moves, only what moved all the same is worth a line.
+        // If no money moves, only positions that changed nevertheless are shown.
         let mut positions = self.audit.positions.iter().filter(|check| moves_money || !check.ok).peekable();
         if positions.peek().is_some() {
             let _ = writeln!(

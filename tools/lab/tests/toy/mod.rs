@@ -18,16 +18,16 @@ use upesi_lab::{LabResult, Load, RunOptions, Scenario, TargetHub};
 use upesi_sim::units_text;
 use upesi_types::Amount;
 
-/// How long a hub that stalls does nothing.
+/// Duration of a stalling hub's pause.
 pub const STALL: Duration = Duration::from_millis(600);
 
-/// What the hub does. It converts nothing and takes no bulks: `lab_scenarios` does that with a real one.
+/// The operations of the hub. It has no FX transfers and no bulk transfers: `lab_scenarios` tests them with a real hub.
 pub fn operations() -> impl Iterator<Item = Scenario> {
     let without = [Scenario::ConvertedTransfers, Scenario::Bulks];
     Scenario::ALL.into_iter().filter(move |operation| !without.contains(operation))
 }
 
-/// What a bad hub does.
+/// The misbehaviour of a bad hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vice {
     None,
@@ -39,19 +39,19 @@ pub enum Vice {
     LosesCallback,
     /// Sends an abort after a commit.
     ChangesItsMind,
-    /// Never passes one answer on.
+    /// Never forwards one answer.
     LosesAnswer,
-    /// Passes one answer on twice.
+    /// Forwards one answer twice.
     RepeatsAnswer,
-    /// Passes one answer on with another amount or DFSP in it.
+    /// Forwards one answer with another amount or DFSP in it.
     ForgesAnswer,
-    /// Answers one question with an error of its own.
+    /// Answers one query with an error of its own.
     RefusesLate,
-    /// Takes registrations and forgets them.
+    /// Accepts registrations and forgets them.
     ForgetsParties,
-    /// Takes a repeated prepare for another transfer, once.
+    /// Treats a repeated prepare as another transfer, once.
     TakesRepeat,
-    /// Does nothing at all for a while, from the first transfer that it is asked for.
+    /// Does nothing for a while, starting with the first requested transfer.
     Stalls,
 }
 
@@ -61,7 +61,7 @@ impl Vice {
     }
 }
 
-/// The answer to a question with another amount and DFSP in it.
+/// The answer to a query, with another amount and DFSP in it.
 fn forged(body: &[u8]) -> Bytes {
     let text = std::str::from_utf8(body).unwrap();
     text.replace("\"2\"", "\"3\"").replace("\"fspId\":\"dfsp-", "\"fspId\":\"xfsp-").into()
@@ -72,22 +72,22 @@ struct Participant {
     endpoint: String,
     position: i128,
     deposit: i128,
-    /// In the second currency, in which nothing is paid.
+    /// In the second currency, in which there are no payments.
     further_deposit: i128,
 }
 
 #[derive(Default)]
 struct Books {
     participants: BTreeMap<String, Participant>,
-    /// The ids of all transfers that were ever asked for.
+    /// The ids of all transfers that were ever requested.
     prepared: BTreeSet<String>,
-    /// Payer, payee and amount of each that is in flight.
+    /// Payer, payee and amount of each transfer in progress.
     transfers: BTreeMap<String, (String, String, i128)>,
-    /// Who has which MSISDN.
+    /// The owner of each MSISDN.
     parties: BTreeMap<String, String>,
 }
 
-/// What of the hub is at an address.
+/// The part of the hub at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Whole,
@@ -109,7 +109,7 @@ impl Part {
         }
     }
 
-    /// What the parts of Mojaloop count such requests as.
+    /// The metric in which the parts of Mojaloop count such requests.
     fn metric(family: &str, method: &Method) -> Option<&'static str> {
         match (family, method.as_str()) {
             ("parties", "GET") => Some("moja_als_ing_getPartiesByTypeAndID"),
@@ -127,12 +127,12 @@ struct ToyHub {
     vice: Vice,
     sinned: AtomicBool,
     books: Mutex<Books>,
-    /// To the simulators of each run: those of one all listen on one port.
+    /// Connections to the simulators of each run: those of one run all listen on one port.
     pools: Mutex<Vec<(Origin, Arc<Pool>)>>,
 }
 
 impl ToyHub {
-    /// Whether to sin now: once.
+    /// Whether to misbehave now, which happens once.
     fn sins(&self, vice: Vice) -> bool {
         self.vice == vice && !self.sinned.swap(true, Ordering::SeqCst)
     }
@@ -154,7 +154,7 @@ impl ToyHub {
         for name in ["host", "content-length", "fspiop-uri", "fspiop-http-method"] {
             request.headers_mut().remove(name);
         }
-        // Callbacks have none.
+        // Callbacks have no `Accept`.
         if method == Method::PUT {
             request.headers_mut().remove("accept");
         }
@@ -172,7 +172,7 @@ impl ToyHub {
         pool.send(request, Instant::now() + Duration::from_secs(10)).await.unwrap();
     }
 
-    /// Lookups, quotes and registrations.
+    /// Handles lookups, quotes and registrations.
     async fn questions(self: Arc<Self>, request: Request<()>, body: Bytes) {
         let (head, ()) = request.into_parts();
         let path = head.uri.path().to_owned();
@@ -218,14 +218,14 @@ impl ToyHub {
         quote["quoteId"].as_str().map_or_else(|| path.to_owned(), |id| format!("{path}/{id}"))
     }
 
-    /// Gives path and body of the answer.
+    /// Registers a party. Returns path and body of the answer.
     fn register(&self, source: &str, body: &[u8]) -> (String, Bytes) {
         let batch: Value = serde_json::from_slice(body).unwrap();
         let mut results = Vec::new();
         for party in batch["partyList"].as_array().unwrap() {
             let identifier = party["partyIdentifier"].as_str().unwrap().to_owned();
             let mut books = self.books.lock().unwrap();
-            // Whoever has a party already keeps it.
+            // A registered party keeps its owner.
             let is_new = self.vice == Vice::ForgetsParties || !books.parties.contains_key(&identifier);
             if is_new && self.vice != Vice::ForgetsParties {
                 books.parties.insert(identifier, source.to_owned());
@@ -343,7 +343,7 @@ impl ToyHub {
                 *deposit += i128::from(amount.units());
                 (StatusCode::ACCEPTED, String::new())
             }
-            // Set up before: hubs say so, each with its own status and words.
+            // Already set up: hubs report this with various statuses and words.
             ("POST", ["participants", "Hub", "accounts"]) => {
                 let text =
                     r#"{"errorInformation":{"errorDescription":"Hub account has already been registered."}}"#;
@@ -395,7 +395,7 @@ impl Service for ToyService {
         }
         if family == "transfers" {
             if head.method == Method::POST && self.hub.sins(Vice::Stalls) {
-                // All of the hub is on this thread.
+                // The whole hub runs on this thread.
                 std::thread::sleep(STALL);
             }
             tokio::spawn(self.hub.clone().transfers(Request::from_parts(head, ()), body));
@@ -412,7 +412,7 @@ impl Service for ToyService {
     }
 }
 
-/// A toy hub on a port of its own, or with a port for each of its parts.
+/// A toy hub on its own port, or with a port for each of its parts.
 pub struct Toy {
     workers: Workers,
     urls: Vec<(Part, String)>,
@@ -443,7 +443,7 @@ impl Toy {
         Self { workers, urls, _servers: servers }
     }
 
-    /// Where a part is.
+    /// The URL of a part.
     pub fn url(&self, part: Part) -> String {
         let found = self.urls.iter().find(|(known, _)| *known == part);
         found.unwrap_or(&self.urls[0]).1.clone()
@@ -471,12 +471,12 @@ impl Toy {
     }
 }
 
-/// One run against a new toy hub.
+/// Makes one run against a new toy hub.
 pub fn run(vice: Vice, change: impl FnOnce(&mut RunOptions)) -> LabResult {
     let toy = Toy::start(vice);
     let mut options = toy.options();
     if matches!(vice, Vice::LosesCallback | Vice::LosesAnswer) {
-        // What never comes is waited for in vain.
+        // The waiting time for callbacks that never come.
         (options.callback_timeout, options.quiesce_timeout) =
             (Duration::from_secs(1), Duration::from_secs(1));
     }

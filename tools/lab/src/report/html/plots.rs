@@ -1,5 +1,5 @@
-//! What is plotted: a run over time, its latencies by percentile, the tries of a search, and a suite's figures by what
-//! it varied.
+//! The plots: a run over time, its latencies by percentile, the probes of a search, and a suite's figures by its varied
+//! parameter.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::report::run::{Run, plain};
 use crate::report::statistics::{CONFIDENCE, Interval, mean_interval};
 use crate::result::schema::{Probe, TimelineRow};
 
-/// Values that are further apart than this ratio are laid out by ratio.
+/// Values with a larger ratio than this get a logarithmic axis.
 const LOG_RATIO: f64 = 20.0;
 /// Distance of two points of a percentile curve, in nines.
 const NINES_STEP: f64 = 0.015;
@@ -23,7 +23,7 @@ type Figure = fn(&TimelineRow) -> Option<f64>;
 /// Name, colour, stroke, value.
 type Line = (&'static str, usize, &'static str, Figure);
 
-/// Title, unit, whether by ratio, lines; values with the unit `/s` are counts of an interval.
+/// Title, unit, whether logarithmic, lines. Values with the unit `/s` are counts of an interval.
 const OVER_TIME: [(&str, &str, bool, &[Line]); 6] = [
     (
         "Completed per second",
@@ -67,7 +67,7 @@ fn over_time(run: &Run, figure: Figure, unit: &str) -> Vec<(f64, Option<f64>)> {
     run.rows().iter().map(|row| (row.t, figure(row).map(|value| value * scale))).collect()
 }
 
-/// Throughput, latency, queues, CPU, memory and disk of one run, one below the other on the same time.
+/// Throughput, latency, queues, CPU, memory and disk of one run, one below the other on the same time axis.
 pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
     let seconds = run.rows().last().map_or(0.0, |row| row.t);
     let mut shaded = Vec::new();
@@ -79,12 +79,12 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
         let series = lines.iter().map(|(name, colour, stroke, figure)| {
             let mut points = over_time(run, *figure, unit);
             if *stroke == "points" {
-                // What is looked at now and then leaves no gap in between.
+                // Figures that are only measured at times must not leave gaps in between.
                 points.retain(|(_, y)| y.is_some());
             }
             Series { name: (*name).to_owned(), colour: *colour, stroke, points, ..Series::default() }
         });
-        // Of a queue in which nothing ever waited nothing is drawn; a single point is no development.
+        // A queue in which nothing ever waited is not drawn, and neither is a single point.
         let is_used = |series: &Series| {
             !title.starts_with("Waiting")
                 || series.points.iter().any(|(_, y)| y.is_some_and(|depth| depth > 0.0))
@@ -105,7 +105,7 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
     OVER_TIME.iter().filter_map(plot).collect()
 }
 
-/// Throughput and tail latency of several runs on one time.
+/// Throughput and tail latency of several runs on one time axis.
 pub(crate) fn of_runs(runs: &[Run], group: &str) -> Vec<Plot> {
     let figures: [(&str, &'static str, bool, Figure); 2] = [
         ("Completed per second", "/s", false, |row| Some(row.completed as f64)),
@@ -124,7 +124,7 @@ pub(crate) fn of_runs(runs: &[Run], group: &str) -> Vec<Plot> {
     figures.into_iter().filter_map(plot).collect()
 }
 
-/// At each share of the operations, how long the slowest of them took.
+/// For each share of the operations, the time of its slowest one.
 pub(crate) fn percentiles(runs: &[Run], group: &str) -> Option<Plot> {
     let series = runs.iter().enumerate().map(|(colour, run)| curve(run, colour));
     let series: Vec<Series> = series.filter(|series| series.count() > 1).collect();
@@ -147,7 +147,7 @@ fn curve(run: &Run, colour: usize) -> Series {
         below = below.saturating_add(*count);
         shares.push((below as f64 / total.max(1) as f64, *upper_us as f64 / 1e3));
     }
-    // The whole is beyond all nines: it is shown a little beyond a single operation of all.
+    // All operations are beyond all nines. They are shown a little beyond a single operation of all.
     let last = if total > 1 { (total as f64).log10() } else { 6.0 };
     let mut series = Series { name: run.label.clone(), colour, stroke: "line", ..Series::default() };
     let mut before = f64::NEG_INFINITY;
@@ -161,7 +161,7 @@ fn curve(run: &Run, colour: usize) -> Series {
     series
 }
 
-/// Every rate that a search tried, by its tail latency.
+/// Every rate of a search, by its tail latency.
 pub(crate) fn probes(probes: &[&Probe], group: &str) -> Option<Plot> {
     let series = [("met every target", 0, true), ("missed one", 3, false)].map(|(name, colour, met)| {
         let of = probes.iter().filter(|probe| probe.met == met);
@@ -189,7 +189,7 @@ pub(crate) fn probes(probes: &[&Probe], group: &str) -> Option<Plot> {
     })
 }
 
-/// A plot of a suite: a figure by what was varied; `None` when no run has both.
+/// A plot of a suite: a figure by the varied parameter; `None` if no run has both.
 pub(crate) fn of_suite(plot: &SuitePlot, results: &Results, group: &str) -> Option<Plot> {
     let runs: Vec<&Run> = plot.runs.iter().filter_map(|&index| results.runs.get(index)).collect();
     let numeric = runs.iter().all(|run| run.value(&plot.x).is_none() || run.number(&plot.x).is_some());
@@ -199,7 +199,7 @@ pub(crate) fn of_suite(plot: &SuitePlot, results: &Results, group: &str) -> Opti
             words.push(text);
         }
     }
-    // Numbers with one word among them, such as `natural`, still are an order that a line can follow.
+    // Numbers with one word among them, such as `natural`, still have an order that a line can follow.
     let strange = words.iter().filter(|word| word.parse::<f64>().is_err()).count();
     let is_ordered = numeric || (strange <= 1 && words.len() > 2);
     let x_of = |run: &Run| match numeric {
@@ -213,7 +213,7 @@ pub(crate) fn of_suite(plot: &SuitePlot, results: &Results, group: &str) -> Opti
     for run in &runs {
         let (Some(x), Some(y)) = (x_of(run), run.number(&plot.y)) else { continue };
         let value = plot.series.as_deref().and_then(|series| run.value(series));
-        // Lines in the order of their numbers; texts after them.
+        // Lines are in the order of their numbers, followed by texts.
         let order =
             value.and_then(serde_json::Value::as_f64).map_or(u64::MAX, |value| (value.max(0.0) * 1e3) as u64);
         let name = plot.series.as_deref().zip(value);
@@ -254,7 +254,7 @@ fn x_axis(plot: &SuitePlot, series: &[Series], numeric: bool, words: &[String]) 
     Axis::Numbers { name, is_log: low > 0.0 && high / low > LOG_RATIO }
 }
 
-/// The interval of a point, and whether it is of one run's slices only.
+/// The interval of a point, and whether it is computed from slices of one run only.
 fn whiskers(plot: &SuitePlot, run: &Run) -> Option<(Interval, bool)> {
     let samples = run.samples(Metric::Throughput).filter(|_| plot.y == "throughput_per_s")?;
     Some((mean_interval(&samples.values, CONFIDENCE)?, samples.are_within_run))
@@ -269,7 +269,7 @@ fn whiskers_text(plot: &SuitePlot, runs: &[&Run]) -> &'static str {
     }
 }
 
-/// What a figure is called, and its unit.
+/// The name of a figure and its unit.
 fn y_axis(name: &str, run: Option<&Run>) -> (String, &'static str) {
     match name {
         "throughput_per_s" => (format!("{} per second", run.map_or_else(String::new, Run::units)), "/s"),
@@ -283,7 +283,7 @@ fn y_axis(name: &str, run: Option<&Run>) -> (String, &'static str) {
     }
 }
 
-/// Colours of the style sheet for series.
+/// Number of colours for series in the style sheet.
 pub(crate) const COLOURS: usize = 6;
 
 #[derive(Clone, Debug, Default)]
@@ -292,20 +292,20 @@ pub(crate) enum Axis {
     Time,
     /// Percentiles by the nines: 1 is p90, 2 is p99.
     Nines,
-    /// Numbers, by ratio if they are far apart.
+    /// Numbers, logarithmic if they are far apart.
     Numbers { name: String, is_log: bool },
     /// Words, at 0, 1, 2 and so on.
     Words { name: String, words: Vec<String> },
 }
 
-/// A line: a name, how it looks (`line`, `faint`, `dashed`, `points` or `columns`), and its points.
+/// A line: a name, its style (`line`, `faint`, `dashed`, `points` or `columns`), and its points.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series {
     pub name: String,
     pub colour: usize,
     pub stroke: &'static str,
     pub points: Vec<(f64, Option<f64>)>,
-    /// Intervals of the points, where there are any.
+    /// Intervals of the points, if there are any.
     pub ranges: Vec<Option<(f64, f64)>>,
 }
 
@@ -320,20 +320,20 @@ pub(crate) struct Plot {
     pub title: String,
     pub note: String,
     pub x: Axis,
-    /// The unit of the values, and whether they are laid out by ratio.
+    /// The unit of the values. The next field says whether the axis is logarithmic.
     pub unit: &'static str,
     pub is_log: bool,
     pub series: Vec<Series>,
     /// Parts along the horizontal axis that do not count.
     pub shaded: Vec<(f64, f64)>,
-    /// Whether it takes the width of the page.
+    /// Whether the plot has the full width of the page.
     pub wide: bool,
     /// Plots of one group over time show the same second at once.
     pub group: String,
 }
 
 impl Plot {
-    /// The plot as a figure of the page; nothing if there is nothing to draw.
+    /// The plot as a figure of the page; empty if there is nothing to draw.
     pub fn markup(&self) -> Markup {
         if self.series.iter().all(|series| series.count() == 0) {
             return Markup::default();
@@ -352,7 +352,7 @@ impl Plot {
             Axis::Numbers { name, is_log } => json!({ "kind": "numbers", "name": name, "log": is_log }),
             Axis::Words { name, words } => json!({ "kind": "words", "name": name, "words": words }),
         };
-        // A curve of logarithms has no place for nothing.
+        // A logarithmic curve cannot show zero.
         let is_shown = |y: &f64| y.is_finite() && (!self.is_log || *y > 0.0);
         let series = self.series.iter().map(|series| {
             let mut points: Vec<(f64, Option<f64>, Value)> = (series.points.iter().enumerate())
@@ -380,7 +380,7 @@ impl Plot {
     }
 }
 
-/// To four digits behind the point: more than a page shows.
+/// Rounds to four decimals: more than a page shows.
 fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

@@ -1,4 +1,4 @@
-//! What the page says of one run.
+//! The page's section about one run.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::report::html::tied;
 use crate::report::run::{Run, plain};
 use crate::result::schema::{ProcessRow, StageResult, Validity};
 
-/// Headline in words, figures, badges: what must be read if nothing else is.
+/// Headline in words, figures, badges: the minimum that a reader must see.
 pub(crate) fn summary(run: &Run) -> Markup {
     let targets = run
         .targets
@@ -22,7 +22,7 @@ pub(crate) fn summary(run: &Run) -> Markup {
     [headline, tiles(run), badges(run), objectives("Targets", targets)].into_iter().collect()
 }
 
-/// Everything measured over time, by distribution, by stage; then where it was and how to repeat it.
+/// All measurements over time, by distribution and by stage, then the environment and how to repeat the run.
 pub(crate) fn details(run: &Run, group: &str) -> Markup {
     let percentiles = plots::percentiles(std::slice::from_ref(run), group);
     let pair: Markup = [classes(run)].into_iter().chain(percentiles.iter().map(Plot::markup)).collect();
@@ -47,7 +47,7 @@ pub(crate) fn details(run: &Run, group: &str) -> Markup {
     parts.into_iter().filter_map(part).collect()
 }
 
-/// The result in sentences for people who do not read percentiles.
+/// The result in sentences for readers who do not know percentiles.
 fn headline(run: &Run) -> String {
     let units = run.units();
     let mut text = String::new();
@@ -119,7 +119,7 @@ fn mebibytes(value: f64) -> String {
     format!("{} MiB", number(value))
 }
 
-/// Whether the figures may be believed, each with its reason.
+/// Whether the figures are reliable, with the reasons.
 fn badges(run: &Run) -> Markup {
     let badge = |class: &str, title: &str, reason: &str| {
         Markup::of("<li class=\"{}\"><b>{}</b> <span>{}</span></li>", &[&class, &title, &reason])
@@ -169,7 +169,7 @@ fn badges(run: &Run) -> Markup {
     all.into_iter().flatten().collect::<Markup>().within("<ul class=\"badges\">{}</ul>")
 }
 
-/// Which share of the operations took how long, in classes of 1, 2, 5, 10 … milliseconds.
+/// The shares of the operations by duration, in classes of 1, 2, 5, 10 … milliseconds.
 fn classes(run: &Run) -> Markup {
     let total = run.buckets().iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
     let Some(&(smallest, _)) = run.buckets().first().filter(|_| total > 0) else { return Markup::default() };
@@ -204,7 +204,7 @@ fn classes(run: &Run) -> Markup {
 }
 
 fn latency_table(run: &Run) -> Markup {
-    // A payment's phases in the order in which they happen.
+    // The phases of a payment in their order.
     let phases = ["discovery", "agreement", "conversion", "transfer"];
     let has = |phase: &&str| run.raw.pointer(&format!("/phases/{phase}")).is_some();
     let several = phases.iter().filter(|phase| has(phase)).count() > 1;
@@ -256,7 +256,7 @@ fn stages(run: &Run) -> Markup {
 /// CPU per operation: of each process, and below the hub of its stages.
 fn cpu(run: &Run) -> Markup {
     let is_used = |cpu: &f64| *cpu > 0.0;
-    // One of several processes of the hub is in the row of all of them.
+    // If the hub has several processes, the row of all of them includes each one.
     let own = run.processes.iter().filter(|process| !process.name.starts_with("hub, "));
     let of_process =
         |process: &ProcessRow| Some((process.name.clone(), process.cpu_us_per_operation.filter(is_used)?));
@@ -272,7 +272,7 @@ fn cpu(run: &Run) -> Markup {
     if sum > 0.0
         && let Some(hub) = pieces.first().filter(|(name, _)| name == "hub").map(|(_, cpu)| *cpu)
     {
-        // Shares of more than the whole are rounding, or overlap: then they are shares of their sum.
+        // Shares of more than the whole are due to rounding or overlap. Then they are shares of their sum.
         let whole = sum.max(1.0);
         let elsewhere = (sum < 0.995).then(|| ("hub: elsewhere".to_owned(), 1.0 - sum));
         let of_hub = stages.into_iter().chain(elsewhere).map(|(name, share)| (name, share / whole * hub));
@@ -303,7 +303,7 @@ fn processes(run: &Run) -> Markup {
     )
 }
 
-/// Each of several loads by itself.
+/// Each of several parallel loads.
 fn loads(run: &Run) -> Markup {
     columns(
         &run.loads,
@@ -321,7 +321,7 @@ fn loads(run: &Run) -> Markup {
     )
 }
 
-/// What each of several load generators did alone.
+/// The own figures of each of several load generators.
 fn generators(run: &Run) -> Markup {
     let all = run.raw.get("generators").and_then(Value::as_array).into_iter().flatten();
     let figure = |one: &Value, pointer: &str, format: fn(f64) -> String| -> Cell {
@@ -380,7 +380,7 @@ fn integrity(run: &Run) -> Markup {
     counts.into_iter().chain([findings(&audit.findings), positions]).collect()
 }
 
-/// The machine, what was asked for, and the seed: what it takes to repeat the run.
+/// The machine, the options and the seed: all that is needed to repeat the run.
 fn conditions(run: &Run) -> Markup {
     let named = |(name, value): (&String, &Value)| (name.replace('_', " "), plain(value));
     let mut rows: Vec<(String, String)> = vec![("varied".to_owned(), run.parameters_text())];

@@ -30,7 +30,7 @@ pub(crate) fn section(comparison: &Comparison, heading: &str) -> Markup {
     )
 }
 
-/// Many pairs in one table: a reader of forty wants to know first how they went.
+/// Many pairs in one table, because a reader of forty pairs first needs an overview.
 fn overview(comparison: &Comparison) -> Markup {
     let main = |pair: &Pair| {
         pair.differences.iter().find(|difference| Some(difference.metric) == pair.decided_by).cloned()
@@ -40,7 +40,7 @@ fn overview(comparison: &Comparison) -> Markup {
     let reach = reach(pairs.iter().map(|(_, difference)| difference));
     let rows = pairs.iter().map(|(pair, difference)| {
         let subject = pair.subject.as_deref().unwrap_or_default();
-        // Of one subject the runs' own names tell them apart.
+        // Within one subject, the runs' own names tell them apart.
         let is_alone = comparison.pairs.iter().filter(|other| other.subject == pair.subject).count() == 1;
         let name = if is_alone { subject } else { pair.other.as_str() };
         let small = match (is_alone, pair.warnings.is_empty()) {
@@ -76,12 +76,12 @@ fn head(base: &str, other: &str, reach: f64) -> [String; 6] {
     ["", base, other, "difference", &format!("−{reach} % …+{reach} %"), ""].map(str::to_owned)
 }
 
-/// A difference as figures and as a bar about the middle.
+/// A difference as figures and as a bar around the middle.
 fn row(name: &str, small: &str, difference: &Difference, reach: f64) -> Vec<Cell> {
     let mark = if difference.within_run { " †" } else { "" };
     let place = |value: f64| (value / reach + 1.0) / 2.0;
     let tone = match difference.judgement {
-        // What was run once each is to be repeated before anybody is glad or sorry.
+        // A difference between runs that were made once must be confirmed by repetitions first.
         Judgement::Real if difference.within_run => "unsure",
         Judgement::Real if difference.is_better() => "better",
         Judgement::Real => "worse",
@@ -98,7 +98,7 @@ fn row(name: &str, small: &str, difference: &Difference, reach: f64) -> Vec<Cell
     ]
 }
 
-/// A round difference that all of them are within, unless one is far away from everything.
+/// A round difference that includes all of them, unless one is far away from the rest.
 fn reach<'a>(differences: impl Iterator<Item = &'a Difference>) -> f64 {
     let ends = differences.flat_map(|difference| {
         let interval = difference.interval.map(|interval| [interval.low, interval.high]);
@@ -108,7 +108,7 @@ fn reach<'a>(differences: impl Iterator<Item = &'a Difference>) -> f64 {
     [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0].into_iter().find(|reach| *reach >= largest).unwrap_or(10.0)
 }
 
-/// The whole part.
+/// The part about published figures.
 pub(crate) fn published(beside: &Beside) -> Markup {
     let summary = Markup::text(&tied(&beside.summary)).within("<p class=\"lead\">{}</p>");
     let conditions = Markup::text(&beside.conditions)
@@ -134,7 +134,7 @@ pub(crate) fn published(beside: &Beside) -> Markup {
     )
 }
 
-/// A row for each stage, with the parts of it by what the processor did there; nothing without a profile.
+/// A row for each stage, with its parts by the processor's work; empty without a profile.
 pub(crate) fn shares(run: &Run) -> Markup {
     let Some(shares) = run.shares.as_ref().filter(|shares| shares.samples > 0) else {
         return Markup::default();
@@ -171,8 +171,8 @@ pub(crate) fn shares(run: &Run) -> Markup {
     )
 }
 
-/// The flame graph of the same samples, folded; nothing if there is none that a page can hold. As an image it can run
-/// nothing and fetch nothing.
+/// The flame graph of the same samples, folded; empty if there is none that fits the page. As an image it can neither
+/// run nor fetch anything.
 pub(crate) fn flame_graph(run: &Run) -> Markup {
     Markup::text(run.flame_graph.as_deref().unwrap_or_default()).within(
         "<details><summary>The flame graph of the same samples</summary><img alt=\"Flame graph\" style=\"max-width:100%\" \
@@ -180,9 +180,9 @@ pub(crate) fn flame_graph(run: &Run) -> Markup {
     )
 }
 
-// What a run was to reach beside what it reached: targets, the rates of a search, what time did to it.
+// The objectives of a run beside its results: targets, the rates of a search, and the drift over time.
 
-/// A row of what was to be reached beside what was; why that was not judged, where it was not.
+/// A row of an objective beside its result, or the reason why it was not judged.
 pub(super) fn objective(
     name: &str,
     limit: f64,
@@ -199,12 +199,12 @@ pub(super) fn objective(
     vec![spelled(name).into(), in_unit(name, limit).into(), in_unit(name, measured).into(), verdict]
 }
 
-/// The rows under a heading; nothing of none.
+/// The rows under a heading; empty without rows.
 pub(super) fn objectives(heading: &str, rows: impl Iterator<Item = Vec<Cell>>) -> Markup {
     table(&[heading, "asked for", "measured", ""], rows)
 }
 
-/// A figure in the unit that its name ends with.
+/// A figure in the unit at the end of its name.
 fn in_unit(name: &str, value: f64) -> String {
     match name {
         name if name.ends_with("_ms") => milliseconds(value),
@@ -266,7 +266,7 @@ pub(super) fn breakpoint(run: &Run, group: &str) -> Markup {
     Markup::of("<p>{}</p>{}{}", &[&text, &plot, &rows])
 }
 
-/// How figures moved during a long run.
+/// The drift of figures during a long run.
 pub(super) fn drift(run: &Run) -> Markup {
     let Some(drift) = run.drift.as_ref().filter(|drift| !drift.rows.is_empty()) else {
         return Markup::default();

@@ -51,19 +51,19 @@ impl Cell {
         Self { bar: Some(bar), class: "wide", ..Self::default() }
     }
 
-    /// Bar from the left edge, `share` of the cell wide.
+    /// A bar from the left edge, `share` of the cell wide.
     pub fn share(share: f64, mark: Option<f64>) -> Self {
         Self::bar(Bar { ends: Some((0.0, share)), mark, class: "" })
     }
 
-    /// With a remark below, unless it is empty.
+    /// Adds a remark below, unless it is empty.
     pub fn with(mut self, small: impl Into<String>) -> Self {
         self.small.push(small.into());
         self.small.retain(|text| !text.is_empty());
         self
     }
 
-    /// With a link to a part of the page.
+    /// Adds a link to a part of the page.
     pub fn linked(self, target: String) -> Self {
         Self { link: Some(target), ..self }
     }
@@ -84,11 +84,11 @@ impl Cell {
     }
 }
 
-/// A table with these headings; the first cell of a row is its heading. A row of one cell is a heading over the rows
-/// below it. Nothing without rows.
+/// A table with these headings. The first cell of a row is its heading. A row of one cell is a heading over the
+/// following rows. Empty without rows.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Markup {
     let heading = |(index, heading): (usize, &&str)| match heading.split_once('…') {
-        // A heading of a bar's column says what its ends are.
+        // The heading of a column of bars names the ends of the scale.
         Some((low, high)) if index > 0 => Markup::of(
             "<th class=\"wide\"><span class=\"ends\"><span>{}</span><span>{}</span></span></th>",
             &[&low, &high],
@@ -116,16 +116,16 @@ pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) ->
     )
 }
 
-/// A column of a table about many of something: its heading, and the cell of one of them.
+/// A column of a table: its heading, and the function that creates the cell of an item.
 pub(crate) type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> Cell);
 
-/// A table of these columns with a row for each.
+/// A table of these columns with a row for each item.
 pub(crate) fn columns<'a, T: 'a>(all: impl IntoIterator<Item = &'a T>, columns: &[Column<'_, T>]) -> Markup {
     let head: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
     table(&head, all.into_iter().map(|one| columns.iter().map(|(_, cell)| cell(one)).collect()))
 }
 
-/// Names and values one below the other, each with what it means.
+/// Names and values one below the other, each with its meaning.
 pub(crate) fn terms(class: &str, all: impl IntoIterator<Item = [String; 3]>) -> Markup {
     let term = |[name, value, meaning]: [String; 3]| {
         let meaning = Markup::text(&meaning).within("<dd class=\"meaning\">{}</dd>");
@@ -135,7 +135,7 @@ pub(crate) fn terms(class: &str, all: impl IntoIterator<Item = [String; 3]>) -> 
     Markup::of("<dl class=\"{}\">{}</dl>", &[&class, &all])
 }
 
-/// Points of a list; nothing of none.
+/// A list of points; empty without points.
 pub(crate) fn findings(all: &[String]) -> Markup {
     let points: Markup = all.iter().map(|finding| Markup::of("<li>{}</li>", &[finding])).collect();
     points.within("<ul class=\"findings\">{}</ul>")
@@ -144,7 +144,7 @@ pub(crate) fn findings(all: &[String]) -> Markup {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Markup(String);
 
-/// What stands in a place of a template: a text, which is escaped there, or markup.
+/// A piece in a template: a text, which is escaped, or markup.
 pub(crate) trait Piece {
     fn write_to(&self, page: &mut String);
 }
@@ -162,7 +162,7 @@ impl Piece for Markup {
     }
 }
 
-/// Escapes what is written through it.
+/// Escapes all text that is written through it.
 struct Escaping<'a>(&'a mut String);
 
 impl Write for Escaping<'_> {
@@ -174,7 +174,7 @@ impl Write for Escaping<'_> {
                 '>' => self.0.push_str("&gt;"),
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
-                // What is no character of HTML would make the page invalid, and a NUL ends it for some readers.
+                // A character that HTML does not allow would make the page invalid, and some readers stop at a NUL.
                 letter if letter.is_control() && !letter.is_whitespace() => self.0.push('\u{fffd}'),
                 letter => self.0.push(letter),
             }
@@ -184,8 +184,7 @@ impl Write for Escaping<'_> {
 }
 
 impl Markup {
-    /// A template that is part of this program; each `{}` becomes a piece, texts escaped for elements and quoted
-    /// attributes.
+    /// A template of this program. Each `{}` becomes a piece; texts are escaped for elements and quoted attributes.
     pub fn of(template: &'static str, pieces: &[&dyn Piece]) -> Self {
         let places = template.matches("{}").count();
         assert!(places == pieces.len(), "a template has a piece for each place: {template}");
@@ -198,7 +197,7 @@ impl Markup {
         Self(page)
     }
 
-    /// Markup that is part of this program.
+    /// Markup of this program.
     pub fn raw(markup: &'static str) -> Self {
         Self(markup.to_owned())
     }
@@ -213,7 +212,7 @@ impl Markup {
         Self(format!("<script type=\"application/json\">{json}</script>"))
     }
 
-    /// It in the one place of a template; nothing stays nothing.
+    /// The markup in the only place of a template. Empty markup stays empty.
     pub fn within(self, template: &'static str) -> Self {
         if self.is_empty() { self } else { Self::of(template, &[&self]) }
     }
