@@ -1,6 +1,7 @@
-//! What the engine, its edges and its archivist hand each other.
+//! Models of the data that the engine, its edges and its archivist pass to each other.
 
-/// The queue between the edges and the engine: nothing is lost, and nobody waits for what is there.
+/// The queue between the edges and the engine: no submission is lost, and no thread waits for a submission that is
+/// there.
 mod queue_model {
     use std::collections::VecDeque;
     use std::sync::{Arc, Mutex, PoisonError};
@@ -12,13 +13,13 @@ mod queue_model {
     use crate::check;
     use crate::queue::{Completion, Queue, Submission};
 
-    /// Loom's time does not pass: whoever waits must be woken.
+    /// Time does not pass in Loom, so every waiting thread must be woken.
     const FOR_EVER: Duration = Duration::MAX;
 
-    /// What the consumer has taken, in order.
+    /// The submissions that the consumer has taken, in order.
     type Taken = Arc<Mutex<Vec<u32>>>;
 
-    /// A question that puts its number down when it is taken.
+    /// A query that records its number when it is taken.
     fn numbered(number: u32, taken: &Taken) -> Submission {
         let taken = Arc::clone(taken);
         Submission::Question(Box::new(move |_: &Ledger| -> Completion {
@@ -27,7 +28,7 @@ mod queue_model {
         }))
     }
 
-    /// Takes questions until the queue is closed and empty.
+    /// Takes submissions until the queue is closed and empty.
     fn consume(queue: &Queue) {
         let (ledger, mut submissions) = (Ledger::new(LedgerConfig::default()), VecDeque::new());
         while queue.take_all(&mut submissions, FOR_EVER) {
@@ -149,7 +150,8 @@ mod queue_model {
             assert!(queue.take_all(&mut submissions, FOR_EVER));
             let second = producer.join().unwrap();
             let (count, left) = (submissions.len(), queue.len());
-            // Refused when it came before the first was taken; else it is there, taken with the first or not yet.
+            // The second is rejected if it came before the first was taken. Otherwise it was taken with the first, or
+            // is still queued.
             match second {
                 Ok(()) => assert_eq!(count + left, 2),
                 Err(error) => assert_eq!((error, count, left), (SubmitError::Busy, 1, 0)),
@@ -158,8 +160,8 @@ mod queue_model {
     }
 }
 
-/// What engine and archivist tell each other: the archivist always gets to the end, and memory never forgets a transfer
-/// that a look-up has missed.
+/// The progress of engine and archivist: the archivist always finishes, and memory never forgets a transfer that an
+/// archive lookup has missed.
 mod progress_model {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -222,10 +224,9 @@ mod progress_model {
         });
     }
 
-    /// A transfer that finished with record 2 is in memory. The archivist puts it into the archive and goes on.
-    /// Somebody looks for it in the archive, of which nothing is assumed but that what was written before a publication
-    /// is there after it, and submits. The engine forgets what it may, and must then not decide upon a look-up that
-    /// found nothing.
+    /// A transfer that finished with record 2 is in memory. The archivist puts it into the archive and continues. A
+    /// client looks for it in the archive and then submits. The only assumption is that writes before a publication are
+    /// visible after it. The engine forgets all that it may, and must then not decide on a lookup that found nothing.
     #[test]
     fn what_memory_forgot_a_look_up_has_found() {
         const RECORD: u64 = 2;
@@ -253,7 +254,7 @@ mod progress_model {
 
             let (mut eviction, mut forgotten_to) = (Eviction::default(), 0);
             for _ in 0..3 {
-                // As a turn: what has queued up, then what may be forgotten, then the decisions.
+                // The order of an engine's turn: take queued submissions, forget what is allowed, decide.
                 let submission = submitted.lock().unwrap().take();
                 if let Some(due) = eviction.due(&progress) {
                     forgotten_to = due.forget_to;
@@ -272,14 +273,14 @@ mod progress_model {
     }
 }
 
-/// The last durable record: a follower that waits for the next wakes when it is published, and at the close.
+/// The last durable record: a follower that waits for the next one wakes when it is published, and at the close.
 mod durable_seq_model {
     use std::sync::Arc;
 
     use crate::check;
     use crate::durable_seq::DurableSeq;
 
-    /// Follows from record 1 to the close, and returns the last record that it came to.
+    /// Follows from record 1 to the close. Returns the last record that it reached.
     fn follow(durable: &DurableSeq) -> u64 {
         let mut seen = 0;
         while let Some(reached) = durable.wait_past(seen) {
@@ -332,7 +333,7 @@ mod durable_seq_model {
     }
 }
 
-/// The batcher of the engine's replies: each is sent, though the runtime is woken once for many.
+/// The batcher of the engine's replies: each reply is sent, although the runtime is woken only once for many.
 mod reply_batcher_model {
     use std::sync::Arc;
 
@@ -353,7 +354,7 @@ mod reply_batcher_model {
         push_with_callbacks(batcher, batch.into_iter().map(|to| (to, None)));
     }
 
-    /// The same with callbacks that some of the replies hold back.
+    /// Pushes replies, some of which hold callbacks back.
     fn push_with_callbacks(
         batcher: &ReplyBatcher,
         batch: impl Iterator<Item = (oneshot::Sender<Answer>, Option<Held>)>,
@@ -376,7 +377,8 @@ mod reply_batcher_model {
             let runtime = loom::thread::spawn(move || {
                 loom::future::block_on(async {
                     let (mut taken, mut held) = (Vec::new(), Vec::new());
-                    // Ends only if all come: Loom reports a thread that waits for a notification that was forgotten.
+                    // Ends only if all replies come: Loom reports a thread that waits for a notification that was
+                    // forgotten.
                     while !receivers.is_empty() {
                         of_runtime.drain(&mut taken, &mut held).await;
                         receivers.retain_mut(|receiver| receiver.try_recv().is_err());
@@ -392,7 +394,7 @@ mod reply_batcher_model {
 
     #[test]
     fn two_threads_that_push_lose_no_reply() {
-        // The engine's thread and the journal's may both commit, one after the other; here they do it at once.
+        // The engine's thread and the journal's thread both commit, one after the other. Here they commit at once.
         check(3, || {
             let batcher = Arc::new(ReplyBatcher::default());
             let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..2).map(|_| oneshot::channel()).unzip();
@@ -416,8 +418,8 @@ mod reply_batcher_model {
         });
     }
 
-    /// Answer first, callback after: what a reply holds back comes out once, with or after that reply, and never
-    /// before.
+    /// The answer comes first and its callback after it. A callback that a reply holds back is released once, with or
+    /// after that reply, and never before.
     #[test]
     fn no_callback_goes_before_its_reply_is_sent() {
         check(3, || {

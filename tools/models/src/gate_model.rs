@@ -1,5 +1,5 @@
-//! The gate to the profiler's memory: whoever is led there finds it made, and nobody is there any more when it is
-//! given back.
+//! The gate to the profiler's memory: a thread that enters finds the memory initialised, and no thread is inside when
+//! it is given back.
 
 use std::ptr;
 use std::sync::Arc;
@@ -10,14 +10,13 @@ use loom::sync::atomic::{AtomicPtr, AtomicUsize};
 use crate::check;
 use crate::gate::Gate;
 
-/// Stands for the memory of one profile, of which the gate knows the address only. Nothing here is ordered but by the
-/// gate.
+/// Stands for the memory of one profile. The gate knows only its address, and only the gate orders accesses to it.
 struct Buffer {
     is_made: AtomicUsize,
     samples: AtomicUsize,
 }
 
-/// The gate, and the memory of the profiles that are taken one after the other.
+/// The gate, and the memory of consecutive profiles.
 struct Profiler {
     gate: Gate<()>,
     buffers: Vec<Buffer>,
@@ -30,7 +29,7 @@ impl Profiler {
         Arc::new(Self { gate, buffers: (0..profiles).map(buffer).collect() })
     }
 
-    /// What the handler does; tells into which buffer it put a sample.
+    /// The work of the signal handler. Returns the index of the buffer that received a sample.
     fn tick(&self) -> Option<usize> {
         let number = self.gate.enter().addr().checked_sub(1);
         if let Some(number) = number {
@@ -42,7 +41,7 @@ impl Profiler {
         number
     }
 
-    /// What a profile does; gives the samples that the buffer had when it was given back.
+    /// The work of a profile. Returns the number of samples in the buffer when it was given back.
     fn take(&self, number: usize) -> usize {
         let buffer = &self.buffers[number];
         buffer.is_made.store(1, Ordering::Relaxed);
@@ -52,8 +51,8 @@ impl Profiler {
     }
 }
 
-/// One profile after the other while threads are interrupted. A sample that comes after its buffer was given back, or
-/// is not seen by then, is missing in what was taken.
+/// Takes one profile after the other while threads are interrupted. A sample that arrives after its buffer was given
+/// back, or is not visible by then, is missing in the count.
 fn profiles(profiles: usize, threads: usize, ticks: usize) {
     let profiler = Profiler::new(profiles);
     let threads: Vec<_> = (0..threads)

@@ -1,6 +1,7 @@
-//! What the server knows of its connections.
+//! Models of the server's connection state.
 
-/// The count of open connections: whoever waits for the last to close learns of it, and sees what all have done.
+/// The count of open connections: a thread that waits for the last close learns of it, and sees the effects of all
+/// connections.
 mod open_connections_model {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -10,7 +11,7 @@ mod open_connections_model {
     use crate::check;
     use crate::open_connections::OpenConnections;
 
-    /// What closing connections leave behind, ordered by nothing but their count.
+    /// Effects of closing connections, which are ordered only by the count of connections.
     struct Server {
         open: Arc<OpenConnections>,
         served: AtomicUsize,
@@ -21,7 +22,7 @@ mod open_connections_model {
             Arc::new(Self { open: Arc::new(OpenConnections::new()), served: AtomicUsize::new(0) })
         }
 
-        /// Opens a connection, which then closes on a thread of its own.
+        /// Opens a connection, which then closes on a separate thread.
         fn serve(self: &Arc<Self>) -> loom::thread::JoinHandle<()> {
             let (server, connection) = (Arc::clone(self), self.open.open());
             loom::thread::spawn(move || {
@@ -30,7 +31,7 @@ mod open_connections_model {
             })
         }
 
-        /// Ends only if all close and tell it: Loom reports who waits for a waking that was forgotten.
+        /// Ends only if all connections close and report it: Loom reports a thread whose wake-up was forgotten.
         fn wait(&self) -> usize {
             loom::future::block_on(self.open.all_closed());
             self.served.load(Ordering::Relaxed)
@@ -61,7 +62,7 @@ mod open_connections_model {
     }
 }
 
-/// What connections are told: an order reaches a connection at its first poll, or wakes it.
+/// Orders to connections: an order reaches a connection at its first poll, or wakes it.
 mod supervision_model {
     use std::future::poll_fn;
     use std::sync::Arc;
@@ -77,7 +78,7 @@ mod supervision_model {
         unread_timeout: Duration::from_secs(10),
     };
 
-    /// What a connection's task does where no byte arrives: it is polled once, and again when it is woken.
+    /// The task of a connection that receives no bytes: it is polled once, and again when it is woken.
     fn wait_for_order(watched: &Watched) -> Order {
         loom::future::block_on(poll_fn(|context| match watched.order(context) {
             Order::Serve => Poll::Pending,
@@ -92,7 +93,7 @@ mod supervision_model {
             let connection = supervisor.watch(1, None, None);
             let of_operator = Arc::clone(&supervisor);
             let operator = loom::thread::spawn(move || of_operator.finish_all());
-            // Ends only if the order comes: Loom reports who waits for a waking that was forgotten.
+            // Ends only if the order comes: Loom reports a thread whose wake-up was forgotten.
             assert_eq!(wait_for_order(&connection.0), Order::Finish);
             operator.join().unwrap();
             drop(connection);

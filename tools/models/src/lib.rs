@@ -1,9 +1,9 @@
-//! Hand-written concurrency, run through all orders of events by Loom (tests only).
+//! Loom models of the hand-written concurrency (tests only): all orders of events are tried.
 //!
-//! The files below are those of `engine`, `tables`, `http` and `profile`, compiled here a second time against
-//! [`sync`], which is Loom's. Each `*_model` has a few threads use one of them; Loom tries every way in which they
-//! may take turns, and for atomics every value that the memory model lets a thread see, and reports a thread that waits
-//! for ever. What Loom does not model is the passing of time, so a wait with a time limit never ends by it here.
+//! The files below belong to `engine`, `tables`, `http` and `profile`. They are compiled here a second time with Loom's
+//! counterparts in [`sync`]. In each `*_model`, a few threads use one of them. Loom tries every order of the threads,
+//! and for atomics every value that the memory model allows a thread to see. It reports a thread that waits forever.
+//! Loom does not model the passing of time, so a wait with a time limit never times out here.
 #![cfg(test)]
 
 use std::time::Duration;
@@ -39,7 +39,7 @@ mod http_models;
 mod sync;
 mod tables_models;
 
-/// What those files name by these paths.
+/// The items that those files import by these paths.
 mod error {
     pub(crate) use upesi_engine::SubmitError;
 }
@@ -50,7 +50,7 @@ mod record {
     pub(crate) use upesi_engine::Payload;
 }
 mod holders {
-    /// The one holder of all connections.
+    /// The single holder of all connections.
     #[derive(Debug)]
     pub(crate) struct Holder;
 
@@ -68,7 +68,7 @@ mod holders {
         }
     }
 
-    // As the real one has.
+    // Like the real one.
     impl Drop for Seat {
         fn drop(&mut self) {}
     }
@@ -83,14 +83,14 @@ mod held {
         }
     }
 }
-/// Of `server`'s limits those that its supervision reads.
+/// The limits of `server` that its supervision reads.
 struct Limits {
     head_deadline: Duration,
     idle_timeout: Duration,
     unread_timeout: Duration,
 }
 
-/// Runs a model in all orders in which no more than so many threads are interrupted where they need not be.
+/// Runs a model in all orders with at most this many preemptions of threads.
 fn check(interruptions_max: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interruptions_max);

@@ -1,4 +1,4 @@
-//! Loom's counterparts of what `sync.rs` of `engine`, `tables`, `http` and `profile` name.
+//! Loom's counterparts of the items in `sync.rs` of `engine`, `tables`, `http` and `profile`.
 
 use std::future::Future;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -14,14 +14,14 @@ pub(crate) use loom::sync::atomic::{
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use loom::thread::yield_now;
 
-/// Few, so that all of them can be emptied in all orders.
+/// A small number, so that all shards can be emptied in all orders.
 pub(crate) const SHARDS: usize = 2;
 
-/// The same at each attempt: Loom repeats what a thread has done.
+/// The same for each attempt, because Loom repeats the actions of a thread.
 pub(crate) type RandomState = BuildHasherDefault<DefaultHasher>;
 
-/// What [`std::sync::OnceLock`] promises of `set` by one thread: whoever sees the value sees what was written before
-/// it. A `get` without order to the `set` may miss it.
+/// The guarantees of [`std::sync::OnceLock`] for `set` by one thread: a thread that sees the value also sees all writes
+/// before it. A `get` that is not ordered after the `set` may miss it.
 #[derive(Debug)]
 pub(crate) struct OnceLock<T> {
     is_set: AtomicBool,
@@ -44,12 +44,12 @@ impl<T> OnceLock<T> {
     }
 }
 
-/// What [`tokio::sync::Notify`] promises: a permit of `notify_one` is kept for one who waits, and `notify_waiters`
-/// reaches each [`Notified`] that was made before it.
+/// The guarantees of [`tokio::sync::Notify`]: a permit of `notify_one` is kept for one waiter, and `notify_waiters`
+/// reaches each [`Notified`] that was created before it.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     state: Mutex<Waiting>,
-    /// How often all were told. Not Loom's, so that what is seen of it orders nothing: only the lock does.
+    /// Number of calls of `notify_waiters`. Not a Loom atomic, so that reading it orders nothing: only the lock does.
     calls: std::sync::atomic::AtomicUsize,
 }
 
@@ -59,7 +59,7 @@ struct Waiting {
     wakers: Vec<Waker>,
 }
 
-/// One who waits, or is about to.
+/// A waiter, or a future one.
 #[derive(Debug)]
 pub(crate) struct Notified<'a> {
     notify: &'a Notify,
@@ -92,7 +92,7 @@ impl Notify {
     }
 }
 
-/// Wakes all who wait; who is not meant waits again.
+/// Wakes all waiters. Those that are not meant wait again.
 fn wake(mut state: MutexGuard<'_, Waiting>) {
     let wakers = mem::take(&mut state.wakers);
     drop(state);
@@ -100,7 +100,7 @@ fn wake(mut state: MutexGuard<'_, Waiting>) {
 }
 
 impl Notified<'_> {
-    /// Takes its place among those who wait, under the lock as tokio does.
+    /// Joins the waiters, under the lock as tokio does.
     pub(crate) fn enable(self: Pin<&mut Self>) -> bool {
         let _state = self.notify.state();
         self.is_told()

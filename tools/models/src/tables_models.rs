@@ -1,7 +1,7 @@
-//! What tables keep in memory.
+//! Models of the data that tables keep in memory.
 
-/// The archive's filter: checked without a lock while it takes ids and grows, and never wrong about an id that is in
-/// it.
+/// The archive's filter: it is checked without a lock while it takes ids and grows, and it is never wrong about an id
+/// that it contains.
 mod filter_model {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ mod filter_model {
             let (of_archivist, told) = (Arc::clone(&filter), Arc::clone(&inserted));
             let archivist = loom::thread::spawn(move || {
                 for number in 1..=2 {
-                    // One id fills a segment: the second is put into another.
+                    // One id fills a segment, so the second id is put into another one.
                     of_archivist.insert(&[id(number)]);
                     told.store(usize::from(number), Ordering::Release);
                 }
@@ -55,7 +55,7 @@ mod filter_model {
     }
 }
 
-/// A table in memory: whatever the writer does meanwhile, a reader learns what is durable or is sent to the disk.
+/// A table in memory: whatever the writer does at the same time, a reader gets durable data or is referred to the disk.
 mod resident_model {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -66,7 +66,7 @@ mod resident_model {
     use crate::check;
     use crate::resident::{Found, Resident};
 
-    /// In different shards, as it happens.
+    /// These keys happen to be in different shards.
     const KEYS: [&[u8]; 2] = [b"0", b"1"];
     const ROOMY: u64 = 1 << 20;
 
@@ -78,7 +78,7 @@ mod resident_model {
         usize::from_le_bytes(value[..].try_into().unwrap())
     }
 
-    /// What a reader learns of a key; none where it is sent to the disk.
+    /// The data that a reader gets for a key; `None` if it is referred to the disk.
     fn known(resident: &Resident, key: &[u8]) -> Option<Option<usize>> {
         match resident.get(key) {
             Found::Known(value) => Some(value.as_ref().map(number)),
