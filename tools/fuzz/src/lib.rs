@@ -1,10 +1,10 @@
-//! What every parser of the hub must withstand, and must be true of what it makes of any bytes.
+//! Fuzz targets for every parser of the hub: a parser must withstand any bytes, and its results must keep promises.
 //!
-//! A [`Target`] takes bytes and panics where a promise is broken. The same targets run three ways: over their seeds
-//! and over seeded mutations of them in `make test` (`tests/short.rs`), under libFuzzer with coverage in
-//! `make fuzz` (`libfuzzer/`), and over one file with `cargo run -p upesi-fuzz -- TARGET FILE`.
+//! A [`Target`] takes bytes and panics if a promise is broken. The same targets run in three ways: over their seeds and
+//! seeded mutations of them in `make test` (`tests/short.rs`), under libFuzzer with coverage in `make fuzz`
+//! (`libfuzzer/`), and over one file with `cargo run -p upesi-fuzz -- TARGET FILE`.
 //!
-//! Test only: nothing depends on it.
+//! Tests only: nothing depends on this crate.
 
 mod seeds;
 mod targets;
@@ -14,26 +14,26 @@ use std::fmt::Write;
 
 use upesi_journal::sim_disk::Random;
 
-/// One thing that takes bytes from outside.
+/// A parser or component that takes bytes from outside.
 pub struct Target {
-    /// Its name on the command line, and of the folder of its corpus.
+    /// Its name on the command line, and the folder of its corpus.
     pub name: &'static str,
-    /// What it is, and what must hold.
+    /// A description of it and of its promise.
     pub promise: &'static str,
-    /// Judges one input; panics where the promise is broken.
+    /// Judges one input. Panics if the promise is broken.
     pub run: fn(&[u8]),
-    /// Inputs to begin with: valid ones, so that mutations get far.
+    /// Initial inputs. They are valid, so that mutations reach far.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// How many mutations `make test` tries: what takes a little less than three seconds unoptimised on one core,
-    /// so that each target has the same time, whatever it costs. A number and no duration, so that every machine
-    /// tries the same inputs.
+    /// Number of mutations in `make test`: what takes a little less than three seconds in a debug build on one core, so
+    /// that all targets get the same time. It is a number and not a duration, so that every machine tries the same
+    /// inputs.
     pub inputs: u64,
 }
 
-/// Each target as its name, where it is, its seeds, its mutations and its promise.
+/// Each target as its name, its function, its seeds, its mutations and its promise.
 macro_rules! targets {
     ($($name:ident: $module:ident::$run:ident, $seeds:ident, $inputs:literal, $promise:literal;)*) => {
-        /// All of them.
+        /// All targets.
         pub const TARGETS: &[Target] = &[$(Target {
             name: stringify!($name),
             promise: $promise,
@@ -97,17 +97,18 @@ targets! {
         "requests to the admin API of a running hub: never an answer of 500 or above, and the books stay in order";
 }
 
-/// Finds one by its name.
+/// Finds a target by its name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-// Seeded changes of an input, for runs without a fuzzer: no feedback, only many variations of what is nearly right.
+// Seeded changes of an input, for runs without a fuzzer. There is no feedback, only many variations of nearly valid
+// inputs.
 
-/// Longest input that mutations make, in bytes.
+/// Maximum length of inputs that mutations make, in bytes.
 const INPUT_BYTES_MAX: usize = 16 * 1024;
 
-/// Texts that mean something to some parser.
+/// Texts that have a meaning for some parser.
 const TOKENS: [&[u8]; 24] = [
     b"\"",
     b"{",
@@ -135,11 +136,11 @@ const TOKENS: [&[u8]; 24] = [
     b"=",
 ];
 
-/// Lengths of words that are worth a place in a dictionary, in bytes; libFuzzer takes none that is longer.
+/// Length of words in a dictionary, in bytes; libFuzzer accepts no longer ones.
 const WORD_BYTES: std::ops::RangeInclusive<usize> = 2..=64;
 
-/// What mutations should put in as a whole, in the notation of libFuzzer's dictionaries: the words of the seeds,
-/// and texts that mean something to some parser.
+/// Words that mutations should insert as a whole, in the notation of libFuzzer's dictionaries: the words of the seeds,
+/// and texts that have a meaning for some parser.
 pub fn dictionary(seeds: &[Vec<u8>]) -> String {
     let is_inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
     let words = seeds.iter().flat_map(|seed| seed.split(move |byte| !is_inside(byte)));
@@ -162,7 +163,7 @@ pub struct Mutator<'a> {
 }
 
 impl<'a> Mutator<'a> {
-    /// Inputs near these seeds, which are not empty, drawn from `seed`.
+    /// Creates a mutator of these seeds, which must not be empty. `seed` determines its draws.
     pub fn new(seeds: &'a [Vec<u8>], seed: u64) -> Self {
         Self { seeds, random: Random::new(seed) }
     }

@@ -1,4 +1,4 @@
-//! `cargo run -p upesi-fuzz -- TARGET FILE…`: the target over these files, to see why one breaks.
+//! `cargo run -p upesi-fuzz -- TARGET FILE…`: runs the target over these files, to show why one breaks it.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Valid inputs to begin with.
+//! Valid inputs to start with.
 
 use std::io::Write;
 
@@ -90,7 +90,7 @@ pub(crate) fn paths() -> Vec<Vec<u8>> {
     ])
 }
 
-/// One of each kind; requests of what is passed on begin at [`FIRST_PASSED_ON`], in the order of [`messages`].
+/// One body of each kind. Forwarded requests start at [`FIRST_PASSED_ON`], in the order of [`messages`].
 const BODIES: [&str; 12] = [
     PREPARE,
     FULFIL,
@@ -106,16 +106,16 @@ const BODIES: [&str; 12] = [
     r#"{"responseType":"ENTERED","authenticationInfo":{"authentication":"OTP","authenticationValue":"1234"}}"#,
 ];
 
-/// Where in [`BODIES`] those of transfers end.
+/// The end of the transfers in [`BODIES`].
 const FIRST_PASSED_ON: usize = 3;
-/// Where in [`BODIES`] that of `POST /quotes` is.
+/// The index of `POST /quotes` in [`BODIES`].
 const QUOTE: usize = 6;
 
 pub(crate) fn bodies() -> Vec<Vec<u8>> {
     texts(&BODIES)
 }
 
-/// What is passed on: each body with a request that it belongs to, then requests without one, then errors.
+/// Forwarded messages: each body with a request that it belongs to, then requests without a body, then errors.
 pub(crate) fn messages() -> Vec<Vec<u8>> {
     let with_body = [
         ("POST", "participants", "/participants/MSISDN/26097"),
@@ -137,12 +137,12 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
     all
 }
 
-/// A request for a quote with a body of so many bytes, at least those that it needs.
+/// A request for a quote with a body of this many bytes, or of the required minimum.
 pub(crate) fn quote_of(body_bytes: usize) -> Vec<u8> {
     request("POST", "quotes", "/quotes", &format!("{:body_bytes$}", BODIES[QUOTE]))
 }
 
-/// The same request with its body in two chunks. The length stands last in its head.
+/// The same request with its body in two chunks. The length is the last header of its head.
 fn chunked(request: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(request);
     let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
@@ -153,7 +153,7 @@ fn chunked(request: &[u8]) -> Vec<u8> {
     format!("{head}\r\ntransfer-encoding: chunked\r\n\r\n{one}{other}0\r\n\r\n").into_bytes()
 }
 
-/// How connections are, what happens on them, and what comes over the wire.
+/// Inputs of the target `connection`: the kind of connection, its events, and the bytes on the wire.
 pub(crate) fn connections() -> Vec<Vec<u8>> {
     const LIVE: &[u8] = b"GET /live HTTP/1.1\r\nhost: hub\r\n\r\n";
     let prepare = &http_requests()[0][..];
@@ -192,12 +192,12 @@ pub(crate) fn connections() -> Vec<Vec<u8>> {
     stories.map(story).to_vec()
 }
 
-/// A frame in short, as the targets of HTTP/2 read it.
+/// A frame in the short form that the HTTP/2 targets read.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind, flags, stream, payload.len() as u8], payload].concat()
 }
 
-/// The head of a request by the static table of HPACK: POST or GET, https, a path, an authority.
+/// The head of a request in HPACK's static table: POST or GET, https, a path, an authority.
 fn head(is_post: bool, path: &str) -> Vec<u8> {
     let mut head = vec![if is_post { 0x83 } else { 0x82 }, 0x87, 0x04, path.len() as u8];
     head.extend_from_slice(path.as_bytes());
@@ -205,7 +205,7 @@ fn head(is_post: bool, path: &str) -> Vec<u8> {
     head
 }
 
-/// Connections of clients of HTTP/2.
+/// Connections of HTTP/2 clients.
 pub(crate) fn http2_requests() -> Vec<Vec<u8>> {
     let get = frame(1, 5, 1, &head(false, "/live"));
     let post =
@@ -245,7 +245,7 @@ pub(crate) fn http2_requests() -> Vec<Vec<u8>> {
     seeds.map(|(how, frames)| [&[how], frames].concat()).to_vec()
 }
 
-/// What servers of HTTP/2 answer to a request on stream 1.
+/// Answers of HTTP/2 servers to a request on stream 1.
 pub(crate) fn http2_answers() -> Vec<Vec<u8>> {
     let accepted = frame(1, 5, 1, b"\x08\x03202");
     let interim = frame(1, 4, 1, b"\x08\x03100");
@@ -311,7 +311,7 @@ pub(crate) fn ledger_snapshots() -> Vec<Vec<u8>> {
     vec![lived().0]
 }
 
-/// One of each state.
+/// One transfer of each state.
 pub(crate) fn archived_transfers() -> Vec<Vec<u8>> {
     let at = Timestamp::parse_iso("2031-04-01T12:00:30.000Z").expect("a valid instant");
     let records = ledger_records();
@@ -360,7 +360,7 @@ pub(crate) fn store_records() -> Vec<Vec<u8>> {
     vec![upesi_tables::store::write_record(&parties), upesi_tables::store::write_record(&both)]
 }
 
-/// A small journal's first segment: with frames of one record and of several, full and with room behind them.
+/// The first segment of a small journal: frames of one record and of several, full and with space behind them.
 pub(crate) fn segments() -> Vec<Vec<u8>> {
     let segment = |batches: &[u64]| {
         let disk = SimDisk::new(1);
@@ -391,7 +391,7 @@ pub(crate) fn snapshot_files() -> Vec<Vec<u8>> {
     vec![file(&lived().0), file(b""), file(&[0; 100])]
 }
 
-/// The snapshot of a hub with a scheme and a transfer, and the records behind it.
+/// The snapshot of a hub with a scheme and a transfer, and the records after it.
 fn lived() -> (Vec<u8>, Vec<Vec<u8>>) {
     let mut hub = Hub::start();
     hub.ask(&admin_requests()[ADMIN_FUNDS]);
@@ -408,7 +408,7 @@ pub(crate) fn journal_patches() -> Vec<Vec<u8>> {
 pub(crate) fn config_files() -> Vec<Vec<u8>> {
     let settings =
         load(&Sources::default()).map(|effective| to_toml(&effective)).expect("the defaults are right");
-    // A file with all of them would be longer than what a fuzzer makes.
+    // A file with all of them would be longer than the inputs of a fuzzer.
     let sections = settings.split("\n[").map(|section| format!("[{}", section.trim_start_matches('[')));
     sections.map(String::into_bytes).collect()
 }
@@ -434,7 +434,7 @@ fn admin_request(method: &str, path: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// What makes a small scheme.
+/// The requests that create a small scheme.
 pub(crate) fn admin_scheme() -> Vec<Vec<u8>> {
     let post = |path: &str, body: &str| admin_request("POST", path, body);
     let hub_account =
@@ -451,7 +451,7 @@ pub(crate) fn admin_scheme() -> Vec<Vec<u8>> {
     requests
 }
 
-/// The place of the first funds among [`admin_requests`].
+/// The index of the first funds among [`admin_requests`].
 const ADMIN_FUNDS: usize = 7;
 
 pub(crate) fn admin_requests() -> Vec<Vec<u8>> {
@@ -473,13 +473,13 @@ pub(crate) fn admin_requests() -> Vec<Vec<u8>> {
     requests
 }
 
-/// How a scheme is set up: flags, then position and deposit of each member in each currency.
+/// The setup of a scheme: flags, then position and deposit of each member in each currency.
 fn edges(flags: u8, members: [[u8; 2]; 8], commands: &[&[u8]]) -> Vec<u8> {
     [&[flags], members.as_flattened(), &commands.concat()].concat()
 }
 
 pub(crate) fn ledger_commands() -> Vec<Vec<u8>> {
-    // Places among the edges: 10,000 ten-thousandths, the largest amount, and nothing as a position.
+    // Indexes of edges: 10,000 ten-thousandths, the largest amount, and zero as a position.
     const SMALL: u8 = 2;
     const LARGEST: u8 = 10;
     const NONE: u8 = 0;

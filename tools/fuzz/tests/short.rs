@@ -1,7 +1,8 @@
-//! The targets over their seeds, what broke them once, and as many mutations as each target names.
+//! Runs the targets over their seeds, over inputs that once broke them, and over as many mutations as each target
+//! names.
 //!
-//! The same inputs on every machine. `UPESI_FUZZ_SEED=2` draws others, `UPESI_FUZZ_TIMES=100` a hundred times as many.
-//! The input that breaks a target is kept, and printed with the command that repeats it.
+//! Every machine uses the same inputs. `UPESI_FUZZ_SEED=2` draws others, `UPESI_FUZZ_TIMES=100` draws a hundred times
+//! as many. An input that breaks a target is kept, and printed with the command that repeats it.
 #![allow(missing_docs)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +19,7 @@ macro_rules! every_target {
             $(#[test] fn $name() { super::withstand(stringify!($name)); })*
         }
 
-        /// A test each, so that they run beside one another.
+        /// A separate test for each, so that they run in parallel.
         const TESTED: &[&str] = &[$(stringify!($name)),*];
     };
 }

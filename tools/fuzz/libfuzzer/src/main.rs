@@ -1,6 +1,6 @@
-//! One target of `tools/fuzz` under libFuzzer: `UPESI_FUZZ_TARGET` says which. `make fuzz` runs them all.
+//! Runs one target of `tools/fuzz`, which `UPESI_FUZZ_TARGET` names, under libFuzzer. `make fuzz` runs all targets.
 //!
-//! `UPESI_FUZZ_SEEDS` names a folder: before libFuzzer reads it, the target's own seeds are written there, and the
+//! `UPESI_FUZZ_SEEDS` names a folder. Before libFuzzer reads it, the target's own seeds are written there, and the
 //! words in them as a dictionary beside it.
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What operators write into files, and what their programs send to a running hub.
+//! Files that operators write, and requests that their programs send to a running hub.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -17,9 +17,9 @@ use upesi_transfers::into_command;
 
 use super::{edge, memory};
 
-/// After so many requests the hub begins anew, so that what they made does not pile up.
+/// Number of requests after which a new hub is started, so that their effects do not accumulate.
 const REQUESTS_PER_HUB: u32 = 2_000;
-/// Every so many requests its books are looked at.
+/// Number of requests between two audits of the hub's books.
 const REQUESTS_PER_AUDIT: u32 = 100;
 
 /// A hub without sockets.
@@ -28,7 +28,7 @@ pub(crate) struct Hub {
     service: AdminService,
     handle: EngineHandle,
     requests: u32,
-    // Stopped before the directory goes.
+    // Stopped before the directory is removed.
     engine: Engine,
     directory: TempDir,
 }
@@ -37,7 +37,7 @@ thread_local! {
     static HUB: RefCell<Option<Hub>> = const { RefCell::new(None) };
 }
 
-/// A request as it comes over the wire; the hub is the one that earlier requests left.
+/// Sends a request as it comes over the wire, to a hub in the state that earlier requests left.
 pub(crate) fn admin(input: &[u8]) {
     HUB.with_borrow_mut(|hub| {
         hub.take_if(|hub| hub.requests >= REQUESTS_PER_HUB);
@@ -53,14 +53,14 @@ pub(crate) fn admin(input: &[u8]) {
 }
 
 impl Hub {
-    /// A hub with two DFSPs.
+    /// Starts a hub with two DFSPs.
     pub(crate) fn start() -> Self {
         let (engine, handle, directory) = super::start();
         let context = AdminContext { lanes: Arc::new(NoLanes), ..AdminContext::new(handle.clone()) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let service = AdminService::new(context);
         let mut hub = Self { runtime, service, handle, requests: 0, engine, directory };
-        // So that later requests have somebody to be about.
+        // Creates the participants that later requests are about.
         for request in crate::seeds::admin_scheme() {
             let status = hub.ask(&request);
             assert!(status.is_some_and(|status| status.is_success()), "{status:?}");
@@ -68,7 +68,7 @@ impl Hub {
         hub
     }
 
-    /// An operator's request and the status it is answered with; none when it is no request.
+    /// Sends an operator's request. Returns the status of the answer; `None` if it is not a request.
     pub(crate) fn ask(&mut self, request: &[u8]) -> Option<StatusCode> {
         let (parts, body) = edge::split(request)?;
         let request = Request::from_parts(parts, Bytes::copy_from_slice(body));
@@ -76,7 +76,7 @@ impl Hub {
         Some(self.runtime.block_on(self.service.answer_whole(request)).status())
     }
 
-    /// A DFSP's request about a transfer, which is right.
+    /// Submits a DFSP's valid request about a transfer.
     pub(crate) fn submit(&self, request: &[u8]) {
         let (parts, body) = edge::split(request).expect("a whole request");
         let read = edge::read(&parts, Bytes::copy_from_slice(body));
@@ -86,7 +86,7 @@ impl Hub {
         }
     }
 
-    /// The state and what led to it, as they are stored.
+    /// The state and the records that led to it, as they are stored.
     pub(crate) fn stored(self) -> (Vec<u8>, Vec<Vec<u8>>) {
         let snapshot = self.handle.read(|ledger| {
             let mut bytes = Vec::new();

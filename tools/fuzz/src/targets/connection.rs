@@ -1,9 +1,9 @@
-//! Whole connections: bytes in pieces, through the server's own loop to the gateway, and what comes back.
+//! Whole connections: bytes in pieces, through the server's own loop to the gateway, and the answers.
 //!
-//! An input is a story. Its first byte says how the connection is and ends, and how many steps follow; each step is a
-//! piece of what comes over the wire, time that passes, or an order to finish; what is left of the input is the wire.
-//! There is no socket, no clock and no other thread, so that a story has one course, and a connection that would wait
-//! for ever is seen.
+//! An input is a story. Its first byte describes the connection and its end, and the number of steps that follow. Each
+//! step is a piece of the bytes on the wire, time that passes, or an order to finish. The rest of the input is the
+//! wire. There is no socket, no clock and no other thread, so that a story has only one course, and a connection that
+//! would wait forever is detected.
 
 mod calls;
 
@@ -29,37 +29,37 @@ use upesi_types::Timestamp;
 
 use self::calls::{Call, Calls, Due, Noted, check, check_same, due};
 
-/// Of the first byte: how many steps there are.
+/// Bits of the first byte: the number of steps.
 pub(crate) const STEPS: u8 = 0x0F;
-/// The connection is over the cap.
+/// The connection exceeds the limit of connections.
 pub(crate) const OVER_CAP: u8 = 0x10;
-/// The peer falls silent at the end and waits, before it ends its side.
+/// The peer is silent at the end and waits, before it ends its side.
 pub(crate) const FALLS_SILENT: u8 = 0x20;
-/// The steps are taken again and again.
+/// The steps are repeated.
 pub(crate) const AGAIN: u8 = 0x40;
-/// Each [`STRETCH`] on the wire stands for a thousand, so that short inputs reach long limits.
+/// Each [`STRETCH`] on the wire stands for a thousand of them, so that short inputs reach long limits.
 pub(crate) const STRETCHED: u8 = 0x80;
 /// See [`STRETCHED`].
 const STRETCH: u8 = b'~';
 
-/// A step up to this one is a piece of that many bytes and one more, …
+/// A step up to this one is a piece of that many bytes plus one, …
 const PIECE_STEP_MAX: u8 = 0xEF;
-/// … this one is an order to finish, and those between are so many looks of the supervisor.
+/// … this one is an order to finish, and those between are this many checks of the supervisor.
 pub(crate) const FINISH: u8 = 0xFF;
 
 const STEPS_MAX: usize = 64;
 const STRETCH_TIMES: usize = 1000;
 const WIRE_BYTES_MAX: usize = 48 * 1024;
-/// Longest body that is handed on.
+/// Maximum length of a body that is handed on.
 const BODY_BYTES_MAX: usize = 1024;
-/// More than the longest answer, a part of the page of documents: nothing but the service keeps a connection waiting.
+/// More than the longest answer, a part of the page of documents. So only the service keeps a connection waiting.
 const PIPE_BYTES: usize = 4 * 1024 * 1024;
-/// Looks of the supervisor in which all time limits together pass.
+/// Number of supervisor checks in which all time limits together pass.
 const SILENCE: usize = 32;
-/// What the gateway gives its runtime to do is done after so many stories.
+/// Number of stories after which the gateway's background tasks are run.
 const STORIES_PER_TURN: u32 = 64;
 
-/// Of all limits the shortest that there may be, or nearly.
+/// The shortest possible limits, or nearly.
 pub(super) const LIMITS: Limits = Limits {
     streams_per_connection_max: 4,
     head_bytes_max: 8 * 1024,
@@ -71,7 +71,7 @@ pub(super) const LIMITS: Limits = Limits {
     connections_per_participant_max: 1,
 };
 
-/// A connection from its first byte to its end.
+/// Runs a connection from its first byte to its end.
 pub(crate) fn connection(input: &[u8]) {
     thread_local! {
         static EDGE: RefCell<Edge> = RefCell::new(Edge::open(BODY_BYTES_MAX));
@@ -81,7 +81,7 @@ pub(crate) fn connection(input: &[u8]) {
     }
 }
 
-/// What an input says.
+/// The content of an input.
 #[derive(Clone, Debug)]
 struct Story {
     is_over_cap: bool,
@@ -91,7 +91,7 @@ struct Story {
 }
 
 impl Story {
-    /// `None`: there are not as many steps as it says.
+    /// `None` if there are fewer steps than declared.
     fn read(input: &[u8]) -> Option<Self> {
         let (&first, rest) = input.split_first()?;
         let (steps, wire) = rest.split_at_checked(usize::from(first & STEPS))?;
@@ -112,14 +112,14 @@ impl Story {
         Self { falls_silent: false, steps: Vec::new(), ..self.clone() }
     }
 
-    /// Answers to requests for a head have no body.
+    /// Answers to HEAD requests have no body.
     fn begins_with_head(&self) -> bool {
         let is_blank = |byte: &u8| matches!(byte, b'\r' | b'\n');
         let begin = self.wire.iter().position(|byte| !is_blank(byte)).unwrap_or(0);
         self.wire[begin..].starts_with(b"HEAD ")
     }
 
-    /// Lives through it; gives what the peer has received.
+    /// Runs the story. Returns the bytes that the peer has received.
     fn live<S: Service>(&self, service: &Arc<Noted<S>>) -> Vec<u8> {
         let server = Direct::new(&LIMITS, Arc::clone(service));
         let (peer, stream) = tokio::io::duplex(PIPE_BYTES);
@@ -172,7 +172,7 @@ impl Edge {
         let calls = Calls::default();
         let config = GatewayConfig {
             body_bytes_max,
-            // How long things take must not matter.
+            // Durations must not matter.
             admission: AdmissionSettings {
                 delay_target: Duration::ZERO,
                 refusal_hold: Duration::ZERO,
@@ -180,7 +180,7 @@ impl Edge {
             },
             ..GatewayConfig::default()
         };
-        // An engine that has ended answers at once that it is not there: nothing waits for another thread.
+        // A stopped engine answers at once that it is not running, so that nothing waits for another thread.
         let (ended, engine, _directory) = super::start();
         ended.shutdown();
         let handlers = (Transfers::new(engine.clone()), TakesAll);
@@ -194,7 +194,7 @@ impl Edge {
         Self { runtime, service: Arc::new(Noted { service: gateway, calls }), stories: 0 }
     }
 
-    /// Judges a story, and that the same requests come of it however it is cut.
+    /// Judges a story, and checks that every cut of its bytes leads to the same requests.
     fn withstand(&mut self, story: &Story) {
         let (_, calls) = self.live(story);
         if !story.is_over_cap && !story.steps.is_empty() {
@@ -208,10 +208,10 @@ impl Edge {
         }
     }
 
-    /// What the peer received, which is judged, and what the gateway was asked.
+    /// Runs a story and judges the bytes that the peer received. Returns these and the gateway's requests.
     fn live(&self, story: &Story) -> (Vec<u8>, Vec<Call>) {
         let _runtime = self.runtime.enter();
-        // What a story that broke has left.
+        // Leftovers of a story that broke.
         self.service.calls.take();
         let received = story.live(&self.service);
         let calls = self.service.calls.take();
@@ -230,7 +230,7 @@ impl Edge {
     }
 }
 
-/// It is always the instant at which requests come.
+/// A clock that always shows the time of the requests.
 struct StandingClock;
 
 impl Clock for StandingClock {
@@ -239,7 +239,7 @@ impl Clock for StandingClock {
     }
 }
 
-/// Accepts whatever has passed the gateway's checks.
+/// Accepts everything that has passed the gateway's checks.
 struct TakesAll;
 
 impl Handler for TakesAll {
@@ -255,11 +255,11 @@ impl Handler for TakesAll {
 
 // A connection and its peer on one thread, turn by turn: neither has a turn while it waits for the other.
 
-/// Turns after which the two are taken to keep each other busy with nothing.
+/// Number of turns after which the two are assumed to keep each other busy without progress.
 const TURNS_MAX: usize = 100_000;
 const READ_BYTES: usize = 4096;
 
-/// Nobody but the two can wake either, so that a turn in which nobody was woken is the last.
+/// Only the two can wake each other, so a turn without a wake-up is the last.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -269,9 +269,9 @@ impl Wake for Woken {
     }
 }
 
-/// A connection that is served, and what its peer has received.
+/// A connection that is served, and the bytes that its peer has received.
 pub(in crate::targets) struct Exchange<F> {
-    /// None once it has ended.
+    /// `None` once it has ended.
     serving: Option<Pin<Box<F>>>,
     peer: DuplexStream,
     woken: Arc<Woken>,
@@ -289,7 +289,7 @@ impl<F: Future<Output = ()>> Exchange<F> {
         exchange
     }
 
-    /// Has the peer send this, and the two go on until both wait.
+    /// Lets the peer send this, and runs both until they wait.
     pub(in crate::targets) fn send(&mut self, piece: &[u8]) {
         let mut rest = piece;
         while !rest.is_empty() {
@@ -304,7 +304,7 @@ impl<F: Future<Output = ()>> Exchange<F> {
         self.settle();
     }
 
-    /// Gives both their turns until both wait.
+    /// Runs both until they wait.
     pub(in crate::targets) fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             self.woken.0.store(false, Ordering::Relaxed);
@@ -321,8 +321,8 @@ impl<F: Future<Output = ()>> Exchange<F> {
         panic!("the connection is woken again and again, and nothing comes of it");
     }
 
-    /// Lets all time limits pass, after which the connection must have ended. A service that waits for a body is busy:
-    /// it has a deadline of its own.
+    /// Lets all time limits pass, after which the connection must have ended. A service that waits for a body is busy,
+    /// because it has its own deadline.
     pub(in crate::targets) fn fall_silent(&mut self, sweep: impl Fn(), is_busy: impl FnOnce() -> bool) {
         for _ in 0..SILENCE {
             sweep();
@@ -336,7 +336,7 @@ impl<F: Future<Output = ()>> Exchange<F> {
         self.serving.is_none()
     }
 
-    /// Has the peer end its side, after which the connection must end; gives what the peer has received.
+    /// Lets the peer end its side, after which the connection must end. Returns the bytes that the peer has received.
     pub(in crate::targets) fn end(mut self) -> Vec<u8> {
         let mut context = Context::from_waker(&self.waker);
         let closed = Pin::new(&mut self.peer).poll_shutdown(&mut context);

@@ -1,4 +1,4 @@
-//! What DFSPs send: request lines, headers, paths, and what stands in bodies.
+//! Messages of DFSPs: request lines, headers, paths, and the contents of bodies.
 
 use http::request::Parts;
 use upesi_delivery::Request;
@@ -17,10 +17,10 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use super::{Refusals, assert_can_be_told, assert_valid_refusal, chosen};
 
-/// The instant at which requests come.
+/// The time at which requests arrive.
 pub(super) const NOW: &str = "2031-04-01T12:00:00.000Z";
 
-/// The first bytes of a connection that a load balancer passes on.
+/// The first bytes of a connection that a load balancer forwards.
 pub(crate) fn proxy_header(input: &[u8]) {
     let mut length = 0;
     while let Ok(ProxyHeader::Needs(bytes)) = ProxyHeader::read(&input[..length]) {
@@ -60,7 +60,7 @@ pub(super) fn read(parts: &Parts, body: Bytes) -> Result<Request, SyncError> {
     read_request(parts, body, &GatewayConfig::default(), &TrustEveryone, || now.into())
 }
 
-/// A whole request about anything but transfers, read as far as it is before it is passed on.
+/// A whole request about anything except transfers, read as far as it is before it is forwarded.
 pub(crate) fn messages(input: &[u8]) {
     let Some((parts, body)) = split(input) else { return };
     let route = match Route::resolve(Method::parse(parts.method.as_str()), parts.uri.path()) {
@@ -80,11 +80,11 @@ pub(crate) fn messages(input: &[u8]) {
             }
         }
     }
-    // The answer of an oracle, or of a DFSP that refuses.
+    // The answer of an oracle, or of a DFSP that rejects.
     ErrorInformation::read(body).iter().for_each(assert_can_be_told);
 }
 
-/// Head and body, parsed by the parser under the server's; the server's own loop is the target `connection`.
+/// Head and body, parsed by the parser under the server's. The server's own loop is the target `connection`.
 pub(super) fn split(input: &[u8]) -> Option<(Parts, &[u8])> {
     let mut headers = [httparse::EMPTY_HEADER; upesi_http::server::HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
@@ -96,7 +96,7 @@ pub(super) fn split(input: &[u8]) -> Option<(Parts, &[u8])> {
     Some((request.body(()).ok()?.into_parts().0, &input[length..]))
 }
 
-/// A header block, checked as requests of all methods: about the resource that it names, and about any one.
+/// A header block, checked as requests of all methods, for the resource that it names and for any other.
 pub(crate) fn headers(input: &[u8]) {
     let (rules, mut judged) = (HeaderRules::default(), Refusals::default());
     let any = chosen(Resource::ALL, input);
@@ -148,7 +148,7 @@ pub(crate) fn routes(input: &[u8]) {
     }
 }
 
-/// One body, read as that of every request there is, and as an error about one resource.
+/// One body, read as that of every kind of request, and as an error about one resource.
 pub(crate) fn bodies(input: &[u8]) {
     let mut judged = Refusals::default();
     refusals(input, &[chosen(Resource::ALL, input)]).for_each(|refusal| judged.judge(refusal));
@@ -158,7 +158,7 @@ pub(crate) fn bodies(input: &[u8]) {
     assert_eq!(fingerprint(&[b"\n ", input].concat()), fingerprint(input), "white space does not count");
 }
 
-/// Numbers, instants, names.
+/// Numbers, times, names.
 pub(crate) fn amounts(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(amount) = Amount::parse_wire(text) {
@@ -172,7 +172,7 @@ pub(crate) fn amounts(input: &[u8]) {
         assert_eq!(TransferId::parse(&id.to_string()), Some(id));
         assert_eq!(TransferId::from_bytes(&id.to_bytes()), Some(id));
     }
-    // Instants beyond the last that can be counted are taken for that one.
+    // Times beyond the last representable one are replaced by that one.
     let counted = |at: &Timestamp| at.as_ns() < i64::MAX;
     if let Some(at) = Timestamp::parse_iso(text).filter(counted) {
         assert_eq!(Timestamp::parse_iso(&at.to_string()).map(Timestamp::as_ms), Some(at.as_ms()), "{text}");
@@ -188,7 +188,7 @@ pub(crate) fn amounts(input: &[u8]) {
     }
 }
 
-/// A packet as it stands in a body, and a transaction to be put into one.
+/// A packet as in a body, and a transaction to be put into one.
 pub(crate) fn ilp_packet(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let _refused_or_decoded = ilp::decode_transaction(text);

@@ -1,7 +1,7 @@
-//! Connections of HTTP/2: frames in pieces, through the server's own loop and through the client's.
+//! HTTP/2 connections: frames in pieces, through the server's own loop and through the client's.
 //!
-//! An input is frames in short: kind, flags, stream and length, a byte each, then the payload. Its first byte says how
-//! they come.
+//! An input consists of frames in short form: kind, flags, stream and length, one byte each, then the payload. Its
+//! first byte describes how they arrive.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,15 +22,15 @@ use upesi_http::{
 use super::connection;
 use super::connection::Exchange;
 
-/// Of the first byte: the frames come in pieces of so many bytes times seven; zero: in one.
+/// Bits of the first byte: the frames come in pieces of seven times this many bytes, or in one piece if zero.
 pub(crate) const PIECES: u8 = 0x0F;
-/// The hub is told to finish before the last piece.
+/// The hub is ordered to finish before the last piece.
 pub(crate) const FINISH: u8 = 0x10;
-/// The peer falls silent at the end, before it ends its side.
+/// The peer is silent at the end, before it ends its side.
 pub(crate) const FALLS_SILENT: u8 = 0x20;
-/// The frames are sent again and again.
+/// The frames are sent repeatedly.
 pub(crate) const AGAIN: u8 = 0x40;
-/// What follows is no frames, but bytes as they are.
+/// The rest is raw bytes instead of frames.
 pub(crate) const RAW: u8 = 0x80;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -40,7 +40,7 @@ const REPEATS: usize = 60;
 const WIRE_BYTES_MAX: usize = 64 * 1024;
 const BODY_BYTES_MAX: usize = 1024;
 const PIPE_BYTES: usize = 4 * 1024 * 1024;
-/// Nothing waits this long: the peer ends its side.
+/// No request waits this long, because the peer ends its side.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 const DATA: u8 = 0;
@@ -52,7 +52,7 @@ const END_STREAM: u8 = 1;
 
 const LIMITS: Limits = Limits { connections_max: 4, ..connection::LIMITS };
 
-/// Frames as they go over the wire.
+/// Frames as they are on the wire.
 struct Frames {
     how: u8,
     wire: Vec<u8>,
@@ -63,9 +63,9 @@ struct Frames {
 #[derive(Default)]
 struct Streams {
     are_unknown: bool,
-    /// Of any frame: these may be reset.
+    /// Streams of any frame: these may be reset.
     named: BTreeSet<u32>,
-    /// Of frames that begin a head: these may be answered.
+    /// Streams of frames that start a head: these may be answered.
     opened: BTreeSet<u32>,
 }
 
@@ -74,7 +74,7 @@ impl Frames {
         let (&how, mut rest) = input.split_first()?;
         let (mut wire, mut streams) = (Vec::new(), Streams::default());
         if how & RAW != 0 {
-            // What it opens is not followed.
+            // The streams that it opens are not tracked.
             let streams = Streams { are_unknown: true, ..Streams::default() };
             return Some(Self { how, wire: rest.to_vec(), streams });
         }
@@ -105,7 +105,7 @@ impl Frames {
     }
 }
 
-/// Answers with what it was sent.
+/// Answers with the request's body.
 #[derive(Default)]
 struct Echo {
     calls: AtomicUsize,
@@ -150,7 +150,7 @@ fn with_runtime<T>(work: impl FnOnce(&Runtime) -> T) -> T {
     RUNTIME.with_borrow(work)
 }
 
-/// What a client sends to the hub.
+/// Messages of a client to the hub.
 pub(crate) fn requests(input: &[u8]) {
     let Some(frames) = Frames::read(input) else { return };
     with_runtime(|runtime| {
@@ -180,7 +180,7 @@ pub(crate) fn requests(input: &[u8]) {
     });
 }
 
-/// Whether what the hub sends is whole frames, of streams that its peer has opened, and of none after its end.
+/// Checks that the hub sends whole frames, for streams that its peer has opened, and none after its end.
 fn check(mut received: &[u8], streams: &Streams) -> Result<(), String> {
     let mut ended = BTreeSet::new();
     while let Some((header, rest)) = received.split_at_checked(HEADER_BYTES) {
@@ -188,7 +188,7 @@ fn check(mut received: &[u8], streams: &Streams) -> Result<(), String> {
         let (kind, flags) = (header[3], header[4]);
         let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
         let Some((_, rest)) = rest.split_at_checked(length) else {
-            // A connection that is aborted ends anywhere.
+            // An aborted connection ends anywhere.
             return Ok(());
         };
         if length > FRAME_BYTES_MAX || kind > CONTINUATION {
@@ -213,7 +213,7 @@ fn check(mut received: &[u8], streams: &Streams) -> Result<(), String> {
     Ok(())
 }
 
-/// What a DFSP answers to the hub.
+/// Answers of a DFSP to the hub.
 pub(crate) fn answers(input: &[u8]) {
     let Some(frames) = Frames::read(input) else { return };
     let config = PoolConfig { response_body_bytes_max: BODY_BYTES_MAX, ..PoolConfig::default() };
@@ -232,7 +232,7 @@ pub(crate) fn answers(input: &[u8]) {
                     peer.write_all(piece).await?;
                     tokio::task::yield_now().await;
                 }
-                // It reads no more, and keeps its side.
+                // It reads no more, and keeps its side open.
                 peer.shutdown().await
             };
             let (answer, _sent) = tokio::join!(exchange_http2(stream, request, deadline, &config), sending);

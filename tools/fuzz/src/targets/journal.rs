@@ -1,5 +1,5 @@
-//! What the hub reads back from its own disk: the journal's segments and snapshots, and behind their checksums records,
-//! snapshots of the ledger and entries of tables.
+//! Data that the hub reads back from its own disk: the journal's segments and snapshots, and behind their checksums
+//! records, snapshots of the ledger and entries of tables.
 
 use std::cell::RefCell;
 
@@ -11,15 +11,15 @@ use upesi_journal::{
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{Ledger, LedgerConfig, Record, Stored as _, Transfer};
 
-/// Fewer changed bits than this never look like a write that did not come to its end (see `frame.rs` of the journal).
+/// With fewer changed bits than this, a frame never looks like an unfinished write (see `frame.rs` of the journal).
 const ROT_BITS_MAX: u32 = 8;
 
 thread_local! {
-    /// A finished journal and its files; thrown away bytes cost less than making it again.
+    /// A finished journal and its files. Copying it costs less than making it again.
     static JOURNAL: RefCell<Option<(Script, SimDisk, Vec<String>)>> = const { RefCell::new(None) };
 }
 
-/// The input says which bytes of a whole journal are changed to what: four bytes each, file, place (16 bits), value.
+/// The input changes bytes of a whole journal: four bytes for each change, which are file, place (16 bits) and value.
 pub(crate) fn journal(input: &[u8]) {
     JOURNAL.with_borrow_mut(|made| {
         let (script, disk, files) = made.get_or_insert_with(|| {
@@ -43,7 +43,7 @@ pub(crate) fn journal(input: &[u8]) {
         }
         match verify(dynamic(&rotten)) {
             Ok(recovered) => {
-                // Enough bytes changed can look like a write that never came to an end; all before it is what was
+                // Enough changed bytes can look like an unfinished write. Everything before it must be as it was
                 // written.
                 assert!(recovered.last_seq <= script.last_seq());
                 assert!(
@@ -80,8 +80,8 @@ fn disk_with(directory: &str, file: &str, bytes: &[u8]) -> SimDisk {
     disk
 }
 
-/// A whole segment. What guards it is made right first, so that what it guards is read too: a fuzzer finds no
-/// checksums.
+/// A whole segment. Its checksums are corrected first, so that the data behind them are read too, because a fuzzer does
+/// not find checksums.
 pub(crate) fn segment(input: &[u8]) {
     let mut bytes = input.to_vec();
     bytes.resize(bytes.len().max(2 * SECTOR_BYTES).next_multiple_of(SECTOR_BYTES), 0);
@@ -92,7 +92,7 @@ pub(crate) fn segment(input: &[u8]) {
     let records = records(&disk, first_seq);
     assert_eq!((found.first_seq, found.last_seq), (first_seq, first_seq + records.len() as u64 - 1));
     assert!(records.is_sorted_by(|one, next| one.0 < next.0), "time does not increase");
-    // What holds can be gone on with, and nothing of it changes.
+    // A valid journal can be continued, and its content does not change.
     let opened = open(dynamic(&disk), Options::default()).expect("what was verified is opened");
     assert_eq!(opened.recovered, found);
     assert!(self::records(&disk, first_seq) == records, "opening changed a record");
@@ -108,13 +108,13 @@ fn records(disk: &SimDisk, first_seq: u64) -> Vec<(i64, Vec<u8>)> {
     records
 }
 
-/// Makes magic, length, sequence, chain and checksums of a segment and its frames right. A frame whose seventh byte
-/// is odd keeps its chain and sequence.
+/// Corrects magic, length, sequence, chain and checksums of a segment and its frames. A frame whose seventh byte is odd
+/// keeps its chain and sequence.
 fn seal_segment(bytes: &mut [u8]) {
     let length = bytes.len();
     put(bytes, 0, b"UPESISEG");
     put(bytes, 40, &(length as u64).to_le_bytes());
-    // Real numbers are far from the last ones.
+    // Real numbers are far from the maximum.
     put(bytes, 20, &[0; 4]);
     let crc = crc32c::crc32c(&bytes[..SECTOR_BYTES - 4]);
     put(bytes, SECTOR_BYTES - 4, &crc.to_le_bytes());
@@ -142,7 +142,7 @@ fn seal_segment(bytes: &mut [u8]) {
     }
 }
 
-/// A whole snapshot file, its checksums made right unless its thirteenth byte is odd.
+/// A whole snapshot file. Its checksums are corrected unless its thirteenth byte is odd.
 pub(crate) fn snapshot_file(input: &[u8]) {
     const HEADER_BYTES: usize = 64;
     let mut bytes = input.to_vec();
@@ -150,7 +150,7 @@ pub(crate) fn snapshot_file(input: &[u8]) {
     if bytes[12] & 1 == 0 {
         let body_bytes = (bytes.len() - HEADER_BYTES) as u64;
         put(&mut bytes, 0, b"UPESISNP");
-        // That the length is wrong is tried, too.
+        // A wrong length is tried, too.
         if bytes[12] & 2 == 0 {
             put(&mut bytes, 32, &body_bytes.to_le_bytes());
         }
@@ -204,7 +204,7 @@ pub(crate) fn archived_transfer(input: &[u8]) {
     assert!(rest.0.is_empty(), "{} bytes are left", rest.0.len());
 }
 
-/// A record of the log of the tables that are not money.
+/// A record of the log of the tables that hold no money.
 pub(crate) fn store_record(input: &[u8]) {
     let Some(changes) = upesi_tables::store::read_record(input) else { return };
     let written = upesi_tables::store::write_record(&changes);

@@ -1,4 +1,4 @@
-//! Commands of DFSPs and operators on a ledger whose balances are near the ends of the range of amounts.
+//! Commands of DFSPs and operators for a ledger whose balances are near the limits of amounts.
 
 use upesi_ledger::command::{
     Abort, AbortConversion, AdvanceItem, AskedMoney, BulkCommand, ConversionCommand, Expire, Fulfil,
@@ -18,22 +18,22 @@ const MEMBERS: [&str; 5] = ["alpha", "beta", "forex", "bridge", "farbank"];
 const PROXY: usize = 3;
 const CURRENCIES: [&str; 2] = ["KES", "TZS"];
 const MAX: i64 = Amount::MAX.units();
-/// Amounts at the edges of the range, and small ones.
+/// Amounts at the limits of the range, and small ones.
 const EDGES: [i64; 12] =
     [1, 2, 10_000, MAX / 3, MAX / 2 - 1, MAX / 2, MAX / 2 + 1, MAX - 10_000, MAX - 2, MAX - 1, MAX, 50_000];
-/// The only preimage that the commands know, and its SHA-256.
+/// The only preimage that the commands use, and its SHA-256.
 const PREIMAGE: [u8; 32] = [7; 32];
 const CONDITION: [u8; 32] = [
     0x4b, 0xb0, 0x6f, 0x8e, 0x4e, 0x3a, 0x77, 0x15, 0xd2, 0x01, 0xd5, 0x73, 0xd0, 0xaa, 0x42, 0x37, 0x62,
     0xe5, 0x5d, 0xab, 0xd6, 0x1a, 0x2c, 0x02, 0x27, 0x8f, 0xa5, 0x6c, 0xc6, 0xd2, 0x94, 0xe0,
 ];
-/// Commands of one input: more take the time of other inputs.
+/// Maximum number of commands in one input: more would take time from other inputs.
 const COMMANDS_MAX: usize = 64;
 const START_MS: i64 = 1_932_811_200_000;
 const EXPIRES_IN_MS: i64 = 40;
 
-/// The input says how the scheme is set up and which commands follow. No command may make the ledger panic, whether it
-/// is decided or folded, and all invariants hold after each.
+/// The input describes the scheme's setup and the commands that follow. No command may make the ledger panic, neither
+/// when it is decided nor when it is folded, and all invariants hold after each.
 pub(crate) fn ledger_commands(input: &[u8]) {
     let mut hub = Hub::new(Input(input));
     for _ in 0..COMMANDS_MAX {
@@ -43,7 +43,7 @@ pub(crate) fn ledger_commands(input: &[u8]) {
     }
 }
 
-/// The rest of an input; behind its end are zeros.
+/// The rest of an input, with zeros after its end.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -107,7 +107,7 @@ struct Hub<'a> {
 }
 
 impl<'a> Hub<'a> {
-    /// Members with edges of the range as positions, deposits and caps.
+    /// Members with positions, deposits and caps at the limits of the range.
     fn new(mut input: Input<'a>) -> Self {
         let flags = input.byte();
         let is = |bit: u8| flags >> bit & 1 == 1;
@@ -177,7 +177,7 @@ impl<'a> Hub<'a> {
         Timestamp::from_ms(self.now_ms + EXPIRES_IN_MS)
     }
 
-    /// The next command; `None` if what it is about does not exist.
+    /// The next command; `None` if its subject does not exist.
     fn command(&mut self, code: u8) -> Option<Command> {
         Some(match code % 20 {
             0 | 1 => self.prepare(),
@@ -262,7 +262,7 @@ impl<'a> Hub<'a> {
         self.conversion(transfer, initiator, (source, from))
     }
 
-    /// A conversion of what a reserved transfer brings to its payee.
+    /// A payee's FX transfer for the amount of a reserved transfer.
     fn convert_received(&mut self) -> Option<Command> {
         let id = self.input.id(b't');
         let (_, payee) = self.parties(id)?;

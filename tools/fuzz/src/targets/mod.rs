@@ -1,4 +1,4 @@
-//! The targets, by where their bytes come from.
+//! The targets, by the origin of their bytes.
 
 pub(crate) mod admin;
 pub(crate) mod connection;
@@ -15,7 +15,7 @@ use upesi_fspiop::SyncError;
 use upesi_fspiop::body::parse_error_body;
 use upesi_journal::Durability;
 
-/// Every refusal is a FSPIOP error that a DFSP can read.
+/// Every rejection is an FSPIOP error that a DFSP can read.
 fn assert_valid_refusal(error: &SyncError) {
     assert!((400..=599).contains(&error.status), "{error:?}");
     assert!(error.description.chars().count() <= 128, "{error:?}");
@@ -24,14 +24,14 @@ fn assert_valid_refusal(error: &SyncError) {
     assert_eq!((read.code, &*read.description), (error.code, &*error.description));
 }
 
-/// What somebody else told as an error can be told on.
+/// An error that another system reported can be forwarded.
 fn assert_can_be_told(error: &ErrorInformation) {
     let body = error.to_body();
     let read = parse_error_body(&body).map(|read| (read.code, read.description.into_owned()));
     assert_eq!(read, Ok((error.code, error.description.clone())));
 }
 
-/// Judges each refusal once: most of what reads one input refuses it in the same words.
+/// Judges each rejection once, because most readers of one input reject it in the same words.
 #[derive(Default)]
 struct Refusals(Vec<SyncError>);
 
@@ -43,7 +43,7 @@ impl Refusals {
     }
 }
 
-/// One of several things to try with an input, where trying them all would make it cost as much as all of them.
+/// One of several checks of an input, if all of them together would multiply the cost.
 fn chosen<T: Copy>(all: &[T], input: &[u8]) -> T {
     all[input.len() % all.len()]
 }
@@ -63,7 +63,7 @@ fn start() -> (Engine, EngineHandle, TempDir) {
     (engine, handle, directory)
 }
 
-/// Where files cost no disk, if there is such a place.
+/// A place where files need no disk, if there is one.
 fn memory() -> std::path::PathBuf {
     let memory = std::path::Path::new("/dev/shm");
     if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() }

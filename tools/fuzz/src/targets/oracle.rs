@@ -1,4 +1,4 @@
-//! What external oracles answer.
+//! Answers of external oracles.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::assert_can_be_told;
 
-/// One body, read as the answer to a lookup and as that to a batch.
+/// One body, read as the answer to a lookup and as the answer to a batch.
 pub(crate) fn oracle(input: &[u8]) {
     lookup(input);
     batch(input);
@@ -40,14 +40,14 @@ fn batch(body: &[u8]) {
             Err(error) => assert_can_be_told(error),
         }
     }
-    // What becomes of an entry does not depend on its place.
+    // The result of an entry does not depend on its place.
     entries.reverse();
     let mut reversed = read_batch(body, &entries).expect("what was understood is understood");
     reversed.reverse();
     assert_eq!(reversed, outcomes);
 }
 
-/// A lookup gets 1001, a registration 3003. Only the operator learns the reason.
+/// A lookup gets 1001, a registration 3003. Only the operator sees the reason.
 fn assert_not_understood(failure: &OracleFailure, operation: Operation) {
     assert!(matches!(failure, OracleFailure::NotUnderstood { .. }), "{failure:?}");
     let error = failure.to_error(operation);
@@ -58,7 +58,7 @@ fn assert_not_understood(failure: &OracleFailure, operation: Operation) {
     assert_can_be_told(&error);
 }
 
-/// Entries that differ in kind, in identifier, and in whether they have a sub id.
+/// Entries that differ in kind, in identifier, and in the presence of a sub-identifier.
 fn entries() -> Vec<Entry> {
     let fsp = FspId::parse("greenbank").expect("a name");
     let entry = |kind, id: &str, sub_id: Option<&str>| Entry {
@@ -76,7 +76,7 @@ fn entries() -> Vec<Entry> {
     ]
 }
 
-/// Whether the names of the owners stand in the body one after the other; an escape may hide any of them.
+/// Whether the names of the owners are in the body in this order. An escape may hide any of them.
 fn stand_in_order(body: &[u8], owners: &[Owner]) -> bool {
     let mut rest = body;
     has_escapes(body)

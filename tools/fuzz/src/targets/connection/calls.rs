@@ -1,5 +1,5 @@
-//! What the service behind a connection is asked, how it answers, and what comes back over the wire, read without
-//! hyper.
+//! The requests to the service behind a connection, its answers, and the bytes that come back over the wire, which are
+//! read without hyper.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,9 +19,9 @@ pub(super) struct Call {
     method: Method,
     target: String,
     path: String,
-    /// As far as the service looked at it: once it is whole and the headers are right.
+    /// Set once the service has read the whole body and the headers are right.
     body: Option<Vec<u8>>,
-    /// None while it is not answered.
+    /// `None` until it is answered.
     status: Option<StatusCode>,
 }
 
@@ -32,12 +32,12 @@ impl Call {
     }
 }
 
-/// Those of one connection, in order. Also the authenticator of the gateway, which sees the body of each.
+/// The calls of one connection, in order. Also the authenticator of the gateway, which sees the body of each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls(Arc<Mutex<Vec<Call>>>);
 
 impl Calls {
-    /// All of them; none are left.
+    /// Takes all calls, so that none are left.
     pub(super) fn take(&self) -> Vec<Call> {
         mem::take(&mut *self.calls())
     }
@@ -61,7 +61,7 @@ impl Authenticator for Calls {
     }
 }
 
-/// A service that notes what it is asked.
+/// A service that notes its requests.
 pub(super) struct Noted<S> {
     pub(super) service: S,
     pub(super) calls: Calls,
@@ -95,7 +95,7 @@ impl<S: Service> Service for Noted<S> {
 pub(super) fn due(calls: &[Call]) -> Vec<Due> {
     let due = calls.iter().filter_map(|call| {
         let status = call.status?;
-        // Its own form of saying that nothing is taken.
+        // This path has its own form of answer if nothing is accepted.
         let is_health = call.path == "/health" && call.method == Method::GET;
         Some(Due {
             status: status.as_u16(),
@@ -109,7 +109,7 @@ pub(super) fn due(calls: &[Call]) -> Vec<Due> {
 
 /// Whether two cuts of the same bytes lead to the same requests and answers, as far as both connections went.
 ///
-/// Errors: where they part.
+/// Fails with the first difference.
 pub(super) fn check_same(one: &[Call], other: &[Call]) -> Result<(), String> {
     for (one, other) in one.iter().zip(other) {
         let is_same_body = one.body.is_none() || other.body.is_none() || one.body == other.body;
@@ -121,12 +121,11 @@ pub(super) fn check_same(one: &[Call], other: &[Call]) -> Result<(), String> {
     Ok(())
 }
 
-/// The statuses with which the server's loop itself refuses what is no request that it could hand on
-/// (docs/error-codes.md).
+/// The statuses with which the server's loop itself rejects bytes that are not a valid request (docs/error-codes.md).
 const OWN_STATUSES: [u16; 2] = [400, 431];
 const CONTINUE: u16 = 100;
 
-/// An answer that is owed.
+/// An answer that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) status: u16,
@@ -137,11 +136,11 @@ pub(super) struct Due {
     pub(super) is_last: bool,
 }
 
-/// Whether `received` is these answers in this order, each whole and of the length that it claims, and after them
-/// at most one more, the server's own word that something was no request. Without `all_come` that word may take the
-/// place of the first.
+/// Checks that `received` consists of these answers in this order, each complete and of its declared length. At most
+/// one more may follow, the server's own rejection of an invalid request. Without `all_come` that rejection may come
+/// before all answers.
 ///
-/// Errors: what is wrong, in words.
+/// Fails with the mistake, in words.
 pub(super) fn check(received: &[u8], due: &[Due], all_come: bool) -> Result<(), String> {
     let (mut rest, mut due, mut is_over) = (received, due, false);
     while !rest.is_empty() {
@@ -180,7 +179,7 @@ pub(super) fn check(received: &[u8], due: &[Due], all_come: bool) -> Result<(), 
     }
 }
 
-/// A head, and what comes after it.
+/// A head, and the bytes after it.
 struct Answer<'a> {
     status: u16,
     length: Option<usize>,
