@@ -1,4 +1,4 @@
-//! Which crate may use which: the map of ARCHITECTURE.md against `cargo metadata`.
+//! Checks the dependencies between crates: `cargo metadata` against the map of ARCHITECTURE.md.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::tree;
 
-/// A crate's place in the map of ARCHITECTURE.md.
+/// A crate's layer in the map of ARCHITECTURE.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// A floor of `crates/`, counted from 0.
     Floor(u8),
-    /// The command, which alone of `crates/` may use `tools/`.
+    /// The command, the only crate of `crates/` that may use `tools/`.
     Command,
     /// A crate of `tools/`.
     Tools,
@@ -23,18 +23,18 @@ pub enum Layer {
 pub struct Package {
     /// Without the prefix `upesi-`.
     pub name: String,
-    /// Whether it lies in `crates/`.
+    /// Whether it is in `crates/`.
     pub ships: bool,
-    /// The crates of this workspace that it uses, in build scripts, too.
+    /// The workspace's crates that it uses, including those of build scripts.
     pub uses: Vec<String>,
-    /// Those that only its tests use. They may lie above it, such as the wire's words for what the ledger refuses.
+    /// The crates that only its tests use. They may be above it.
     pub tests_use: Vec<String>,
 }
 
-/// The layers that a page's map declares: a list of layers, each with a list of its crates.
+/// The layers of a page's map: a list of layers, each with a list of its crates.
 ///
 /// # Panics
-/// When a layer cannot be read.
+/// If a layer cannot be read.
 pub fn declared(page: &str) -> BTreeMap<String, Layer> {
     let map = page.lines().skip_while(|line| *line != "## The map").skip(1);
     let (mut layers, mut current) = (BTreeMap::new(), None);
@@ -57,7 +57,7 @@ pub fn declared(page: &str) -> BTreeMap<String, Layer> {
 /// The crates of the workspace.
 ///
 /// # Panics
-/// When cargo fails.
+/// If cargo fails.
 pub fn packages() -> Vec<Package> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["metadata", "--no-deps", "--offline", "--locked", "--format-version", "1"];
@@ -85,7 +85,8 @@ fn package(value: &Value) -> Package {
     }
 }
 
-/// Every arrow that points upwards or sideways, or from what ships to a tool, and every crate without a layer.
+/// All mistakes: dependencies that point upwards or sideways, dependencies of shipped crates on tools, and crates
+/// without a layer.
 pub fn mistakes(layers: &BTreeMap<String, Layer>, packages: &[Package]) -> Vec<String> {
     let mut mistakes: Vec<String> = packages
         .iter()

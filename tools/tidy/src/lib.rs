@@ -1,5 +1,5 @@
-//! The house rules as tests: `make tidy`, which `make test` runs too. Function length is clippy's
-//! (`clippy.toml`), code width rustfmt's; the build for a bare target and `cargo deny` are in the Makefile.
+//! The house rules as tests: `make tidy`, which `make test` also runs. Clippy checks the length of functions
+//! (`clippy.toml`), and rustfmt the width of code. The Makefile contains the build for a bare target and `cargo deny`.
 
 pub mod layers;
 pub mod prose;

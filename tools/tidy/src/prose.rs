@@ -1,11 +1,11 @@
-//! Width and wording of comments and pages.
+//! Checks the width and the wording of comments and pages.
 
-/// Longest line of a comment, in characters; code is rustfmt's, with the same width.
+/// Maximum length of a comment's line, in characters. The width of code is in `rustfmt.toml`.
 pub const COMMENT_WIDTH_MAX: usize = 120;
-/// Longest line of prose in a page, in characters. Tables, code and lines that are one link may be longer.
+/// Maximum length of a line of prose in a page, in characters. Tables, code and lines that are one link may be longer.
 pub const PROSE_WIDTH_MAX: usize = 120;
 
-/// Phrases that this house does not use, and what it says instead.
+/// Banned phrases, and their replacements.
 pub const BANNED: &[(&str, &str)] = &[
     ("the reference hub", "Mojaloop"),
     ("the community's", "Mojaloop's"),
@@ -17,13 +17,13 @@ pub const BANNED: &[(&str, &str)] = &[
     ("FIXME", "an issue"),
 ];
 
-/// The comment of a line of Rust, from its slashes on; `None` without one.
+/// The comment of a line of Rust, including its slashes; `None` if there is none.
 pub fn comment(line: &str) -> Option<&str> {
     let start = line.trim_start();
     start.starts_with("//").then_some(start)
 }
 
-/// Lines of prose of a page with their numbers: neither code, nor tables, nor a single link or path.
+/// Lines of prose of a page with their numbers: without code, tables, and lines that are one link or path.
 pub fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     page.lines().enumerate().filter_map(move |(index, line)| {
@@ -35,7 +35,7 @@ pub fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The first banned phrase in a text, and what to say instead.
+/// The first banned phrase in a text, and its replacement.
 pub fn banned(text: &str) -> Option<(&'static str, &'static str)> {
     BANNED.iter().copied().find(|(phrase, _)| text.contains(phrase))
 }

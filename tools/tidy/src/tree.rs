@@ -1,4 +1,4 @@
-//! The files of the tree, and which of them nothing refers to.
+//! The files of the tree, and those of them that nothing refers to.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ pub fn read(path: &Path) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Files with one of these endings, below the root, by name. Outside of a git checkout, those on disk.
+/// Files with one of these endings below the root, sorted by name. Outside a git checkout, the files on disk are used.
 pub fn files(endings: &[&str]) -> Vec<PathBuf> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
     let mut found: Vec<PathBuf> = match listed {
@@ -40,7 +40,7 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
     entries.filter(is_source).flat_map(listed).collect()
 }
 
-/// Source files of a crate that no `mod`, `#[path]` or `include!` of that tree names.
+/// Source files of a crate that no `mod`, `#[path]` or `include!` in these sources names.
 pub fn dead_modules(sources: &[(PathBuf, String)]) -> Vec<PathBuf> {
     let named: BTreeSet<&str> = sources.iter().flat_map(|(_, text)| modules_named(text)).collect();
     let is_dead = |path: &&PathBuf| {
@@ -59,14 +59,14 @@ pub fn dead_modules(sources: &[(PathBuf, String)]) -> Vec<PathBuf> {
     sources.iter().map(|(path, _)| path).filter(is_dead).cloned().collect()
 }
 
-/// Names of modules that a source file declares; of a `#[path]`, the stem of the file.
+/// Names of modules that a source file declares; for a `#[path]`, the stem of the file.
 fn modules_named(text: &str) -> impl Iterator<Item = &str> {
     let declared = text.lines().filter_map(|line| {
         let (before, after) = line.trim().split_once("mod ")?;
         let is_item = before.is_empty() || before.starts_with("pub") || before.starts_with("#[");
         is_item.then(|| after.split_once(';').map(|(name, _)| name))?
     });
-    // Also where another attribute says when: `#[cfg_attr(not(feature = "x"), path = "no_x.rs")]`.
+    // Also if the path depends on a condition: `#[cfg_attr(not(feature = "x"), path = "no_x.rs")]`.
     let attributes = ["#[path = \"", ", path = \""];
     let placed =
         attributes.into_iter().flat_map(|attribute| text.split(attribute).skip(1)).filter_map(|rest| {
@@ -76,7 +76,7 @@ fn modules_named(text: &str) -> impl Iterator<Item = &str> {
     declared.chain(placed)
 }
 
-/// Targets of the links of a Markdown page that lie in the tree, without anchors.
+/// Targets of a Markdown page's links into the tree, without anchors.
 pub fn links(text: &str) -> Vec<String> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
     let local = targets.filter(|target| !target.contains("://") && !target.starts_with(['#', '<']));

@@ -1,4 +1,4 @@
-//! The tree keeps the house rules, and each rule finds what breaks it.
+//! The tree follows the house rules, and each rule detects violations.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use upesi_tidy::layers::{self, Layer, Package};
 use upesi_tidy::prose::{self, COMMENT_WIDTH_MAX, PROSE_WIDTH_MAX};
 use upesi_tidy::tree;
 
-/// Floors of `crates/`, the command included.
+/// Maximum number of floors in `crates/`, including the command.
 const FLOORS_MAX: usize = 7;
 
 fn none_of(mistakes: &[String]) {
@@ -77,7 +77,7 @@ fn an_arrow_upwards_is_found() {
     assert_eq!(layers::mistakes(&one, &moved).len(), 3);
 }
 
-/// What is wrong with a line of a comment or a page: its width, if it could be broken, and its words.
+/// The mistakes in a line of a comment or a page: its width, if it could be broken, and its words.
 fn mistakes_of_line(
     place: &str,
     line: &str,
