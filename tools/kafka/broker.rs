@@ -1,18 +1,18 @@
-// A broker for the tests that need one, started by the script beside this file. It is included where it is used.
+// A broker for the tests that need one, started by the script beside this file. Other files include this file.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A broker of its own, in a directory of its own, which ends with this value.
+/// A separate broker in its own directory, which ends with this value.
 pub struct Broker {
     data: PathBuf,
-    /// Where it is reached.
+    /// Its addresses.
     pub addresses: String,
 }
 
-/// What the script beside this file prints.
+/// The output of the script beside this file.
 pub fn brokers(arguments: &[&str], users: &str) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
     let mut command = Command::new(script);
@@ -22,8 +22,8 @@ pub fn brokers(arguments: &[&str], users: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Two free ports from 26,000 to 32,000, different ones for every caller: below those that the system gives to outgoing
-/// connections, and above those of hubs (from 10,240) and of three brokers (from 20,000).
+/// Two free ports from 26,000 to 32,000, different ones for every caller. They are below those that the system uses for
+/// outgoing connections, and above those of hubs (from 10,240) and of three brokers (from 20,000).
 fn ports() -> u16 {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
@@ -38,7 +38,7 @@ impl Broker {
         Self::start_with(directory, "", |_, _| Vec::new())
     }
 
-    /// The same with users, and settings for its first port and the first of two further ones.
+    /// Starts a broker with users, and with settings for its first port and the first of two further ones.
     pub fn start_with(directory: &Path, users: &str, settings: impl FnOnce(u16, u16) -> Vec<String>) -> Self {
         let data = directory.join("kafka");
         let text = data.to_str().expect("a path in UTF-8");
