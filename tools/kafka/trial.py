@@ -11,7 +11,7 @@ import time
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
-# PORTS=1000 moves all ports by so many: for trials side by side.
+# PORTS=1000 adds this number to all ports, for parallel trials.
 MOVED = int(os.environ.get("PORTS", 0))
 PORT, BROKERS_AT = 15000 + MOVED, 21290 + MOVED
 DEADLINE_S = 120
