@@ -1,4 +1,4 @@
-// Checks what `helm template` renders by the types of Kubernetes' own API, and a compose file by compose's loader.
+// Checks the output of `helm template` with the types of Kubernetes' own API, and a compose file with compose's loader.
 //
 //	manifests kubernetes <rendered.yaml    each document is of a known kind and has no unknown or repeated field
 //	manifests settings <rendered.yaml      prints the settings of the hub
@@ -50,7 +50,7 @@ func main() {
 	}
 }
 
-// Fields that the API server would drop without a word are errors here.
+// Fields that the API server would silently drop are errors here.
 func kubernetes(input io.Reader, show func(runtime.Object, *schema.GroupVersionKind)) error {
 	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
 		json.SerializerOptions{Yaml: true, Strict: true})
@@ -74,7 +74,7 @@ func kubernetes(input io.Reader, show func(runtime.Object, *schema.GroupVersionK
 	}
 }
 
-// Between two lines of dashes there may be nothing but comments.
+// Between two lines of dashes there may be only comments.
 func isEmpty(document []byte) bool {
 	for line := range bytes.Lines(document) {
 		line = bytes.TrimSpace(line)

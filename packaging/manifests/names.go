@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A file that the hub's settings name.
+// A file that is named in the hub's settings.
 var namedFile = regexp.MustCompile(`(?m)^ *([a-z_]+_file) = "(/[^"]+)"`)
 
-// What refers to what by a name that Kubernetes takes as it is: wrong, it would show in a cluster only.
+// Checks references by name that Kubernetes does not check. A wrong one would only show in a cluster.
 func names(input io.Reader) error {
 	var pod core.PodSpec
 	var settings string
@@ -71,7 +71,7 @@ func names(input io.Reader) error {
 	return errors.Join(mistakes...)
 }
 
-// Whether a file is in a volume of a container. A Secret has any file, unless its keys are named.
+// Whether a file is in a volume of a container. A Secret without listed keys may contain any file.
 func isMounted(file string, container core.Container, volumes []core.Volume) bool {
 	for _, mount := range container.VolumeMounts {
 		if mount.MountPath != path.Dir(file) {

@@ -3,7 +3,7 @@ app.kubernetes.io/name: upesi
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* Where nodes reach each other. */}}
+{{- /* The addresses of the nodes for each other. */}}
 {{- define "upesi.nodes" -}}
 {{- $domain := printf "%s-nodes.%s.svc" .Release.Name .Release.Namespace }}
 {{- range $node := until (int .Values.nodes) }}
@@ -11,7 +11,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end }}
 
-{{- /* The names of the admin port: those of its services, and of each node. */}}
+{{- /* The host names of the admin port: of its services, and of each node. */}}
 {{- define "upesi.hosts" -}}
 {{- $domain := printf "%s.svc" .Release.Namespace }}
 {{- $names := list (printf "%s-admin" .Release.Name) }}
@@ -25,7 +25,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- join ", " $hosts }}
 {{- end }}
 
-{{- /* The files for brokers, by the names that the settings have; nothing if there are none. */}}
+{{- /* The files for brokers, with the names in the settings; empty if there are none. */}}
 {{- define "upesi.brokers" -}}
 {{- with .Values.brokers.tls }}
 {{- if ne .mode "plain" }}
@@ -69,7 +69,7 @@ env:
   - name: UPESI__CLUSTER__ADDRESS
     {{- $scheme := eq .Values.fspiop.readiness "http" | ternary "http" "https" }}
     value: {{ $scheme }}://$(POD_NAME).{{ .Release.Name }}-nodes.{{ .Release.Namespace }}.svc:4000
-  # Whoever reaches the admin port must say who they are.
+  # Clients of the admin port must authenticate.
   - name: UPESI__ADMIN__LISTEN
     value: 0.0.0.0:4001
   - name: UPESI__ADMIN__AUTHENTICATION
