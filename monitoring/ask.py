@@ -16,7 +16,7 @@ import urllib.request
 HERE = pathlib.Path(__file__).parent
 WAIT_S = 60
 
-# Without data as long as nothing of the kind has happened, or for want of time.
+# No data while no such event has occurred, or because of lack of time.
 MAY_BE_EMPTY = {
     "upesi_fspiop_refusals_total": "no request was refused",
     "upesi_admission_refused_by_dfsp_total": "no DFSP was over its share or rate",
@@ -74,7 +74,7 @@ def main(base):
     failed = []
     rows = {}
     deadline = time.monotonic() + WAIT_S
-    # What has just been scraped for the first time has no rate yet.
+    # A series that was just scraped for the first time has no rate yet.
     while missing and time.monotonic() < deadline:
         for place, expression in list(missing.items()):
             found = ask(base, expression)
@@ -100,7 +100,7 @@ def main(base):
             failed.append((rule["name"], rule["query"], rule.get("lastError", "not evaluated")))
         elif rule["state"] == "firing":
             failed.append((rule["name"], rule["query"], "fires at a hub that is well"))
-        # Every metric that it is about must be there, or it could never fire.
+        # Every metric in its expression must exist, or the alert could never fire.
         for name in set(re.findall(r"\b(?:upesi|process)[:_][a-zA-Z0-9_:]+", rule["query"])):
             if not ask(base, name) and not any(known in name for known in MAY_BE_EMPTY):
                 failed.append((rule["name"], name, "no such metric"))

@@ -1,4 +1,5 @@
-# For the scripts here: a hub and simulated DFSPs on free loopback ports, ended by their process ids. Sourced, not run.
+# Functions for the scripts here: a hub and simulated DFSPs on free loopback ports, ended by process id. Sourced, not
+# run.
 # shellcheck shell=bash
 
 upesi=${UPESI:-$root/target/release/upesi}
@@ -19,7 +20,7 @@ until_true() {
     return 1
 }
 
-# start NAME DIR COMMAND...: in the background, its output in DIR/NAME.out and DIR/NAME.err.
+# start NAME DIR COMMAND...: starts it in the background, with its output in DIR/NAME.out and DIR/NAME.err.
 start() {
     local name=$1 directory=$2
     shift 2
@@ -27,7 +28,7 @@ start() {
     started+=($!)
 }
 
-# Sets hub and admin to the base URLs of a fresh hub. Further arguments are serve's.
+# Starts a new hub, and sets hub and admin to its base URLs. Further arguments are serve's.
 start_hub() {
     local directory=$1 fspiop_port admin_port
     shift

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tries the monitoring out: rules and their tests with promtool, then a hub with simulated DFSPs under load and a Prometheus
-# beside it, which is asked every query of the dashboards and rules. `make monitor`.
+# Tests the monitoring: rules and their tests with promtool, then a hub with simulated DFSPs under load and a Prometheus
+# beside it, which gets every query of the dashboards and rules. `make monitor`.
 #
-# Installs Debian's prometheus where it is missing and may be. Everything that is started here is ended here.
+# Installs Debian's prometheus if it is missing and the user is root. The script ends all processes that it starts.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

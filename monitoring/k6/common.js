@@ -1,7 +1,8 @@
-// What all scenarios share: who there is, ids, headers, and waiting for a callback.
+// Common parts of all scenarios: parties, ids, headers, and waiting for a callback.
 //
-// A simulated DFSP (`upesi sim --sockets ADDRESS`) tells web sockets of callbacks: who opens
-// ws://ADDRESS/<trace id>/PUT/<path> gets one text when a callback with that trace id and path, or its error, has come.
+// A simulated DFSP (`upesi sim --sockets ADDRESS`) reports callbacks on web sockets: a client that opens
+// ws://ADDRESS/<trace id>/PUT/<path> gets one text when a callback with that trace id and path, or its error, has
+// arrived.
 
 import { check } from 'k6';
 import encoding from 'k6/encoding';
@@ -23,8 +24,8 @@ const HEX = '0123456789abcdef';
 /** From opening the socket to the callback, by phase. */
 export const endToEnd = new Trend('upesi_end_to_end', true);
 
-// Load: RATE starts so many iterations per second whether or not earlier ones are done (open loop); without it, VUS users
-// do one after the other (closed loop). Checks are thresholds too: a lost callback fails the run.
+// Load: RATE starts this many iterations per second whether or not earlier ones are done (open loop). Without it, VUS
+// users do one after the other (closed loop). Checks are thresholds too: a lost callback fails the run.
 const seconds = env('SECONDS', '10');
 const rate = Number(env('RATE', '0'));
 const vus = Number(env('VUS', '8'));
@@ -137,7 +138,7 @@ export function quote(payer, payee, traceId) {
     http.post(`${HUB}/quotes`, body, { headers: headers('quotes', '1.1', payer, payee, traceId), tags: { name: 'POST /quotes' } }));
 }
 
-// The packet says nothing to the hub, which passes it on. The condition is one whose fulfilment test tools agree on and
+// The hub forwards the packet without reading it. The condition is one whose fulfilment test tools agree on and
 // simulated payees know.
 const PACKET = encoding.b64encode(`upesi k6 ${AMOUNT} ${CURRENCY}`, 'rawurl');
 const CONDITION = 'GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA';

@@ -1,4 +1,4 @@
-// Lookups of mobile numbers: GET /parties until the asker's callback. See README.md.
+// Lookups of mobile numbers: GET /parties until the sender's callback. See README.md.
 
 import { lookup, options, pair, registerParties, trace } from './common.js';
 

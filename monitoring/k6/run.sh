@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs k6 against a hub of its own: each scenario named, or all four.
+# Runs k6 against a separate hub: each named scenario, or all four.
 #
 #     monitoring/k6/run.sh [transfers] [lookups] [quotes] [payments]
 #
-# RATE, SECONDS, VUS and the like are passed on; see README.md. K6 names a k6; without one on the path it is built from the
-# Go module go.k6.io/k6 into out/k6. Everything that is started here is ended here.
+# RATE, SECONDS, VUS and similar variables are forwarded; see README.md. K6 names a k6. If there is none in the PATH, k6
+# is built from the Go module go.k6.io/k6 into out/k6. The script ends all processes that it starts.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
