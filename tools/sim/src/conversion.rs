@@ -93,8 +93,9 @@ pub struct PendingConversion {
 /// [`ConversionOptions`] as messages need them.
 pub(crate) struct Converting {
     options: ConversionOptions,
-    /// The part of all bodies between the FXP's name and the condition. The next field is that of the transfers.
+    /// The part of all FX transfers' bodies between the FXP's name and the condition.
     terms: Vec<u8>,
+    /// The corresponding part of the transfers' bodies.
     transfer_terms: Vec<u8>,
 }
 

@@ -297,8 +297,9 @@ struct Progress<'plan> {
     plan: &'plan SuitePlan,
     out: &'plan Path,
     commit: Option<&'plan str>,
-    /// Number of runs of each point in total. The next field is the number of finished ones.
+    /// Number of runs of each point in total.
     wanted: Vec<usize>,
+    /// Number of finished runs of each point.
     made: Vec<usize>,
     results: Vec<Vec<LabResult>>,
     /// For each group, its runs in order.

@@ -29,7 +29,7 @@ pub struct RunReport {
     /// Maximum resident memory until the end of the peak, including warm-up, in MiB.
     pub rss_warm_mb: f64,
     pub rss_most_mb: f64,
-    /// Growth from the first to the second, as a part of the first.
+    /// Growth from `rss_warm_mb` to `rss_most_mb`, as a part of the former.
     pub rss_growth: f64,
     pub refusals: Refusals,
     /// Answers to the probers, on connections that wait for nothing else.
@@ -166,8 +166,9 @@ const STEPS_SETTLED_MIN: usize = 9;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Step {
-    /// Seconds since the load fell, at its start. The next field is that at its end.
+    /// Seconds from the fall of the load to the start of the step.
     pub from_s: f64,
+    /// Seconds from the fall of the load to the end of the step.
     pub until_s: f64,
     pub completed_per_s: f64,
     pub failed_per_s: f64,

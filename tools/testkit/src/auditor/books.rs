@@ -114,8 +114,9 @@ pub(super) struct Books {
     /// Callbacks that are owed; true if parked.
     owed: BTreeMap<CallbackKey, bool>,
     settling: SettlementBooks,
-    /// Fees that the commits of the current record owe. The next field holds those that the record charges.
+    /// Fees that the commits of the current record owe.
     fees_due: Vec<Fee>,
+    /// Fees that the current record charges.
     fees_charged: Vec<Fee>,
     committed: u64,
     aborted: u64,

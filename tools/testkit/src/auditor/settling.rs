@@ -65,9 +65,9 @@ struct Settlement {
     raised: BTreeMap<AccountKey, i128>,
     /// Accounts whose cover has moved.
     paid: BTreeSet<AccountKey>,
-    /// Amounts below the currency's smallest unit that earlier settlements left over. The next field holds those of
-    /// this one.
+    /// Amounts below the currency's smallest unit that earlier settlements left over.
     carried_in: Nets,
+    /// Amounts below the currency's smallest unit that this settlement leaves over.
     carried_over: Nets,
     is_aborted: bool,
 }

@@ -331,7 +331,7 @@ async fn answer(mut stream: TcpStream, manner: Manner, counts: &Counts) -> std::
     }
 }
 
-/// Whether a request is about one id of ten: the last digit of the id decides. `head` may include earlier bytes.
+/// Whether a request is about one id of ten: the number at the end of the id decides. `head` may include earlier bytes.
 fn is_tenth(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     let path = text.rsplit("PUT ").next().and_then(|rest| rest.split(' ').next()).unwrap_or_default();

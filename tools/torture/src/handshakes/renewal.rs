@@ -20,9 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Number of old certificates that a renewal revokes; the others are only replaced.
 const REVOKED: usize = 50;
 const LIST_DAYS: u32 = 30;
-/// Number of DFSPs that start to use their new certificate together. The next constant is the interval of these groups:
-/// half a storm of handshakes.
+/// Number of DFSPs that start to use their new certificate together.
 const CHANGING: usize = 25;
+/// Interval of these groups, which makes half a storm of handshakes.
 const CHANGING_EVERY: Duration = Duration::from_millis(100);
 /// Maximum time until a change takes effect.
 const TAKEN_UP: Duration = Duration::from_secs(30);

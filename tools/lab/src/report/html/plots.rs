@@ -320,8 +320,9 @@ pub(crate) struct Plot {
     pub title: String,
     pub note: String,
     pub x: Axis,
-    /// The unit of the values. The next field says whether the axis is logarithmic.
+    /// The unit of the values.
     pub unit: &'static str,
+    /// Whether the axis of the values is logarithmic.
     pub is_log: bool,
     pub series: Vec<Series>,
     /// Parts along the horizontal axis that do not count.
