@@ -1,4 +1,4 @@
-# Upesi. `make` alone lists what can be made.
+# Upesi. `make` without a target lists the targets.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,14 +10,15 @@ CARGO ?= cargo
 # The lock file is part of the source: a build that would change it fails.
 LOCKED := --locked
 UPESI := target/release/upesi
-# What `make demo` runs: built in minutes, without what the demo does not need (profile `demo` in Cargo.toml).
+# The binary of `make demo`, built in minutes without the parts that the demo does not need (profile `demo` in
+# Cargo.toml).
 DEMO := target/demo/upesi
-# The commit that lab results and evidence name, with a + where sources differ from it.
+# The commit in lab results and evidence. A + means that sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
 .PHONY: help tools programs build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy bare deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
-help: ## This list.
+help: ## Prints this list.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
 	    printf '  make %-12s %s\n' "$$target" "$$text"
 	done
@@ -43,39 +44,39 @@ demo: ## A hub with eight simulated DFSPs: one payment step by step, then load, 
 	.ci/build-demo $(DEMO)
 	$(DEMO) demo $(if $(KEEP),--keep)
 
-cluster-demo: build ## Three brokers and three hubs under load; each part is lost once. Prints the gaps and the audit of all copies.
+cluster-demo: build ## Three brokers and three hubs under load; each part fails once. Prints the outages and the audit of all copies.
 	@tools/kafka/demo
 
-cluster-roles: build ## What each role of a node costs, with three brokers and three hubs on this machine: RATE=300 SECONDS=20 ROUNDS=3.
+cluster-roles: build ## The cost of each role of a node, with three brokers and three hubs on this machine: RATE=300 SECONDS=20 ROUNDS=3.
 	@tools/kafka/roles $(UPESI) $(or $(RATE),300) $(or $(SECONDS),20) $(or $(ROUNDS),3)
 
-cluster-away: build ## The brokers of three hubs end for MINUTES=60, with payments under way, and come back.
+cluster-away: build ## The brokers of three hubs are down for MINUTES=60 during payments, and come back.
 	@tools/kafka/away $(UPESI) $(or $(MINUTES),60)
 
-cluster-limits: build ## What a cluster holds whose brokers, hubs and load share this machine: SECONDS=15 ROUNDS=3.
+cluster-limits: build ## The limits of a cluster whose brokers, hubs and load share this machine: SECONDS=15 ROUNDS=3.
 	@tools/kafka/limits $(UPESI) $(or $(SECONDS),15) $(or $(ROUNDS),3)
 
-beside: build ## Another binary and this one at once, each with a load of its own: OLD=path USERS=160 ROUNDS=9.
+beside: build ## Compares another binary with this one; both run at once, each with its own load: OLD=path USERS=160 ROUNDS=9.
 	@.ci/beside $(or $(OLD),$(error OLD=path of another upesi)) $(UPESI) $(or $(USERS),160) $(or $(ROUNDS),9)
 
 test: tools ## Everything: format, lint, unit, property, integration and end-to-end tests. Prints the minutes of each part.
 	@.ci/parts fmt programs deny bare unit
 
-manifests: build ## The chart and the compose file by helm and by compose's loader, built with Go (minutes, once).
+manifests: build ## Checks the chart and the compose file with helm and with compose's loader, built with Go (minutes, once).
 	@packaging/manifests/check
 
-fmt: tools ## Is everything formatted? `cargo fmt` does it.
+fmt: tools ## Checks the format; `cargo fmt` corrects it.
 	@$(CARGO) fmt --all -- --check
 
-lint: tools ## Clippy on all targets, warnings are errors.
+lint: tools ## Clippy on all targets; warnings are errors.
 	@$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 
-unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, SoftHSM and promtool, against which it tests.
+unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, SoftHSM and promtool for them.
 	@.ci/tools tests
 	tools/kafka/brokers jars >/dev/null
 	$(TESTED) .ci/unit
 
-# Pure crates: no_std, and built for a machine without an operating system.
+# The pure crates: no_std, and built for a machine without an operating system.
 PURE := types fspiop ledger admission cluster
 BARE := thumbv7em-none-eabi
 
@@ -87,21 +88,21 @@ bare: # The pure crates, for a machine without an operating system.
 	    { echo >&2 "make bare: the Rust target $(BARE) is needed: rustup target add $(BARE)"; exit 69; }
 	$(CARGO) check $(LOCKED) --target $(BARE) $(PURE:%=-p upesi-%)
 
-deny: tools ## Licences, banned crates and sources of all dependencies. Installs cargo-deny where it is missing.
+deny: tools ## Licences, banned crates and sources of all dependencies. Installs cargo-deny if it is missing.
 	@# Unoptimised and without debug information it is built in half the time, and its check still takes seconds.
 	command -v cargo-deny >/dev/null || CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --debug --locked cargo-deny
 	$(CARGO) deny --workspace check bans licenses sources
 
-docs: tools ## Write Grafana's dashboards anew from their sources.
+docs: tools ## Writes Grafana's dashboards from their sources.
 	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test monitoring
 
-characterize: build ## Published figures beside ours, within an hour: out/characterize/page. An hour by `make soak` before is taken in.
+characterize: build ## Published figures beside ours, within an hour: out/characterize/page. Includes the hour of an earlier `make soak`.
 	@$(UPESI) lab suite characterize --out out/characterize --docs out/characterize/page $(if $(wildcard out/soak/hour.json),--recorded soak=out/soak/hour.json)
 
-# How long `make soak` drives the hub. Only an hour or more meets T2 of the 2020 programme.
+# Duration of `make soak`. Only an hour or more meets T2 of the 2020 programme.
 MINUTES ?= 60
 
-soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint: what drifts? Fails where the load was not held, or the figures do not count. An hour or more is kept: out/soak/hour.json.
+soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint, to find drift. Fails if the load was not held, or the figures do not count. A run of an hour or more is kept: out/soak/hour.json.
 	@rm -f out/soak/breakpoint/result.json out/soak/run/result.json
 	$(UPESI) lab run breakpoint-transfers --out out/soak/breakpoint || { echo >&2 "make soak: without a breakpoint there is no rate for the soak: see the reason above"; exit 1; }
 	rate=$$(sed -n 's/.*"highest_met_per_s": \([0-9][0-9]*\).*/\1/p' out/soak/breakpoint/result.json)
@@ -113,7 +114,7 @@ soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint: what
 	[ $$status -eq 0 ] || echo >&2 "make soak: the soak did not pass: the reason is above, its page is out/soak/report.html"
 	exit $$status
 
-overload: build ## Ten times what the hub is set to take (PEAK=600 a second), from all DFSPs and from one: docs/evidence/overload.json.
+overload: build ## Ten times the load that the hub is set to accept (PEAK=600 per second), from all DFSPs and from one: docs/evidence/overload.json.
 	@status=0
 	rm -rf out/overload
 	$(UPESI) lab overload --peak $(or $(PEAK),600) --runs 3 --out out/overload/all --report docs/evidence || status=$$?
@@ -121,7 +122,7 @@ overload: build ## Ten times what the hub is set to take (PEAK=600 a second), fr
 	$(MAKE) evidence
 	exit $$status
 
-grow: build ## A hub with TRANSFERS=100000000 behind it, hours: curves, aims, upkeep while it serves: docs/evidence/growth.json.
+grow: build ## A hub with a history of TRANSFERS=100000000, hours: curves, aims, maintenance while it serves: docs/evidence/growth.json.
 	@status=0
 	rm -rf out/grow
 	mkdir -p out/grow
@@ -130,13 +131,13 @@ grow: build ## A hub with TRANSFERS=100000000 behind it, hours: curves, aims, up
 	$(MAKE) evidence
 	exit $$status
 
-bench: tools ## The benches: ledger alone, ledger with journal, archive.
+bench: tools ## The benchmarks: ledger alone, ledger with journal, archive.
 	@$(CARGO) bench --workspace $(LOCKED)
 
-monitor: build ## Prometheus rules and dashboards tried out: promtool, then every query against a hub under load.
+monitor: build ## Tests Prometheus rules and dashboards: promtool, then every query against a hub under load.
 	@monitoring/try.sh
 
-torture: build ## Faults by the million, two hours at most; goes on where it stopped, with new seeds. ONLY=crash-images MINUTES=10 JOBS=1 for a part.
+torture: build ## Millions of injected faults, two hours at most; continues where it stopped, with new seeds. ONLY=crash-images MINUTES=10 JOBS=1 for a part.
 	@status=0
 	$(CARGO) run --profile torture $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --binary $(UPESI) --report docs/evidence || status=$$?
 	$(MAKE) evidence
@@ -145,14 +146,14 @@ torture: build ## Faults by the million, two hours at most; goes on where it sto
 fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each, JOBS=2 at a time; TARGETS="bodies journal" for some.
 	@tools/fuzz/libfuzzer/run
 
-coverage: tools ## What the tests of types, fspiop, admission, ledger, journal and tables execute: out/coverage/coverage.md.
+coverage: tools ## Coverage of types, fspiop, admission, ledger, journal and tables by their tests: out/coverage/coverage.md.
 	@.ci/coverage
 
-mutants: tools ## Small faults in ledger, journal, tables, engine and delivery that their tests must notice: out/mutants/mutants.md; continues. MINUTES=45 CRATES=engine ONLY="queue decider/*" JOBS=2.
+mutants: tools ## Small faults in ledger, journal, tables, engine and delivery that their tests must detect: out/mutants/mutants.md; continues. MINUTES=45 CRATES=engine ONLY="queue decider/*" JOBS=2.
 	@.ci/mutants
 
-evidence: ## Write the table of docs/reliability.md anew from docs/evidence.
+evidence: ## Writes the table of docs/reliability.md from docs/evidence.
 	@$(CARGO) run $(LOCKED) --quiet -p upesi-torture -- table
 
-clean: ## Remove what was built.
+clean: ## Removes all build results.
 	@$(CARGO) clean
