@@ -1,4 +1,4 @@
-//! Answers: empty successes, error objects, and the texts of the endpoints for operators.
+//! Answers: empty successes, error objects, and the texts of the operational endpoints.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
@@ -9,17 +9,17 @@ use upesi_http::{BodyError, Full};
 use upesi_types::ErrorCode;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
-/// An answer is of its moment; Mojaloop says so, too.
+/// An answer is valid only at its time. Mojaloop sends the same header.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Seconds after which a sender may try again what was refused because the hub is busy.
+/// Value of `Retry-After` in seconds for requests that are rejected because the hub is busy.
 pub(crate) const RETRY_AFTER_S: u64 = 1;
 const SOON: HeaderValue = HeaderValue::from_static("1");
 
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// A success: FSPIOP answers are empty, results follow by callback.
+/// A success. FSPIOP answers are empty; results follow by callback.
 pub(crate) fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(Full::default());
     *answer.status_mut() = status;
@@ -48,7 +48,7 @@ pub(crate) fn refusal(error: &SyncError) -> Answer {
     refusal_with_body(error, error.to_body())
 }
 
-/// The same with its body at hand.
+/// An error object whose body is already rendered.
 pub(crate) fn refusal_with_body(error: &SyncError, body: impl Into<Bytes>) -> Answer {
     let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = json(status, body);
@@ -56,13 +56,13 @@ pub(crate) fn refusal_with_body(error: &SyncError, body: impl Into<Bytes>) -> An
         answer.headers_mut().insert(RETRY_AFTER, SOON);
     }
     if status == StatusCode::REQUEST_TIMEOUT {
-        // The rest of the body may still come; nobody could tell it from the next request.
+        // The rest of the body may still arrive, and cannot be distinguished from the next request.
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     answer
 }
 
-/// A refusal of the method, naming those that the path has.
+/// Rejects the method. `Allow` lists the methods of the path.
 pub(crate) fn refusal_with_allow(error: &SyncError, allow: Option<&str>) -> Answer {
     let mut answer = refusal(error);
     if let Some(allow) = allow.and_then(|allow| HeaderValue::from_str(allow).ok()) {
@@ -71,18 +71,18 @@ pub(crate) fn refusal_with_allow(error: &SyncError, allow: Option<&str>) -> Answ
     answer
 }
 
-/// 503 with 2005.
+/// Error 2005 with status 503.
 pub(crate) fn busy() -> SyncError {
     SyncError::new(ErrorCode::SERVER_BUSY, "try again later")
 }
 
-/// What the sender is told of a request that HTTP forbids.
+/// The error for a request that violates HTTP.
 pub(crate) fn forbidden_by_http(refusal: &Refusal) -> SyncError {
     let status = refusal.status.as_u16();
     SyncError { status, ..SyncError::new(ErrorCode::MALFORMED_SYNTAX, refusal.reason) }
 }
 
-/// What the sender is told of a body that could not be read.
+/// The error for a body that could not be read.
 pub(crate) fn unreadable_body(error: BodyError, body_bytes_max: usize) -> SyncError {
     match error {
         BodyError::TooLarge => SyncError::payload_too_large(body_bytes_max),

@@ -1,5 +1,5 @@
-//! Who a request comes from: the participant that the caller's certificate or token is bound to, or for whom a gateway
-//! speaks, or else the one that it names.
+//! Authenticates the sender of a request. The sender is the participant that the client's certificate or token is bound
+//! to, or the participant that a gateway names. Without either, it is the participant in `FSPIOP-Source`.
 
 mod certificates;
 mod proof;
@@ -36,7 +36,7 @@ pub(crate) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    /// Whoever the headers name.
+    /// A caller without proof: the participant in `FSPIOP-Source`.
     pub(crate) const fn named(headers: &'a HeaderMap) -> Self {
         Self::new(headers, None)
     }
@@ -45,7 +45,7 @@ impl<'a> Caller<'a> {
         Self { headers, identity, is_by_gateway: false }
     }
 
-    /// Party of the connection according to this request: the proven participant, or the named one.
+    /// The party that this request assigns to its connection: the authenticated participant, or the named one.
     fn known_as(self) -> KnownAs {
         match self.identity {
             Some(identity) if !self.is_by_gateway => KnownAs::Participant(identity.number),
@@ -53,23 +53,23 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Says that the connection carried a request of this caller, a participant.
+    /// Records that the connection has carried a request of this participant.
     pub(crate) fn introduce(self, connection: &Connection) -> Result<(), OverShare> {
         connection.become_known(self.known_as())
     }
 
-    /// The participant of the certificate, if it is bound.
+    /// The authenticated participant, if there is one.
     pub(crate) const fn identity(self) -> Option<&'a PeerIdentity> {
         self.identity
     }
 
-    /// The name for logs: that of the identity, or else what the headers say.
+    /// Name for logs: the authenticated participant, or the value of the header.
     pub(crate) fn name(self) -> &'a str {
         let header = || self.headers.get(SOURCE).and_then(|source| source.to_str().ok());
         self.identity.map(|identity| &*identity.name).or_else(header).unwrap_or("-")
     }
 
-    /// The participant that the headers name as the sender.
+    /// The participant in `FSPIOP-Source`.
     pub(crate) fn source(self) -> Option<FspId> {
         self.headers.get(SOURCE).and_then(name_in)
     }
@@ -82,37 +82,37 @@ fn name_in(value: &HeaderValue) -> Option<FspId> {
     value.to_str().ok().and_then(FspId::parse)
 }
 
-/// Why a request does not come from whom it says.
+/// Reason why authentication failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
-    /// The request shows no token, and must.
+    /// The request has no token, but needs one.
     NoToken,
-    /// Its token is none that counts.
+    /// Its token is not valid.
     Token(Flaw),
-    /// Its token was given to a client that is bound to no participant.
+    /// The client of its token is not bound to a participant.
     Client,
-    /// It comes by a gateway that speaks for nobody by it.
+    /// The gateway names no participant that it may act for.
     Gateway(Flaw),
-    /// What it proves in two ways are two participants.
+    /// Certificate and token identify different participants.
     Disagreement,
-    /// The certificate is bound to no participant.
+    /// The certificate is not bound to a participant.
     Unbound,
-    /// It is bound to more than one.
+    /// The certificate is bound to several participants.
     Ambiguous,
-    /// The certificate is bound by a name that does not count: the hub trusts several authorities, and the binding has
-    /// no issuer's key.
+    /// The certificate is bound by a name only. The hub trusts several authorities, so the binding also needs the
+    /// issuer's key.
     IssuerKey,
-    /// It was bound to another participant, or to none, when the connection began.
+    /// The certificate was bound to another participant, or to none, when the connection began.
     Rebound,
-    /// It calls from an address that is not on its list.
+    /// The client's address is not on the participant's list.
     Address,
-    /// The request names another sender.
+    /// `FSPIOP-Source` names another participant.
     Source,
-    /// Its participant is blocked.
+    /// The authenticated participant is blocked.
     Blocked,
-    /// The request names a sender or a proxy that is.
+    /// The named source or proxy is blocked.
     BlockedSource,
-    /// It claims to come through a proxy that it does not come from.
+    /// The request names a proxy that did not send it.
     Proxy,
 }
 
@@ -138,7 +138,7 @@ impl Denial {
         }
     }
 
-    /// What exactly is wrong, for the log.
+    /// The detail for the log.
     const fn flaw(self) -> Option<Flaw> {
         match self {
             Self::Token(flaw) | Self::Gateway(flaw) => Some(flaw),
@@ -146,12 +146,12 @@ impl Denial {
         }
     }
 
-    /// Whether another token would help.
+    /// Whether another token could succeed.
     pub(crate) const fn asks_for_token(self) -> bool {
         matches!(self, Self::NoToken | Self::Token(_))
     }
 
-    /// What the caller is told, which is not which part of its proof was wrong.
+    /// The error for the client. It does not reveal which part of the proof was wrong.
     pub(crate) fn error(self) -> SyncError {
         let (code, detail) = match self {
             Self::NoToken | Self::Token(_) => (ErrorCode::CLIENT, "a token of the participant is needed"),
@@ -170,7 +170,7 @@ impl Denial {
         SyncError { status, ..SyncError::new(code, detail) }
     }
 
-    /// Whether the connection should not go on.
+    /// Whether the connection must be closed.
     pub(crate) fn ends_connection(self) -> bool {
         matches!(self, Self::Rebound | Self::Address | Self::Blocked)
     }
@@ -182,11 +182,11 @@ struct Refused {
     fsp: String,
 }
 
-/// Finds out who calls. Without a certificate that is whoever the request names.
+/// Authenticates senders.
 #[derive(Debug)]
 pub(crate) struct Callers {
     participants: SharedParticipants,
-    /// Whether a certificate must be bound.
+    /// Whether each certificate must be bound to a participant.
     are_bindings_required: bool,
     addresses: AddressLists,
     tokens: Option<Tokens>,
@@ -220,8 +220,8 @@ impl Callers {
         }
     }
 
-    /// The sender of a request that may have proven who it is. What a certificate is bound to is looked up once per
-    /// connection, and again when the participants have changed.
+    /// Authenticates the sender of a request. The binding of a certificate is looked up once per connection, and again
+    /// after participants have changed.
     pub(crate) fn identify<'a>(
         &self,
         headers: &'a HeaderMap,
@@ -253,7 +253,7 @@ impl Callers {
             Some(identity) => self.check_bound(headers, identity).map(|()| Some(identity)),
             None => self.check_unbound(headers).and_then(|()| self.check_route(headers)).map(|()| None),
         });
-        // Last, so that no DFSP learns of a block of another one.
+        // Last, so that a DFSP cannot learn that another DFSP is blocked.
         let checked = checked.and_then(|identity| self.check_blocks(headers, identity).map(|()| identity));
         match checked {
             Ok(identity) => {
@@ -270,13 +270,13 @@ impl Callers {
         }
     }
 
-    /// The sender of a request that proves nothing: whoever it names, if that one need not prove it.
+    /// The sender of a request without proof: the named participant, if it need not authenticate.
     fn identify_named<'a>(
         &self,
         headers: &'a HeaderMap,
         connection: &Connection,
     ) -> Result<Caller<'a>, Denial> {
-        // By a token it could prove it.
+        // A participant with bindings could authenticate with a token.
         let named = if self.tokens.is_some() { self.check_names_unbound(headers) } else { Ok(()) };
         let checked = named.map_err(|_| Denial::NoToken).and_then(|()| self.check_route(headers));
         let checked = checked.and_then(|()| self.check_blocks(headers, None));
@@ -284,7 +284,7 @@ impl Callers {
         self.check_named(headers, connection)
     }
 
-    /// Whether a caller whose certificate is bound to nobody, or who has none, is whom its request proves.
+    /// Whether a proof is sufficient for a client without a certificate, or with an unbound one.
     fn lets_in_unbound(&self, proof: &Proof, connection: &Connection) -> bool {
         proof.is_by_gateway || connection.peer().is_none() || !self.are_bindings_required
     }
@@ -293,7 +293,8 @@ impl Callers {
         check_blocks(&self.participants.get(), headers, identity)
     }
 
-    /// Who is behind a proxy comes through it, and says so. Of a bound caller [`Self::check_bound`] asks more.
+    /// A participant behind a proxy must send through that proxy and name it. [`Self::check_bound`] checks more for an
+    /// authenticated client.
     fn check_route(&self, headers: &HeaderMap) -> Result<(), Denial> {
         let participants = self.participants.get();
         if !participants.has_proxied() {
@@ -306,7 +307,7 @@ impl Callers {
         if said { Ok(()) } else { Err(Denial::Proxy) }
     }
 
-    /// Without a certificate the sender is whoever the request names, if he calls from where he may.
+    /// Without a certificate, trusts `FSPIOP-Source` if the client's address is allowed for that participant.
     fn check_named<'a>(&self, headers: &'a HeaderMap, connection: &Connection) -> Result<Caller<'a>, Denial> {
         let caller = Caller::named(headers);
         if self.addresses.is_empty() {
@@ -322,7 +323,7 @@ impl Callers {
         }
     }
 
-    /// The sender as far as it is known, of a request that needs no sender.
+    /// The sender as far as it is known, for requests that need no sender.
     pub(crate) fn known<'a>(&self, headers: &'a HeaderMap, connection: &'a Connection) -> Caller<'a> {
         let identity = connection.peer().and_then(|_| connection.identity(self.participants.generation()));
         Caller::new(headers, identity.flatten())
@@ -342,18 +343,18 @@ impl Callers {
         Ok(connection.identity(generation).flatten())
     }
 
-    /// Looks up the participant of a new connection's certificate. The connection counts for it from then on.
+    /// Looks up the participant of a new connection's certificate, and counts the connection for that participant.
     pub(crate) fn meet(&self, connection: &Connection) -> Result<(), OverShare> {
         let Some(peer) = connection.peer() else { return Ok(()) };
         match self.look_up(peer, connection, self.participants.generation()) {
             Ok(Some(identity)) => connection.become_known(KnownAs::Participant(identity.number)),
-            // A certificate of none, or of several, is judged with each request.
+            // An unbound or ambiguous certificate is checked with each request.
             Ok(None) | Err(_) => Ok(()),
         }
     }
 
-    /// The headers must name the participant itself, or through a proxy a sender from elsewhere. Without a source the
-    /// check of the headers refuses the request.
+    /// The headers must name the participant itself or, through a proxy, a sender of another scheme. A request without
+    /// a source is rejected by the check of the headers.
     fn check_bound(&self, headers: &HeaderMap, identity: &PeerIdentity) -> Result<(), Denial> {
         let is_itself = |value: &HeaderValue| value.as_bytes() == identity.name.as_bytes();
         let Some(source) = headers.get(SOURCE) else { return Ok(()) };
@@ -368,7 +369,7 @@ impl Callers {
         if !itself.is_some_and(|participant| participant.is_proxy) {
             return Err(Denial::Proxy);
         }
-        // A fulfil names its sender in any case.
+        // A fulfil may name its sender in any letter case.
         let named = name_in(source).and_then(|name| participants.named_in_any_case(&name));
         let is_behind_it = |named: &Participant| {
             participants.proxy_of(named.id).is_some_and(|proxy| proxy.id.number() == identity.number)
@@ -376,7 +377,7 @@ impl Callers {
         if named.is_none_or(is_behind_it) { Ok(()) } else { Err(Denial::Source) }
     }
 
-    /// Until all are bound, a caller that is not may name those that are not.
+    /// While bindings are optional, an unbound client may only name participants without bindings.
     fn check_unbound(&self, headers: &HeaderMap) -> Result<(), Denial> {
         if self.are_bindings_required {
             return Err(Denial::Unbound);
@@ -384,7 +385,7 @@ impl Callers {
         self.check_names_unbound(headers)
     }
 
-    /// Who is bound proves it.
+    /// A participant with bindings must authenticate with one of them.
     fn check_names_unbound(&self, headers: &HeaderMap) -> Result<(), Denial> {
         let participants = self.participants.get();
         let is_bound = |name: &str| {
@@ -416,7 +417,7 @@ impl Callers {
     }
 }
 
-/// Neither the caller nor whom it names may be blocked.
+/// Neither the client nor a participant that it names may be blocked.
 pub(crate) fn check_blocks(
     participants: &Participants,
     headers: &HeaderMap,
@@ -437,7 +438,7 @@ pub(crate) fn check_blocks(
     if is_blocked(SOURCE) || is_blocked(PROXY) { Err(Denial::BlockedSource) } else { Ok(()) }
 }
 
-/// The one participant that a certificate is bound to. It is not that of a gateway besides.
+/// The one participant that a certificate is bound to. It must not be bound to a gateway as well.
 fn bound_participant(participants: &Participants, facts: &Facts) -> Result<Option<PeerIdentity>, Denial> {
     let (mut found, mut is_of_gateway) = (None, false);
     for binding in bindings_of(facts) {
@@ -463,7 +464,7 @@ fn identity_of(participants: &Participants, id: ParticipantId) -> Option<PeerIde
     Some(PeerIdentity { number: id.number(), name: name.as_str().into() })
 }
 
-/// The bindings that a certificate satisfies.
+/// The bindings that a certificate matches.
 fn bindings_of(facts: &Facts) -> impl Iterator<Item = Binding> {
     let digests = [
         (BindingKind::SpkiSha256, facts.spki_sha256.to_string()),
@@ -479,8 +480,8 @@ fn bindings_of(facts: &Facts) -> impl Iterator<Item = Binding> {
     digests.chain(names)
 }
 
-/// The bindings by name of a certificate, without its issuer's key. A common name counts only if there are no
-/// alternative names, because these are more exact.
+/// The bindings by name that a certificate matches, without its issuer's key. A common name is used only if there are
+/// no alternative names, which are more exact.
 fn names_of(facts: &Facts) -> impl Iterator<Item = Binding> {
     let uris = facts.uris.iter().map(|uri| (BindingKind::SanUri, uri.clone()));
     let names = facts.dns.iter().map(|name| (BindingKind::SanDns, name.clone()));
@@ -489,12 +490,12 @@ fn names_of(facts: &Facts) -> impl Iterator<Item = Binding> {
         parts.map(|(part, text)| (BindingKind::Subject, Binding::subject(part, text, &facts.issuer)));
     let all = uris.chain(names).chain(subjects);
     let named = all.filter_map(|(kind, value)| Binding::new(kind, &value));
-    // What a certificate says must not pass for the key of its issuer.
+    // A name in a certificate must not be mistaken for the key of an issuer.
     named.filter(|binding| !binding.has_issuer_key())
 }
 
-/// Whether a binding by name counts without the issuer's key. With two authorities, an intermediate of one can have the
-/// name of the other, and can certify any name.
+/// Whether a binding by name is valid without the issuer's key. With two authorities, an intermediate of one can have
+/// the name of the other, and can certify any name.
 fn counts(name: &Binding, facts: &Facts) -> bool {
     facts.verified_issuer.is_some_and(|issuer| {
         issuer.is_of_only_authority || (name.kind == BindingKind::Subject && issuer.has_unique_name)
@@ -504,15 +505,15 @@ fn counts(name: &Binding, facts: &Facts) -> bool {
 #[cfg(test)]
 mod tests;
 
-// The place where a request proves who sent it.
+// Verification of a request's sender.
 
-/// Decides whether a request comes from whom it says. Asked after the headers' form is checked and before the body's
-/// (FSPIOP API v1.1, Signature §4), so that a malformed header is reported rather than the signature it spoils.
+/// Verifies the sender of a request. It is called after the check of the headers' form and before the check of the body
+/// (FSPIOP API v1.1, Signature §4). So a malformed header is reported as such, and not as a wrong signature.
 pub trait Authenticator: Send + Sync + 'static {
-    /// Judges one request by its operation, its head and the exact bytes of its body. `is_sender_proven`: a
-    /// certificate, a token or a gateway already proves its sender.
+    /// Verifies one request by its operation, its head and the exact bytes of its body. `is_sender_proven`: a
+    /// certificate, a token or a gateway has already authenticated the sender.
     ///
-    /// Errors: what the sender is told, for signatures 400 with 3105.
+    /// Errors: the answer for the sender; for signatures 400 with 3105.
     fn authenticate(
         &self,
         operation: Operation,
@@ -522,7 +523,7 @@ pub trait Authenticator: Send + Sync + 'static {
     ) -> Result<(), SyncError>;
 }
 
-/// Believes every request: for hubs behind a gateway that authenticates, and for tests.
+/// Accepts every request: for hubs behind an authenticating gateway, and for tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrustEveryone;
 

@@ -9,51 +9,53 @@ use upesi_types::FspId;
 use crate::admission::AdmissionSettings;
 use crate::caller::AddressLists;
 
-/// What the gateway accepts and how long it waits.
+/// Limits, rules and time limits of the gateway.
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
-    /// Protocol versions that requests may have, and whether all of them need a `Content-Type`.
+    /// Accepted protocol versions, and whether every request needs a `Content-Type`.
     pub headers: HeaderRules,
-    /// Name under which the hub appears in messages; shown by `GET /`.
+    /// Name of the hub in messages; shown by `GET /`.
     pub hub_name: FspId,
-    /// Longest request body in bytes; longer ones are answered 400 with 3104 (FSPIOP API v1.1 §3.2.1 names 5,242,880).
+    /// Longest request body in bytes. Longer bodies are answered 400 with 3104 (FSPIOP API v1.1 §3.2.1 names
+    /// 5,242,880).
     pub body_bytes_max: usize,
-    /// The same of messages about transfers, whose bodies the journal keeps: their longest member has 32 KiB.
+    /// Longest body in bytes of messages about transfers, which the journal stores. The longest member has 32 KiB.
     pub transfer_body_bytes_max: usize,
-    /// Bytes of bodies over 64 KiB that may be in the hub at a time, from their first byte until they are passed on or
-    /// dropped; further ones are answered 503 with 2005.
+    /// Maximum total of bytes in bodies over 64 KiB, from their first byte until they are forwarded or dropped. Further
+    /// bodies are answered 503 with 2005.
     pub large_bodies_bytes_max: usize,
-    /// Bytes of one sender's bodies that may be in the hub at a time: those over 16 KiB while they are read, those over
-    /// 64 KiB until they are passed on or dropped; further ones are answered 503 with 2005. A sender is a DFSP once its
-    /// connection has carried a sound request of a participant, an address before.
+    /// Maximum total of bytes in one sender's bodies. Bodies over 16 KiB count while they are read, bodies over 64 KiB
+    /// until they are forwarded or dropped. Further bodies are answered 503 with 2005. The sender is a DFSP once its
+    /// connection has carried a valid request of a participant, and an address before.
     pub sender_bodies_bytes_max: usize,
-    /// Time from the end of a request's head to the end of its body; then 408 with 2004.
+    /// Time limit from the end of a request's head to the end of its body; then 408 with 2004.
     pub body_deadline: Duration,
-    /// How far in the future a fulfil's `completedTimestamp` may lie, in milliseconds (scheme practice).
+    /// Maximum time in milliseconds by which a fulfil's `completedTimestamp` may lie in the future (scheme practice).
     pub completed_timestamp_lag_ms: i64,
-    /// How far in the past a fulfil's `completedTimestamp` may lie, in seconds (scheme practice).
+    /// Maximum age in seconds of a fulfil's `completedTimestamp` (scheme practice).
     pub completed_timestamp_age_s_max: i64,
-    /// Whether paths may have the party-id types CONSENT and THIRD_PARTY_LINK, which only third-party schemes use.
+    /// Whether paths may have the party identifier types CONSENT and THIRD_PARTY_LINK, which only third-party schemes
+    /// use.
     pub extended_party_id_types: bool,
     /// Whether amounts with more decimals than their currency are rejected with 3100.
     pub rejects_finer_amounts: bool,
-    /// Whether requests are counted and timed. Without, the metrics of requests stay at nothing; for measurements.
+    /// Whether requests are counted and timed. If not, the metrics of requests stay at zero; for measurements.
     pub records_metrics: bool,
     /// Whether each request is logged, at `info` under the target `upesi_access`.
     pub logs_access: bool,
-    /// Whether a caller's certificate must be bound to a participant. If not, an unbound one may name participants that
-    /// have no bindings.
+    /// Whether the client's certificate must be bound to a participant. If not, a client with an unbound certificate
+    /// may name participants without bindings.
     pub are_bindings_required: bool,
-    /// Whether each request must show a token, if those of a provider are taken.
+    /// Whether each request must have a token, if the gateway accepts tokens of a provider.
     pub are_tokens_required: bool,
-    /// From where participants may call.
+    /// The addresses from which participants may connect.
     pub addresses: AddressLists,
-    /// The pace of what anybody may ask without saying who: health, pages, unknown paths.
+    /// Rate limit of unauthenticated requests: health, pages, unknown paths.
     pub pace: PaceLimits,
-    /// Whether health shows more than whether requests are taken, and whether what the API is, its documents and the
-    /// endpoint for operators' scripts are served.
+    /// Whether health shows more than the status, and whether the gateway serves the API's metadata, its documents and
+    /// the endpoint for operators' scripts.
     pub shows_diagnostics: bool,
-    /// When requests are refused for the sake of those that are taken.
+    /// Limits above which requests are rejected to protect accepted ones.
     pub admission: AdmissionSettings,
 }
 

@@ -1,4 +1,4 @@
-//! The service: one request in, one answer out.
+//! The FSPIOP service: processes one request and returns its answer.
 
 use std::sync::Arc;
 
@@ -30,10 +30,11 @@ use crate::rates::{RateSettings, Rates, Refused};
 use crate::route::{Endpoint, NoEndpoint};
 use crate::{answer, operations, request, route};
 
-/// Bodies over 64 KiB, or of unknown length, that strangers of one address may be sending at a time.
+/// Maximum number of bodies over 64 KiB, or of unknown length, that the unauthenticated clients of one address may send
+/// at the same time.
 const STRANGERS_BODIES_MAX: usize = 16;
 
-/// Takes FSPIOP requests, hands them to a handler, and answers when that has accepted them.
+/// Accepts FSPIOP requests, passes them to a handler, and answers when the handler has accepted them.
 pub struct Gateway<H> {
     health: Health,
     config: GatewayConfig,
@@ -47,42 +48,42 @@ pub struct Gateway<H> {
     large_bodies: LargeBodies,
     metrics: GatewayMetrics,
     pace: Pace,
-    /// The pace of rejections, by the party that a connection counts for.
+    /// Rate limits of rejections, by the party of the connection.
     rejections: Pace,
     strangers: StrangersBodies,
     metadata: Bytes,
     started_at: Timestamp,
 }
 
-/// What a gateway works with.
+/// The parts that a gateway needs.
 pub struct GatewayContext<H> {
-    /// Whose health it shows.
+    /// Source of the health report.
     pub health: Health,
-    /// What takes the requests.
+    /// Handler of the requests.
     pub handler: H,
     /// The hub's time.
     pub clock: Arc<dyn Clock>,
-    /// Decides whether requests come from whom they say.
+    /// Verifies the sender of each request, for example by its signature.
     pub authenticator: Box<dyn Authenticator>,
-    /// Tells the DFSPs apart if they must share, and whose certificate a caller has. Those that it does not have count
-    /// as one, and no certificate is theirs.
+    /// Participants, for shares of DFSPs under overload and for the bindings of certificates. Without participants, all
+    /// senders share one limit, and no certificate is bound.
     pub participants: SharedParticipants,
-    /// Whose tokens prove which participant's client calls, if any.
+    /// The provider of tokens that authenticate participants' clients, if there is one.
     pub provider: Option<Provider>,
-    /// What each participant may do per second.
+    /// Rate limits of each participant.
     pub rates: Arc<Rates>,
-    /// Called at `DELETE /endpointcache`. Endpoints are never cached, but what oracles said may be.
+    /// Called at `DELETE /endpointcache`. Endpoints are never cached, but answers of oracles may be.
     pub endpoint_cache: Box<dyn Fn() + Send + Sync>,
 }
 
 impl<H> GatewayContext<H> {
-    /// A context with the defaults: the engine's time, trust in every sender, no participants, no rates, nothing
-    /// cached.
+    /// A context with the defaults: the engine's time, trust in every sender, no participants, no rate limits, no
+    /// cache.
     pub fn new(engine: EngineHandle, handler: H) -> Self {
         Self::of(engine.clock(), Health::Engine(engine), handler)
     }
 
-    /// The same of a node that follows, with this time.
+    /// A context of a follower with this time, and otherwise the defaults.
     pub fn following(health: FollowerHealth, clock: Arc<dyn Clock>, handler: H) -> Self {
         Self::of(clock, Health::Follower(health), handler)
     }
@@ -114,13 +115,13 @@ fn success(operation: Operation) -> StatusCode {
     StatusCode::from_u16(operation.success_status()).unwrap_or(StatusCode::ACCEPTED)
 }
 
-/// Whether the request was at fault.
+/// Whether the status reports a fault of the request.
 fn is_rejection(status: StatusCode) -> bool {
     status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED
 }
 
 impl<H: Handler> Gateway<H> {
-    /// A gateway in front of a handler, with its metrics registered.
+    /// Creates a gateway in front of a handler, and registers its metrics.
     pub fn new(context: GatewayContext<H>, config: GatewayConfig, registry: &mut Registry) -> Self {
         let GatewayContext {
             health,
@@ -161,12 +162,12 @@ impl<H: Handler> Gateway<H> {
         }
     }
 
-    /// The bound on large bodies, for other ports with the same one.
+    /// The limit on large bodies, shared with other ports.
     pub fn large_bodies(&self) -> LargeBodies {
         self.large_bodies.clone()
     }
 
-    /// What a request proves of its sender beside its connection's certificate, if anything may be.
+    /// The proof of the sender in addition to the client certificate, if requests may carry one.
     async fn prove(&self, headers: &mut HeaderMap, connection: &Connection) -> Result<Option<Proof>, Denial> {
         match self.callers.may_prove(connection) {
             false => Ok(None),
@@ -174,7 +175,7 @@ impl<H: Handler> Gateway<H> {
         }
     }
 
-    /// Decides by the head alone whether a request is taken.
+    /// Decides by the head alone whether to accept a request.
     fn admit(&self, operation: Operation, head: Head<'_>, body: &Incoming) -> Result<(), Refused> {
         let class = class_of(&head.parts.method);
         self.rates
@@ -184,12 +185,12 @@ impl<H: Handler> Gateway<H> {
         if operation.resource().moves_money() {
             self.gate.ask_engine(class, head.received).map_err(soon)?;
         }
-        // A body of unknown length has one byte at least, and is charged for the others once it is read.
+        // A body of unknown length has at least one byte, and is charged for the rest once it is read.
         let least = if body.is_end_stream() { 0 } else { body.size_hint().lower().max(1) };
         self.gate.ask(class, head.caller, least, head.received).map_err(soon)
     }
 
-    /// Answers a request that does not come from whom it says, at the pace of what anybody may ask.
+    /// Rejects a request that failed authentication, at the rate limit for unauthenticated requests.
     async fn deny(
         &self,
         denial: Denial,
@@ -224,17 +225,17 @@ impl<H: Handler> Gateway<H> {
         answer
     }
 
-    /// Reads the body of a request that is not taken, as long as it is small, so that the connection can be used again;
-    /// with a larger one the connection is closed.
+    /// Reads the body of a rejected request if it is small, so that the connection can be reused. With a larger body,
+    /// the connection is closed.
     async fn skip_body(&self, parts: &Parts, body: Incoming, received: Instant) {
         let is_small = body.size_hint().lower() <= SMALL_BODY_BYTES_MAX as u64;
         if is_small && !parts.headers.contains_key(http::header::EXPECT) {
-            // What is wrong with the body of a request that is refused does not matter.
+            // Faults in the body of a rejected request are ignored.
             let _ = body::read(body, SMALL_BODY_BYTES_MAX, received + self.config.body_deadline).await;
         }
     }
 
-    /// Answers a request at a node that follows and is behind: it knows neither callers nor whom operators blocked.
+    /// Rejects a request at a follower that is behind: it does not know the current participants and blocks.
     async fn refuse_behind(
         &self,
         labels: Labels,
@@ -248,7 +249,7 @@ impl<H: Handler> Gateway<H> {
         self.refusal_of(&error)
     }
 
-    /// Answers an error. A node that follows says when to come back: another one leads soon.
+    /// Answers an error. A follower adds `Retry-After`, because there will soon be a leader.
     fn refusal_of(&self, error: &SyncError) -> Answer {
         let mut answer = answer::refusal(error);
         if error.code == ErrorCode::UNAVAILABLE && self.health.is_of_follower() {
@@ -257,7 +258,7 @@ impl<H: Handler> Gateway<H> {
         answer
     }
 
-    /// Answers a request that is not taken.
+    /// Answers a request that admission rejected.
     async fn turn_away(
         &self,
         (refusal, retry_after_s): Refused,
@@ -280,7 +281,7 @@ impl<H: Handler> Gateway<H> {
         answer
     }
 
-    /// Reads body and request, of a family that a handler serves.
+    /// Reads the body and the typed request, if a handler serves its resource.
     async fn read(&self, route: Route<'_>, head: Head<'_>, body: Incoming) -> Result<Request, SyncError> {
         if !self.handler.serves(route.resource()) {
             return Err(SyncError::not_implemented());
@@ -308,7 +309,7 @@ impl<H: Handler> Gateway<H> {
         request
     }
 
-    /// Counts a body that may be large and that comes from a stranger who names no participant.
+    /// Counts a body that may be large, if its sender is not authenticated and names no participant.
     fn seat_for(&self, body: &Incoming, head: Head<'_>) -> Result<Option<Seat<'_>>, SyncError> {
         let Head { caller, connection, .. } = head;
         let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES_MAX as u64);
@@ -326,7 +327,7 @@ impl<H: Handler> Gateway<H> {
         }
     }
 
-    /// Once a connection has carried a sound request of a participant it is no stranger's any more.
+    /// Once a connection has carried a valid request of a participant, it counts as that participant's connection.
     fn introduce(&self, Head { caller, connection, .. }: Head<'_>) -> Result<(), SyncError> {
         if connection.is_known() || !self.gate.knows(caller) {
             return Ok(());
@@ -336,7 +337,7 @@ impl<H: Handler> Gateway<H> {
 
     async fn read_body(&self, head: Head<'_>, body: Incoming, max: usize) -> Result<Bytes, SyncError> {
         let Head { parts, caller, connection, received } = head;
-        // Who asks before it sends need not send what will not be read.
+        // A client that sends `Expect` need not send a body that would not be read.
         if body.size_hint().lower() > max as u64 && parts.headers.contains_key(http::header::EXPECT) {
             return Err(answer::unreadable_body(BodyError::TooLarge, max));
         }
@@ -355,7 +356,7 @@ impl<H: Handler> Gateway<H> {
         })
     }
 
-    /// Waits for the handler, counts, and answers.
+    /// Passes the request to the handler, counts the outcome, and answers.
     async fn answer(
         &self,
         operation: Operation,
@@ -384,7 +385,7 @@ impl<H: Handler> Gateway<H> {
         }
     }
 
-    /// Answers what anybody may ask without saying who, at the pace that each address has: it must not take the time of
+    /// Answers unauthenticated requests at the rate limit of each address, so that they do not take the time of
     /// payments.
     async fn answer_others(
         &self,
@@ -416,7 +417,7 @@ impl<H: Handler> Gateway<H> {
         answer::refusal_with_allow(&refused.error, refused.allow.as_deref())
     }
 
-    /// Refuses a request and closes its connection: further requests on it would be refused as fast as they come.
+    /// Rejects a request and closes its connection. Otherwise, further requests would follow without delay.
     fn answer_over_pace(&self) -> Answer {
         let error = answer::busy();
         self.metrics.count_refusal(&error);
@@ -482,7 +483,7 @@ impl<H: Handler> Service for Gateway<H> {
                 drop(parts);
                 let answer = self.answer(operation, read, received).await;
                 if is_rejection(answer.status()) {
-                    // The pace leaves the workers' time to payments.
+                    // The delay leaves the workers' time to payments.
                     Box::pin(self.hold_back(connection)).await;
                 }
                 if let Some(access) = access {
@@ -524,22 +525,22 @@ impl<H: Handler> Service for Gateway<H> {
     }
 }
 
-// The access log: one line per request, for those who ask for it.
+// The access log: one optional line per request.
 //
-// A line names what was asked, by whom, how it was answered and how long that took. Party identifiers are personal, so
-// of paths only those of transfers show their ids, which are not; bodies never show.
+// A line contains the request, its sender, the status and the duration. Party identifiers are personal data, so only
+// paths of transfers show their ids. Bodies are never logged.
 
-/// The target of the lines, for directives such as `upesi_access=off`.
+/// Target of the log lines, for directives such as `upesi_access=off`.
 const ACCESS_LOG_TARGET: &str = "upesi_access";
 
-/// A request whose line is to be written. `None` costs nothing.
+/// Data of a request for its log line. `None` costs nothing.
 #[derive(Debug)]
 pub(crate) struct Access {
     source: Box<str>,
     id: Box<str>,
 }
 
-/// Characters of a name or id that a line shows: the longest valid one fits.
+/// Maximum number of characters of a name or id in a line: the longest valid one fits.
 const SHOWN_CHARS_MAX: usize = 128;
 
 fn beginning(text: &str) -> Box<str> {
@@ -547,7 +548,7 @@ fn beginning(text: &str) -> Box<str> {
 }
 
 impl Access {
-    /// Of a request, where lines are wanted.
+    /// The data of a request, if lines are enabled.
     pub(crate) fn of(is_wanted: bool, caller: Caller<'_>, route: Option<Route<'_>>) -> Option<Self> {
         if !is_wanted {
             return None;
@@ -559,7 +560,6 @@ impl Access {
         Some(Self { source: beginning(caller.name()), id: beginning(id) })
     }
 
-    /// Writes the line.
     pub(crate) fn log(self, labels: Labels, status: StatusCode, received: Instant) {
         let Self { source, id } = self;
         let duration_us = u64::try_from(received.elapsed().as_micros()).unwrap_or(u64::MAX);

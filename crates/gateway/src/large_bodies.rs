@@ -1,10 +1,10 @@
-//! Bounds on the memory of large bodies, of all together and of each sender's.
+//! Memory limits of large bodies: a total limit and a limit for each sender.
 //!
-//! A limit per body is none for the hub: ten thousand connections with a body of the limit each would be 50 GB.
-//! Messages about transfers are small (their longest member has 32 KiB), so larger bodies share a bound in bytes. What
-//! a body has taken of it goes with the body, wherever that is handed to, and comes back when its last holder drops it.
-//! The same holds of its sender's share, which bodies of medium size have while they are read: many of them could be
-//! slow. Ordinary bodies are not counted.
+//! A limit per body does not limit the hub: ten thousand connections, each with a body of the maximum size, would need
+//! 50 GB. Messages about transfers are small (their longest member has 32 KiB), so larger bodies share a limit in
+//! bytes. A body carries its part of the limit with it, and returns that part when its last holder drops it. The same
+//! applies to its sender's share. Bodies of medium size also use that share while they are read, because many of them
+//! could be slow. Ordinary bodies are not counted.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ use upesi_http::{BodyError, body};
 
 use crate::config::GatewayConfig;
 
-/// Bodies up to this many bytes take nothing of the bound. Larger ones take it in portions of as many.
+/// Bodies up to this size do not use the limit. Larger bodies use it in portions of this size.
 pub(crate) const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// Hands out the portions. Clones share them.
@@ -35,13 +35,13 @@ pub struct LargeBodies {
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// It could not be.
+    /// Reading failed.
     Failed(BodyError),
-    /// Too many bytes of large bodies, or of the sender's, are in the hub.
+    /// The hub holds too many bytes of large bodies, or of this sender's bodies.
     Busy,
 }
 
-/// A large body with what it took of the bound.
+/// A large body with its part of the limit.
 struct Held {
     bytes: Bytes,
     _portions: OwnedSemaphorePermit,
@@ -55,7 +55,7 @@ impl AsRef<[u8]> for Held {
 }
 
 impl LargeBodies {
-    /// As these settings have it.
+    /// The limits of these settings.
     pub fn of(config: &GatewayConfig) -> Self {
         Self::new(config.large_bodies_bytes_max, config.sender_bodies_bytes_max)
     }
@@ -69,8 +69,8 @@ impl LargeBodies {
         }
     }
 
-    /// Reads a body of at most `bytes_max` bytes by `deadline`; it waits for no portion. `sender` is asked for bodies
-    /// that are not ordinary.
+    /// Reads a body of at most `bytes_max` bytes by `deadline`, without waiting for portions. Calls `sender` only for
+    /// bodies that are not ordinary.
     pub(crate) async fn read<B>(
         &self,
         body: B,
@@ -83,7 +83,7 @@ impl LargeBodies {
     {
         let hint = body.size_hint();
         let is_ordinary = hint.upper().is_some_and(|bytes| bytes <= ORDINARY_BODY_BYTES_MAX);
-        // Of what is too large nothing is kept.
+        // Bytes of a body that is too large are not stored.
         if is_ordinary || hint.lower() > bytes_max as u64 {
             return body::read(body, bytes_max, deadline).await.map_err(Unread::Failed);
         }
@@ -107,17 +107,17 @@ impl LargeBodies {
             Err(error) => return Err(Unread::Failed(error)),
         };
         let Some(portions) = held else { return Ok(bytes) };
-        // The buffer of a body whose length was not announced has grown by doubling.
+        // If the length was not announced, the buffer has grown by doubling.
         let bytes = if hint.exact().is_some() { bytes } else { Bytes::copy_from_slice(&bytes) };
         Ok(Bytes::from_owner(Held { bytes, _portions: portions, _share: share }))
     }
 }
 
-/// Passes a body on, up to the byte that needs another portion, or more of its sender's share, and cannot have it.
+/// Forwards a body until it needs a portion, or more of its sender's share, that is not available.
 struct Metered<'a, B> {
     body: B,
     bytes_seen: usize,
-    /// What is beyond is thrown away as it comes.
+    /// Bytes above this limit are discarded.
     bytes_max: usize,
     portions: &'a Arc<Semaphore>,
     held: &'a mut Option<OwnedSemaphorePermit>,
@@ -126,7 +126,7 @@ struct Metered<'a, B> {
 }
 
 impl<B> Metered<'_, B> {
-    /// Takes share and portions for what has been seen; false if there was too little.
+    /// Takes share and portions for the bytes seen so far; false if they are not available.
     fn take(&mut self) -> bool {
         let kept = if self.bytes_seen > self.bytes_max { 0 } else { self.bytes_seen };
         if !self.share.grow_to(kept) {
@@ -152,7 +152,7 @@ impl<B> Metered<'_, B> {
 
 impl<B: Body<Data = Bytes> + Unpin> Body for Metered<'_, B> {
     type Data = Bytes;
-    /// What went wrong is in `is_refused`, or of no interest.
+    /// The caller reads the reason from `is_refused`, or ignores it.
     type Error = ();
 
     fn poll_frame(
@@ -179,19 +179,19 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Metered<'_, B> {
     }
 }
 
-// A bound on the bytes of bodies that one sender has in the hub.
+// Limit on the bytes of one sender's bodies.
 
-/// DFSPs told apart; if there are more, some share a bound.
+/// Number of DFSPs with a limit of their own. If there are more, some share one.
 const DFSPS: usize = 1_024;
-/// Addresses told apart, likewise.
+/// Number of addresses with a limit of their own. If there are more, some share one.
 const ADDRESSES: usize = 256;
 
 /// Origin of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
-    /// A participant, on a connection that has carried a sound request of one.
+    /// A participant, on a connection that has carried a valid request of it.
     Dfsp(SourceId),
-    /// The peer's address; an IPv6 address only by its network half. `None` without a socket.
+    /// The client's address; for IPv6 only the network half. `None` without a socket.
     Address(Option<IpAddr>),
 }
 
@@ -203,7 +203,7 @@ pub(crate) struct SenderBytes {
     counts: Box<[AtomicUsize]>,
 }
 
-/// Part of a sender's bytes; returned when it is dropped.
+/// Part of a sender's bytes, returned on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     senders: Arc<SenderBytes>,
@@ -212,7 +212,7 @@ pub(crate) struct Share {
 }
 
 impl SenderBytes {
-    /// At most so many bytes of each sender at a time.
+    /// Each sender may hold `bytes_max` bytes at the same time.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let counts = (0..DFSPS + ADDRESSES).map(|_| AtomicUsize::new(0)).collect();
         Self { bytes_max, hasher: RandomState::new(), counts }
@@ -229,10 +229,10 @@ impl SenderBytes {
 }
 
 impl Share {
-    /// Takes what is missing to so many bytes; false if the sender would have too many.
+    /// Extends the share to `bytes`; false if the sender would exceed its limit.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.bytes);
-        // Counted before it is compared, so that no two take the last place.
+        // Counted before the comparison, so that two requests cannot take the same last bytes.
         let before = self.count().fetch_add(missing, Ordering::Relaxed);
         let fits = before.saturating_add(missing) <= self.senders.bytes_max;
         if fits {
@@ -254,12 +254,12 @@ impl Drop for Share {
     }
 }
 
-// A bound on the large bodies of those who name no participant.
+// Limit on large bodies of unauthenticated clients that name no participant.
 
-/// Addresses told apart; where there are more, some share a bound.
+/// Number of addresses with a limit of their own. If there are more, some share one.
 const STRANGER_ADDRESSES: usize = 256;
 
-/// Counts the large bodies that strangers send, by address: a few must not take the room of all.
+/// Counts the large bodies of unauthenticated clients by address, so that a few of them cannot use all capacity.
 #[derive(Debug)]
 pub(crate) struct StrangersBodies {
     bodies_max: usize,
@@ -272,13 +272,13 @@ pub(crate) struct StrangersBodies {
 pub(crate) struct Seat<'a>(&'a AtomicUsize);
 
 impl StrangersBodies {
-    /// So many of each address at a time.
+    /// Each address may send `bodies_max` bodies at the same time.
     pub(crate) fn new(bodies_max: usize) -> Self {
         let counts = (0..ADDRESSES).map(|_| AtomicUsize::new(0)).collect();
         Self { bodies_max, hasher: RandomState::new(), counts }
     }
 
-    /// Counts one more as long as what it gives lives; `None` if the address has its share.
+    /// Counts one more body until the returned seat is dropped; `None` if the address has reached its limit.
     pub(crate) fn seat(&self, address: Option<IpAddr>) -> Option<Seat<'_>> {
         let bucket = usize::try_from(self.hasher.hash_one(address) % STRANGER_ADDRESSES as u64).unwrap_or(0);
         let seat = Seat(&self.counts[bucket]);

@@ -1,4 +1,4 @@
-//! What the gateway counts.
+//! Metrics of the gateway.
 //!
 //! | name | labels | what |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | `upesi_fspiop_refusals_total` | `code` | errors answered at once, by FSPIOP code |
 //! | `moja_ml_transfer_…`, `moja_als_ing_…`, `moja_qs_quotes_…` | `success` | the same durations for Mojaloop's dashboards |
 //!
-//! [`MOJALOOP_CALLS`] lists the last; those of transfers have the label `serviceName`, too.
+//! [`MOJALOOP_CALLS`] lists the last group; the metrics of transfers also have the label `serviceName`.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -21,9 +21,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use upesi_fspiop::{Operation, SyncError};
 
-/// Upper bounds in seconds, those of Mojaloop's dashboards.
+/// Upper bounds in seconds of the buckets that Mojaloop's dashboards use.
 const MOJALOOP_BUCKETS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
-/// Upper bounds in seconds, fine where a hub on a good disk answers.
+/// Upper bounds in seconds, fine in the range of a hub with a good disk.
 const BUCKETS: [f64; 14] =
     [0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
@@ -52,7 +52,7 @@ struct Success {
 
 type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// What a request counts as; never made of what a sender can choose freely.
+/// Labels of a request; never derived from free input of a sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Labels {
     pub(crate) method: &'static str,
@@ -74,8 +74,7 @@ impl From<Operation> for Labels {
     }
 }
 
-/// The operations that Mojaloop's dashboards show, and the names they have there. Paths with a sub-id count with those
-/// without.
+/// Operations that Mojaloop's dashboards show, and their names there. Paths with a sub-id count with the paths without.
 const MOJALOOP_CALLS: [(&str, &str, &str); 11] = [
     ("POST", "transfers", "moja_ml_transfer_prepare"),
     ("PUT", "transfers/{ID}", "moja_ml_transfer_fulfil"),
@@ -90,31 +89,31 @@ const MOJALOOP_CALLS: [(&str, &str, &str); 11] = [
     ("PUT", "quotes/{ID}/error", "moja_qs_quotes_id_put_error"),
 ];
 
-/// The process of Mojaloop that takes transfers: its dashboards select by it.
+/// Name of Mojaloop's process that accepts transfers; its dashboards select by it.
 const TRANSFERS_SERVICE: (Cow<'static, str>, Cow<'static, str>) =
     (Cow::Borrowed("serviceName"), Cow::Borrowed("ml-service"));
 
-/// Handles of one operation, looked up once.
+/// Metric handles of one operation, looked up once.
 #[derive(Debug)]
 struct CallMetrics {
     succeeded: Counter,
     duration: Histogram,
-    /// Under Mojaloop's name, of successes and of refusals.
+    /// Mojaloop's metrics, for successes and for errors.
     mojaloop: Option<[Histogram; 2]>,
 }
 
-/// All metrics of the gateway, registered in a registry.
+/// All metrics of the gateway.
 #[derive(Debug)]
 pub(crate) struct GatewayMetrics {
-    /// Whether requests are counted and timed; refusals always are counted.
+    /// Whether requests are counted and timed. Errors are always counted.
     records: bool,
     requests: Family<Answered, Counter>,
     durations: Durations<Asked>,
     refusals: Family<Refused, Counter>,
     /// In the order of [`MOJALOOP_CALLS`].
     mojaloop: [[Histogram; 2]; MOJALOOP_CALLS.len()],
-    /// By [`Operation::number`]. Transfers are there from the start; the others are looked up when first needed, so
-    /// that what is never called is not shown.
+    /// By [`Operation::number`]. Transfers exist from the start; other operations are looked up at their first use, so
+    /// that operations that are never called are not shown.
     calls: [OnceLock<CallMetrics>; Operation::COUNT],
 }
 
@@ -200,13 +199,12 @@ impl GatewayMetrics {
         self.durations.get_or_create(&Asked { method, resource }).observe(duration.as_secs_f64());
     }
 
-    /// Counts a request that was refused by its head. It is in no duration: those are of requests that were taken.
+    /// Counts a request that was rejected by its head. It is not in the durations, which cover accepted requests only.
     pub(crate) fn count_turned_away(&self, labels: Labels, error: &SyncError) {
         self.count_status(labels, error.status);
         self.count_refusal(error);
     }
 
-    /// Counts an error by its code.
     pub(crate) fn count_refusal(&self, error: &SyncError) {
         self.refusals.get_or_create(&Refused { code: error.code.number() }).inc();
     }

@@ -1,9 +1,9 @@
-//! From node to node of a cluster: one that follows reads and checks requests as any edge does, and hands each on to
-//! the one that leads.
+//! Requests between the nodes of a cluster: a follower reads and checks requests of DFSPs and forwards each to the
+//! leader.
 //!
-//! A request goes as it came: its method, path and query, its header block, its body, byte for byte, as a request of
-//! HTTP/1.1 over mutual TLS. The leader reads it again, so that nodes of different versions need to agree on nothing
-//! but the API. Whom it comes from is what the follower has found out: its headers.
+//! A request is forwarded unchanged: its method, path and query, its header block and its body, byte for byte, as an
+//! HTTP/1.1 request over mutual TLS. The leader reads it again, so nodes of different versions need to agree only on
+//! the API. The leader trusts the follower's authentication of the sender, and takes the sender from the headers.
 
 mod couriers;
 mod hand_on;
@@ -33,9 +33,10 @@ pub use hand_on::{HandOn, HandOnCounts};
 
 pub use couriers::{Couriers, REPORT_EVERY, ReportWay};
 
-// The port of the node that leads, to which the others hand requests on.
+// The leader's port for requests that followers forward.
 
-/// Takes what other nodes hand on. Who calls was proven to them; to whom this port listens is for its TLS to say.
+/// Accepts requests that other nodes forward. Those nodes have authenticated the senders; the TLS of this port
+/// authenticates the nodes.
 pub struct NodePort<H> {
     engine: EngineHandle,
     handler: H,
@@ -47,7 +48,7 @@ pub struct NodePort<H> {
 }
 
 impl<H: Handler> NodePort<H> {
-    /// In front of the same handlers as the gateway, by the same rules, and with its bound on large bodies.
+    /// A port in front of the gateway's handlers, with the gateway's rules and its limit on large bodies.
     pub fn new(
         engine: EngineHandle,
         handler: H,
@@ -85,7 +86,8 @@ impl<H: Handler> NodePort<H> {
         request.reply_to = ReplyTo::Node;
         drop(parts);
         match self.handler.handle(request).await {
-            // It may have stopped because another node leads, or hands over: that one knows what it knew.
+            // The hub may have stopped because another node is the leader or takes over. That node knows every recorded
+            // command.
             Err(error) if moves_money && error.code == ErrorCode::UNAVAILABLE && !self.is_read_only() => {
                 Ok(NodeAnswer::DoesNotLead)
             }
@@ -103,7 +105,7 @@ impl<H: Handler> NodePort<H> {
         })
     }
 
-    /// What another node says of the callbacks that it delivers.
+    /// Accepts another node's report of its callback deliveries.
     async fn take_report(
         &self,
         headers: &HeaderMap,
@@ -124,7 +126,7 @@ impl<H: Handler> NodePort<H> {
         self.engine.status().serving == Serving::ReadOnly
     }
 
-    /// Operators may have blocked a DFSP before the other node has read it.
+    /// Operators may have blocked a DFSP, and the other node may not have read that yet.
     fn check_blocks(&self, headers: &HeaderMap) -> Result<(), SyncError> {
         check_blocks(&self.participants.get(), headers, None).map_err(|denial| denial.error())
     }
@@ -141,24 +143,24 @@ impl<H: Handler> Service for NodePort<H> {
     }
 }
 
-// What the leader answers a node that handed a request on.
+// Answers of the leader to a follower that forwarded a request.
 
-/// The node does not lead, or not any more: nothing came of the request that another one would not make good.
+/// This node is not, or no longer, the leader. The request had no effect that the next leader does not know.
 const DOES_NOT_LEAD: StatusCode = StatusCode::MISDIRECTED_REQUEST;
-/// Bytes of an answer at most: a code and 128 characters.
+/// Maximum number of bytes in an answer: a code and 128 characters.
 const ANSWER_BYTES_MAX: usize = 1024;
 
-/// An answer, as it is written and read.
+/// An answer between nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NodeAnswer {
     /// The handler answered.
     Handled(Result<Accepted, SyncError>),
-    /// Another node may lead.
+    /// Another node may be the leader.
     DoesNotLead,
 }
 
 impl NodeAnswer {
-    /// As a response: of a refusal the status, and the code before the description.
+    /// The response. For an error: its status, and as body its code and description.
     fn write(&self) -> Response<Full<Bytes>> {
         let (status, text) = match self {
             Self::Handled(Ok(Accepted)) => (StatusCode::NO_CONTENT, String::new()),
@@ -173,7 +175,7 @@ impl NodeAnswer {
         response
     }
 
-    /// Reads a response; `None` if it is not of this form: then the request came to no handler.
+    /// Reads a response. `None` if it does not have this form: then no handler received the request.
     fn read(status: StatusCode, body: &[u8]) -> Option<Self> {
         match status {
             StatusCode::NO_CONTENT => return Some(Self::Handled(Ok(Accepted))),
@@ -191,26 +193,26 @@ impl NodeAnswer {
     }
 }
 
-// The nodes of a cluster, as each of them sees the others.
+// The nodes of a cluster, as seen by one of them.
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Kept connections, and so requests at a time, to the node that leads.
+/// Number of open connections to the leader, and so of concurrent requests.
 pub const CONNECTIONS_PER_NODE: usize = 256;
-/// The node that leads, as far as this one has read the log.
+/// The leader, as far as this node has read the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lead {
-    /// Counts the changes of leadership.
+    /// Number of the leadership; it increases with each change.
     pub epoch: u64,
-    /// `None`: none does.
+    /// The leader's number; `None` if there is no leader.
     pub node: Option<u32>,
 }
 
-/// The ports of the nodes of a cluster, by number.
+/// Connections to the nodes of a cluster, by number.
 #[derive(Debug)]
 pub struct Peers(BTreeMap<u32, Pool>);
 
 impl Peers {
-    /// Connections with this TLS, which shows a certificate; without it they are plain, for tests.
+    /// Connections with mutual TLS; without `tls` they are plain, for tests.
     pub fn new(origins: impl IntoIterator<Item = (u32, Origin)>, tls: Option<&ClientTls>) -> Self {
         let config = PoolConfig {
             connections_max: CONNECTIONS_PER_NODE,
@@ -223,7 +225,7 @@ impl Peers {
         Self(pools.collect())
     }
 
-    /// Closes the connections to all nodes but one that are not in use: their places are for the one that leads.
+    /// Closes idle connections to all nodes but one, so that the leader can use their slots.
     fn close_all_but(&self, kept: Option<u32>) {
         self.0.iter().filter(|(node, _)| Some(**node) != kept).for_each(|(_, pool)| pool.close_idle());
     }

@@ -1,4 +1,4 @@
-//! The endpoints beside the FSPIOP API: what is served, whether it works, and the API's own documents.
+//! The endpoints beside the FSPIOP API: metadata, health, and the API's documents.
 
 use std::fmt::Write;
 
@@ -15,16 +15,16 @@ use crate::config::GatewayConfig;
 /// An endpoint beside the FSPIOP API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperatorEndpoint {
-    /// `GET /health`: whether requests would be taken.
+    /// `GET /health`: whether the hub accepts requests.
     Health,
     /// `GET /live`: whether the process answers.
     Live,
-    /// `DELETE /endpointcache`: operators' scripts call it after changing endpoints. Those are never cached; what
-    /// oracles answered may be, and is forgotten.
+    /// `DELETE /endpointcache`: operators' scripts call it after changing endpoints. Endpoints are never cached, but
+    /// answers of oracles may be; they are dropped.
     EndpointCache,
-    /// `GET /openapi.yaml` and `GET /docs` with its parts: this API, described.
+    /// `GET /openapi.yaml` and `GET /docs` with its parts: documentation of this API.
     File(&'static File),
-    /// `GET /`: what is served here.
+    /// `GET /`: a list of the endpoints.
     Metadata,
 }
 
@@ -54,12 +54,12 @@ impl OperatorEndpoint {
         self.allow().split(", ").any(|allowed| allowed == method.as_str())
     }
 
-    /// Whether balancers and service managers ask for it: what is in front of the hub acts on the answer.
+    /// Whether load balancers and service managers call this endpoint and act on its answer.
     pub(crate) const fn is_for_probes(self) -> bool {
         matches!(self, Self::Health | Self::Live)
     }
 
-    /// The path, without its slash if it has more; a label of metrics.
+    /// Label of metrics: the path, without its slash unless that is all of it.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Metadata => "/",
@@ -71,7 +71,7 @@ impl OperatorEndpoint {
     }
 }
 
-/// What `GET /` lists: path templates and their methods. The parts of the documentation's page are left out.
+/// The entries of `GET /`: path templates and their methods, without the parts of the documentation page.
 fn directory() -> impl Iterator<Item = (&'static str, String)> {
     let api = PATHS.iter().map(|path| (path.template(), path.served_methods()));
     let files = Surface::Fspiop.files().map(File::path).filter(|path| !path.starts_with("/docs/"));
@@ -102,30 +102,30 @@ pub(crate) fn metadata(config: &GatewayConfig) -> Bytes {
     Bytes::from(text)
 }
 
-/// A JSON string of a text of printable ASCII characters, which a name is.
+/// A JSON string of printable ASCII text, such as a name.
 fn json_text(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// How a node that follows is.
+/// State of a follower.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowerState {
-    /// Whether it has read what the log had lately: then it hands requests on.
+    /// Whether it has read the recent entries of the log. Then it forwards requests.
     pub is_current: bool,
-    /// How the hub's time stands to its clocks. It hands requests on all the same.
+    /// State of the hub's time compared with its clocks. A follower forwards requests in every state.
     pub clock: ClockState,
-    /// Whether what it has read has no DFSP.
+    /// Whether the state that it has read contains no DFSP.
     pub is_new: bool,
 }
 
-/// Asks how a node that follows is.
+/// Returns the state of a follower.
 pub type FollowerHealth = Box<dyn Fn() -> FollowerState + Send + Sync>;
 
-/// What `GET /health` is about.
+/// Source of `GET /health`.
 pub enum Health {
-    /// The engine that takes the requests.
+    /// The engine that processes the requests.
     Engine(EngineHandle),
-    /// A node that follows the log, and hands them on.
+    /// A follower of the log, which forwards requests.
     Follower(FollowerHealth),
 }
 
@@ -137,7 +137,7 @@ impl Health {
         }
     }
 
-    /// Whether it is that of a follower that is not current.
+    /// Whether this is a follower that is not current.
     pub(crate) fn is_behind(&self) -> bool {
         match self {
             Self::Engine(_) => false,
@@ -145,8 +145,8 @@ impl Health {
         }
     }
 
-    /// The present to check instants of requests by. A node that follows refuses none: the one that leads checks all of
-    /// them again, by the clock that it decides by.
+    /// The time against which instants in requests are checked. A follower rejects none: the leader checks all of them
+    /// again, by its own clock.
     pub(crate) fn present(&self, clock: &dyn Clock) -> Present {
         match self {
             Self::Engine(_) => clock.present(),
@@ -161,7 +161,7 @@ impl Health {
     }
 }
 
-/// The answer to `GET /health`: 200 while transfers are taken, else 502, the status that Mojaloop uses.
+/// The answer to `GET /health`: 200 while the hub accepts transfers, otherwise 502, the status that Mojaloop uses.
 pub(crate) fn health(health: &Health, started_at: Timestamp, now: Timestamp) -> Answer {
     let (code, body) = match health {
         Health::Engine(engine) => health_text(&engine.status(), started_at, now),
@@ -170,7 +170,7 @@ pub(crate) fn health(health: &Health, started_at: Timestamp, now: Timestamp) -> 
     answer::json(code, body)
 }
 
-/// The same without anything else: for those who are not operators.
+/// The status alone, for clients that are not operators.
 pub(crate) fn bare_health(is_good: bool) -> Answer {
     match is_good {
         true => answer::json(StatusCode::OK, r#"{"status":"OK"}"#),
@@ -202,7 +202,7 @@ const fn empty_text(is_new: bool) -> &'static str {
     if is_new { r#""ledger":"empty","# } else { "" }
 }
 
-/// Payments are taken all the same.
+/// Payments are accepted in every state.
 const fn clock_text(clock: ClockState) -> &'static str {
     if clock.is_good() { "OK" } else { "DOWN" }
 }
@@ -210,7 +210,7 @@ const fn clock_text(clock: ClockState) -> &'static str {
 fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> (StatusCode, String) {
     let (code, overall, ledger, journal) = match status.serving {
         Serving::Yes => (StatusCode::OK, "OK", "OK", "OK"),
-        // No room on the disk, or no acknowledgement of brokers: nothing can be taken until there is.
+        // The disk is full, or the brokers do not acknowledge: no request can be accepted until this changes.
         Serving::ReadOnly | Serving::HeldUp => (StatusCode::BAD_GATEWAY, "DOWN", "OK", "DOWN"),
         Serving::Following | Serving::Stopped(_) => (StatusCode::BAD_GATEWAY, "DOWN", "DOWN", "DOWN"),
     };
@@ -219,7 +219,7 @@ fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> 
             r#"{{"status":"{}","uptime":{},"startTime":"{}","versionNumber":"{}",{empty}"services":["#,
             r#"{{"name":"ledger","status":"{ledger}"}},{{"name":"journal","status":"{journal}"}},"#,
             r#"{{"name":"clock","status":"{clock}"}},"#,
-            // The same under the names that monitors of Mojaloop look for.
+            // The same value under the names that monitors of Mojaloop look for.
             r#"{{"name":"broker","status":"{ledger}"}},{{"name":"datastore","status":"{journal}"}}]}}"#
         ),
         overall,

@@ -1,5 +1,4 @@
-//! Rates of participants: lookups, lookups of parties that nobody serves, registrations, signatures that are not their
-//! sender's.
+//! Rate limits of participants: lookups, lookups of parties that no DFSP serves, registrations, and wrong signatures.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,19 +20,19 @@ use upesi_types::FspId;
 use crate::admission::Refusal;
 use crate::caller::Caller;
 
-/// Participants remembered; a scheme has fewer.
+/// Number of remembered participants; a scheme has fewer.
 const SOURCES_MAX: usize = 10_000;
 
-/// What a participant may do per second; 0 for no bound.
+/// Limits of a participant per second; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
-    /// Questions about parties.
+    /// Lookups of parties.
     pub lookups: u64,
-    /// Questions about parties that nobody serves: a directory is read out by guessing.
+    /// Lookups of parties that no DFSP serves. The limit prevents enumeration of the directory.
     pub misses: u64,
     /// Changes of the directory.
     pub registrations: u64,
-    /// Messages with a signature that is not their sender's.
+    /// Messages whose signature is not valid for their sender.
     pub signature_faults: u64,
 }
 
@@ -48,14 +47,14 @@ impl RateLimits {
     }
 }
 
-/// The rates of a scheme.
+/// The rate limits of a scheme.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RateSettings {
-    /// Those of every participant.
+    /// Limits of every participant without an exception.
     pub limits: RateLimits,
-    /// Those of single participants, by their names in lower case.
+    /// Limits of single participants, by their names in lower case.
     pub exceptions: HashMap<String, RateLimits>,
-    /// How long a participant is refused after too many wrong signatures.
+    /// How long a participant is blocked after too many wrong signatures.
     pub block: Duration,
 }
 
@@ -64,26 +63,26 @@ struct Blocked {
     fsp: String,
 }
 
-/// Counts what participants do, by the participant that a caller is bound to.
+/// Counts the actions of each participant, by the participant that authenticated.
 #[derive(Debug)]
 pub struct Rates {
     settings: RateSettings,
     participants: SharedParticipants,
     started: Instant,
-    /// By [`Counted`]: whether anything is bounded, so that the rest costs nothing.
+    /// By [`Counted`]: whether there is a limit, so that unlimited actions cost nothing.
     is_bounded: [bool; Counted::ALL.len()],
     core: Mutex<upesi_admission::Rates>,
-    /// Until when somebody is blocked, so that nothing is locked while nobody is.
+    /// Time until which any participant is blocked, so that no lock is needed while none is blocked.
     blocked_until_ms: AtomicU64,
     blocks: Family<Blocked, Counter>,
     blocked: Gauge,
 }
 
-/// A refusal, and after how many seconds the sender may try again.
+/// A rejection, and the value of its `Retry-After` in seconds.
 pub(crate) type Refused = (Refusal, u64);
 
 impl Rates {
-    /// Rates of the participants.
+    /// Applies these limits to the participants.
     pub fn new(settings: RateSettings, participants: SharedParticipants) -> Self {
         let is_bounded = Counted::ALL.map(|counted| {
             settings.exceptions.values().chain([&settings.limits]).any(|limits| limits.of(counted) > 0)
@@ -113,7 +112,7 @@ impl Rates {
         );
     }
 
-    /// Whether a request is within its sender's rates, of which it takes its part.
+    /// Whether a request is within its sender's rate limits; if so, it is counted.
     pub(crate) fn ask(
         &self,
         operation: Operation,
@@ -139,7 +138,7 @@ impl Rates {
         taken.map_err(|(refusal, wait_ms)| (refusal, seconds(wait_ms)))
     }
 
-    /// Notes that nobody serves the party that a participant asked for.
+    /// Counts a lookup of a party that no DFSP serves.
     pub fn missed(&self, source: &FspId) {
         self.missed_at(source, Instant::now());
     }
@@ -156,8 +155,8 @@ impl Rates {
         }
     }
 
-    /// Notes a signature that is not its sender's. Only a caller whose certificate says who it is is blocked: whoever
-    /// names a participant in a header could have it blocked otherwise.
+    /// Counts a wrong signature. Only a participant with a bound certificate is blocked. Otherwise, any client could
+    /// get a participant blocked by naming it in a header.
     pub(crate) fn signature_failed(&self, caller: Caller<'_>, received: Instant) {
         let Some(identity) = caller.identity() else { return };
         let name = FspId::parse(&identity.name);
@@ -179,14 +178,14 @@ impl Rates {
         }
     }
 
-    /// How long a caller is still blocked.
+    /// The remaining time for which a caller is blocked.
     fn blocked_ms(&self, caller: Caller<'_>, now_ms: u64) -> Option<u64> {
         let until_ms = self.blocked_until_ms.load(Ordering::Relaxed);
         if until_ms == 0 {
             return None;
         }
         if until_ms <= now_ms {
-            // Nobody is blocked any more. Whoever is blocked at this moment sets it again.
+            // No participant is blocked any longer. A thread that blocks one at this moment sets the value again.
             let order = Ordering::Relaxed;
             if self.blocked_until_ms.compare_exchange(until_ms, 0, order, order).is_ok() {
                 self.blocked.set(0);
@@ -210,7 +209,7 @@ impl Rates {
         }
     }
 
-    /// The rate of a caller, if it has one.
+    /// The rate limit of a caller, if it has one.
     fn bound(&self, counted: Counted, caller: Caller<'_>) -> Option<(SourceId, u64)> {
         if !self.is_bounded[counted as usize] {
             return None;
@@ -256,7 +255,7 @@ const fn seconds(ms: u64) -> u64 {
     }
 }
 
-/// What a request counts as.
+/// The limit that applies to a request.
 fn counted(operation: Operation) -> Option<Counted> {
     match (operation.resource(), operation.method()) {
         (Resource::Parties | Resource::Participants, Method::Get) => Some(Counted::Lookup),
@@ -265,7 +264,8 @@ fn counted(operation: Operation) -> Option<Counted> {
     }
 }
 
-/// Who answers for a sender: its proxy if it is behind one. Those that are no participants count as one.
+/// The participant that is liable for a sender: its proxy, if it is behind one. All names that are not participants
+/// share one number.
 fn liable(participants: &Participants, source: &FspId) -> (SourceId, Option<FspId>) {
     let Some(participant) = participants.named_in_any_case(source) else { return (SourceId::OTHERS, None) };
     let liable = participants.proxy_of(participant.id).unwrap_or(participant);

@@ -1,4 +1,4 @@
-//! From head and body to a typed request, or to the error that it is answered with at once.
+//! Reads head and body into a typed request, or into the error that is answered at once.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -14,7 +14,7 @@ use upesi_types::{ErrorCode, Present};
 use super::caller::Authenticator;
 use crate::config::GatewayConfig;
 
-/// Reads a whole request, head and body, as the gateway does. The present is asked for only if a check needs it.
+/// Reads a whole request, head and body, with the gateway's rules. Calls `present` only if a check needs it.
 ///
 /// Errors: the answer that the sender gets at once.
 pub fn read_request(
@@ -29,15 +29,15 @@ pub fn read_request(
     read(route.map_err(Unroutable::to_error)?, parts, body, config, proof, present)
 }
 
-/// What proves the sender of a request.
+/// Verification of a request's sender.
 #[derive(Clone, Copy)]
 pub(crate) struct SenderProof<'a> {
     pub(crate) authenticator: &'a dyn Authenticator,
-    /// Whether a certificate, a token or a gateway already proves it.
+    /// Whether a certificate, a token or a gateway has already authenticated the sender.
     pub(crate) is_known: bool,
 }
 
-/// Checks a request in a fixed order, of which the first failure is the answer: repeated headers, the form of the
+/// Checks a request in a fixed order and returns the first failure. The order: repeated headers, the form of the
 /// headers, the sender's proof, the body, the path and the query, the parties, the time of completion.
 pub(crate) fn read(
     Route { operation, segments }: Route<'_>,
@@ -72,8 +72,8 @@ pub(crate) fn read(
     Ok(Request { operation, ids, query, parties, version, message, headers, body, reply_to })
 }
 
-/// Refuses a `completedTimestamp` that cannot be right. An answer to a bulk passes with its fault: the ledger rejects
-/// the bulk and frees its money.
+/// Rejects an implausible `completedTimestamp`. An answer to a bulk transfer passes with this fault marked: the ledger
+/// rejects the bulk transfer and releases its money.
 fn check_completion(
     message: &mut Message,
     config: &GatewayConfig,
@@ -99,10 +99,10 @@ fn check_completion(
     }
 }
 
-// The headers of a request: read by the protocol's rules, kept as a block.
+// The headers of a request, read by the protocol's rules and stored as a block.
 
-/// Headers by which the hub decides. A second one would let two readers of one request see two different requests, so
-/// it is refused, even where both say the same.
+/// Headers that determine decisions of the hub. A second one could make two readers of a request see different
+/// requests, so it is rejected, even if both have the same value.
 const SINGLE: [&str; 10] = [
     "content-type",
     "date",
@@ -116,8 +116,8 @@ const SINGLE: [&str; 10] = [
     "x-client-id",
 ];
 
-/// Bodies up to this many bytes are copied next to their headers. That frees the connection's buffer, of which the body
-/// is a slice, and holds no more memory than the request has; above it the copy would cost more than it saves.
+/// Bodies up to this size are copied next to their headers. The copy frees the connection's buffer, of which the body
+/// is a slice, and uses only the memory that the request needs. Above this size the copy would cost more than it saves.
 const COPIED_BODY_BYTES_MAX: usize = 16 * 1024;
 
 pub(crate) struct Lookup<'a>(pub(crate) &'a HeaderMap);
@@ -128,7 +128,8 @@ impl HeaderLookup for Lookup<'_> {
     }
 }
 
-/// Refuses a header of [`SINGLE`] that occurs more than once: 400 with 3101. All others may repeat and are forwarded.
+/// Rejects a header of [`SINGLE`] that occurs more than once: 400 with 3101. All other headers may repeat and are
+/// forwarded.
 pub(crate) fn refuse_repeated(headers: &HeaderMap) -> Result<(), SyncError> {
     if headers.keys_len() == headers.len() {
         return Ok(());
@@ -143,7 +144,7 @@ pub(crate) fn refuse_repeated(headers: &HeaderMap) -> Result<(), SyncError> {
     }
 }
 
-/// Refuses a body in another coding than `identity`: 400 with 3101. The hub reads bodies and forwards them unchanged,
+/// Rejects a body in a coding other than `identity`: 400 with 3101. The hub reads bodies and forwards them unchanged,
 /// so it would have to decode each body that the receiver decodes again.
 pub(crate) fn refuse_encoded(headers: &HeaderMap) -> Result<(), SyncError> {
     match body::is_encoded(headers) {

@@ -1,4 +1,4 @@
-//! From a request line to the endpoint it is for.
+//! Maps a request line to its endpoint.
 
 use http::Method;
 use upesi_fspiop::{Route, SyncError, Unroutable};
@@ -14,7 +14,7 @@ pub(crate) enum Endpoint<'a> {
     Operator(OperatorEndpoint),
 }
 
-/// A request line that leads nowhere.
+/// A request line without an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoEndpoint {
     pub(crate) error: SyncError,

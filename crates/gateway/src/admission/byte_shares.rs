@@ -1,35 +1,35 @@
-//! What each DFSP may send: the bytes of all its bodies, by a rate of each DFSP.
+//! Byte rate limit of each DFSP: limits the bytes of all its bodies.
 //!
-//! A request costs one update of its sender's own number, without a lock. New requests and those that finish something
-//! have rates of their own, so that no flood of new ones holds up what its sender has to finish.
+//! A request costs one update of its sender's own number, without a lock. New requests and finishing requests have
+//! separate rate limits, so that a flood of new requests does not delay the finishing ones of the same sender.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use upesi_admission::{Class, SourceId};
 
-/// Senders told apart; where there are more, some share a rate.
+/// Number of senders with a rate limit of their own. If there are more, some share one.
 const SENDERS: usize = 4_096;
-/// Parts of a nanosecond in which time is counted, so that a byte at a high rate is more than nothing.
+/// Ticks per nanosecond. Time is counted in fractions of a nanosecond so that a byte at a high rate costs more than
+/// zero.
 const TICKS_PER_NS: u64 = 16;
-/// What a sender can save up: a second's worth.
+/// Maximum credit of a sender: the bytes of one second.
 const SAVED_TICKS: u64 = 1_000_000_000 * TICKS_PER_NS;
 
-/// The rates of all senders.
 #[derive(Debug)]
 pub(super) struct ByteShares {
-    /// What a byte takes, in 65,536ths of a tick; 0 without a bound.
+    /// Cost of a byte, in 65,536ths of a tick; 0 without a limit.
     byte_ticks_q16: u64,
     used_until: Box<[UsedUntil]>,
 }
 
-/// Until when the rate of a sender is used up, by [`Class`], in ticks since the start. Each sender has a cache line of
+/// Time until which a sender's rate is used up, by [`Class`], in ticks since the start. Each sender has a cache line of
 /// its own, so that workers do not wait for each other's writes.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct UsedUntil([AtomicU64; 2]);
 
 impl ByteShares {
-    /// With so many bytes per second for each sender; 0 for no bound.
+    /// `bytes_per_s` applies to each sender; 0 means no limit.
     pub(super) fn new(bytes_per_s: u64) -> Self {
         let second = u128::from(SAVED_TICKS) << 16;
         let byte_ticks = second.checked_div(bytes_per_s.into()).map_or(0, |ticks| ticks.max(1));
@@ -40,13 +40,13 @@ impl ByteShares {
         }
     }
 
-    /// Whether anything is bounded.
+    /// Whether there is a limit.
     pub(super) fn are_bounded(&self) -> bool {
         self.byte_ticks_q16 > 0
     }
 
-    /// Whether a body of so many bytes is within its sender's rate, of which it takes its part. The last one may be
-    /// taken on credit.
+    /// Whether a body of `bytes` bytes is within its sender's rate limit; if so, the bytes are charged. The last body
+    /// may exceed the limit.
     pub(super) fn take(&self, class: Class, source: SourceId, bytes: u64, now_ns: u64) -> bool {
         let now = now_ns.saturating_mul(TICKS_PER_NS);
         let (cost, saved) = (self.cost(bytes), now.saturating_add(SAVED_TICKS));
@@ -54,7 +54,7 @@ impl ByteShares {
         self.of(class, source).is_none_or(|used| used.fetch_update(ORDER, ORDER, take).is_ok())
     }
 
-    /// Notes that a body that was taken turned out to have so many bytes more.
+    /// Charges an accepted body for `bytes` more bytes than it announced.
     pub(super) fn charge(&self, class: Class, source: SourceId, bytes: u64, now_ns: u64) {
         let (now, cost) = (now_ns.saturating_mul(TICKS_PER_NS), self.cost(bytes));
         if let Some(used) = self.of(class, source) {

@@ -1,4 +1,5 @@
-//! What waits: for each worker, how long what is ready waits for it; for the engine, how much, and how long it will.
+//! Measures queueing: for each worker, how long a ready task waits; for the engine, the number of waiting commands and
+//! their expected waiting time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -10,29 +11,29 @@ use upesi_http::current_worker;
 
 use super::AdmissionSettings;
 
-/// Workers told apart; where there are more, some share a probe.
+/// Number of workers with a probe of their own. If there are more, some share one.
 const PROBE_SLOTS: usize = 64;
-/// How often a worker is probed while it has requests.
+/// Interval between probes of a worker that has requests.
 const PROBE_INTERVAL_NS: u64 = 1_000_000;
-/// Probes in an interval from which on the shortest tells something.
+/// Minimum number of probes in an interval for its shortest delay to be meaningful.
 const PROBES_MIN: u32 = 4;
-/// Refusals of a worker in an interval that leave at once.
+/// Rejections of a worker in an interval that are sent without delay.
 const PROMPT_REFUSALS: u32 = 50;
 
-/// One worker's.
+/// Probe of one worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct DelayProbe {
     next_probe_ns: AtomicU64,
     probes: AtomicU32,
-    /// Of the interval, in microseconds, inverted so that zero means none.
+    /// Shortest delay of the interval, in microseconds, inverted so that zero means none.
     shortest_inverted: AtomicU32,
     taken: [AtomicU64; 2],
     refused: AtomicU32,
 }
 
 impl DelayProbe {
-    /// Now and then sends a task to the end of the worker's queue, to see how long that is.
+    /// If a probe is due, appends a task to the worker's queue and measures how long it waits.
     pub(super) fn probe(self: &Arc<Self>, now_ns: u64) {
         if now_ns < self.next_probe_ns.load(Ordering::Relaxed) {
             return;
@@ -52,22 +53,22 @@ impl DelayProbe {
         self.taken[class as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a refusal; tells whether it is one too many to leave at once.
+    /// Counts a rejection. Returns whether it exceeds the number that are sent without delay.
     pub(super) fn refuse(&self) -> bool {
         self.refused.fetch_add(1, Ordering::Relaxed) >= PROMPT_REFUSALS
     }
 }
 
-/// What all workers saw in an interval.
+/// Measurements of all workers in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenByAll {
-    /// The mean of the workers' shortest waits.
+    /// Mean of the workers' shortest delays.
     pub(super) delay_us: Option<u32>,
     /// By [`Class`].
     pub(super) taken: [u64; 2],
 }
 
-/// All workers'.
+/// The probes of all workers.
 #[derive(Debug)]
 pub(super) struct DelayProbes(Box<[Arc<DelayProbe>]>);
 
@@ -103,23 +104,23 @@ impl DelayProbes {
     }
 }
 
-// How much waits for the engine, and how long it will.
+// Number of commands that wait for the engine, and their expected waiting time.
 
 /// Counts the gateway's commands that wait for the engine.
 #[derive(Debug)]
 pub(super) struct EngineBacklog {
     wait_max_ns: u64,
-    /// The longest wait in intervals.
+    /// Maximum waiting time, in intervals.
     wait_max_intervals: u64,
     batch_commands: usize,
     hard_max: usize,
     waiting: AtomicUsize,
-    /// So many may wait now: what the engine lately did in the longest wait.
+    /// Number of commands that may wait now: as many as the engine recently processed within the maximum waiting time.
     waiting_max: AtomicUsize,
     answered: AtomicU64,
     /// Answers per interval, smoothed, in quarters.
     rate: AtomicU64,
-    /// When the engine last answered, or began to be waited for.
+    /// Time of the engine's last answer, or of the start of waiting for one.
     progress_ns: AtomicU64,
 }
 
@@ -143,7 +144,7 @@ impl EngineBacklog {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Whether a new command would wait too long: too many are before it, or the engine answers nobody.
+    /// Whether a new command would wait too long, because too many commands wait or the engine does not answer.
     pub(super) fn is_behind(&self, now_ns: u64) -> bool {
         let waiting = self.waiting();
         let silence_ns = now_ns.saturating_sub(self.progress_ns.load(Ordering::Relaxed));
@@ -157,7 +158,7 @@ impl EngineBacklog {
         InFlight { watch: self, started }
     }
 
-    /// Looks at what the engine did in the last intervals.
+    /// Updates the engine's rate and the limit from the answers of the last intervals.
     pub(super) fn end_interval(&self, intervals: u64) {
         let answered = self.answered.swap(0, Ordering::Relaxed) / intervals.max(1);
         let rate = self.rate.load(Ordering::Relaxed);
@@ -168,7 +169,7 @@ impl EngineBacklog {
     }
 }
 
-/// A command that waits for the engine, as long as it does.
+/// A command that waits for the engine. Dropping it ends the wait.
 #[derive(Debug)]
 pub(crate) struct InFlight<'a> {
     watch: &'a EngineBacklog,
@@ -176,7 +177,7 @@ pub(crate) struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    /// The engine has answered.
+    /// Records that the engine has answered.
     pub(crate) fn answered(self) {
         self.watch.answered.fetch_add(1, Ordering::Relaxed);
         self.watch.progress_ns.store(ns(self.started.elapsed()), Ordering::Relaxed);

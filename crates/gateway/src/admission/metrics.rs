@@ -1,13 +1,13 @@
-//! What the gate counts.
+//! Metrics of admission.
 //!
 //! | name | labels | what |
 //! |---|---|---|
-//! | `upesi_admission_taken_total` | `class` | requests let in |
-//! | `upesi_admission_refused_total` | `class`, `reason` | requests refused by their head alone |
-//! | `upesi_admission_refused_by_dfsp_total` | `fsp` | new requests refused over a share or a rate, by who sent them |
-//! | `upesi_admission_held_total` | | refusals that waited before they left |
-//! | `upesi_admission_limit` | | new requests per second that are taken at most; 0 without a limit |
-//! | `upesi_admission_delay_seconds` | | how long what is ready waits for a worker at least |
+//! | `upesi_admission_taken_total` | `class` | accepted requests |
+//! | `upesi_admission_refused_total` | `class`, `reason` | requests rejected by their head alone |
+//! | `upesi_admission_refused_by_dfsp_total` | `fsp` | new requests rejected over a share or a rate limit, by sender |
+//! | `upesi_admission_held_total` | | rejections that were delayed |
+//! | `upesi_admission_limit` | | maximum of new requests per second; 0 without a limit |
+//! | `upesi_admission_delay_seconds` | | shortest time that a ready task waits for a worker |
 //! | `upesi_admission_engine_waiting` | | requests that wait for the engine |
 //!
 //! `class` is `new` or `finishing`; `reason` is `overload`, `rate`, `bytes`, `engine`, `lookups`, `misses`,
@@ -124,7 +124,7 @@ impl AdmissionMetrics {
         self.refused[class as usize][refusal as usize].inc();
     }
 
-    /// Only participants are named, so that senders cannot make series.
+    /// Uses only the names of participants as labels, so that senders cannot create time series.
     pub(super) fn refuse_source(&self, name: Option<FspId>, count: u64) {
         let fsp = name.map_or_else(|| "other".to_owned(), |name| name.as_str().to_owned());
         self.by_source.get_or_create(&Sender { fsp }).inc_by(count);

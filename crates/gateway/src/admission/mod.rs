@@ -1,8 +1,8 @@
-//! The gate: which requests are taken at all, decided by the head alone.
+//! Admission: decides by the head alone whether a request is accepted.
 //!
-//! As long as nothing limits new work, a request costs a few loads and stores of its worker's own, and one with a body
-//! an update of its sender's share of bytes. The rest happens once an interval, by whichever request comes first, and
-//! under a limit.
+//! While new work is not limited, a request costs a few loads and stores in its worker's own memory. A request with a
+//! body also updates its sender's share of bytes. Everything else is done once per interval by the first request in it,
+//! and only under a limit.
 
 mod byte_shares;
 mod delay_probe;
@@ -34,28 +34,28 @@ use crate::caller::Caller;
 
 pub(crate) use delay_probe::InFlight;
 
-/// DFSPs remembered under a limit; a scheme has far fewer that are busy at a time.
+/// Number of DFSPs that are remembered under a limit. A scheme has far fewer that are busy at the same time.
 const SOURCES_MAX: usize = 4_096;
 const INTERVAL_NS: u64 = INTERVAL_MS * 1_000_000;
 
-/// Why a request is not taken.
+/// Reason why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The hub has more to do than it can, and the sender has had its share.
+    /// The hub is overloaded, and the sender has used its share.
     Overload,
-    /// The sender is over the rate that each DFSP has.
+    /// The sender exceeds the rate limit of each DFSP.
     Rate,
-    /// The sender is over the rate of bytes that each DFSP has.
+    /// The sender exceeds the byte rate limit of each DFSP.
     Bytes,
-    /// What waits for the engine would wait too long.
+    /// A command would wait too long for the engine.
     Engine,
-    /// The sender asks for more parties than it may.
+    /// The sender exceeds its rate limit for lookups.
     Lookups,
-    /// The sender has asked for too many parties that nobody serves.
+    /// The sender has looked up too many parties that no DFSP serves.
     Misses,
-    /// The sender changes the directory more often than it may.
+    /// The sender exceeds its rate limit for changes of the directory.
     Registrations,
-    /// The sender is blocked for a while, for too many wrong signatures.
+    /// The sender is blocked temporarily, because it sent too many wrong signatures.
     Blocked,
 }
 
@@ -97,12 +97,11 @@ impl From<upesi_admission::Refusal> for Refusal {
     }
 }
 
-/// What a request of this method is to the hub.
+/// Class of requests with this method.
 pub(crate) fn class_of(method: &Method) -> Class {
     if matches!(*method, Method::PUT | Method::PATCH) { Class::Finishing } else { Class::New }
 }
 
-/// Decides which requests are taken.
 #[derive(Debug)]
 pub(crate) struct AdmissionGate {
     settings: AdmissionSettings,
@@ -116,7 +115,7 @@ pub(crate) struct AdmissionGate {
     is_open: [AtomicBool; 2],
     core: Mutex<Core>,
     metrics: AdmissionMetrics,
-    /// Ready answers by [`Refusal`]: a refusal must cost as little as can be.
+    /// Prepared answers by [`Refusal`], so that a rejection costs as little as possible.
     bodies: [Bytes; Refusal::ALL.len()],
 }
 
@@ -126,14 +125,14 @@ struct Core {
     last_interval_ns: u64,
 }
 
-/// The participant of that name, as rates and shares count it; all other names are one.
+/// The participant's number in rate limits and shares; all other names have the same number.
 pub(crate) fn source_of(participants: &Participants, name: Option<FspId>) -> SourceId {
     let known = name.and_then(|name| participants.named(&name));
     known.map_or(SourceId::OTHERS, |participant| SourceId(participant.id.number()))
 }
 
 impl AdmissionGate {
-    /// DFSPs that are not among the participants share what one gets.
+    /// All DFSPs that are not participants together get the share of one participant.
     pub(crate) fn new(
         settings: AdmissionSettings,
         participants: SharedParticipants,
@@ -161,8 +160,8 @@ impl AdmissionGate {
         }
     }
 
-    /// Whether a request is taken whose body announces so many bytes, or one if it has a body of unknown length. Must
-    /// be called on a worker's runtime.
+    /// Decides whether to accept a request whose body announces `body_bytes`; a body of unknown length counts as one
+    /// byte. Must be called on a worker's runtime.
     pub(crate) fn ask(
         &self,
         class: Class,
@@ -194,7 +193,7 @@ impl AdmissionGate {
         answer
     }
 
-    /// Notes the bytes of a body of a request that was taken, which had not announced them.
+    /// Charges an accepted request for bytes of its body that it had not announced.
     pub(crate) fn charge(&self, class: Class, caller: Caller<'_>, body_bytes: u64, received: Instant) {
         let source = self.source(caller);
         self.bytes.charge(class, source, body_bytes, self.ns(received));
@@ -203,7 +202,7 @@ impl AdmissionGate {
         }
     }
 
-    /// Whether the engine can take a new command soon.
+    /// Whether the engine can process a new command soon.
     pub(crate) fn ask_engine(&self, class: Class, received: Instant) -> Result<(), Refusal> {
         if class == Class::Finishing || !self.engine.is_behind(self.ns(received)) {
             return Ok(());
@@ -212,24 +211,24 @@ impl AdmissionGate {
         Err(Refusal::Engine)
     }
 
-    /// Begins to wait for the engine.
+    /// Starts to count a command as waiting for the engine.
     pub(crate) fn enter_engine(&self) -> InFlight<'_> {
         self.engine.enter(self.started)
     }
 
-    /// Counts a refusal over a rate of its sender.
+    /// Counts a rejection over the sender's rate limit.
     pub(crate) fn note(&self, class: Class, refusal: Refusal, caller: Caller<'_>) {
         self.metrics.refuse(class, refusal);
         self.metrics.refuse_source(self.name(self.source(caller)), 1);
     }
 
-    /// The refusal with its ready body.
+    /// The error and its prepared body.
     pub(crate) fn body(&self, refusal: Refusal) -> (SyncError, Bytes) {
         (refusal.error(), self.bodies[refusal as usize].clone())
     }
 
-    /// How long a refusal waits before it leaves. Most do not; where there are very many, waiting keeps those who ask
-    /// again at once from taking the time of what is being finished.
+    /// Delay before a rejection is sent. Usually there is none. If there are very many rejections, the delay keeps
+    /// senders that retry immediately from using the time of finishing requests.
     pub(crate) fn refusal_delay(&self) -> Option<Duration> {
         let must_wait = self.probes.of_this_worker().refuse() && !self.settings.refusal_hold.is_zero();
         must_wait.then(|| {
@@ -251,7 +250,7 @@ impl AdmissionGate {
         self.source(caller) != SourceId::OTHERS
     }
 
-    /// The sender as rates and shares count it.
+    /// The sender's number in rate limits and shares.
     pub(crate) fn source(&self, caller: Caller<'_>) -> SourceId {
         if let Some(identity) = caller.identity() {
             return SourceId(identity.number);
@@ -259,7 +258,7 @@ impl AdmissionGate {
         source_of(&self.participants.get(), caller.source())
     }
 
-    /// Ends the intervals that are over, unless another worker is at it.
+    /// Ends the intervals that are over, unless another worker is doing so.
     fn end_interval(&self, now_ns: u64) {
         let Ok(mut core) = self.core.try_lock() else { return };
         let intervals = now_ns.saturating_sub(core.last_interval_ns) / INTERVAL_NS;
@@ -286,26 +285,28 @@ impl AdmissionGate {
     }
 }
 
-// Settings of the gate.
+// Settings of admission.
 
-/// When requests are refused for the sake of those that are taken.
+/// Limits above which requests are rejected to protect accepted ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionSettings {
-    /// How long what is ready to run may wait for a worker, all the time; over it new work is limited. Zero: never.
+    /// Maximum standing delay of ready tasks before a worker runs them. Above it, new work is limited. Zero disables
+    /// the limit.
     pub delay_target: Duration,
-    /// How long new commands may be expected to wait for the engine.
+    /// Maximum expected time that new commands wait for the engine.
     pub engine_wait_max: Duration,
-    /// Commands that the engine does in one go: so many may always wait.
+    /// Number of commands in one batch of the engine. This many commands may always wait.
     pub engine_batch_commands: usize,
-    /// Commands that new work may bring to wait at most; the rest of the engine's queue is for what finishes something.
+    /// Maximum number of waiting commands from new requests; the rest of the engine's queue is for finishing requests.
     pub engine_waiting_max: usize,
-    /// New requests per second of all DFSPs together; 0 for no bound.
+    /// Maximum of new requests per second of all DFSPs together; 0 means no limit.
     pub rate_max: u64,
-    /// New requests per second of each DFSP; 0 for no bound.
+    /// Maximum of new requests per second of each DFSP; 0 means no limit.
     pub rate_per_dfsp: u64,
-    /// Bytes per second in bodies of each DFSP, counted apart for new requests and the rest; 0 for no bound.
+    /// Maximum of bytes in bodies per second of each DFSP, counted separately for new and finishing requests; 0 means
+    /// no limit.
     pub bytes_per_dfsp: u64,
-    /// How long a refusal waits before it leaves, where there are very many.
+    /// Delay before a rejection is sent if there are very many.
     pub refusal_hold: Duration,
 }
 
@@ -325,7 +326,7 @@ impl Default for AdmissionSettings {
 }
 
 impl AdmissionSettings {
-    /// The part of the engine's queue that new work may fill.
+    /// The part of the engine's queue that new work may use.
     pub const fn part_for_new(queue_commands_max: usize) -> usize {
         let part = queue_commands_max - queue_commands_max / 8;
         if part == 0 { 1 } else { part }

@@ -1,4 +1,4 @@
-//! Participants' client certificates, and when they expire.
+//! Client certificates of participants, and their expiry.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,14 +11,14 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_http::Facts;
 
-/// The metric of the first end among a participant's certificates, in seconds since 1970.
+/// Metric of the first expiry among a participant's certificates, in seconds since 1970.
 pub const FIRST_EXPIRY_SEEN: &str = "upesi_caller_certificate_expiry_timestamp_seconds";
-/// The metric of how many certificates a participant has called with.
+/// Metric of the number of certificates that a participant has connected with.
 pub const CERTIFICATES_SEEN: &str = "upesi_caller_certificates";
 
-/// How long a certificate counts after a connection with it began: its participant may have replaced it since.
+/// How long a certificate is remembered after a connection with it began. Its participant may have replaced it since.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3600);
-/// Certificates of one participant that are remembered.
+/// Maximum number of remembered certificates of a participant.
 const CERTIFICATES_MAX: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -33,7 +33,7 @@ struct Seen {
     at: Instant,
 }
 
-/// The end of each bound participant's certificate: the first end among the certificates of the last day.
+/// The first expiry among the certificates that each bound participant used within the last day.
 #[derive(Debug, Default)]
 pub(super) struct Certificates {
     ends: Family<Bound, Gauge>,
@@ -58,7 +58,7 @@ impl Certificates {
         certificates
     }
 
-    /// A connection of a participant began, with this certificate.
+    /// Records a connection of a participant with this certificate.
     pub(super) fn note(&self, fsp: &str, facts: &Facts, now: Instant) {
         let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = all.entry(fsp.to_owned()).or_default();

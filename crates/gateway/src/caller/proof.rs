@@ -1,4 +1,4 @@
-//! What a request proves of its sender beside its connection's certificate: a token, or that a gateway vouches for it.
+//! Proof of the sender in addition to the client certificate: a token, or the statement of a gateway.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display, Formatter};
@@ -16,32 +16,32 @@ use upesi_oidc::{Claims, Fault, Provider};
 
 use super::{Callers, Denial, bindings_of, identity_of};
 
-/// What a gateway calls the participant whose request it passes on.
+/// Header by which a gateway names the client whose request it forwards.
 const CLIENT_ID: &str = "x-client-id";
-/// Tokens that are remembered, so that each is verified once.
+/// Number of verified tokens that are remembered, so that each is verified once.
 const TOKENS_MAX: usize = 10_000;
-/// Longest name of a participant's client that is looked for; the ledger has none longer.
+/// Longest client name that is looked up; the ledger has no longer ones.
 const CLIENT_BYTES_MAX: usize = 128;
 
-/// Whom a request is from by something of its own.
+/// The participant that a request proves by a token or through a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proof {
     pub(super) identity: PeerIdentity,
-    /// Whether a gateway vouches for it: then its certificate need not be bound itself.
+    /// Whether a gateway vouches for it. Then the gateway's certificate needs no binding to the participant.
     pub(super) is_by_gateway: bool,
 }
 
-/// What is wrong with a token, or with what a gateway says. Only the log has it.
+/// The fault of a token, or of a gateway's statement. Only the log shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// The header `Authorization` is no token, or there are two.
+    /// The header `Authorization` is not a bearer token, or there are two.
     Form,
     Token(Fault),
-    /// It was given to no client, or to two.
+    /// The token has no client, or two.
     NoClient,
-    /// A gateway does not say for whom it speaks, or says it twice.
+    /// The gateway names no participant's client, or two.
     NoName,
-    /// Nobody is bound to what it says.
+    /// The client is not bound to a participant.
     UnknownName,
 }
 
@@ -57,11 +57,10 @@ impl Display for Flaw {
     }
 }
 
-/// A token that was verified.
 #[derive(Clone, Debug)]
 pub(super) struct Verified {
     pub(super) client: Binding,
-    /// The certificate that it is bound to, by SHA-256.
+    /// SHA-256 of the certificate that the token is bound to.
     pub(super) certificate: Option<[u8; 32]>,
     pub(super) good_until_s: i64,
 }
@@ -94,7 +93,7 @@ pub(crate) struct Tokens {
     known: Mutex<Known>,
 }
 
-/// Tokens by SHA-256, of one generation of the provider's keys.
+/// Verified tokens by SHA-256, for one generation of the provider's keys.
 #[derive(Debug, Default)]
 struct Known {
     generation: u64,
@@ -112,7 +111,7 @@ impl Tokens {
         Self { provider, are_required, clock, known: Mutex::default() }
     }
 
-    /// What the one token of a request says; none if it has none and need not.
+    /// The verified token of a request; `None` if it has no token and needs none.
     async fn of(&self, headers: &HeaderMap) -> Result<Option<Arc<Verified>>, Denial> {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let Some(value) = values.next() else {
@@ -131,7 +130,7 @@ impl Tokens {
         let claims = self.provider.verify(text, now).await;
         let claims = claims.map_err(|fault| Denial::Token(Flaw::Token(fault)))?;
         let verified = Arc::new(Verified::of(&claims).map_err(Denial::Token)?);
-        // Keys that were fetched meanwhile begin a new memory, which this one enters when it comes again.
+        // If keys were fetched meanwhile, a new cache has begun. This token enters it with its next request.
         let mut known = self.known(generation);
         if known.tokens.len() >= TOKENS_MAX {
             known.tokens.clear();
@@ -140,7 +139,7 @@ impl Tokens {
         Ok(Some(verified))
     }
 
-    /// What was verified by keys of this generation.
+    /// The tokens that were verified with keys of this generation.
     fn known(&self, generation: u64) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.generation != generation {
@@ -157,14 +156,14 @@ fn bearer(value: &str) -> Option<&str> {
 }
 
 impl Callers {
-    /// Whether requests may prove something of their own: those of a bound certificate need not.
+    /// Whether requests may carry proof of their own. Requests with a bound certificate need none.
     pub(crate) fn may_prove(&self, connection: &Connection) -> bool {
         let is_bound = || matches!(connection.identity(self.participants.generation()), Some(Some(_)));
         self.tokens.is_some() || (connection.peer().is_some() && !is_bound())
     }
 
-    /// Whom a request proves to be from by a token, or by a gateway. What the gateway says is taken off the request,
-    /// and means nothing further on.
+    /// The participant that a request proves by a token or through a gateway. The gateway's header is removed from the
+    /// request.
     pub(crate) async fn prove(
         &self,
         headers: &mut HeaderMap,
@@ -215,7 +214,7 @@ impl Callers {
     }
 }
 
-/// For whom a gateway says that it speaks; none if the certificate is not that of a gateway.
+/// The participant that a gateway acts for; `None` if the certificate is not bound to a gateway.
 fn spoken_for(
     participants: &Participants,
     facts: &Facts,
@@ -242,12 +241,12 @@ fn spoken_for(
     identity.map(Some).ok_or(Denial::Gateway(Flaw::UnknownName))
 }
 
-// From where participants may call.
+// Addresses from which participants may connect.
 
-/// Longest prefix of an IPv6 network: callers are known by the first 64 bits of their address.
+/// Longest prefix of an IPv6 network: clients are identified by the first 64 bits of their address.
 pub const IPV6_PREFIX_MAX: u8 = 64;
 
-/// The networks of participants that have such a list; others may call from anywhere.
+/// The allowed networks of participants that have a list; other participants may connect from anywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressLists(BTreeMap<String, List>);
 
@@ -269,10 +268,10 @@ impl AddressLists {
         self.0.is_empty()
     }
 
-    /// The participant whose list forbids a call from an address, as the list has its name; `None` if it may call.
-    /// Names are compared in any case, as a sender's may be.
+    /// The participant whose list forbids this address, as its list spells it; `None` if the address is allowed. Names
+    /// are compared without regard to case, as for senders.
     pub(super) fn forbids(&self, participant: &str, address: Option<IpAddr>) -> Option<&str> {
-        // Mostly there are none, and every request comes here.
+        // Usually there are no lists, and every request reaches this check.
         if self.is_empty() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Which nodes deliver callbacks: those that tell the node that leads what became of theirs, now and again.
+//! The nodes that deliver callbacks: those that regularly report their deliveries to the leader.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,17 +14,17 @@ use upesi_http::Full;
 
 use super::{Lead, Peers};
 
-/// Where nodes report, at the port of the one that leads.
+/// Path of the reports, on the leader's port for nodes.
 pub(super) const PATH: &str = "/callback-reports";
-/// How often a node reports at least.
+/// Maximum interval between the reports of a node.
 pub const REPORT_EVERY: Duration = Duration::from_millis(500);
-/// How long a node may be silent before others deliver what was its.
+/// Time without a report after which other nodes take over a node's callbacks.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
-/// How long a node that leads since just now waits for those of the one before.
+/// Time for which a new leader waits for the reports of nodes that delivered under its predecessor.
 const GRACE: Duration = Duration::from_secs(3);
 const REPORT_TAKES_MAX: Duration = Duration::from_secs(1);
 
-/// The nodes from which the one that leads has heard, and when.
+/// The nodes that have reported to the leader, and the times of their last reports.
 #[derive(Debug, Default)]
 pub struct Couriers(Mutex<BTreeMap<u32, Instant>>);
 
@@ -36,8 +36,8 @@ impl Couriers {
         };
     }
 
-    /// The nodes that are to deliver from here on: those that live, this one if it is to, and, as long as it leads
-    /// since just now, those that did before. None if this one has nobody to share with.
+    /// The nodes that should deliver from now on: the nodes that report, and `own` if it may deliver. While the leader
+    /// is new, this includes the nodes that delivered before. Empty if the leader has no node to share with.
     pub fn wanted(&self, own: Option<u32>, present: &[u32], led_for: Duration, now: Instant) -> Vec<u32> {
         let mut nodes = self.nodes();
         nodes.retain(|_, heard| now <= *heard + SILENCE_MAX);
@@ -49,7 +49,7 @@ impl Couriers {
         if present.is_empty() && own.is_some_and(|own| wanted == [own]) { Vec::new() } else { wanted }
     }
 
-    /// Takes a report: lets the engine record it. Nobody waits for that; what is lost is told again.
+    /// Submits a report to the engine without waiting for its record. A node repeats reports that were lost.
     pub(super) fn take(&self, report: Report, engine: &EngineHandle) -> Result<(), SubmitError> {
         self.heard(report.node, report.delivers, Instant::now());
         report.commands().into_iter().try_for_each(|command| engine.submit_quietly(command))
@@ -60,7 +60,7 @@ impl Couriers {
     }
 }
 
-/// The way of reports to the node that leads.
+/// Sends reports to the leader.
 #[derive(Debug)]
 pub struct ReportWay {
     leads: watch::Receiver<Lead>,
@@ -68,12 +68,12 @@ pub struct ReportWay {
 }
 
 impl ReportWay {
-    /// To the node that leads by `leads`.
+    /// Follows the current leader by `leads`.
     pub const fn new(leads: watch::Receiver<Lead>, peers: Peers) -> Self {
         Self { leads, peers }
     }
 
-    /// Sends a report; false if no node took it.
+    /// Sends a report; false if no leader accepted it.
     pub async fn send(&self, report: &Report) -> bool {
         let lead = *self.leads.borrow();
         let Some(pool) = lead.node.and_then(|node| self.peers.0.get(&node)) else { return false };

@@ -1,4 +1,4 @@
-//! The handler of a node that follows: hands requests on to the one that leads.
+//! The handler of a follower: forwards requests to the leader.
 
 use std::fmt::Debug;
 use std::future::pending;
@@ -21,31 +21,31 @@ use crate::admission::source_of;
 use crate::answer;
 use crate::large_bodies::{Sender, SenderBytes, Share};
 
-/// How long a request waits for a node that leads and answers it. A leader that falls silent is followed within three
+/// Time limit of a request for finding a leader and getting its answer. A silent leader is replaced within three
 /// seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks at a leader that does not answer yet: it may have just been elected.
+/// Delay before the next attempt at a leader that does not answer yet, for example because it was just elected.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// Places of requests that wait for the leader; further ones are answered 503 with 2005. A DFSP has half of them at
-/// most.
+/// Slots of requests that wait for the leader; further requests are answered 503 with 2005. A DFSP may use half of
+/// them.
 const PLACES: usize = 4 * CONNECTIONS_PER_NODE;
-/// Bytes of a request, headers and body, for a place.
+/// Bytes of a request, headers and body, per slot.
 const PLACE_BYTES: usize = 64 * 1024;
 
-/// What became of requests that were handed on.
+/// Counts of forwarded requests by outcome.
 #[derive(Debug, Default)]
 pub struct HandOnCounts {
-    /// The leader answered.
+    /// Requests that the leader answered.
     pub answered: AtomicU64,
-    /// Attempts that were repeated, as another node may lead.
+    /// Attempts that were repeated, because there may be another leader.
     pub repeated: AtomicU64,
-    /// Answered 503, as no node that leads could be reached.
+    /// Requests answered 503 because no leader could be reached.
     pub unreachable: AtomicU64,
-    /// Answered 503, as the leader may have taken them or not.
+    /// Requests answered 503 because it is unknown whether the leader accepted them.
     pub unknown: AtomicU64,
 }
 
-/// What requests may hold that wait for the leader.
+/// Slots of requests that wait for the leader.
 struct Room {
     places: Semaphore,
     senders: Arc<SenderBytes>,
@@ -57,7 +57,7 @@ impl Room {
         Self { places: Semaphore::new(PLACES), senders }
     }
 
-    /// Room for a request; none if all of it is taken, or the sender's.
+    /// Takes the slots of a request; `None` if too few are free, or if the sender would exceed its half.
     fn take(&self, participants: &SharedParticipants, sender: FspId, bytes: usize) -> Option<Taken<'_>> {
         let places = 1 + bytes / PLACE_BYTES;
         let mut share = self.senders.share(Sender::Dfsp(source_of(&participants.get(), Some(sender))));
@@ -69,21 +69,21 @@ impl Room {
     }
 }
 
-/// Given back when it is dropped.
+/// Slots of a request, returned on drop.
 struct Taken<'a> {
     _places: SemaphorePermit<'a>,
     _share: Share,
 }
 
-/// Why an attempt has no answer.
+/// The reason why an attempt has no answer.
 enum NoAnswer {
-    /// It reached no handler, or one that may do it twice.
+    /// The request reached no handler, or it may be repeated.
     Again,
-    /// The leader may have taken it or not.
+    /// It is unknown whether the leader accepted the request.
     Unknown,
 }
 
-/// Hands requests on. Cheap to clone.
+/// Forwards requests to the leader. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct HandOn {
     shared: Arc<Shared>,
@@ -94,9 +94,9 @@ struct Shared {
     peers: Peers,
     participants: SharedParticipants,
     room: Room,
-    /// Held by the one request that looks whether the leader answers by now.
+    /// Held by the one request that checks whether the leader answers.
     looking: Mutex<()>,
-    /// The leader answers: all that wait go.
+    /// Notified when the leader answers: all waiting requests are sent.
     answers: Notify,
     /// The leadership for which connections to other nodes were closed.
     epoch: AtomicU64,
@@ -110,7 +110,7 @@ impl Debug for Shared {
 }
 
 impl HandOn {
-    /// To the node that leads by `leads`. DFSPs are told apart by `participants`.
+    /// Follows the current leader by `leads`. `participants` identify the DFSPs for the limit of slots.
     pub fn new(
         leads: watch::Receiver<Lead>,
         peers: Peers,
@@ -125,7 +125,7 @@ impl HandOn {
 }
 
 impl Handler for HandOn {
-    /// What the leader does not serve it says itself.
+    /// The leader itself rejects the resources that it does not serve.
     fn serves(&self, _resource: Resource) -> bool {
         true
     }
@@ -165,7 +165,8 @@ impl Shared {
                     "the outcome is not known, repeat the request",
                 ));
             }
-            // A leader that was elected just now is not there yet. One request looks, lest all of them keep it busy.
+            // A leader that was just elected may not listen yet. Only one request checks, so that waiting requests do
+            // not keep it busy.
             if look.is_none() {
                 look = tokio::select! {
                     guard = self.looking.lock() => Some(guard),
@@ -184,14 +185,15 @@ impl Shared {
         }
     }
 
-    /// Closes the connections to nodes that do not lead any more: they have the places of those to the one that does.
+    /// Closes the connections to nodes that are not the leader, so that the leader can use their slots.
     fn leave_others(&self, lead: Lead) {
         if self.epoch.swap(lead.epoch, Ordering::Relaxed) != lead.epoch {
             self.peers.close_all_but(lead.node);
         }
     }
 
-    /// One attempt at the node that leads. It ends when another one does: the former one may be frozen.
+    /// Sends the request once to the leader. A repeatable attempt ends when there is another leader, because the former
+    /// one may be paused.
     async fn attempt(
         &self,
         pool: &Pool,
@@ -201,13 +203,13 @@ impl Shared {
     ) -> Result<Result<Accepted, SyncError>, NoAnswer> {
         let sent = tokio::select! {
             sent = pool.send(request.http()?, deadline) => sent,
-            // What may not be repeated waits for whatever it says.
+            // A request that must not be repeated waits for its answer.
             () = changed(leads), if request.may_repeat => return Err(NoAnswer::Unknown),
         };
         match sent {
             Ok(response) => match NodeAnswer::read(response.status, &response.body) {
                 Some(NodeAnswer::Handled(answered)) => Ok(answered),
-                // What its HTTP refuses it refuses again.
+                // The leader would reject a repetition in the same way.
                 None if response.status.is_client_error() => {
                     tracing::warn!(
                         status = response.status.as_u16(),
@@ -233,21 +235,21 @@ impl Shared {
     }
 }
 
-/// Waits until another node leads, or none.
+/// Waits until the leadership changes.
 async fn changed(leads: &mut watch::Receiver<Lead>) {
     if leads.changed().await.is_err() {
-        // The log is followed no more: nothing changes.
+        // This node no longer follows the log, so there will be no change.
         pending().await
     }
 }
 
-/// A request as it goes to the leader, once or more often.
+/// A request as it is sent to the leader, once or several times.
 struct Outgoing {
     method: http::Method,
     uri: Uri,
     block: Bytes,
     body: Bytes,
-    /// Whether a second one changes nothing: of what the ledger knows by its id.
+    /// Whether a repetition has no effect, because the ledger knows the request by its id.
     may_repeat: bool,
 }
 
@@ -270,7 +272,7 @@ impl Outgoing {
     }
 
     fn http(&self) -> Result<HttpRequest<Full<Bytes>>, NoAnswer> {
-        // It was made from headers: it is one.
+        // The block was made from headers, so it is valid.
         let headers = header_block::from_block(&self.block).map_err(|_| NoAnswer::Unknown)?;
         let mut request = HttpRequest::new(Full::new(self.body.clone()));
         *request.method_mut() = self.method.clone();
