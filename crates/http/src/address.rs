@@ -1,4 +1,4 @@
-//! Addresses that somebody registers: one spelling each, so that what reads like one host is not another.
+//! Registered addresses: one spelling per address, so that an address is always the host that it appears to be.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,9 +7,9 @@ use crate::UrlError;
 const HOST_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
-/// Checks host and port of a URL or URL template that messages will be sent to. Resolvers take an address in many odd
-/// spellings (`127.1`, `0x7f000001`, `2130706433`), and what a list of addresses is compared with would be another
-/// text; a host that a message fills in would be the sender's choice.
+/// Checks host and port of a URL or URL template that messages will be sent to. Resolvers accept many odd spellings of
+/// an address (`127.1`, `0x7f000001`, `2130706433`), which would not match a list of addresses. A host with a
+/// placeholder would be chosen by the sender of a message.
 ///
 /// Errors: for a host or port with placeholders; credentials; a host name with empty, long or odd labels, a dot at its
 /// end or percent-encoding; an IPv4 address that is not four plain decimal numbers; an IPv6 address that has a zone,
@@ -71,7 +71,7 @@ fn check_host(host: &str) -> Result<(), UrlError> {
     Ok(())
 }
 
-/// Whether a last label makes resolvers read the host as an address: a decimal, octal or hexadecimal number.
+/// Whether resolvers read a host with this last label as an address: a decimal, octal or hexadecimal number.
 fn is_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     label.bytes().all(|byte| byte.is_ascii_digit())

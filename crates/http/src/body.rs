@@ -1,4 +1,4 @@
-//! Reading a request body within a size and a time.
+//! Reads a request body within limits of size and time.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -12,10 +12,10 @@ use http_body::Body;
 use http_body_util::Full;
 use tokio::time::{Instant, sleep_until};
 
-/// Why a body could not be read.
+/// Reason why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// More bytes than allowed, announced or sent.
+    /// The announced or received length exceeds the limit.
     #[error("the body is larger than allowed")]
     TooLarge,
     /// Not complete by the deadline, or stalled.
@@ -26,21 +26,21 @@ pub enum BodyError {
     Broken,
 }
 
-/// What is thrown away of a body that is too large, as a multiple of the limit. A client that writes its whole request
-/// before it looks for the answer would otherwise see a reset connection instead of the refusal.
+/// Limit of discarded bytes of a body that is too large, as a multiple of its size limit. A client that writes its
+/// whole request before it reads the answer would otherwise see a reset connection instead of the error.
 pub const DISCARD_FACTOR: usize = 4;
 
-/// A body of which more than this has come must go on by as much in each [`PROGRESS_INTERVAL`], so that nobody holds
-/// memory by sending nothing.
+/// A body with more bytes than this must grow by this number in each [`PROGRESS_INTERVAL`], so that a stalled client
+/// cannot hold memory.
 pub const PROGRESS_BYTES_MIN: usize = 64 * 1024;
-/// How often that is looked at.
+/// Interval of this check.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Reads a body of at most `bytes_max` bytes by `deadline`, or until it stalls ([`PROGRESS_BYTES_MIN`]). A body
-/// that arrives in one piece is not copied.
+/// Reads a body of at most `bytes_max` bytes by `deadline`, or until it stalls ([`PROGRESS_BYTES_MIN`]). A body that
+/// arrives in one piece is not copied.
 ///
-/// Of a body that is too large some more is read and thrown away ([`DISCARD_FACTOR`], and never past the deadline), so
-/// that the refusal reaches its sender.
+/// Some more bytes of a body that is too large are read and discarded ([`DISCARD_FACTOR`], until the deadline), so that
+/// the error reaches its sender.
 pub async fn read<B>(body: B, bytes_max: usize, deadline: Instant) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes>,
@@ -58,7 +58,7 @@ where
         too_large,
         seen: 0,
     };
-    // What is already here needs no timer.
+    // A body that has already arrived needs no timer.
     if let Some(done) = poll_fn(|context| Poll::Ready(reading.poll(body.as_mut(), context))).await.ready() {
         return done;
     }
@@ -92,7 +92,7 @@ pub fn is_encoded(headers: &HeaderMap) -> bool {
     codings.any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
 }
 
-/// The bytes of a body that is here.
+/// The bytes of a body in memory.
 pub(crate) fn bytes_of(mut body: Full<Bytes>) -> Bytes {
     match Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
@@ -100,22 +100,22 @@ pub(crate) fn bytes_of(mut body: Full<Bytes>) -> Bytes {
     }
 }
 
-/// The pieces of a body as they come. One that comes in one piece is not copied.
+/// Collects the pieces of a body. A single piece is not copied.
 #[derive(Default)]
 pub(crate) struct Pieces {
     first: Bytes,
-    /// Used from the second piece on; then it begins with the first.
+    /// Used from the second piece on; it then begins with the first one.
     rest: BytesMut,
     announced: usize,
 }
 
 impl Pieces {
-    /// Of a body of so many bytes, as its sender says.
+    /// For a body whose announced length is `bytes`.
     fn announced(bytes: usize) -> Self {
         Self { announced: bytes, ..Self::default() }
     }
 
-    /// Bytes that came so far.
+    /// Number of bytes received so far.
     pub(crate) fn len(&self) -> usize {
         self.first.len().max(self.rest.len())
     }
@@ -156,7 +156,6 @@ struct Reading {
     bytes_max: usize,
     discarded: usize,
     too_large: bool,
-    /// Bytes that came so far.
     seen: usize,
 }
 
@@ -177,7 +176,7 @@ impl Reading {
                     }));
                 }
                 Poll::Ready(Some(Ok(frame))) => {
-                    // Trailers carry nothing that FSPIOP knows.
+                    // FSPIOP uses no trailers.
                     let Ok(piece) = frame.into_data() else { continue };
                     self.seen += piece.len();
                     self.take(piece);

@@ -1,29 +1,29 @@
-//! The circuit breaker of whoever calls a peer: after several connection-level failures in a row nothing is sent for a
-//! while, then one request probes whether the peer is back.
+//! Circuit breaker for calls to a peer. After several connection-level failures in a row, no requests are sent for some
+//! time. Then one request probes whether the peer is available again.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Whether requests go to a peer.
+/// State of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// They do.
+    /// Requests are sent.
     Closed,
-    /// They do not: the peer could not be reached several times in a row.
+    /// No requests are sent: the peer could not be reached several times in a row.
     Open,
-    /// One request tries whether the peer is back.
+    /// One request probes whether the peer is available again.
     Probing,
 }
 
-/// A circuit breaker. It holds no lock and no clock: its user does.
+/// A circuit breaker. It contains no lock and no clock; its user provides both.
 #[derive(Debug)]
 pub struct Breaker {
     failures_max: u32,
     pause_first: Duration,
     pause_max: Duration,
     state: State,
-    /// Times it has opened since the start.
+    /// Number of times that it has opened since the start.
     pub opened: u64,
 }
 
@@ -34,25 +34,25 @@ enum State {
     Probing { probes_failed: u32 },
 }
 
-/// What may be sent now.
+/// Permission to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// Anything.
+    /// All requests may be sent.
     Free,
-    /// One request, to be begun with [`Breaker::begin_probe`].
+    /// One request may be sent, after [`Breaker::begin_probe`].
     Probe,
-    /// Nothing until then, or until the probe has ended where there is no time.
+    /// No request may be sent until this time or, if there is none, until the probe has ended.
     Barred(Option<Instant>),
 }
 
 impl Breaker {
-    /// Opens after `failures_max` failures in a row, first for about `pause_first`; each probe that fails doubles the
-    /// pause up to `pause_max`.
+    /// Opens after `failures_max` failures in a row, first for about `pause_first`. Each failed probe doubles the
+    /// pause, up to `pause_max`.
     pub const fn new(failures_max: u32, pause_first: Duration, pause_max: Duration) -> Self {
         Self { failures_max, pause_first, pause_max, state: State::Closed { failures: 0 }, opened: 0 }
     }
 
-    /// What may be sent now.
+    /// Permission to send at this time.
     pub fn passage(&self, now: Instant) -> Passage {
         match self.state {
             State::Closed { .. } => Passage::Free,
@@ -62,19 +62,19 @@ impl Breaker {
         }
     }
 
-    /// The one request that [`Passage::Probe`] allows is being sent.
+    /// Records that the request that [`Passage::Probe`] allows is being sent.
     pub const fn begin_probe(&mut self) {
         if let State::Open { probes_failed, .. } = self.state {
             self.state = State::Probing { probes_failed };
         }
     }
 
-    /// The peer answered, whatever it said: it is there.
+    /// Records an answer of the peer, whatever its status.
     pub const fn answered(&mut self) {
         self.state = State::Closed { failures: 0 };
     }
 
-    /// A request got no answer.
+    /// Records a request without an answer.
     pub fn failed(&mut self, was_probe: bool, now: Instant, jitter: &mut Jitter) {
         let probes_failed = match &mut self.state {
             State::Closed { failures } => {
@@ -86,21 +86,22 @@ impl Breaker {
                 0
             }
             State::Probing { probes_failed } if was_probe => probes_failed.saturating_add(1),
-            // Sent before it opened: says nothing new.
+            // The request was sent before the breaker opened, so its failure is no news.
             State::Open { .. } | State::Probing { .. } => return,
         };
         let until = now + jitter.pause(self.pause_first, self.pause_max, probes_failed);
         self.state = State::Open { until, probes_failed };
     }
 
-    /// The probe ended without saying anything about the peer (it could not be sent at all): another may follow.
+    /// Records that the probe ended without information about the peer, because it could not be sent. Another probe may
+    /// follow.
     pub const fn probe_void(&mut self, now: Instant) {
         if let State::Probing { probes_failed } = self.state {
             self.state = State::Open { until: now, probes_failed };
         }
     }
 
-    /// Its state, for display.
+    /// The state, for display.
     pub const fn state(&self) -> BreakerState {
         match self.state {
             State::Closed { .. } => BreakerState::Closed,
@@ -110,15 +111,15 @@ impl Breaker {
     }
 }
 
-// Waits that double, with full jitter: anything between nothing and the upper end, so that requests that failed
+// Delays that double, with full jitter: any time between zero and the upper limit, so that requests that failed
 // together are not repeated together.
 
-/// A small seeded generator (SplitMix64): good enough to spread waits, and the same seed gives the same waits.
+/// A small seeded generator (SplitMix64), good enough to spread delays. The same seed returns the same delays.
 #[derive(Clone, Debug)]
 pub struct Jitter(u64);
 
 impl Jitter {
-    /// From a seed.
+    /// Starts from a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -131,14 +132,14 @@ impl Jitter {
         mixed ^ (mixed >> 31)
     }
 
-    /// A wait between a millisecond and `first` doubled `doublings` times, `max` at most.
+    /// A delay between a millisecond and `first` doubled `doublings` times, `max` at most.
     pub fn wait(&mut self, first: Duration, max: Duration, doublings: u32) -> Duration {
         let upper = upper_end(first, max, doublings);
         let upper_us = u64::try_from(upper.as_micros()).unwrap_or(u64::MAX).max(1);
         Duration::from_micros(self.next() % upper_us).max(Duration::from_millis(1))
     }
 
-    /// Like [`Self::wait`] but at least half of the upper end: a pause that must be one.
+    /// Like [`Self::wait`], but at least half of the upper limit, so that there always is a pause.
     pub fn pause(&mut self, first: Duration, max: Duration, doublings: u32) -> Duration {
         let half = upper_end(first, max, doublings) / 2;
         half + self.wait(half, half, 0)

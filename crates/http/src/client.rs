@@ -1,4 +1,4 @@
-//! A pool of kept-alive connections to one origin, with a maximum.
+//! A pool of kept-alive connections to one origin, with a maximum size.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,46 +29,45 @@ pub use connector::Outbound;
 pub use fault::TlsFault;
 pub use multiplexed::{Unanswered, exchange_http2};
 
-/// What to do with the bodies of responses.
+/// Handling of response bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ResponseBody {
-    /// Give it to the caller; one that is larger than `response_body_bytes_max` is an error.
+    /// Returns the body; a body larger than `response_body_bytes_max` is an error.
     #[default]
     Keep,
-    /// Give it to the caller; of one that is larger than `response_body_bytes_max`, or that breaks off, nothing, and it
-    /// costs only the connection.
+    /// Returns the body. A body that is larger than `response_body_bytes_max` or incomplete is returned as empty, and
+    /// the connection is closed.
     KeepReadable,
-    /// Read and forget it, so that the connection can serve again; one that is larger than
-    /// `response_body_bytes_max`, or that breaks off, costs only the connection.
+    /// Reads and discards the body, so that the connection can be reused. A body that is larger than
+    /// `response_body_bytes_max` or incomplete closes the connection.
     Discard,
 }
 
 /// A connection for one exchange.
 enum Carrier {
-    /// HTTP/1.1: nobody else uses it.
+    /// HTTP/1.1, used by one exchange at a time.
     Own(Box<Live>),
-    /// HTTP/2.
     Shared(Shared),
 }
 
-/// The bounds of a pool.
+/// Settings and limits of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// Connections open at a time, busy and idle, and requests at a time over shared ones; at least one.
+    /// Maximum number of open connections, busy and idle, and of concurrent requests over shared ones; at least one.
     pub connections_max: usize,
-    /// Time to open a connection.
+    /// Time limit for opening a connection.
     pub connect_timeout: Duration,
-    /// How long a connection may idle; older ones are not used again.
+    /// Maximum idle time of a connection. A connection that was idle for longer is not reused.
     pub idle_timeout: Duration,
-    /// Largest response body that is read.
+    /// Maximum size of a response body.
     pub response_body_bytes_max: usize,
-    /// What to do with response bodies.
+    /// Handling of response bodies.
     pub response_body: ResponseBody,
-    /// Whether a connection serves more than one request.
+    /// Whether a connection carries more than one request.
     pub keep_alive: bool,
-    /// The bound that it shares with other pools, and where connections may lead.
+    /// The limit of connections shared with other pools, and the permitted destinations.
     pub outbound: Outbound,
-    /// TLS for origins that want it; without it they cannot be connected to.
+    /// TLS for `https` origins; without it they cannot be connected to.
     pub tls: Option<ClientTls>,
 }
 
@@ -90,99 +89,99 @@ impl Default for PoolConfig {
 /// A response.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its status.
+    /// Status code.
     pub status: StatusCode,
-    /// Its headers.
+    /// Header fields.
     pub headers: HeaderMap,
-    /// Its body; empty where the pool discards bodies.
+    /// The body; empty if the pool discards bodies.
     pub body: Bytes,
 }
 
-/// Why there is no response.
+/// Reason why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// No connection: refused, unreachable, unknown host, a certificate that is not trusted.
+    /// No connection: refused, unreachable, unknown host, or an untrusted certificate.
     #[error("cannot connect to {origin}: {source}")]
     Connect {
-        /// Where to.
+        /// The origin of the attempt.
         origin: Origin,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// Opening a connection took longer than `connect_timeout`.
     #[error("connecting to {origin} took too long")]
     ConnectTimeout {
-        /// Where to.
+        /// The origin of the attempt.
         origin: Origin,
     },
-    /// All connections, or those of all pools together, were busy until the deadline; nothing was sent.
+    /// All connections of this pool, or of all pools together, were busy until the deadline. Nothing was sent.
     #[error("all connections to {origin} were busy until the deadline")]
     Busy {
-        /// Where to.
+        /// The origin of the pool.
         origin: Origin,
     },
-    /// No complete response by the deadline. The request may have been acted upon.
+    /// No complete response by the deadline. The peer may have processed the request.
     #[error("no response in time")]
     Timeout,
-    /// The peer closed the connection before its response was complete. The request may have been acted upon.
+    /// The peer closed the connection before its response was complete. The peer may have processed the request.
     #[error("the connection was closed before the response was complete")]
     Closed {
-        /// Whether the connection had served before: then the peer probably closed it for being idle.
+        /// Whether the connection had carried a request before: then the peer probably closed it as idle.
         reused: bool,
     },
-    /// The peer ended a new connection by a TLS alert, such as one that asks for a client certificate.
+    /// The peer ended a new connection by a TLS alert, for example because it requires a client certificate.
     #[error("{0}")]
     Tls(#[source] rustls::Error),
-    /// The peer sent interim responses (1xx) on and on. The request may have been acted upon.
+    /// The peer sent too many interim responses (1xx). The peer may have processed the request.
     #[error(
         "the peer sent more than {responses_max} interim responses (1xx), or {bytes_max} bytes of them, and no answer"
     )]
     InterimResponses {
-        /// Interim responses to one request at most.
+        /// Maximum number of interim responses to one request.
         responses_max: u32,
-        /// Bytes of them together at most.
+        /// Maximum number of their bytes in total.
         bytes_max: usize,
     },
-    /// The peer does not speak HTTP as it should.
+    /// The peer violated the HTTP protocol.
     #[error("the response is not valid HTTP: {0}")]
     Protocol(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The response's body is larger than `response_body_bytes_max`.
+    /// The body of the response is larger than `response_body_bytes_max`.
     #[error("the response body is larger than {bytes_max} bytes")]
     ResponseTooLarge {
-        /// The status that came with it.
+        /// Status of the response.
         status: StatusCode,
         /// The limit.
         bytes_max: usize,
     },
 }
 
-/// Kept-alive connections to one origin. Uses idle connections first (the one that idled least), opens new ones up to
-/// the maximum, and lets requests wait in order when all are busy. With a peer that speaks HTTP/2, requests share a
-/// connection as far as the peer allows, and then another one; the maximum is that of requests at a time.
+/// Kept-alive connections to one origin. A request uses the idle connection that was used last; if there is none, it
+/// opens one, up to the maximum. If all are busy, requests wait in order. With an HTTP/2 peer, requests share a
+/// connection as far as the peer allows, and then open another one; the maximum applies to concurrent requests.
 ///
-/// The future that [`Pool::send`] gives drives its connection itself: there is no task per connection, and dropping the
-/// future closes the connection it uses. A shared connection has a task, and dropping the future resets its stream.
-/// Connections belong to the runtime they were opened on, so a pool may be used only as long as that runtime lives. One
-/// that outlives `idle_timeout` is closed when the pool is next used or by [`Pool::close_expired`]; so is one whose
-/// certificates have been replaced.
+/// The future of [`Pool::send`] drives its connection itself: there is no task per connection, and dropping the future
+/// closes the connection that it uses. A shared connection has a task, and dropping the future resets its stream.
+/// Connections belong to the runtime that opened them, so a pool may be used only as long as that runtime lives. A
+/// connection that exceeds `idle_timeout` is closed at the next use of the pool or by [`Pool::close_expired`]. The same
+/// applies to a connection whose certificates have been replaced.
 #[derive(Debug)]
 pub struct Pool {
     origin: Origin,
     host: HeaderValue,
     config: PoolConfig,
-    /// One permit per connection that may be open and busy; waiting is in order.
+    /// One permit per open busy connection; requests wait for permits in order.
     permits: Semaphore,
-    /// The one that idled longest first.
+    /// Ordered by the start of idling, the oldest first.
     idle: Mutex<VecDeque<Box<Live>>>,
-    /// Those of HTTP/2, on which requests may begin.
+    /// HTTP/2 connections on which requests may begin.
     shared: Mutex<Vec<Arc<Multiplexed>>>,
     opening: Opening,
 }
 
 impl Pool {
-    /// A pool without connections yet.
+    /// Creates a pool without connections.
     pub fn new(origin: Origin, config: PoolConfig) -> Self {
-        // A host that parsed as part of a URL is a valid header value; an empty one makes the peer answer 400.
+        // A host that was parsed from a URL is a valid header value. The peer answers an empty one with 400.
         let host = HeaderValue::try_from(origin.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""));
         let permits = Semaphore::new(config.connections_max.clamp(1, Semaphore::MAX_PERMITS));
         let (idle, shared) = (Mutex::new(VecDeque::new()), Mutex::default());
@@ -190,17 +189,17 @@ impl Pool {
         Self { origin, host, config, permits, idle, shared, opening }
     }
 
-    /// Where it connects to.
+    /// The origin of its connections.
     pub const fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Sends a request and gives the response, at the latest at the deadline.
+    /// Sends a request and returns the response, at the latest at the deadline.
     ///
-    /// The request's URI must be in origin-form (`/path?query`); a `Host` header is added if there is none, and an
-    /// `Accept-Encoding` that asks for no coding. A
-    /// request of which no byte was sent because an idle connection turned out to be closed is repeated once on a fresh
-    /// one; so is one that an HTTP/2 peer says not to have taken.
+    /// The request's URI must be in origin-form (`/path?query`). If `Host` or `Accept-Encoding` is missing, it is
+    /// added; the latter requests no content coding. A request is repeated once on a fresh connection if no byte of it
+    /// was sent because an idle connection had been closed. The same applies to a request that an HTTP/2 peer reports
+    /// as not processed.
     pub async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -209,7 +208,7 @@ impl Pool {
         if !request.headers().contains_key(HOST) {
             request.headers_mut().insert(HOST, self.host.clone());
         }
-        // Without it a peer may choose any coding, and a coded body could not be read here.
+        // Without it, a peer may choose any coding, and a coded body cannot be read here.
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let permit = self.permit(deadline).await?;
         let mut carrier = match self.take_idle() {
@@ -219,7 +218,7 @@ impl Pool {
         let mut result = carrier.exchange(request, deadline, &self.config).await;
         result = match result {
             Err(Failure::NotSent(request)) if carrier.may_repeat() => {
-                // Its place is given back before another is asked for.
+                // Returns its slot before requesting another one.
                 drop(carrier);
                 carrier = self.carrier(deadline).await?;
                 carrier.exchange(*request, deadline, &self.config).await
@@ -235,7 +234,7 @@ impl Pool {
             Err(failure) => {
                 let reused = carrier.is_used();
                 drop(carrier);
-                // One that has failed is not kept for those that come.
+                // A failed connection must not be used for further requests.
                 self.close_shared();
                 Err(self.error_of(failure, reused))
             }
@@ -258,7 +257,7 @@ impl Pool {
         }
     }
 
-    /// Closes the connections that have idled longer than `idle_timeout`.
+    /// Closes the connections that have been idle for longer than `idle_timeout`.
     pub fn close_expired(&self) {
         let now = Instant::now();
         let mut idle = self.idle();
@@ -269,25 +268,26 @@ impl Pool {
         self.close_shared();
     }
 
-    /// Closes the connections that are not in use.
+    /// Closes all idle connections.
     pub fn close_idle(&self) {
         let idle = std::mem::take(&mut *self.idle());
         let shared: Vec<_> = self.shared().extract_if(.., |connection| connection.exchanges() == 0).collect();
         drop((idle, shared));
     }
 
-    /// Connections that are open and not in use.
+    /// Number of open idle connections.
     pub fn connections_idle(&self) -> usize {
         let is_idle = |shared: &&Arc<Multiplexed>| shared.exchanges() == 0;
         self.idle().len() + self.shared().iter().filter(is_idle).count()
     }
 
-    /// Connections that requests share, in use or not.
+    /// Number of shared connections, busy or idle.
     pub fn connections_shared(&self) -> usize {
         self.shared().len()
     }
 
-    /// Connections in use, being opened, or about to be; of a shared one, the requests.
+    /// Number of connections that are busy, being opened or about to be; for a shared connection, the number of its
+    /// requests.
     pub fn connections_busy(&self) -> usize {
         self.config.connections_max.max(1) - self.permits.available_permits()
     }
@@ -329,8 +329,8 @@ impl Pool {
         drop(oldest);
     }
 
-    /// A connection for a request if there is no idle one. Where the peer may speak HTTP/2, one request at a time opens
-    /// a connection, and others look whether they can share it.
+    /// A connection for a request if there is no idle one. If the peer may speak HTTP/2, one request at a time opens a
+    /// connection, and the others check whether they can share it.
     async fn carrier(&self, deadline: Instant) -> Result<Carrier, SendError> {
         while self.opening.may_share() {
             if let Some(shared) = self.take_shared() {
@@ -353,7 +353,7 @@ impl Pool {
     async fn open(&self, deadline: Instant) -> Result<Carrier, SendError> {
         let origin = || self.origin.clone();
         let open = match self.connections_shared() {
-            // Its own busy place is counted already.
+            // This request is already counted as busy.
             0 => (self.connections_busy() + self.connections_idle()).saturating_sub(1),
             shared => shared,
         };
@@ -361,7 +361,7 @@ impl Pool {
             return Err(SendError::Busy { origin: origin() });
         };
         let within = deadline.min(Instant::now() + self.config.connect_timeout);
-        // Before the configuration is taken: one that is replaced meanwhile counts as old.
+        // Read before the configuration: if the certificates are replaced meanwhile, the connection counts as old.
         let generation = self.generation();
         let connecting = connector::connect(&self.origin, &self.config.outbound, self.config.tls.as_ref());
         let stream = match timeout_at(within, connecting).await {
@@ -387,7 +387,7 @@ impl Pool {
         }
     }
 
-    /// A place on a shared connection; of several, on the one with the most requests, so that others become idle.
+    /// A slot on a shared connection: on the one with the most requests, so that others become idle.
     fn take_shared(&self) -> Option<Shared> {
         self.close_shared();
         let shared = self.shared();
@@ -395,7 +395,7 @@ impl Pool {
         roomy.max_by_key(|connection| connection.exchanges()).map(Multiplexed::take)
     }
 
-    /// Lets go of the shared connections on which no request may begin; they end with their last one.
+    /// Releases the shared connections on which no request may begin; each closes after its last request.
     fn close_shared(&self) {
         let (now, generation) = (Instant::now(), self.generation());
         let is_kept = |connection: &mut Arc<Multiplexed>| {
@@ -408,12 +408,12 @@ impl Pool {
         drop(closed);
     }
 
-    /// Whether it idled too long, or was opened with certificates that have been replaced since.
+    /// Whether a connection was idle for too long, or was opened with certificates that have been replaced.
     fn is_expired(&self, live: &Live, now: Instant) -> bool {
         now.duration_since(live.idle_since) > self.config.idle_timeout || live.generation != self.generation()
     }
 
-    /// Of the certificates in force; without TLS always the same.
+    /// Generation of the current certificates; constant without TLS.
     fn generation(&self) -> u64 {
         match &self.config.tls {
             Some(tls) if self.origin.is_secure() => tls.generation(),
@@ -443,7 +443,7 @@ impl Carrier {
         }
     }
 
-    /// Whether it has served a request before.
+    /// Whether the connection has carried a request before.
     fn is_used(&self) -> bool {
         match self {
             Self::Own(live) => live.used,
@@ -451,11 +451,12 @@ impl Carrier {
         }
     }
 
-    /// Whether a request that it has not taken may be taken by another.
+    /// Whether a request that this connection did not process may be sent over another one.
     fn may_repeat(&self) -> bool {
         match self {
             Self::Own(live) => live.used,
-            // Also a fresh connection may have more requests than its peer allows, which it has not said yet.
+            // Even a fresh connection may have more requests than its peer allows, because the peer has not yet stated
+            // its limit.
             Self::Shared(_) => true,
         }
     }

@@ -1,23 +1,23 @@
-//! HTTP/2 frames (RFC 9113), followed on what is read: whether a head has begun, and a bound on frames that carry
-//! nothing.
+//! Follows received HTTP/2 frames (RFC 9113): detects whether a head has begun, and limits frames without useful
+//! content.
 //!
-//! The library below bounds heads, `CONTINUATION`, small `DATA` frames and what it keeps of each. It answers `PING`,
-//! takes `SETTINGS`, `WINDOW_UPDATE` and `PRIORITY`, and opens and resets streams as long as a peer likes, which costs
-//! the worker's time. So each connection has frames to spare, and earns more by what it is for.
+//! The HTTP/2 library limits heads, `CONTINUATION` and small `DATA` frames, and its own memory. It does not limit
+//! `PING`, `SETTINGS`, `WINDOW_UPDATE` and `PRIORITY` frames, or how often a peer opens and resets streams, which costs
+//! the worker's time. So each connection has a budget of such frames, and earns more by useful traffic.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Frames to spare at most. A large head or frame counts as several.
+/// Maximum budget of frames. A large head or frame counts as several.
 pub(crate) const SPARE_MAX: u32 = 1000;
-/// What a request that was answered earns.
+/// Frames that an answered request earns.
 pub(crate) const EARNED_BY_REQUEST: u32 = 16;
-/// Bytes written that earn one: their receiver opens its window as it reads.
+/// Written bytes that earn one frame: their receiver opens its window as it reads.
 const BYTES_WRITTEN_PER_FRAME: usize = 1024;
-/// Bytes of a frame that count as one more.
+/// Bytes of a frame that count as one further frame.
 const BYTES_READ_PER_FRAME: usize = 4096;
 
-/// What a client sends first.
+/// Size of the client's connection preface.
 const PREFACE_BYTES: usize = 24;
 const HEADER_BYTES: usize = 9;
 
@@ -28,7 +28,7 @@ const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// A peer sends frames on and on that carry nothing.
+/// A peer sent too many frames without useful content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many HTTP/2 frames that carry no request and no body")]
 pub(crate) struct Flood;
@@ -38,24 +38,24 @@ pub(crate) struct Flood;
 #[error("HTTP/2 does not begin with settings")]
 pub(crate) struct NotABegin;
 
-/// What who follows the frames and who uses the connection tell each other.
+/// Observations shared by the follower of the frames and the user of the connection.
 #[derive(Debug, Default)]
 pub(crate) struct Noted {
-    /// Frames that the connection has earned and not been given yet.
+    /// Frames that the connection has earned but not received yet.
     earned: AtomicU32,
     has_farewell: AtomicBool,
 }
 
 impl Noted {
-    /// A request was answered.
+    /// Records that a request was answered.
     pub(crate) fn answered(&self) {
-        // What is over the maximum is lost when it is taken.
+        // Frames above the maximum are dropped when the budget is updated.
         if self.earned.load(Ordering::Relaxed) < SPARE_MAX {
             self.earned.fetch_add(EARNED_BY_REQUEST, Ordering::Relaxed);
         }
     }
 
-    /// Whether the peer has said that it goes away.
+    /// Whether the peer has announced that it is going away.
     pub(crate) fn has_farewell(&self) -> bool {
         self.has_farewell.load(Ordering::Relaxed)
     }
@@ -66,7 +66,7 @@ impl Noted {
 pub(crate) struct Frames {
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// Bytes to come before the next frame header.
+    /// Bytes before the next frame header.
     left_bytes: usize,
     is_head_open: bool,
     has_begun: bool,
@@ -75,12 +75,12 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// What a server reads.
+    /// Follows the frames of a client, at the server.
     pub(crate) const fn of_client() -> Self {
         Self::after(PREFACE_BYTES)
     }
 
-    /// What a client reads.
+    /// Follows the frames of a server, at the client.
     pub(crate) const fn of_server() -> Self {
         Self::after(0)
     }
@@ -102,7 +102,7 @@ impl Frames {
         self.is_head_open
     }
 
-    /// Notes what was written to the peer.
+    /// Records the number of bytes that were written to the peer.
     pub(crate) fn wrote(&mut self, bytes: usize) {
         self.written_bytes += bytes;
         let earned = self.written_bytes / BYTES_WRITTEN_PER_FRAME;
@@ -110,7 +110,7 @@ impl Frames {
         self.spare = self.spare.saturating_add(u32::try_from(earned).unwrap_or(u32::MAX)).min(SPARE_MAX);
     }
 
-    /// Follows what was read next.
+    /// Follows the bytes that were read next.
     ///
     /// Errors: of the kind [`Flood`] or [`NotABegin`].
     pub(crate) fn follow(&mut self, mut read: &[u8], noted: &Noted) -> io::Result<()> {
@@ -160,7 +160,7 @@ impl Frames {
         Ok(())
     }
 
-    /// A frame whose payload is here has ended.
+    /// Ends a frame whose payload is complete.
     const fn end_frame(&mut self) {
         if self.left_bytes > 0 {
             return;

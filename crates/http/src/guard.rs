@@ -1,4 +1,5 @@
-//! Where connections may lead: an address that a DFSP chose must not reach what only the hub can reach.
+//! Permitted destinations of connections: an address that a DFSP chose must not reach hosts that only the hub can
+//! reach.
 
 use std::fmt;
 use std::io;
@@ -10,13 +11,14 @@ use tokio::net::TcpStream;
 
 use crate::Target;
 
-/// Addresses that are nobody's on the public internet, or that lead back here (IANA's special-purpose registries).
+/// Addresses that are not assigned on the public internet, or that lead back to this machine (IANA's special-purpose
+/// registries).
 const REFUSED: [(IpAddr, u8); 21] = [
     v4([0, 0, 0, 0], 8),
     v4([10, 0, 0, 0], 8),
     v4([100, 64, 0, 0], 10),
     v4([127, 0, 0, 0], 8),
-    // Link-local: clouds serve credentials of the machine at 169.254.169.254.
+    // Link-local addresses: cloud providers serve credentials of the machine at 169.254.169.254.
     v4([169, 254, 0, 0], 16),
     v4([172, 16, 0, 0], 12),
     v4([192, 0, 0, 0], 24),
@@ -27,7 +29,7 @@ const REFUSED: [(IpAddr, u8); 21] = [
     v4([198, 51, 100, 0], 24),
     v4([203, 0, 113, 0], 24),
     v4([224, 0, 0, 0], 3),
-    // All but 2000::/3: IANA assigns no other public addresses. An IPv4-mapped address is judged as the IPv4 address.
+    // All but 2000::/3: IANA assigns no other public addresses. An IPv4-mapped address is checked as the IPv4 address.
     v6([0, 0, 0, 0, 0, 0, 0, 0], 3),
     v6([0x4000, 0, 0, 0, 0, 0, 0, 0], 2),
     v6([0x8000, 0, 0, 0, 0, 0, 0, 0], 1),
@@ -37,7 +39,7 @@ const REFUSED: [(IpAddr, u8); 21] = [
     v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20),
 ];
 
-/// Ports below 1024 that DFSPs may listen on if no ports are set.
+/// Permitted ports below 1024 if no ports are configured.
 const LOW_PORTS: [u16; 2] = [80, 443];
 const FREE_PORTS_FROM: u16 = 1024;
 
@@ -49,14 +51,14 @@ const fn v6(s: [u16; 8], prefix: u8) -> (IpAddr, u8) {
     (IpAddr::V6(Ipv6Addr::new(s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7])), prefix)
 }
 
-/// Addresses with the same beginning, such as `10.20.0.0/16`.
+/// A network of addresses with a common prefix, such as `10.20.0.0/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     prefix: u8,
 }
 
-/// A text that is no network.
+/// The text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no network; write it as 10.20.0.0/16 or 2001:db8::/32, with zeros after the prefix")]
 pub struct NotANetwork(String);
@@ -76,18 +78,18 @@ impl FromStr for Network {
 }
 
 impl Network {
-    /// Whether an address is in it. An IPv4 address written as an IPv6 one is the IPv4 address.
+    /// Whether it contains an address. An IPv4-mapped IPv6 address is treated as the IPv4 address.
     pub fn contains(self, address: IpAddr) -> bool {
         let ((own, width), (other, other_width)) = (bits_of(self.address), bits_of(address.to_canonical()));
         width == other_width && masked(own, width, self.prefix) == masked(other, width, self.prefix)
     }
 
-    /// Whether its addresses are IPv6 ones.
+    /// Whether this is an IPv6 network.
     pub const fn is_ipv6(self) -> bool {
         self.address.is_ipv6()
     }
 
-    /// Bits that its addresses have in common.
+    /// Length of the common prefix in bits.
     pub const fn prefix(self) -> u8 {
         self.prefix
     }
@@ -98,7 +100,7 @@ impl Network {
     }
 }
 
-/// The bits of an address at the end of a number, and how many they are.
+/// The bits of an address as the lowest bits of a number, and their count.
 const fn bits_of(address: IpAddr) -> (u128, u8) {
     match address {
         IpAddr::V4(address) => (address.to_bits() as u128, 32),
@@ -111,16 +113,16 @@ fn masked(bits: u128, width: u8, prefix: u8) -> u128 {
     bits.checked_shr(rest).and_then(|bits| bits.checked_shl(rest)).unwrap_or(0)
 }
 
-/// Why a connection is not made.
+/// Reason why a connection is not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// An address that is not public, in no network that is allowed.
+    /// The address is not public, and no configured network contains it.
     #[error("{0} is neither public nor in outbound.networks")]
     Address(IpAddr),
-    /// A port of another service.
+    /// The port is not permitted.
     #[error("port {0} is not one of outbound.ports")]
     Port(u16),
-    /// A port of the hub itself.
+    /// The address and port of the hub itself.
     #[error("{0} is a port of this hub")]
     Own(SocketAddr),
 }
@@ -131,21 +133,21 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// What a guard goes by.
+/// Rules of a guard.
 #[derive(Clone, Debug, Default)]
 pub struct GuardRules {
-    /// Networks that may be called although they are not public.
+    /// Networks that are permitted although they are not public.
     pub networks: Vec<Network>,
-    /// Ports that may be called; none: 80, 443 and those from 1024 on.
+    /// Permitted ports; if empty: 80, 443 and all from 1024 on.
     pub ports: Vec<u16>,
 }
 
-/// Finds the addresses of a host.
+/// Returns the addresses of a host.
 pub type Resolve = fn(&str) -> Vec<IpAddr>;
 
-/// Decides which addresses may be connected to. The default is any. Clones share what is known.
+/// Decides which destinations are permitted. The default permits all. Clones share their state.
 ///
-/// The addresses of a name are checked for each connection; one that is refused refuses the name, and the connection is
+/// The addresses of a name are checked for each connection. If one is rejected, the name is rejected. The connection is
 /// made to an address that was checked.
 #[derive(Clone, Default)]
 pub struct Guard(Option<Arc<Shared>>);
@@ -157,12 +159,12 @@ struct Shared {
 }
 
 impl Guard {
-    /// Only public addresses, and those that the rules allow.
+    /// Permits only public addresses, and those that the rules allow.
     pub fn new(rules: GuardRules) -> Self {
         Self::with(rules, None)
     }
 
-    /// The same with names of a table, for tests.
+    /// The same with a given resolver of names, for tests.
     pub fn with_names(rules: GuardRules, resolve: Resolve) -> Self {
         Self::with(rules, Some(resolve))
     }
@@ -172,17 +174,16 @@ impl Guard {
         Self(Some(Arc::new(shared)))
     }
 
-    /// Notes the ports on which this process listens: on this machine they are never called. Once.
+    /// Sets the ports on which this process listens; they are never connected to on this machine. Call it once.
     pub fn keep_from(&self, ports: Vec<u16>) {
         if let Some(shared) = &self.0 {
             let _ = shared.own_ports.set(ports);
         }
     }
 
-    /// Whether a URL may be registered, as far as its text tells: its port, and its host if that is an address.
+    /// Whether a URL may be registered, as far as its text shows: by its port, and by its host if that is an address.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors The reason why it may not.
     pub fn check_target(&self, target: &Target) -> Result<(), Refused> {
         let Some(shared) = &self.0 else { return Ok(()) };
         shared.check_port(target.origin.port())?;
@@ -192,23 +193,23 @@ impl Guard {
         }
     }
 
-    /// Whether a port may be connected to.
+    /// Checks whether a port is permitted.
     pub(crate) fn check_port(&self, port: u16) -> Result<(), Refused> {
         self.0.as_ref().map_or(Ok(()), |shared| shared.check_port(port))
     }
 
-    /// Whether all of these addresses may be connected to.
+    /// Checks whether all of these addresses are permitted.
     pub(crate) fn check_addresses(&self, addresses: &[IpAddr]) -> Result<(), Refused> {
         let Some(shared) = &self.0 else { return Ok(()) };
         addresses.iter().try_for_each(|address| shared.check(*address))
     }
 
-    /// Whether a connection does not lead to a port of this process.
+    /// Checks that a connection does not lead to a port of this process.
     pub(crate) fn check_own(&self, stream: &TcpStream) -> io::Result<()> {
         self.0.as_ref().map_or(Ok(()), |shared| shared.check_own(stream))
     }
 
-    /// The table of names, if the system's are not used.
+    /// The given resolver, if the system's is not used.
     pub(crate) fn names(&self) -> Option<Resolve> {
         self.0.as_ref().and_then(|shared| shared.resolve)
     }
@@ -245,7 +246,7 @@ impl fmt::Debug for Guard {
 }
 
 impl PartialEq for Guard {
-    /// Whether both are the same one.
+    /// Whether both are the same guard.
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),

@@ -1,7 +1,7 @@
-//! Header blocks: the form in which headers are carried beside a body.
+//! Header blocks: the headers of a message as bytes, stored beside its body.
 //!
-//! `name: value\r\n` repeated, names in lower case, in the order of the message, without the headers that concern only
-//! one connection or one side of it, or that the next sender computes itself.
+//! A block repeats `name: value\r\n`, with names in lower case, in the order of the message. It leaves out headers that
+//! concern only one connection or one side of it, and headers that the next sender computes.
 
 use bytes::Bytes;
 use http::header::CONNECTION;
@@ -9,13 +9,14 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 macro_rules! not_passed_on {
     ($($name:literal),*) => {
-        /// Names that are never part of a block: they belong to one hop (RFC 9110 §7.6.1), are computed by each sender,
-        /// are credentials for whoever got the message and nobody else, or were set before the hub, by the caller's own
-        /// gateway or by the hub's, and tell of the caller's side. Also left out are the name of the caller's software,
-        /// the headers about its own response (coding, language, range, conditions), and what `Connection` names.
+        /// Names that are never part of a block. They concern a single hop (RFC 9110 §7.6.1), are computed by each
+        /// sender, or are credentials for the receiver of the message only. Others describe the client's side and were
+        /// added before the hub, by a gateway of the client or of the hub. Also left out are the name of the client's
+        /// software, headers about its own response (coding, language, range, conditions), and the headers that
+        /// `Connection` names.
         pub const NOT_PASSED_ON: &[&str] = &[$($name),*];
 
-        /// Whether a header (name in lower case) stays out of all blocks.
+        /// Whether a header (name in lower case) is left out of all blocks.
         pub fn is_not_passed_on(name: &str) -> bool {
             matches!(name, $($name)|*)
         }
@@ -53,8 +54,8 @@ not_passed_on!(
     "if-unmodified-since"
 );
 
-/// The headers of FSPIOP API v1.1 §3.2.1 that HTTP itself does not know, and those of W3C Trace Context. Kept as static
-/// names so that reading a block does not allocate them.
+/// The headers of FSPIOP API v1.1 §3.2.1 that HTTP itself does not define, and those of W3C Trace Context. They are
+/// static names, so that reading a block does not allocate them.
 const KNOWN: [HeaderName; 9] = [
     HeaderName::from_static("fspiop-source"),
     HeaderName::from_static("fspiop-destination"),
@@ -67,7 +68,7 @@ const KNOWN: [HeaderName; 9] = [
     HeaderName::from_static("fspiop-proxy"),
 ];
 
-/// A block that is not lines of `name: value\r\n`.
+/// The block does not consist of lines of the form `name: value\r\n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the header block is malformed at byte {at}")]
 pub struct HeaderBlockError {
@@ -75,9 +76,9 @@ pub struct HeaderBlockError {
     pub at: usize,
 }
 
-/// The headers of a message that go into its block.
+/// The headers of a message that belong to its block.
 pub fn passed_on(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
-    // Nearly all that send the header name nothing by it but what is left out anyway.
+    // Nearly all messages with this header name only fields that are left out anyway.
     let names_more = headers.get_all(CONNECTION).iter().any(|value| names_fields(value.as_bytes()));
     headers.iter().filter(move |(name, _)| {
         let is_of_one_hop = names_more && is_named_by_connection(headers, name.as_str());
@@ -85,26 +86,26 @@ pub fn passed_on(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &Hea
     })
 }
 
-/// Whether a value of `Connection` says more than what becomes of the connection.
+/// Whether a value of `Connection` names fields, in addition to options of the connection.
 fn names_fields(value: &[u8]) -> bool {
     !value.eq_ignore_ascii_case(b"keep-alive") && !value.eq_ignore_ascii_case(b"close")
 }
 
-/// Whether `Connection` lists this header as one that is for the next hop only (RFC 9110 §7.6.1).
+/// Whether `Connection` lists this header as one for the next hop only (RFC 9110 §7.6.1).
 fn is_named_by_connection(headers: &HeaderMap, name: &str) -> bool {
     let values = headers.get_all(CONNECTION).iter();
     let mut options = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
 }
 
-/// Appends the headers of a message that are passed on to `block`.
+/// Appends the forwarded headers of a message to `block`.
 pub fn to_block(headers: &HeaderMap, block: &mut Vec<u8>) {
     for (name, value) in passed_on(headers) {
         append(block, name.as_str(), value.as_bytes());
     }
 }
 
-/// Appends one header; the name must be in lower case, neither part may contain a line break.
+/// Appends one header. The name must be in lower case; neither part may contain a line break.
 pub fn append(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     block.reserve(name.len() + value.len() + 4);
     block.extend_from_slice(name.as_bytes());
@@ -127,7 +128,7 @@ pub fn from_block(block: &Bytes) -> Result<HeaderMap, HeaderBlockError> {
     Ok(headers)
 }
 
-/// The value of the first header of that name (in lower case), without reading the others into a map. `None` also where
+/// The value of the first header with this name (in lower case), without parsing the rest into a map. `None` also if
 /// the block is malformed before it.
 pub fn find<'block>(block: &'block [u8], name: &str) -> Option<&'block [u8]> {
     for (found, value) in lines(block) {
@@ -143,7 +144,7 @@ fn header_name(name: &[u8]) -> Option<HeaderName> {
     if let Some(known) = KNOWN.iter().find(|known| known.as_str().as_bytes() == name) {
         return Some(known.clone());
     }
-    // Accepts upper case too, which a block must not have; the map would fold it silently.
+    // This also accepts upper case, which a block must not contain; the map would fold it silently.
     HeaderName::from_bytes(name).ok().filter(|read| read.as_str().as_bytes() == name)
 }
 

@@ -1,14 +1,14 @@
-//! The server loop of HTTP/1.1 and HTTP/2 and the bounded client pools that every edge shares, on hyper directly.
+//! HTTP servers and clients on hyper: the server loop of HTTP/1.1 and HTTP/2, and client pools with limits.
 //!
 //! - [`Workers`]: a fixed set of threads, each with its own single-threaded runtime.
-//! - [`server`]: bind, accept, hand connections round-robin to the workers, serve them within [`server::Limits`].
-//! - [`body`]: read a request body within a size and a time.
+//! - [`server`]: bind, accept, pass connections round-robin to the workers, serve them within [`server::Limits`].
+//! - [`body`]: read a request body within limits of size and time.
 //! - [`client`]: a pool of kept-alive connections to one origin, with a maximum.
-//! - [`Guard`]: where connections may lead.
-//! - [`Breaker`] and [`Jitter`]: when to call a peer again that fails.
+//! - [`Guard`]: permitted destinations of connections.
+//! - [`Breaker`] and [`Jitter`]: when to call a failing peer again.
 //! - [`server::Secured`]: TLS of a server; [`PoolConfig::tls`]: TLS of a pool.
 //! - [`url`]: absolute `http://` and `https://` URLs split into an origin and a path.
-//! - [`header_block`]: headers as the bytes in which the journal carries them.
+//! - [`header_block`]: headers as the bytes that the journal stores.
 
 mod address;
 pub mod body;
@@ -24,7 +24,7 @@ mod workers;
 pub use address::check_address;
 pub use body::BodyError;
 pub use breaker::{Breaker, BreakerState, Jitter, Passage};
-// The types in the signatures above, so that a user needs no dependency of its own to name them.
+// Types in the signatures above, so that users can name them without a dependency of their own.
 pub use bytes::Bytes;
 pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError, TlsFault};
 pub use guard::{Guard, GuardRules, Network, NotANetwork, Refused};
@@ -40,8 +40,8 @@ pub use upesi_tls::{ClientTls, Facts, Fingerprint, Peer, ServerTls, VerifiedIssu
 pub use url::{Origin, Schemes, Target, UrlError, too_large_port};
 pub use workers::{WorkerHandle, Workers, WorkersError, available_cores, current_worker};
 
-/// What `server/supervision` and `server/open_connections` are built of. The crate `models` compiles these against
-/// Loom's, which runs them through all orders of events.
+/// Primitives of `server/supervision` and `server/open_connections`. The crate `models` compiles these modules with
+/// Loom's primitives and runs them through all orders of events.
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, fence};
     pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};

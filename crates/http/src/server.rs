@@ -1,4 +1,4 @@
-//! Accepting connections and serving them on the workers.
+//! Accepts connections and serves them on the workers.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -46,37 +46,36 @@ pub use strict::Refusal;
 
 /// Answers requests. One value serves all connections of all workers.
 pub trait Service: Send + Sync + 'static {
-    /// Answers one request that came by this connection. What can go wrong must already be an answer.
+    /// Answers a request of this connection. Errors must already be answers.
     fn call(
         &self,
         request: Request<Incoming>,
         connection: &Connection,
     ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 
-    /// Notes the participant of a new connection's certificate, before the first request.
+    /// Records the participant of a new connection's certificate, before the first request.
     ///
-    /// # Errors
-    /// Its participant has as many connections as it may: the connection's first request is answered by
+    /// # Errors Its participant has reached its limit of connections: the connection's first request is answered by
     /// [`Service::refuse`].
     fn meet(&self, _connection: &Connection) -> Result<(), OverShare> {
         Ok(())
     }
 
-    /// Waits before [`Service::reject`], so that its answers come at a pace.
+    /// Waits before [`Service::reject`], to limit the rate of its answers.
     fn hold_back(&self, _connection: &Connection) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Answers a request that HTTP forbids, whatever it asks for; with HTTP/1.1 the connection is closed afterwards.
-    /// The reason as text unless the edge has its own form of saying so.
+    /// Answers a request that violates HTTP; an HTTP/1.1 connection is closed afterwards. The default is the reason as
+    /// text.
     fn reject(&self, _request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from_static(refusal.reason.as_bytes())));
         *response.status_mut() = refusal.status;
         response
     }
 
-    /// Answers a request on a connection over the cap; the connection is closed afterwards. 503 without a body unless
-    /// the edge has its own form of saying so.
+    /// Answers a request on a connection over the limit; the connection is closed afterwards. The default is 503
+    /// without a body.
     fn refuse(&self) -> Response<Full<Bytes>> {
         let mut response = Response::default();
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -84,36 +83,37 @@ pub trait Service: Send + Sync + 'static {
     }
 }
 
-/// What one connection, and all of them together, may use.
+/// Limits of one connection, and of all connections together.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Longest head (request line and headers; with HTTP/2 as RFC 9113 §10.5.1 counts); longer ones are answered 431.
-    /// At least 8 KiB, the smallest that hyper can enforce.
+    /// Longest head: request line and headers; with HTTP/2 counted as in RFC 9113 §10.5.1. Longer heads are answered
+    /// 431. At least 8 KiB, the smallest limit that hyper can enforce.
     pub head_bytes_max: usize,
-    /// Time from the first byte of a head to its last. Then the connection is closed.
+    /// Time from the first byte of a head to its last. After it the connection is closed.
     pub head_deadline: Duration,
-    /// How long a kept-alive connection may idle between requests, and a new one before its first.
+    /// Maximum idle time of a kept-alive connection between requests, and of a new one before its first request.
     pub idle_timeout: Duration,
-    /// How long a peer may read nothing of an answer. Then the connection is closed.
+    /// Maximum time for which a peer may read nothing of an answer. After it the connection is closed.
     pub unread_timeout: Duration,
-    /// Connections served at a time. For a further one another makes room, in this order: a connection with an unread
-    /// answer; a stranger's (see [`Connection::become_known`]), the longest waiting first; a waiting one of a party
-    /// with more than an equal part; one with a long idle time. If there is none, a request on the new connection is
-    /// answered by [`Service::refuse`].
+    /// Maximum number of concurrent connections. For a further one, another connection is closed, in this order: a
+    /// connection with an unread answer; an unidentified one (see [`Connection::become_known`]), the longest waiting
+    /// first; a waiting one of a party with more than an equal part; one with a long idle time. If there is none, a
+    /// request on the new connection is answered by [`Service::refuse`].
     pub connections_max: usize,
-    /// Strangers of one address served at a time; for a further one others of that address make room.
+    /// Maximum number of unidentified connections of one address. For a further one, others of that address are closed.
     pub strangers_per_address_max: usize,
-    /// Connections of one known party served at a time: a participant, or a certificate or address that speaks for
-    /// several. For a further one another of that party makes room.
+    /// Maximum number of connections of one known party: a participant, or a certificate or address that acts for
+    /// several. For a further one, another connection of that party is closed.
     pub connections_per_participant_max: usize,
-    /// Requests that an HTTP/2 connection may have in flight. Beside the first request of each connection, a server has
-    /// at most `connections_max` in flight. A party has at most as many as connections.
+    /// Maximum number of concurrent requests of an HTTP/2 connection. A server processes at most `connections_max` at
+    /// the same time, in addition to the first request of each connection. The limit of a party equals its limit of
+    /// connections.
     pub streams_per_connection_max: u32,
 }
 
 impl Limits {
-    /// Connections that a server has open at most: those that it serves, those that are making room, those that it
-    /// refuses.
+    /// Maximum number of open connections of a server: those that it serves, those that are closing to make room, and
+    /// those that it rejects.
     pub const fn open_max(&self) -> usize {
         self.connections_max.saturating_add(room::LEAVING_MAX + REFUSALS_MAX)
     }
@@ -134,47 +134,48 @@ impl Default for Limits {
     }
 }
 
-/// Most headers of one request; more are answered 431. It is the number up to which hyper parses without allocating.
+/// Maximum number of headers of one request; more are answered 431. hyper parses this many without allocating.
 pub const HEADERS_MAX: usize = 100;
 
-/// Connections over the cap that are answered with a refusal at a time; still more are closed without a word.
+/// Maximum number of connections over the limit that receive a rejection at the same time; further ones are closed
+/// without an answer.
 pub const REFUSALS_MAX: usize = 32;
 
-/// Connections that wait to be accepted; the system may lower it (`net.core.somaxconn`).
+/// Length of the accept queue; the system may lower it (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// Why an address could not be listened on.
+/// Reason why the server cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another process listens there.
     #[error("{address} is in use by another process; stop it or choose another port")]
     InUse {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
     /// Ports below 1024 need a privilege.
     #[error("no permission to listen on {address}; choose a port from 1024 on or grant the privilege")]
     Permission {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
     /// This machine has no such address.
     #[error("{address} is not an address of this machine")]
     NotLocal {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("cannot listen on {address}: {source}")]
     Other {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
 
-/// A listening socket that nobody serves yet: connections queue in the system.
+/// A listening socket that is not served yet: connections queue in the system.
 #[derive(Debug)]
 pub struct BoundServer {
     listener: std::net::TcpListener,
@@ -182,13 +183,13 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
-    /// Where it listens; with port 0 asked for, the port that was given.
+    /// Its address; for port 0, with the assigned port.
     pub const fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 }
 
-/// A server that accepts and serves. Dropping it leaves it running until the workers stop.
+/// A server that accepts and serves connections. Dropping it does not stop it; it runs until the workers stop.
 #[derive(Debug)]
 pub struct Server {
     local_addr: SocketAddr,
@@ -200,7 +201,7 @@ impl Server {
     /// Listens on an address, without serving yet.
     pub fn bind(address: SocketAddr) -> Result<BoundServer, BindError> {
         let bound = std::net::TcpListener::bind(address).and_then(|listener| {
-            // The standard library asks for 128: a crowd would fill that, and clients try again after a second only.
+            // The standard library uses 128. A crowd would fill that, and clients retry only after a second.
             rustix::net::listen(&listener, BACKLOG)?;
             listener.set_nonblocking(true)?;
             let local_addr = listener.local_addr()?;
@@ -214,12 +215,12 @@ impl Server {
         })
     }
 
-    /// Starts to accept (on worker 0) and to serve, each connection wholly on one worker, in turn.
+    /// Starts to accept (on worker 0) and to serve. Each connection is served by one worker; the workers take turns.
     pub fn serve<S: Service>(bound: BoundServer, limits: Limits, workers: &Workers, service: Arc<S>) -> Self {
         Self::serve_with(bound, limits, workers, service, None)
     }
 
-    /// The same over TLS, if it is given.
+    /// Like [`Self::serve`], with TLS if it is given.
     pub fn serve_with<S: Service>(
         bound: BoundServer,
         limits: Limits,
@@ -230,7 +231,7 @@ impl Server {
         Self::serve_behind(bound, limits, workers, service, (secured, None))
     }
 
-    /// The same behind load balancers, if there are any: then all connections come by them.
+    /// Like [`Self::serve_with`]. If load balancers are given, all connections must come through them.
     pub fn serve_behind<S: Service>(
         bound: BoundServer,
         limits: Limits,
@@ -246,45 +247,45 @@ impl Server {
         Self { local_addr: bound.local_addr, shared, stop }
     }
 
-    /// Where it listens.
+    /// Its address.
     pub const fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Connections open now, those being refused included.
+    /// Number of open connections, including those that are being rejected.
     pub fn connections(&self) -> usize {
         self.shared.connections()
     }
 
-    /// Connections refused since the start because the cap was reached.
+    /// Number of connections rejected since the start because the limit was reached.
     pub fn connections_refused(&self) -> usize {
         self.shared.refused()
     }
 
-    /// Connections closed since the start for the sake of new ones.
+    /// Number of connections closed since the start to make room for new ones.
     pub fn connections_made_way(&self) -> usize {
         self.shared.made_way()
     }
 
-    /// Times since the start that the system gave no connection, for want of descriptors.
+    /// Number of failed accepts since the start, for example for lack of descriptors.
     pub fn accepts_failed(&self) -> usize {
         self.shared.failed()
     }
 
-    /// Lets the connections finish whose certificates are not trusted any more: each ends after the request in flight.
-    /// Gives their number. Each certificate is asked for once.
+    /// Ends the connections whose certificates are no longer trusted, each after its request in flight. Returns their
+    /// number. Calls `trusts` once per certificate.
     pub fn recheck(&self, trusts: impl Fn(&Peer) -> bool) -> usize {
         self.shared.recheck(trusts)
     }
 
-    /// Stops accepting, and lets every connection finish the request in flight.
+    /// Stops accepting, and ends every connection after its request in flight.
     pub fn begin_shutdown(&self) {
         self.stop.send_replace(true);
         self.shared.finish_all();
     }
 
-    /// Stops accepting, lets every connection finish the request in flight, and waits until all are closed or the
-    /// deadline has come. Gives the number of connections that were still open then.
+    /// Stops accepting, ends every connection after its request in flight, and waits until all are closed or the
+    /// deadline has passed. Returns the number of connections that were still open then.
     pub async fn shutdown(&self, deadline: Instant) -> usize {
         self.begin_shutdown();
         let _ = timeout_at(deadline, self.shared.all_closed()).await;

@@ -1,4 +1,4 @@
-//! Absolute `http://` and `https://` URLs, split into the origin that is connected to and the path that is asked for.
+//! Absolute `http://` and `https://` URLs, split into the origin of the connection and the path of the request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,52 +8,53 @@ use http::uri::{PathAndQuery, Scheme};
 
 use crate::{Guard, Refused};
 
-/// Why a URL cannot be called.
+/// Reason why a URL cannot be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Not a URL at all.
+    /// The text is not a URL.
     #[error("{url:?} is not a URL; write it as http://host:port/path")]
     Malformed {
-        /// The text given.
+        /// The text of the URL.
         url: String,
     },
-    /// Another scheme than `http` and `https`.
+    /// The scheme is neither `http` nor `https`.
     #[error("{url:?} does not begin with http:// or https://, the schemes that can be called")]
     Scheme {
-        /// The text given.
+        /// The text of the URL.
         url: String,
     },
-    /// `https`, without anything that says whom to trust.
+    /// `https`, but there are no trust anchors.
     #[error("{SECURE_DEMAND}")]
     NoTls,
     /// `http`, although only `https` is allowed.
     #[error("{INSECURE_DEMAND}")]
     Insecure,
-    /// User name and password in a URL are not sent anywhere, so they are refused.
+    /// User name and password in a URL would not be sent, so they are rejected.
     #[error("a URL may not carry credentials before its host")]
     Credentials,
-    /// A host or port that a message would fill in.
+    /// The host or port contains a placeholder for a message to fill in.
     #[error("a URL may not have placeholders in its host or port")]
     Placeholder,
-    /// No port that can be connected to, or an odd spelling of one.
+    /// The port is missing, invalid or spelled unusually.
     #[error("a URL's port must be a number from 1 to 65535 without leading zeros")]
     Port,
-    /// No host name, or an odd spelling of one.
+    /// The host name is missing or spelled unusually.
     #[error("a URL's host must be letters, digits, dashes and single dots, and not end in a dot")]
     Host,
-    /// An odd spelling of an IPv4 address.
+    /// An unusual spelling of an IPv4 address.
     #[error("an IPv4 address in a URL must be four decimal numbers, such as 192.0.2.1")]
     Ipv4,
-    /// An odd spelling of an IPv6 address.
+    /// An unusual spelling of an IPv6 address.
     #[error("an IPv6 address in a URL must have its shortest form, such as [2001:db8::1], and no zone")]
     Ipv6,
-    /// A host or port that is not to be called.
+    /// The host or port is not a permitted destination.
     #[error(transparent)]
     Refused(Refused),
-    /// A fragment is never sent, and one right after the host would leave the request without a target.
+    /// The URL has a fragment. Fragments are never sent, and one right after the host would leave the request without a
+    /// target.
     #[error("{url:?} has a fragment; a URL to call ends before its #")]
     Fragment {
-        /// The text given.
+        /// The text of the URL.
         url: String,
     },
 }
@@ -65,8 +66,8 @@ const SECURE_DEMAND: &str = "must begin with http:// (https:// needs outbound_tl
 const INSECURE_DEMAND: &str = "must begin with https:// (outbound_tls.https_only)";
 
 impl UrlError {
-    /// What an address that somebody sets must be like instead; `None` for what is no URL at all, of which they are
-    /// told the form that is wanted.
+    /// The requirement that a configured address violates; `None` for a text that is not a URL, for which the message
+    /// states the expected form.
     pub const fn demand(&self) -> Option<&'static str> {
         match self {
             Self::Malformed { .. } => None,
@@ -90,26 +91,26 @@ impl UrlError {
     }
 }
 
-/// What addresses may be registered, as far as their text tells.
+/// Rules for addresses that may be registered, as far as their text shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schemes {
-    /// `http://`.
+    /// Whether `http://` is allowed.
     pub http: bool,
-    /// `https://`.
+    /// Whether `https://` is allowed.
     pub https: bool,
-    /// Hosts that are addresses, and ports.
+    /// The permitted hosts and ports.
     pub guard: Guard,
 }
 
 impl Default for Schemes {
-    /// Those of a hub without trust anchors.
+    /// The rules of a hub without trust anchors.
     fn default() -> Self {
         Self { http: true, https: false, guard: Guard::default() }
     }
 }
 
 impl Schemes {
-    /// Whether an address, or a template of one, may be registered.
+    /// Checks an address, or a template of one, that would be registered.
     pub fn check(&self, url: &str) -> Result<(), UrlError> {
         let is_secure = url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
         match is_secure {
@@ -117,18 +118,18 @@ impl Schemes {
             false if !self.http => return Err(UrlError::Insecure),
             _ => {}
         }
-        // What stands behind the authority may be a template, which is no URL yet.
+        // The part after the authority may be a template, which is not a URL yet.
         let authority = url.find("://").map_or(0, |at| at + 3);
         let end = url[authority..].find(['/', '?', '#']).map_or(url.len(), |at| authority + at);
         match Target::parse(&url[..end]) {
             Ok(target) => self.guard.check_target(&target).map_err(UrlError::Refused),
-            // It is refused as no URL elsewhere.
+            // Another check rejects it as malformed.
             Err(_) => Ok(()),
         }
     }
 }
 
-/// Where to connect: a host and a port, with TLS or without. Cheap to clone; equal if all three are.
+/// Destination of a connection: a host and a port, with or without TLS. Cheap to clone; equal if all three are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     host: Arc<str>,
@@ -144,12 +145,12 @@ impl Origin {
         Self { host, port, is_secure: false }
     }
 
-    /// The same with TLS.
+    /// The same, with TLS.
     pub fn secure(host: &str, port: u16) -> Self {
         Self { is_secure: true, ..Self::new(host, port) }
     }
 
-    /// Whether it is connected to with TLS.
+    /// Whether connections use TLS.
     pub const fn is_secure(&self) -> bool {
         self.is_secure
     }
@@ -159,7 +160,7 @@ impl Origin {
         &self.host
     }
 
-    /// The port; that of the scheme, 80 or 443, if the URL had none.
+    /// The port; if the URL had none, the default of the scheme, 80 or 443.
     pub const fn port(&self) -> u16 {
         self.port
     }
@@ -169,7 +170,7 @@ const fn default_port(is_secure: bool) -> u16 {
     if is_secure { 443 } else { 80 }
 }
 
-/// As the `Host` header has it: the port is left out if it is that of the scheme.
+/// The form of the `Host` header: the port is left out if it is the default of the scheme.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
@@ -187,9 +188,9 @@ impl fmt::Debug for Origin {
 /// A parsed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Where to connect.
+    /// Destination of the connection.
     pub origin: Origin,
-    /// Path and query, `/` where the URL had none: the request target in origin-form.
+    /// Path and query, `/` if the URL had none: the request target in origin-form.
     pub path: PathAndQuery,
 }
 
@@ -236,7 +237,7 @@ impl Target {
     }
 }
 
-/// The number at the end of an address, if no port has it.
+/// The number at the end of an address, if it is too large for a port.
 pub fn too_large_port(address: &str) -> Option<&str> {
     let (_, port) = address.rsplit_once(':')?;
     let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());

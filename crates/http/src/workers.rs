@@ -1,4 +1,4 @@
-//! Worker threads: each runs one single-threaded tokio runtime, so that what a connection needs stays on one core.
+//! Worker threads: each runs one single-threaded tokio runtime, so that all work of a connection stays on one core.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -14,36 +14,37 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Worker threads started so far in this process.
+/// Number of worker threads started so far in this process.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The number of the worker thread that calls, unique in this process; `None` on any other thread. What belongs to one
-/// worker, such as its connections, is kept apart by it.
+/// The number of the calling worker thread, unique in this process; `None` on any other thread. It serves as a key for
+/// data of one worker, such as its connections.
 pub fn current_worker() -> Option<usize> {
     NUMBER.get()
 }
 
-/// How many threads of this process can run at once: the cores that it may use, within its quota; 1 where nobody knows.
+/// Number of threads of this process that can run concurrently: the cores that it may use, within its quota; 1 if
+/// unknown.
 pub fn available_cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Why the workers could not be started.
+/// Reason why the workers could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkersError {
-    /// A count of zero was asked for.
+    /// The requested count is zero.
     #[error("at least one worker thread is needed")]
     None,
-    /// The system refused a thread or a runtime; check the limits on threads and open files.
+    /// The system could not create a thread or a runtime; check the limits on threads and open files.
     #[error("worker {index} could not be started (check the limits on threads and open files): {source}")]
     Refused {
-        /// Which worker, counted from 0.
+        /// Number of the worker, from 0.
         index: usize,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
@@ -56,7 +57,7 @@ pub struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Starts a future on this worker. From another thread this wakes the worker.
+    /// Starts a future on this worker. A call from another thread wakes the worker.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -65,7 +66,7 @@ impl WorkerHandle {
         self.runtime.spawn(future)
     }
 
-    /// Which worker this is, counted from 0.
+    /// Number of this worker, from 0.
     pub const fn index(&self) -> usize {
         self.index
     }
@@ -88,13 +89,13 @@ struct Thread {
 }
 
 impl Workers {
-    /// Starts `count` threads named `name-0`, `name-1` and so on, which run wherever the system puts them.
+    /// Starts `count` threads named `name-0`, `name-1` and so on, without assigning cores.
     pub fn start(count: usize, name: &str) -> Result<Self, WorkersError> {
         Self::start_on(count, name, None)
     }
 
-    /// The same, each on a core of its own where there are as many cores as workers. Left to itself the system gathers
-    /// threads that wake each other on one core, and leaves another idle beside them.
+    /// Starts threads like [`Self::start`], each on a core of its own if there are as many cores as workers. Otherwise,
+    /// the system tends to gather threads that wake each other on one core and to leave another idle.
     pub fn start_on_cores(count: usize, name: &str) -> Result<Self, WorkersError> {
         Self::start_on(count, name, Cores::for_each_of(count))
     }
@@ -113,7 +114,7 @@ impl Workers {
             builder.on_thread_start(move || {
                 watched.watch_this_thread();
                 if let Some(cores) = cores {
-                    // Threads for blocking work are begun by a worker, and would share its core.
+                    // Threads for blocking work are started by a worker, and would share its core.
                     cores.spread();
                 }
             });
@@ -137,7 +138,7 @@ impl Workers {
         Ok(Self { handles, next: AtomicUsize::new(0), threads: Mutex::new(threads), panics })
     }
 
-    /// How many workers there are, at least one.
+    /// Number of workers, at least one.
     pub fn count(&self) -> usize {
         self.handles.len()
     }
@@ -157,10 +158,10 @@ impl Workers {
         self.handles.iter()
     }
 
-    /// Stops every worker and waits for its thread; tasks that still run are dropped. Calling it again does nothing.
+    /// Stops every worker and waits for its thread; tasks that still run are dropped. Further calls have no effect.
     /// Must not be called from a worker.
     ///
-    /// Panics where a task of these workers has: a runtime keeps that to itself, and it must not go unseen.
+    /// Panics if a task of these workers has panicked: a runtime catches panics, and they must not stay unnoticed.
     pub fn shutdown(&self) {
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
@@ -172,22 +173,22 @@ impl Workers {
             })
             .collect();
         for join in joins {
-            // What it said, the panics have.
+            // The panics are already recorded.
             let _ = join.join();
         }
         self.panics.go_on();
     }
 }
 
-// Which core a worker keeps to.
+// Assigns workers to cores.
 
-/// Cores that a thread may use.
+/// Set of cores that a thread may use.
 #[derive(Clone, Copy, Debug)]
 struct Cores(CpuSet);
 
 impl Cores {
-    /// The cores, if there are as many as workers. With fewer workers, which core would be free cannot be known
-    /// beforehand; with more, or where a quota grants a part of many cores, they would only be in each other's way.
+    /// The cores, if there are as many as workers. With fewer workers, the free core cannot be known in advance. With
+    /// more workers, or if a quota grants a part of many cores, workers would only obstruct each other.
     fn for_each_of(workers: usize) -> Option<Self> {
         Self::of_this_thread().ok().filter(|cores| cores.numbers().count() == workers)
     }
@@ -196,12 +197,12 @@ impl Cores {
         sched_getaffinity(None).map(Self)
     }
 
-    /// Their numbers, ascending.
+    /// Numbers of the cores, ascending.
     fn numbers(&self) -> impl Iterator<Item = usize> {
         (0..CpuSet::MAX_CPU).filter(|core| self.0.is_set(*core))
     }
 
-    /// Keeps the calling thread to the core at `index` among these.
+    /// Binds the calling thread to the core at `index` in this set.
     fn keep_to(&self, index: usize) {
         let Some(core) = self.numbers().nth(index) else { return };
         let mut own = CpuSet::new();
@@ -209,7 +210,7 @@ impl Cores {
         Self(own).spread();
     }
 
-    /// Lets the calling thread run on all of these. A worker that is refused them works all the same.
+    /// Lets the calling thread run on all cores of this set. If the system does not allow this, the worker still works.
     fn spread(&self) {
         if let Err(error) = sched_setaffinity(None, &self.0) {
             tracing::debug!(%error, "cannot pin a worker to a core; it runs on any core");
@@ -217,10 +218,10 @@ impl Cores {
     }
 }
 
-// Panics of tasks. A runtime catches them and goes on, so a test would pass, and a process that does not end at a
-// panic would serve on with a part of it missing.
+// Panics of tasks. A runtime catches them and continues. So a test would pass, and a process that does not end at a
+// panic would continue without one of its parts.
 
-/// What was said by the first panic on the threads of some workers.
+/// Message of the first panic on the threads of these workers.
 #[derive(Debug, Default)]
 struct Panics {
     first: Mutex<Option<String>>,
@@ -248,7 +249,7 @@ impl Panics {
         WATCHED.set(Some(Arc::clone(self)));
     }
 
-    /// Panics if there was a panic, once.
+    /// Panics once if there was a panic.
     fn go_on(&self) {
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let (Some(said), false) = (first, thread::panicking()) {
@@ -258,7 +259,7 @@ impl Panics {
 }
 
 fn note(panic: &PanicHookInfo<'_>) {
-    // Neither is there while a thread ends.
+    // Neither is available while a thread ends.
     let watched = WATCHED.try_with(|watched| watched.try_borrow().ok()?.clone()).ok().flatten();
     if let Some(panics) = watched {
         panics.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic.to_string());

@@ -1,5 +1,5 @@
-//! Opening connections: the one place that knows which transport carries them, and that keeps count of what a peer
-//! sends before it answers.
+//! Opens connections. Only this module knows the transports, and it counts the bytes that a peer sends before its
+//! answer.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -29,7 +29,7 @@ pub(super) struct Stream {
     follower: Follower,
 }
 
-/// What keeps count of what the peer sends.
+/// Checks the bytes that the peer sends.
 #[derive(Debug)]
 enum Follower {
     Http1(Interim),
@@ -63,7 +63,7 @@ impl Stream {
         matches!(self.follower, Follower::Http2(..))
     }
 
-    /// What is noted of the connection; of use with HTTP/2 only.
+    /// Observations of the connection, used with HTTP/2 only.
     pub(super) fn noted(&self) -> Arc<Noted> {
         match &self.follower {
             Follower::Http1(_) => Arc::default(),
@@ -79,19 +79,19 @@ enum Transport {
     Given(Box<dyn Given>),
 }
 
-/// What nobody connected.
+/// A stream that was passed in instead of being connected here.
 pub(super) trait Given: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin> Given for T {}
 
-/// What is given, as a connection of HTTP/2.
+/// A passed-in stream as an HTTP/2 connection.
 pub(super) fn given(stream: Box<dyn Given>) -> Stream {
     let follower = Follower::Http2(Frames::of_server(), Arc::default());
     Stream { transport: Transport::Given(stream), follower }
 }
 
-/// Opens a connection to where the guard allows, with TLS if the origin wants it: the server's certificate must name
-/// the origin's host.
+/// Opens a connection to a destination that the guard allows. It uses TLS if the origin requires it; the server's
+/// certificate must name the origin's host.
 pub(super) async fn connect(
     origin: &Origin,
     outbound: &Outbound,
@@ -117,7 +117,7 @@ pub(super) async fn connect(
     Ok(Stream { transport, follower })
 }
 
-/// Nothing says whom to trust.
+/// There are no trust anchors for TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no trust anchors are set for https://")]
 pub(super) struct NoTls;
@@ -185,19 +185,20 @@ impl AsyncWrite for Stream {
     }
 }
 
-// Who opens a connection to a peer that may speak HTTP/2: one request at a time, since others could share it.
+// Coordinates the opening of connections to a peer that may speak HTTP/2: one request at a time, since others could
+// share its connection.
 
-/// What is known of a peer.
+/// The known protocol of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Spoken {
     Unknown,
-    /// HTTP/1.1, which needs a connection for each request at a time.
+    /// HTTP/1.1, which needs a connection for each concurrent request.
     Http1,
     Http2,
 }
 
-/// The state of one pool.
+/// State of one pool.
 #[derive(Debug)]
 pub(super) struct Opening {
     spoken: AtomicU8,
@@ -206,20 +207,20 @@ pub(super) struct Opening {
     ended: Notify,
 }
 
-/// What a request without a connection does.
+/// Instruction for a request without a connection.
 pub(super) enum Turn<'a> {
-    /// Opens one.
+    /// Open a connection.
     Opens(Opens<'a>),
-    /// Looks again: another request has opened one.
+    /// Check again: another request has opened one.
     Opened,
-    /// Opens one beside others: another request tried to, and could not.
+    /// Open a connection in parallel: another request tried to, and failed.
     Failed,
-    /// Its deadline has come.
+    /// The deadline has passed.
     Late,
 }
 
 impl Opening {
-    /// Of a peer that may speak HTTP/2, or surely does not.
+    /// `may_share`: whether the peer may speak HTTP/2.
     pub(super) const fn new(may_share: bool) -> Self {
         let spoken = if may_share { Spoken::Unknown } else { Spoken::Http1 };
         Self {
@@ -235,15 +236,15 @@ impl Opening {
         self.spoken.load(Ordering::Relaxed) != Spoken::Http1 as u8
     }
 
-    /// Notes what the peer speaks.
+    /// Records the protocol of the peer.
     pub(super) fn note(&self, is_http2: bool) {
         let spoken = if is_http2 { Spoken::Http2 } else { Spoken::Http1 };
         self.spoken.store(spoken as u8, Ordering::Relaxed);
     }
 
-    /// Takes the turn, or waits for the end of that of another.
+    /// Takes the turn, or waits for the end of another request's turn.
     pub(super) async fn turn(&self, deadline: Instant) -> Turn<'_> {
-        // Before the look, so that an end right after it is heard of.
+        // Before the check, so that an end right after it is noticed.
         let mut ended = pin!(self.ended.notified());
         ended.as_mut().enable();
         if !self.is_opening.swap(true, Ordering::AcqRel) {
@@ -257,14 +258,14 @@ impl Opening {
     }
 }
 
-/// The turn of one request; given up without an outcome, it has failed.
+/// The turn of one request. Dropped without an outcome, it has failed.
 pub(super) struct Opens<'a> {
     opening: &'a Opening,
     has_failed: bool,
 }
 
 impl Opens<'_> {
-    /// Notes whether a connection was opened.
+    /// Ends the turn. `is_open`: whether a connection was opened.
     pub(super) fn end(mut self, is_open: bool) {
         self.has_failed = !is_open;
     }
@@ -278,23 +279,24 @@ impl Drop for Opens<'_> {
     }
 }
 
-// A bound on the connections of all pools together, and on where they lead.
+// A limit on the connections of all pools together, and on their destinations.
 
-/// Connections up to which a pool may use the part that is kept for those that have few.
+/// Number of connections below which a pool may use the part that is reserved for pools with few.
 const FEW: usize = 4;
 
-/// A bound that many pools share, so that connections to the outside leave descriptors to the rest of the process.
+/// A limit that many pools share, so that outbound connections leave descriptors to the rest of the process.
 ///
-/// A quarter is kept for pools with fewer than four connections: peers that do not answer hold many, and must not take
-/// all. The default has no bound and leads anywhere.
+/// A quarter is reserved for pools with fewer than four connections, because peers that do not answer occupy many
+/// connections. The default has no limit and permits all destinations.
 ///
-/// The pools share the addresses of names, too: answers are kept for a while, and a peer has few lookups at a time.
+/// The pools also share resolved addresses: results are cached for a while, and each peer may have few lookups at the
+/// same time.
 #[derive(Clone, Debug, Default)]
 pub struct Outbound {
     parts: Option<Arc<Parts>>,
     guard: Guard,
     names: Names,
-    /// `None`: each host is a peer of its own.
+    /// `None`: each host counts as a peer of its own.
     peer: Option<Arc<str>>,
 }
 
@@ -305,12 +307,12 @@ struct Parts {
     kept: Arc<Semaphore>,
 }
 
-/// The right to one connection.
+/// Permit for one connection.
 #[derive(Debug)]
 pub(super) struct Place(#[expect(dead_code, reason = "held, not read")] Option<OwnedSemaphorePermit>);
 
 impl Outbound {
-    /// So many connections at a time; at least two.
+    /// At most `connections_max` connections at the same time; at least two.
     pub fn bounded(connections_max: usize) -> Self {
         let connections_max = connections_max.clamp(2, Semaphore::MAX_PERMITS);
         let kept = (connections_max / 4).max(1);
@@ -322,30 +324,30 @@ impl Outbound {
         Self { parts: Some(Arc::new(parts)), ..Self::default() }
     }
 
-    /// The same towards one peer, which has its own share of lookups.
+    /// The same limit for one peer, which has its own share of name lookups.
     #[must_use]
     pub fn of(&self, peer: &str) -> Self {
         Self { peer: Some(peer.into()), ..self.clone() }
     }
 
-    /// The same, and only to where the guard allows.
+    /// The same limit, with the destinations that the guard allows.
     #[must_use]
     pub fn guarded(self, guard: Guard) -> Self {
         Self { guard, ..self }
     }
 
-    /// Where connections may lead.
+    /// The permitted destinations.
     pub const fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// Connects to a host, if the guard allows all of its addresses.
+    /// Connects to a host if the guard allows all of its addresses.
     async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         self.guard.check_port(port)?;
         let found = self.addresses_of(host).await?;
         let mut dialled = dial(&found.addresses, port).await;
         if dialled.is_err() && found.is_kept {
-            // The host may have other addresses by now.
+            // The host may have new addresses by now.
             self.names.forget(host);
             let found = self.addresses_of(host).await?;
             dialled = dial(&found.addresses, port).await;
@@ -362,18 +364,18 @@ impl Outbound {
         Ok(found)
     }
 
-    /// Connections open or being opened; `None` without a bound.
+    /// Number of connections that are open or being opened; `None` without a limit.
     pub fn open(&self) -> Option<usize> {
         let parts = self.parts.as_ref()?;
         Some(parts.connections_max - parts.common.available_permits() - parts.kept.available_permits())
     }
 
-    /// Whether connections are so short that none should be kept idle.
+    /// Whether connections are so scarce that none should be kept idle.
     pub(super) fn is_short(&self) -> bool {
         self.parts.as_ref().is_some_and(|parts| parts.common.available_permits() == 0)
     }
 
-    /// Waits for the right to one more connection of a pool that has so many.
+    /// Waits for a permit of one more connection, for a pool with `open_of_pool` connections.
     pub(super) async fn place(&self, open_of_pool: usize) -> Place {
         let Some(parts) = &self.parts else { return Place(None) };
         if let Ok(permit) = Arc::clone(&parts.common).try_acquire_owned() {
@@ -386,7 +388,7 @@ impl Outbound {
 }
 
 impl PartialEq for Outbound {
-    /// Whether both are the same bound and guard.
+    /// Whether both share the same limit and guard.
     fn eq(&self, other: &Self) -> bool {
         let is_same_bound = match (&self.parts, &other.parts) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),

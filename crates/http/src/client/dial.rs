@@ -1,8 +1,8 @@
 //! Connects to the first of several addresses that answers (Happy Eyeballs, RFC 8305).
 //!
-//! 1. The addresses take turns by family, beginning with the family of the first address.
-//! 2. An attempt begins [`ATTEMPT_DELAY`] after the one before it, or as soon as one fails.
-//! 3. The first connection counts; the other attempts are dropped.
+//! 1. The addresses alternate by family, beginning with the family of the first address.
+//! 2. An attempt begins [`ATTEMPT_DELAY`] after the previous one, or as soon as one fails.
+//! 3. The first connection is used; the other attempts are dropped.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,12 +13,12 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-/// Time between the beginnings of two attempts (RFC 8305 §5).
+/// Time between the starts of two attempts (RFC 8305 §5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// Addresses that are tried.
+/// Maximum number of addresses that are tried.
 const ADDRESSES_MAX: usize = 8;
 
-/// Connects to one of the addresses. The caller bounds the time.
+/// Connects to one of the addresses. The caller limits the time.
 pub(super) async fn dial(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
     dial_by(addresses, |address| TcpStream::connect(SocketAddr::new(address, port))).await
 }
@@ -44,7 +44,7 @@ async fn dial_by<T, C: Future<Output = io::Result<T>>>(
     }
 }
 
-/// The addresses in the order of the attempts: the families take turns (RFC 8305 §4).
+/// The addresses in the order of the attempts: the families alternate (RFC 8305 §4).
 fn in_turn(addresses: &[IpAddr]) -> Vec<IpAddr> {
     let is_of_first =
         |address: &IpAddr| addresses.first().is_some_and(|first| first.is_ipv4() == address.is_ipv4());

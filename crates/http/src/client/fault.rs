@@ -1,4 +1,4 @@
-//! Why two TLS peers do not agree, as a value: messages can then name what to change.
+//! Reasons why a TLS handshake fails, as a value, so that messages can name the remedy.
 
 use std::error::Error;
 use std::io;
@@ -8,25 +8,25 @@ use rustls::{AlertDescription, CertificateError};
 use super::SendError;
 use super::connector::NoTls;
 
-/// A reason for which no TLS connection can be used. Later attempts fail, too, until files or addresses change.
+/// A reason why TLS connections fail. Later attempts also fail until files or addresses change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFault {
     /// `https://` without trust anchors.
     NoAnchors,
-    /// The server's certificate is not of the trust anchors, or is not valid now.
+    /// The server's certificate was not issued under the trust anchors, or is not valid now.
     ServerUntrusted,
     /// The server's certificate names other hosts.
     ServerOfOtherHost,
-    /// The server asks for a client certificate.
+    /// The server requires a client certificate.
     CertificateRequired,
-    /// The server refuses the client certificate.
+    /// The server rejects the client certificate.
     CertificateRefused,
     /// The server does not speak TLS.
     NotTls,
 }
 
 impl SendError {
-    /// The fault, if TLS is the reason that the response is missing.
+    /// The fault, if TLS is the reason for the missing response.
     pub fn tls_fault(&self) -> Option<TlsFault> {
         match self {
             Self::Connect { source, .. } if source.get_ref().is_some_and(|inner| inner.is::<NoTls>()) => {
@@ -61,7 +61,7 @@ fn fault(error: &rustls::Error) -> Option<TlsFault> {
     }
 }
 
-/// The peer's alert that ended the connection, among the sources of an error.
+/// The peer's alert that ended the connection, if an error contains one.
 pub(super) fn alert(error: &(dyn Error + 'static)) -> Option<rustls::Error> {
     rustls_error(error).filter(|error| matches!(error, rustls::Error::AlertReceived(_))).cloned()
 }
@@ -72,7 +72,7 @@ fn rustls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Erro
         if let Some(found) = error.downcast_ref() {
             return Some(found);
         }
-        // `io::Error::source` skips the error that it carries.
+        // `io::Error::source` skips the error inside.
         let carried = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         next = match carried {
             Some(carried) => Some(carried),

@@ -1,24 +1,24 @@
-//! Interim responses (1xx, RFC 9110 §15.2): a bound on what a peer may send before its final response begins.
+//! Interim responses (1xx, RFC 9110 §15.2): limits the bytes that a peer may send before its final response.
 //!
-//! The parser above reads on as long as interim responses come, without ever giving the worker back. So they are
-//! counted where bytes come in. Of a response that is final at once, twelve bytes are looked at.
+//! The HTTP parser reads interim responses without limit, and without yielding the worker. So they are counted where
+//! bytes arrive. If the first response is final, only twelve bytes are examined.
 
 use std::io;
 
-/// Interim responses to one request at most.
+/// Maximum number of interim responses to one request.
 pub(super) const RESPONSES_MAX: u32 = 8;
-/// Bytes of them together at most.
+/// Maximum number of their bytes in total.
 pub(super) const BYTES_MAX: usize = 16 * 1024;
 
 /// `HTTP/1.1 200`.
 const STATUS_END: usize = 12;
 
-/// More than that.
+/// The peer exceeded one of these limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many interim responses")]
 pub(super) struct TooManyInterim;
 
-/// What has come of the responses to one request.
+/// Progress of the responses to one request.
 #[derive(Debug)]
 pub(super) struct Interim {
     place: Place,
@@ -28,28 +28,28 @@ pub(super) struct Interim {
 
 #[derive(Debug)]
 enum Place {
-    /// At the beginning of a response, with what is known of its status line.
+    /// At the beginning of a response, with the known part of its status line.
     Status { line: [u8; STATUS_END], length: usize },
-    /// Within an interim response; whether its present line is empty so far.
+    /// Within an interim response. `is_line_empty`: whether the current line is empty so far.
     Interim { is_line_empty: bool },
     /// In the final response.
     Final,
 }
 
 impl Interim {
-    /// Before any response.
+    /// State before any response.
     pub(super) const fn new() -> Self {
         Self { place: Place::START, responses: 0, bytes: 0 }
     }
 
-    /// A request is being written: where the final response to the one before has begun, responses count anew.
+    /// A request is being written: if the final response to the previous one has begun, counting starts again.
     pub(super) const fn request_begins(&mut self) {
         if matches!(self.place, Place::Final) {
             *self = Self::new();
         }
     }
 
-    /// Looks at what was read.
+    /// Examines the bytes that were read.
     ///
     /// Errors: of the kind [`TooManyInterim`].
     pub(super) fn read(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -68,7 +68,7 @@ impl Interim {
 
     fn step(&mut self, byte: u8) {
         match &mut self.place {
-            // Parsers pass over empty lines before a status line.
+            // Parsers skip empty lines before a status line.
             Place::Status { length: 0, .. } if matches!(byte, b'\r' | b'\n') => {}
             Place::Status { line, length } => {
                 line[*length] = byte;
@@ -97,7 +97,7 @@ impl Place {
     const START: Self = Self::Status { line: [0; STATUS_END], length: 0 };
 }
 
-/// Whether an error of the transport says that there were too many.
+/// Whether an error of the transport reports too many interim responses.
 pub(super) fn is_too_many(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<TooManyInterim>())
 }

@@ -17,34 +17,34 @@ use super::connector::{Place, Stream};
 use super::{Answer, PoolConfig, ResponseBody, fault, interim};
 use crate::body::Pieces;
 
-/// What is read at a time, and the longest head of a response.
+/// Size of the read buffer, and so the longest head of a response.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// An open connection. It makes progress only while an exchange over it is polled, so that a request costs no hop
-/// between tasks.
+/// An open connection. It makes progress only while an exchange over it is polled, so a request costs no hop between
+/// tasks.
 pub(super) struct Live {
     sender: SendRequest<Full<Bytes>>,
-    /// `None` once it has ended.
+    /// `None` once the connection has ended.
     connection: Option<Connection<TokioIo<Stream>, Full<Bytes>>>,
-    /// Whether it has served a request before.
+    /// Whether it has carried a request before.
     pub(super) used: bool,
-    /// When its last exchange ended.
+    /// End of its last exchange.
     pub(super) idle_since: Instant,
-    /// Of the certificates that it was opened with.
+    /// Generation of the certificates that it was opened with.
     pub(super) generation: u64,
     _place: Place,
 }
 
-/// How an exchange can fail.
+/// Reason why an exchange failed.
 pub(super) enum Failure {
-    /// The connection ended before a byte of the request was written; here it is back.
+    /// The connection ended before a byte of the request was written; the request is returned.
     NotSent(Box<Request<Full<Bytes>>>),
     Timeout,
     Closed,
     /// Too many interim responses.
     Interim,
     Protocol(Box<dyn std::error::Error + Send + Sync>),
-    /// The peer's alert on a connection that has not served before.
+    /// The peer's alert on a connection that has not carried a request before.
     Tls(rustls::Error),
     TooLarge(http::StatusCode),
 }
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Live {
 }
 
 impl Live {
-    /// Wraps an open transport.
+    /// Starts HTTP on an open transport.
     pub(super) async fn handshake(stream: Stream, place: Place, generation: u64) -> hyper::Result<Box<Self>> {
         let (sender, connection) =
             http1::Builder::new().max_buf_size(BUFFER_BYTES_MAX).handshake(TokioIo::new(stream)).await?;
@@ -64,7 +64,7 @@ impl Live {
         Ok(Box::new(Self { sender, connection, used: false, idle_since, generation, _place: place }))
     }
 
-    /// Lets the connection read and write what it can.
+    /// Lets the connection read and write as much as it can.
     fn drive(&mut self, context: &mut Context<'_>) {
         if let Some(connection) = &mut self.connection
             && let Poll::Ready(ended) = Pin::new(connection).poll(context)
@@ -76,10 +76,10 @@ impl Live {
         }
     }
 
-    /// Whether the connection can take a request; looks whether the peer has closed it meanwhile.
+    /// Whether the connection can accept a request; checks whether the peer has closed it meanwhile.
     ///
-    /// Looks without leaving a waker: nobody is to be woken for an idle connection, and handing a request to a
-    /// connection wakes whoever polled it last, which would be the sender itself, once more at every request.
+    /// The check registers no waker, because an idle connection needs none. Passing a request to a connection wakes the
+    /// task that polled it last. With a waker, that would be the sender itself, once more for every request.
     pub(super) fn is_usable(&mut self) -> bool {
         self.drive(&mut Context::from_waker(Waker::noop()));
         self.connection.is_some() && self.sender.is_ready()
@@ -105,7 +105,7 @@ impl Live {
                 }
                 (ResponseBody::Keep, Err(failure)) => return Err(failure),
                 (ResponseBody::Discard, Ok(_)) => {}
-                // The status has been said; only the connection cannot be used again.
+                // The status is known, so only the connection cannot be reused.
                 (ResponseBody::KeepReadable | ResponseBody::Discard, Err(_)) => self.connection = None,
             }
         }
@@ -136,7 +136,7 @@ impl Live {
         }
     }
 
-    /// The alert of a peer that does not take the connection: with TLS 1.3 it comes after the handshake.
+    /// The alert of a peer that rejects the connection. With TLS 1.3 it arrives after the handshake.
     fn alert(&self, error: &hyper::Error) -> Option<rustls::Error> {
         if self.used { None } else { fault::alert(error) }
     }
@@ -157,7 +157,7 @@ impl Live {
                 if let Poll::Ready(frame) = Pin::new(&mut body).poll_frame(context) {
                     return Poll::Ready(Ok(frame));
                 }
-                // Asking for the frame told the connection to read on.
+                // The request for the frame made the connection read on.
                 self.drive(context);
                 if let Poll::Ready(frame) = Pin::new(&mut body).poll_frame(context) {
                     return Poll::Ready(Ok(frame));

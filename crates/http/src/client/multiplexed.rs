@@ -22,15 +22,15 @@ use super::{Answer, Outbound, PoolConfig, ResponseBody, interim};
 use crate::body::{Pieces, bytes_of};
 use crate::frames::Noted;
 
-/// Exchanges over one connection at a time, if its peer allows as many.
+/// Maximum number of concurrent exchanges over a connection, if its peer allows as many.
 const STREAMS_MAX: usize = 100;
-/// Bytes of a response that a peer may send before they are read, and of all together.
+/// Maximum number of unread bytes of a response, and of all responses of a connection together.
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
-/// Longest head of a response, as RFC 9113 §10.5.1 counts.
+/// Longest head of a response, counted as in RFC 9113 §10.5.1.
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
 
-/// Headers that concern one connection, which HTTP/2 has not (RFC 9113 §8.2.2).
+/// Headers of a single connection, which HTTP/2 does not have (RFC 9113 §8.2.2).
 const OF_CONNECTION: [HeaderName; 6] = [
     CONNECTION,
     TE,
@@ -40,28 +40,27 @@ const OF_CONNECTION: [HeaderName; 6] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// An open connection. A task of its own reads and writes; it ends with this.
+/// An open connection. A task reads and writes for it and ends with it.
 pub(super) struct Multiplexed {
     sender: SendRequest<Bytes>,
     driver: JoinHandle<()>,
     state: Arc<State>,
     exchanges: AtomicUsize,
-    /// Whether it has served an exchange.
     is_used: AtomicBool,
-    /// No exchange begins over it any more.
+    /// Whether no further exchange may begin.
     is_retired: AtomicBool,
     idle_since: Mutex<Instant>,
-    /// Of the certificates that it was opened with.
+    /// Generation of the certificates that it was opened with.
     pub(super) generation: u64,
     noted: Arc<Noted>,
     _place: Place,
 }
 
-/// What the task that drives a connection notes of it.
+/// State of a connection, recorded by the task that drives it.
 #[derive(Debug)]
 struct State {
     has_ended: AtomicBool,
-    /// Streams that the peer allows now.
+    /// Number of concurrent streams that the peer allows now.
     streams_max: AtomicUsize,
 }
 
@@ -78,7 +77,7 @@ impl Drop for Multiplexed {
 }
 
 impl Multiplexed {
-    /// Wraps an open transport, and starts the task that drives it.
+    /// Starts HTTP/2 on an open transport, and the task that drives it.
     pub(super) async fn handshake(
         stream: Stream,
         place: Place,
@@ -122,13 +121,13 @@ impl Multiplexed {
         }))
     }
 
-    /// Whether exchanges may still begin over it.
+    /// Whether exchanges may begin.
     pub(super) fn is_usable(&self) -> bool {
         let has_ended = self.state.has_ended.load(Ordering::Relaxed) || self.noted.has_farewell();
         !has_ended && !self.is_retired.load(Ordering::Relaxed)
     }
 
-    /// Lets no exchange begin over it any more; it ends with the last.
+    /// Prevents further exchanges; the connection closes after the last one.
     pub(super) fn retire(&self) {
         self.is_retired.store(true, Ordering::Relaxed);
     }
@@ -141,20 +140,20 @@ impl Multiplexed {
         self.exchanges() < self.state.streams_max.load(Ordering::Relaxed)
     }
 
-    /// When its last exchange ended; `None` while there is one.
+    /// End of its last exchange; `None` during an exchange.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let since = *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner);
         (self.exchanges() == 0).then_some(since)
     }
 
-    /// A place for one exchange.
+    /// Reserves a slot for one exchange.
     pub(super) fn take(self: &Arc<Self>) -> Shared {
         self.exchanges.fetch_add(1, Ordering::Relaxed);
         Shared(Arc::clone(self))
     }
 }
 
-/// A connection as one exchange uses it.
+/// A slot of one exchange on a connection.
 #[derive(Debug)]
 pub(super) struct Shared(Arc<Multiplexed>);
 
@@ -171,8 +170,8 @@ impl Shared {
         self.0.is_used.load(Ordering::Relaxed)
     }
 
-    /// Sends a request and reads its response. After a failure that may be the connection's no other exchange begins
-    /// over it.
+    /// Sends a request and reads its response. After a failure that may be due to the connection, no other exchange
+    /// begins on it.
     pub(super) async fn exchange(
         &self,
         request: Request<Full<Bytes>>,
@@ -214,14 +213,14 @@ impl Shared {
             (ResponseBody::Keep | ResponseBody::KeepReadable, Ok(body)) => answer.body = body,
             (ResponseBody::Keep, Err(Unreadable::TooLarge)) => return Err(Failed::TooLarge(answer.status)),
             (ResponseBody::Keep, Err(Unreadable::Broken(error))) => return Err(error.into()),
-            // The status has been said; the stream is reset.
+            // The status is known, so only the stream is reset.
             (ResponseBody::Discard, _) | (ResponseBody::KeepReadable, Err(_)) => {}
         }
         Ok(answer)
     }
 }
 
-/// A request as HTTP/2 has it, and its body.
+/// A request in the form of HTTP/2, and its body.
 fn as_http2(request: Request<Full<Bytes>>) -> Result<(Request<()>, Bytes), http::Error> {
     let (mut parts, body) = request.into_parts();
     let body = bytes_of(body);
@@ -244,7 +243,7 @@ fn as_http2(request: Request<Full<Bytes>>) -> Result<(Request<()>, Bytes), http:
     Ok((Request::from_parts(parts, ()), body))
 }
 
-/// Waits for the final response, past few interim ones.
+/// Waits for the final response. Few interim responses are allowed.
 async fn response_of(mut response: ResponseFuture) -> Result<Response<RecvStream>, Failed> {
     let mut interim = 0;
     poll_fn(|context| {
@@ -269,7 +268,7 @@ async fn read_body(mut body: RecvStream, bytes_max: usize) -> Result<Bytes, Unre
     let mut pieces = Pieces::default();
     while let Some(piece) = body.data().await {
         let piece = piece.map_err(Unreadable::Broken)?;
-        // Without it the peer may not send more; it fails only where there is no more to come.
+        // Without this, the peer may not send more. It fails only if there is nothing more to receive.
         let _ = body.flow_control().release_capacity(piece.len());
         // A body in very many frames must not keep the worker from its other tasks.
         tokio::task::consume_budget().await;
@@ -281,7 +280,7 @@ async fn read_body(mut body: RecvStream, bytes_max: usize) -> Result<Bytes, Unre
     Ok(pieces.whole())
 }
 
-/// How an exchange can fail, but by time.
+/// Reason why an exchange failed, other than a timeout.
 enum Failed {
     Http2(h2::Error),
     Interim,
@@ -308,28 +307,27 @@ impl Failed {
     }
 }
 
-/// Whether a peer says that it has done nothing: it refused the stream, or goes away and has not come to it (RFC 9113
-/// §6.8, §8.7). The library says the latter of streams beyond the last one that the peer names, and of no other.
+/// Whether a peer reports that it has not processed the request: it refused the stream, or it is going away and had not
+/// reached it (RFC 9113 §6.8, §8.7). The library reports the latter only for streams after the last one that the peer
+/// names.
 fn is_not_taken(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
 // One exchange over HTTP/2 without a socket, for tests and fuzzers.
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
     /// The deadline has passed.
     Late,
-    /// The peer broke the rules, or ended.
+    /// The peer violated the protocol, or closed the connection.
     Failed,
 }
 
-/// Sends a request over whatever can be read and written, by the same code as a [`Pool`](super::Pool) over its
-/// connections.
+/// Sends a request over any stream, by the same code as a [`Pool`](super::Pool) over its connections.
 ///
-/// # Errors
-/// There is no answer.
+/// # Errors There is no answer.
 pub async fn exchange_http2<T>(
     stream: T,
     request: Request<Full<Bytes>>,

@@ -1,10 +1,11 @@
-//! Addresses of hosts: how many lookups there are at a time, and how long an answer is kept.
+//! Resolves host names, with limits on concurrent lookups and a cache of results.
 //!
-//! 1. A name has one lookup at a time, on a thread of its own. A peer, such as a DFSP, has [`LOOKUPS_PER_PEER`] at a
-//!    time: the system's resolver may take half a minute for a name whose server does not answer.
-//! 2. An answer counts for [`FRESH`].
-//! 3. An older one counts up to [`KEPT`] if no new one comes within [`PATIENCE`], or if there can be no lookup now.
-//! 4. A failure counts for [`FAILURE_LASTS`].
+//! 1. A name has one lookup at a time, on a thread of its own. A peer, such as a DFSP, may have [`LOOKUPS_PER_PEER`] at
+//!    the same time: the system's resolver may take half a minute for a name whose server does not answer.
+//! 2. A result is fresh for [`FRESH`].
+//! 3. An older result is used, up to [`KEPT`], if there is no new one within [`PATIENCE`], or if no lookup can start
+//!    now.
+//! 4. A failure is cached for [`FAILURE_LASTS`].
 
 use std::collections::HashMap;
 use std::io;
@@ -19,39 +20,39 @@ use tokio::time::{Instant, timeout};
 
 use crate::guard::Resolve;
 
-/// Lookups of one peer at a time.
+/// Maximum number of concurrent lookups of one peer.
 const LOOKUPS_PER_PEER: usize = 2;
-/// Lookups of all peers at a time.
+/// Maximum number of concurrent lookups of all peers.
 const LOOKUPS_MAX: usize = 256;
-/// Names that are remembered; for another one that which was used least recently is forgotten.
+/// Number of cached names; the least recently used one is dropped for another.
 const NAMES_MAX: usize = 4096;
 const FRESH: Duration = Duration::from_secs(30);
 const KEPT: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_millis(250);
 const FAILURE_LASTS: Duration = Duration::from_secs(1);
 
-/// The names that some pools have in common. Clones share the answers.
+/// The cache that some pools share. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     known: Mutex<Known>,
-    /// A lookup has ended.
+    /// Notified when a lookup has ended.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     names: HashMap<Box<str>, Name>,
-    /// Lookups now, by peer.
+    /// Number of running lookups by peer.
     lookups: HashMap<Box<str>, usize>,
 }
 
 #[derive(Debug)]
 struct Name {
     is_looked_up: bool,
-    /// What the last lookup found, not dated yet.
+    /// The result of the last lookup, not dated yet.
     found: Option<io::Result<Vec<IpAddr>>>,
     answer: Option<(Vec<IpAddr>, Instant)>,
     failure: Option<(io::ErrorKind, String, Instant)>,
@@ -62,13 +63,13 @@ struct Name {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) addresses: Vec<IpAddr>,
-    /// Whether they are an answer of before.
+    /// Whether they come from an earlier lookup.
     pub(super) is_kept: bool,
 }
 
 enum Look {
     Found(Vec<IpAddr>),
-    /// Older ones, while a lookup is under way.
+    /// Older addresses, while a lookup is running.
     Old(Vec<IpAddr>),
     Failed(io::Error),
     /// A lookup must end first: of this name, or of another name of the peer.
@@ -76,7 +77,7 @@ enum Look {
 }
 
 impl Names {
-    /// The addresses of a host, which is looked up for this peer. The caller bounds the time.
+    /// The addresses of a host; a lookup counts for this peer. The caller limits the time.
     pub(super) async fn of(&self, host: &str, peer: &str, resolve: Option<Resolve>) -> io::Result<Found> {
         if let Ok(address) = host.parse() {
             return Ok(Found { addresses: vec![address], is_kept: false });
@@ -99,7 +100,7 @@ impl Names {
         }
     }
 
-    /// Forgets the answer for a host, because nothing listens at its addresses.
+    /// Drops the cached addresses of a host, because no process listens there.
     pub(super) fn forget(&self, host: &str) {
         if let Some(name) = self.known().names.get_mut(host) {
             name.answer = None;
@@ -146,7 +147,7 @@ impl Names {
         old.map_or(Look::Wait, Look::Old)
     }
 
-    /// Looks a name up on a thread that nothing waits for: the system's resolver cannot be stopped.
+    /// Resolves a name on a detached thread, because the system's resolver cannot be stopped.
     fn begin(&self, host: &str, peer: &str, resolve: Option<Resolve>) -> io::Result<()> {
         let (names, host, peer) = (self.clone(), Box::<str>::from(host), Box::<str>::from(peer));
         let look_up = move || {
@@ -184,7 +185,7 @@ impl Name {
         Self { is_looked_up: false, found: None, answer: None, failure: None, used_at: now }
     }
 
-    /// Dates what a lookup found: its thread has no clock.
+    /// Dates the result of a lookup, because its thread has no clock.
     fn take_found(&mut self, now: Instant) {
         self.used_at = now;
         match self.found.take() {

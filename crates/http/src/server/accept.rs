@@ -1,4 +1,4 @@
-//! The accept loop: counts, makes room, refuses, hands over.
+//! The accept loop: counts connections, makes room, rejects, and passes connections to workers.
 
 use std::collections::HashMap;
 use std::future::{Future as _, poll_fn};
@@ -23,17 +23,17 @@ use super::supervision::{Order, Phase, Supervisor};
 use super::{Limits, Service, http2};
 use crate::{WorkerHandle, Workers};
 
-/// How long accepting pauses after the system refused to give a connection (out of file descriptors).
+/// Pause of accepting after the system could not return a connection (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How often that is logged at most.
+/// Minimum interval between log lines about this.
 const FAILURES_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How often a newcomer checks whether the connections that make room for it have ended, and how long it waits for
-/// them. They end as soon as their workers run, which on busy cores takes a while.
+/// Interval at which a new connection checks whether the connections that make room for it have closed, and time limit
+/// of that wait. They close as soon as their workers run, which may take a while on busy cores.
 const ROOM_PAUSE: Duration = Duration::from_millis(1);
 const ROOM_WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// What the handle, the accept loop and the connections have in common.
+/// State shared by the handle, the accept loop and the connections.
 #[derive(Debug)]
 pub(super) struct Shared {
     room: Arc<Room>,
@@ -41,7 +41,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// With TLS, handshakes have a supervisor of their own, behind those of the workers.
+    /// With TLS, handshakes have a supervisor of their own, after those of the workers.
     pub(super) fn new(limits: &Limits, workers: &Workers, secured: Option<&Secured>) -> Self {
         let handles: Vec<_> = workers.iter().chain(secured.map(|secured| &secured.worker)).collect();
         let supervisors: Vec<_> = handles.iter().map(|_| Arc::new(Supervisor::new(limits))).collect();
@@ -95,7 +95,7 @@ pub(super) struct Accept<S> {
     open_max: usize,
     bounds: Bounds,
     workers: Vec<WorkerHandle>,
-    /// Connections so far.
+    /// Number of connections so far.
     number: usize,
     service: Arc<S>,
     shared: Arc<Shared>,
@@ -135,7 +135,7 @@ impl<S: Service> Accept<S> {
                 }
                 accepted = listener.accept() => accepted,
             };
-            // Back to a plain socket: it must be polled by the runtime of the worker that gets it.
+            // Back to a plain socket, because the runtime of the worker that serves it must poll it.
             let accepted = match (accepted, &reading) {
                 (Ok((stream, peer)), Some(reading)) => {
                     reading.begin(stream, peer.ip());
@@ -170,13 +170,13 @@ impl<S: Service> Accept<S> {
                 return;
             }
         }
-        // Without it small answers would wait for the peer's acknowledgement of earlier ones; where it fails the
-        // connection is already gone.
+        // Without it, small answers would wait for the peer's acknowledgement of earlier ones. If it fails, the
+        // connection is already closed.
         let _ = stream.set_nodelay(true);
         let worker = self.number % self.workers.len();
         self.number = self.number.wrapping_add(1);
         if let Some(secured) = &self.secured {
-            // A refusal would cost a handshake.
+            // A rejection would cost a handshake.
             if !over_cap && self.shared.room.is_there_for_handshake(address, secured.handshakes_max) {
                 self.secure(stream, address, worker, secured.clone());
             }
@@ -198,7 +198,7 @@ impl<S: Service> Accept<S> {
 }
 
 impl<S: Service> Accept<S> {
-    /// Does the handshake on its own thread, then hands the connection to the worker that serves it.
+    /// Performs the handshake on its own thread, then passes the connection to the worker that serves it.
     fn secure(&self, stream: StdStream, address: IpAddr, worker: usize, secured: Secured) {
         let (open, seat) = self.shared.room.take(address);
         let (number, shared) = (self.number, self.shared.clone());
@@ -219,7 +219,7 @@ impl<S: Service> Accept<S> {
             });
             let Some(Established { mut stream, peer, is_http2 }) = established.await else { return };
             drop(handshaking);
-            // The seat goes along: it is a stranger's still.
+            // The seat moves along: the connection is still unidentified.
             let Some(seat) = guard.0.take_seat() else { return };
             let guard = shared.room.supervisors()[to].watch(number, Some(seat), peer);
             let turns = shared.room.turns(to);
@@ -242,7 +242,7 @@ impl<S: Service> Accept<S> {
     }
 }
 
-/// The next connection whose header has been read; without balancers there is none.
+/// The next connection whose PROXY header has been read; without load balancers there is none.
 async fn next_of(arrivals: Option<&mut mpsc::Receiver<Arrived>>) -> Option<Arrived> {
     match arrivals {
         Some(arrivals) => arrivals.recv().await,
@@ -250,7 +250,8 @@ async fn next_of(arrivals: Option<&mut mpsc::Receiver<Arrived>>) -> Option<Arriv
     }
 }
 
-/// Connections that were told to end do so when their workers run, which a fast crowd must not overtake.
+/// Waits while connections that must close have not closed. They do so when their workers run, and new connections must
+/// not overtake that.
 async fn wait_while(is_crowded: impl Fn() -> bool) {
     let until = Instant::now() + ROOM_WAIT_MAX;
     while is_crowded() && Instant::now() < until {
@@ -258,13 +259,13 @@ async fn wait_while(is_crowded: impl Fn() -> bool) {
     }
 }
 
-/// Errors that concern the connection being accepted, not the listener.
+/// Whether an error concerns the connection being accepted, and not the listener.
 fn is_of_one_connection(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Failures that may come many times a second, of which few are logged.
+/// Limits the logging of failures that may occur many times a second.
 #[derive(Debug, Default)]
 pub struct Failures {
     since_log: u64,
@@ -272,7 +273,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Counts one; returns how many there were since the last log line if another is due.
+    /// Counts a failure. If a log line is due, returns the number of failures since the last one.
     pub fn note(&mut self, now: Instant) -> Option<u64> {
         self.since_log += 1;
         if self.logged_at.is_some_and(|logged_at| now < logged_at + FAILURES_LOG_INTERVAL) {
@@ -285,7 +286,7 @@ impl Failures {
 
 async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
-        // The server's handle is gone: it runs until the workers stop.
+        // The server's handle was dropped: the server runs until the workers stop.
         std::future::pending::<()>().await;
     }
 }

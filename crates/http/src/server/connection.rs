@@ -1,4 +1,4 @@
-//! One connection from its first byte to its end.
+//! Serves one connection from its first byte to its end.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -22,45 +22,45 @@ use super::transport::Transport;
 use super::turns::Turns;
 use super::{Limits, Service, connection, http2, last, strict};
 
-/// The connection that a request came by.
+/// The connection of a request.
 #[derive(Debug)]
 pub struct Connection {
     address: Option<IpAddr>,
-    /// The counts of the server; `None` without a socket.
+    /// The server's counts; `None` without a socket.
     room: Option<Arc<Room>>,
     watched: Arc<Watched>,
     /// [`STRANGER`], [`NAMED`], or the number of a participant from [`PARTICIPANTS`] on.
     known_as: AtomicU64,
-    /// Until when the requests of [`Pace::keep_probe`](super::Pace::keep_probe) are due at their rate.
+    /// The time until which the requests of [`Pace::keep_probe`](super::Pace::keep_probe) have used up their rate.
     pub(super) probed_until_ns: AtomicU64,
     identity: OnceLock<PeerIdentity>,
-    /// Generation of the service's knowledge by which the identity was looked up.
+    /// Generation of the service's knowledge at which the identity was looked up.
     looked_up_at: AtomicU64,
-    /// With HTTP/2, the requests that it carries.
+    /// With HTTP/2, its requests.
     streams: Option<Arc<Streams>>,
 }
 
-/// The participant that the peer of a connection is.
+/// The authenticated participant of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerIdentity {
-    /// Its number.
+    /// Its number in the ledger.
     pub number: u32,
     /// Its name.
     pub name: Box<str>,
 }
 
-/// A connection's peer is another participant than before, or none any more.
+/// The peer of a connection is no longer the participant that it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherIdentity;
 
-/// Party that a connection has carried a request of.
+/// The party of a request on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownAs {
-    /// A participant that a request names without proof or that a gateway speaks for. The connection counts for its
-    /// certificate, or else for its address.
+    /// A participant that a request names without proof or through a gateway. The connection counts for its
+    /// certificate, or otherwise for its address.
     Named,
-    /// The participant of this number, by proof. If requests of one connection prove to be of several, it counts as
-    /// above.
+    /// The authenticated participant with this number. If requests of one connection authenticate several participants,
+    /// the connection counts as above.
     Participant(u32),
 }
 
@@ -68,7 +68,7 @@ const STRANGER: u64 = 0;
 const NAMED: u64 = 1;
 const PARTICIPANTS: u64 = 2;
 
-/// No look-up has this generation.
+/// No lookup has this generation.
 const NEVER: u64 = u64::MAX;
 
 impl Connection {
@@ -90,26 +90,25 @@ impl Connection {
         }
     }
 
-    /// The address of the peer; an IPv6 address only by its network half. `None` without a socket.
+    /// The address of the peer; for IPv6 only the network half. `None` without a socket.
     pub const fn address(&self) -> Option<IpAddr> {
         self.address
     }
 
-    /// The peer by the certificate that it has proven to hold; `None` without TLS, or if the listener asks for none.
+    /// The certificate of the peer; `None` without TLS, or if the listener requires none.
     pub fn peer(&self) -> Option<&Peer> {
         self.watched.peer()
     }
 
-    /// The identity noted by [`Self::identify`] with this generation, which may be none; `None` if it must be looked
+    /// The identity recorded by [`Self::identify`] with this generation, which may be none; `None` if it must be looked
     /// up.
     pub fn identity(&self, generation: u64) -> Option<Option<&PeerIdentity>> {
         (self.looked_up_at.load(Ordering::Relaxed) == generation).then(|| self.identity.get())
     }
 
-    /// Notes who the peer is, or that it is no participant, by the service's knowledge of a generation.
+    /// Records the participant of the peer, or that it is not a participant, as the service knows at a generation.
     ///
-    /// # Errors
-    /// It was somebody else: the connection should end.
+    /// # Errors The peer was another participant before: the connection should be closed.
     pub fn identify(&self, identity: Option<PeerIdentity>, generation: u64) -> Result<(), OtherIdentity> {
         let is_same = match (self.identity.get(), identity) {
             (None, Some(first)) => self.identity.set(first).is_ok(),
@@ -122,19 +121,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether it has become known to [`Self::become_known`].
+    /// Whether [`Self::become_known`] has assigned the connection to a party.
     pub fn is_known(&self) -> bool {
         self.known_as.load(Ordering::Relaxed) != STRANGER
     }
 
-    /// Says that it carried a request of this party. The connection counts for the party from now on, and strangers
-    /// make room before it.
+    /// Records that the connection carried a request of this party. From now on it counts for the party, and
+    /// unidentified connections make room before it.
     ///
-    /// # Errors
-    /// The party has as many connections as it may, and none of them can make room: the request is to be refused, and
-    /// the connection stays as it was.
+    /// # Errors The party has reached its limit of connections, and none of them can make room. The request must be
+    /// rejected; the connection remains unchanged.
     pub fn become_known(&self, known_as: KnownAs) -> Result<(), OverShare> {
-        // One task serves all requests of a connection, so that no two change this at a time.
+        // One task serves all requests of a connection, so there are no concurrent changes.
         let before = self.known_as.load(Ordering::Relaxed);
         let wanted = match known_as {
             KnownAs::Participant(number) => PARTICIPANTS + u64::from(number),
@@ -160,7 +158,7 @@ impl Connection {
         certificate.or(self.address.map(Holder::Address))
     }
 
-    /// Its holder's address, certificate or participant as a key for rates.
+    /// Key for rate limits: its address, certificate or participant.
     pub(super) fn holder(&self) -> Option<Holder> {
         match self.known_as.load(Ordering::Relaxed) {
             STRANGER => self.address.map(Holder::Strangers),
@@ -169,13 +167,13 @@ impl Connection {
         }
     }
 
-    /// Ends it after the requests in flight, and takes no further one.
+    /// Ends it after the requests in flight, and accepts no further one.
     pub(super) fn distrust(&self) {
         self.watched.tell(Order::Distrust);
     }
 
-    /// Waits for the peer, or holds a request back: until what this returns is dropped the connection may have to make
-    /// room, as if it were idle.
+    /// Marks the connection as waiting for its peer, or its request as held back. Until the result is dropped, the
+    /// connection may be closed to make room, as if it were idle.
     pub fn wait(&self) -> Waiting<'_> {
         Waiting(match &self.streams {
             Some(streams) => Ok(streams.wait()),
@@ -187,7 +185,7 @@ impl Connection {
     }
 }
 
-/// While this lives, a request waits for its peer, or is held back.
+/// Marks a request that waits for its peer, or is held back, until it is dropped.
 #[derive(Debug)]
 pub struct Waiting<'a>(Result<http2::Waiting<'a>, &'a Watched>);
 
@@ -199,15 +197,15 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The service as one connection sees it. Each connection has its own counted pointer to it: a count shared by all
-/// would bounce between the workers' caches at every request.
+/// The service for one connection. Each connection has its own reference count: a count shared by all would bounce
+/// between the workers' caches at every request.
 struct Serving<S> {
     service: Arc<S>,
     over_cap: bool,
     connection: Connection,
 }
 
-/// What each connection of a server needs of its limits.
+/// The limits of a server that its connections need.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     pub(super) head_bytes_max: usize,
@@ -220,7 +218,7 @@ impl Bounds {
         Self {
             head_bytes_max: limits.head_bytes_max,
             streams_max: limits.streams_per_connection_max,
-            // No more than with HTTP/1.1, where a connection has one at a time.
+            // At most as many as with HTTP/1.1, where a connection has one request at a time.
             in_flight: Arc::new(InFlight::new(limits.connections_max)),
         }
     }
@@ -231,7 +229,7 @@ pub(super) struct Accepted<S> {
     pub(super) service: Arc<S>,
     pub(super) over_cap: bool,
     pub(super) address: Option<IpAddr>,
-    /// The counts of the server; `None` without a socket.
+    /// The server's counts; `None` without a socket.
     pub(super) room: Option<Arc<Room>>,
     pub(super) guard: Guard,
     pub(super) bounds: Bounds,
@@ -265,8 +263,8 @@ where
             Ok::<_, Infallible>(response)
         }
     });
-    // No timer: the supervisor keeps the time limits. No `pipeline_flush`: it withholds an answer as long as unread
-    // bytes follow its request, and loses it where the connection then closes.
+    // No timer, because the supervisor enforces the time limits. No `pipeline_flush`: it withholds an answer while
+    // unread bytes follow its request, and loses it if the connection then closes.
     let connection = http1::Builder::new()
         .keep_alive(true)
         .half_close(false)
@@ -288,7 +286,7 @@ where
         }
         connection.as_mut().poll(context).map(|ended| {
             if let Err(error) = ended {
-                // Peers vanish and send garbage all the time; hyper has answered what can be answered.
+                // Peers often disappear or send garbage; hyper has already answered if possible.
                 tracing::debug!(%error, "a connection ended with an error");
             }
         })
@@ -298,8 +296,8 @@ where
 
 // Serving without a listening socket, for tests and fuzzers.
 
-/// Serves connections that nobody accepted, over whatever can be read and written, by the same code as a
-/// [`Server`](super::Server) those of its socket. It has no clock: time passes for them where it is told to.
+/// Serves streams that were not accepted from a socket, by the same code as a [`Server`] its connections. It has no
+/// clock: [`Direct::sweep`] advances the time.
 pub struct Direct<S> {
     service: Arc<S>,
     bounds: Bounds,
@@ -307,12 +305,12 @@ pub struct Direct<S> {
 }
 
 impl<S: Service> Direct<S> {
-    /// A server of connections that are handed to it. How many there are at a time is for the caller to say.
+    /// Creates a server for given streams. The caller limits their number.
     pub fn new(limits: &Limits, service: Arc<S>) -> Self {
         Self { service, bounds: Bounds::of(limits), supervisor: Arc::new(Supervisor::new(limits)) }
     }
 
-    /// Serves one connection to its end; one over the cap is refused by [`Service::refuse`].
+    /// Serves one connection to its end; if it is over the limit, it is rejected by [`Service::refuse`].
     pub async fn serve<T>(&self, stream: T, is_over_cap: bool)
     where
         T: AsyncRead + AsyncWrite + Unpin,
@@ -331,16 +329,17 @@ impl<S: Service> Direct<S> {
     fn accept(&self, over_cap: bool) -> Accepted<S> {
         let guard = self.supervisor.watch(0, None, None);
         let (service, bounds) = (self.service.clone(), self.bounds.clone());
-        // Turns are those of holders, which these connections do not have.
+        // Only connections with a holder take turns.
         Accepted { service, over_cap, address: None, room: None, guard, bounds, turns: Arc::default() }
     }
 
-    /// Lets the time between two looks at the connections pass: a quarter of the shorter time limit, at most 250 ms.
+    /// Advances the time by the interval between two checks of the connections: a quarter of the shorter time limit, at
+    /// most 250 ms.
     pub fn sweep(&self) {
         self.supervisor.sweep();
     }
 
-    /// Tells all connections to finish, as the shutdown of a server does.
+    /// Asks all connections to finish, as the shutdown of a server does.
     pub fn finish_all(&self) {
         self.supervisor.finish_all();
     }

@@ -1,8 +1,8 @@
-//! Delays of handshakes from addresses whose handshakes fail.
+//! Delays handshakes from addresses whose handshakes fail.
 //!
-//! A handshake costs the hub a signature before the caller has proven anything. After one that failed, its address
-//! begins one handshake per [`INTERVAL`], until one succeeds. After a success an address has no delays for
-//! [`SUCCESS_LASTS`]: a load balancer may have many callers, of which one fails.
+//! A handshake costs the hub a signature before the client has proven anything. After a failure, an address may begin
+//! one handshake per [`INTERVAL`], until one succeeds. After a success, it has no delays for [`SUCCESS_LASTS`]: a load
+//! balancer may have many clients, of which one fails.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// Addresses that are remembered for a failure, and as many for a success; for another one the oldest is forgotten.
+/// Number of addresses remembered for a failure, and as many for a success; the oldest one is dropped for another.
 const ADDRESSES_MAX: usize = 1024;
-/// Time between two handshakes of an address whose last one failed.
+/// Minimum time between two handshakes of an address whose last one failed.
 const INTERVAL: Duration = Duration::from_millis(250);
 /// How long a failure is remembered.
 const FAILURE_LASTS: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ pub(super) struct Addresses(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// When the next handshake may begin.
+    /// Time at which the next handshake may begin.
     failed: HashMap<IpAddr, Instant>,
     succeeded: HashMap<IpAddr, Instant>,
 }
@@ -48,7 +48,7 @@ impl Addresses {
         Begun { addresses: self, address, has_succeeded: false }
     }
 
-    /// Takes the turn of an address, or returns when to ask again.
+    /// Takes the turn of an address, or returns the time of the next attempt.
     fn turn(&self, address: IpAddr, now: Instant) -> Option<Instant> {
         let mut known = self.known();
         let next = *known.failed.get(&address)?;

@@ -1,17 +1,17 @@
-//! Where each request begins and ends, followed on what is read before hyper sees it.
+//! Follows the bytes of a connection before hyper reads them, to find the beginning and end of each request.
 //!
-//! Two readers that take one stream of bytes apart differently are how requests are smuggled past a proxy. hyper lets
-//! three things pass that others read otherwise, and of which it shows nothing afterwards: a line of a head that ends
-//! in a bare LF, `Content-Length` beside `Transfer-Encoding`, and a chunked body in a second coding. A head with the
-//! first or second is spoilt here, so that hyper answers 400 and closes (RFC 9112 §2.2, §6.1); the third is for
-//! `strict`. Of a chunk's extension, which hyper skips whatever is in it, a bare LF and other control characters are
-//! spoilt, too (§7.1.1).
+//! If two readers divide one stream of bytes differently, requests can be smuggled past a proxy. hyper accepts three
+//! forms that other readers may interpret differently, and does not report them: a line of a head that ends in a bare
+//! LF, `Content-Length` beside `Transfer-Encoding`, and a chunked body in a second coding. This module corrupts a head
+//! with the first or second form, so that hyper answers 400 and closes (RFC 9112 §2.2, §6.1). The module `strict`
+//! handles the third. hyper also skips a chunk's extension unread, so bare LFs and other control characters in it are
+//! corrupted, too (§7.1.1).
 
-/// No header that tells of framing is longer. Of a line that is spread over several reads this much is remembered.
+/// Number of bytes that are remembered of a line that is spread over several reads. No header about framing is longer.
 const REMEMBERED_BYTES_MAX: usize = 64;
-/// What no head may contain: hyper's parser stops there.
+/// A byte that no head may contain: hyper's parser stops there.
 const SPOILER: u8 = 0;
-/// … and no line of a chunk's size, twice in a row.
+/// A byte that no line of a chunk's size may contain twice in a row.
 const CHUNK_SPOILER: u8 = b'\r';
 
 /// Follows one connection.
@@ -19,11 +19,11 @@ pub(super) struct Framing {
     state: State,
     /// The beginning of a line whose end has not been read yet.
     begun: Vec<u8>,
-    /// The last byte before the end of the line, which decides whether it is whole.
+    /// The last byte before the end of the line, which decides whether the line ends in CRLF.
     last: u8,
-    /// What the head so far says of its body.
+    /// The body that the head announces so far.
     body: Body,
-    /// Whether the line of a chunk's size has what none may have.
+    /// Whether the line of a chunk's size contains a control character.
     has_control: bool,
 }
 
@@ -32,16 +32,16 @@ enum State {
     /// Before the first line of a request; empty lines are skipped (RFC 9112 §2.2).
     Start,
     Head,
-    /// Bytes left of a body of known length, or of a chunk with the line end after it.
+    /// Remaining bytes of a body of known length, or of a chunk with the line end after it.
     Data {
         left: u64,
         then_chunk: bool,
     },
     ChunkSize,
     Trailers,
-    /// hyper refuses what is there and closes.
+    /// The head was corrupted: hyper rejects it and closes.
     Spoilt,
-    /// The same; nothing that follows may look like the rest of a chunk.
+    /// A chunk was corrupted: following bytes must not look like the rest of a chunk.
     SpoiltChunks,
 }
 
@@ -57,7 +57,7 @@ impl Framing {
         Self { state: State::Start, begun: Vec::new(), last: 0, body, has_control: false }
     }
 
-    /// Follows what was read next. Costs nothing per byte of a body.
+    /// Follows the bytes that were read next. Costs nothing per byte of a body.
     pub(super) fn follow(&mut self, mut read: &mut [u8]) {
         while !read.is_empty() && self.state != State::Spoilt {
             if let State::Data { left, then_chunk } = self.state {
@@ -100,7 +100,7 @@ impl Framing {
         self.last = part.last().copied().unwrap_or(self.last);
     }
 
-    /// Whether the line that ends here is one; `part` is what was read last of it, without its LF.
+    /// Whether a line ends correctly here; `part` is its last read part without the LF.
     fn end_line(&mut self, part: &[u8]) -> bool {
         let last = part.last().copied().or_else(|| (!self.begun.is_empty()).then_some(self.last));
         if last != Some(b'\r') {
@@ -111,7 +111,7 @@ impl Framing {
         }
         self.remember(part);
         let mut line = std::mem::take(&mut self.begun);
-        // Of a line too long to be remembered the end is unknown, and of no interest.
+        // If a line is too long to be remembered, its end is unknown and irrelevant.
         if line.last() == Some(&b'\r') {
             line.pop();
         }
@@ -145,7 +145,7 @@ impl Framing {
         true
     }
 
-    /// Whether a header goes with those before it.
+    /// Whether a header is compatible with the previous ones.
     fn take_header(&mut self, line: &[u8]) -> bool {
         match line.first() {
             Some(b'c' | b'C') => {
@@ -171,7 +171,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
 }
 
-/// Control characters other than those that end a line, and the tab.
+/// Whether there are control characters other than line ends and tabs.
 fn has_control(part: &[u8]) -> bool {
     part.iter().any(|byte| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\r'))
 }

@@ -9,10 +9,10 @@ use upesi_tls::Fingerprint;
 
 use super::Limits;
 
-/// Bits of an IPv6 address that one host or household can vary as it likes.
+/// Number of bits of an IPv6 address that one host or household can vary freely.
 const IPV6_HOST_BITS: u32 = 64;
 
-/// What counts as one address: an IPv4 address, or the network half of an IPv6 address.
+/// The part of an address that identifies a client: an IPv4 address, or the network half of an IPv6 address.
 pub(super) fn origin_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> IPV6_HOST_BITS << IPV6_HOST_BITS)),
@@ -20,16 +20,16 @@ pub(super) fn origin_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Party whose share of connections and requests a connection uses.
+/// The party to whose share of connections and requests a connection counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Holder {
-    /// An address, for connections that have carried no request of a participant.
+    /// An address, for unidentified connections: they have carried no request of a participant.
     Strangers(IpAddr),
     /// An address, for connections whose requests name participants without proof, or several of them: a gateway.
     Address(IpAddr),
-    /// A certificate that is bound to no participant, by its key, for connections of the same kind.
+    /// The key of a certificate that is not bound to a participant, for connections of the same kind.
     Certificate(Fingerprint),
-    /// A participant, for connections that have proven to be its own.
+    /// A participant, for its authenticated connections.
     Participant(u32),
 }
 
@@ -39,11 +39,11 @@ impl Holder {
     }
 }
 
-/// The holder has as many connections as it may, and none of them can make room.
+/// The holder has reached its limit of connections, and none of them can make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverShare;
 
-/// Connections of one holder, and their HTTP/2 requests in flight.
+/// Number of connections of one holder, and of their HTTP/2 requests in flight.
 #[derive(Debug, Default)]
 struct Counts {
     connections: AtomicUsize,
@@ -51,15 +51,15 @@ struct Counts {
     requests_max: usize,
 }
 
-/// Counts connections by holder. A count changes when a connection comes, goes or becomes known, not at each request.
+/// Counts connections by holder. A count changes when a connection begins, ends or becomes known, not at each request.
 #[derive(Debug)]
 pub(super) struct Holders {
     strangers_max: usize,
     known_max: usize,
-    /// HTTP/2 requests of one holder, if it may not have fewer.
+    /// Limit of concurrent HTTP/2 requests of one holder, unless its limit of connections is lower.
     requests_max: usize,
     counts: Mutex<HashMap<Holder, Arc<Counts>>>,
-    /// Holders in it that are strangers; changed under its lock.
+    /// Number of addresses with unidentified connections; changed under the lock.
     addresses: AtomicUsize,
 }
 
@@ -67,7 +67,7 @@ impl Holders {
     pub(super) fn new(limits: &Limits) -> Self {
         let (strangers_max, known_max) =
             (limits.strangers_per_address_max, limits.connections_per_participant_max);
-        // One holder leaves half of the places to others, whatever its share is.
+        // One holder leaves half of the slots to others, whatever its share is.
         let requests_max = limits.connections_max.div_ceil(2);
         Self {
             strangers_max,
@@ -78,29 +78,29 @@ impl Holders {
         }
     }
 
-    /// Connections that a holder may have.
+    /// Limit of a holder's connections.
     pub(super) const fn share_of(&self, holder: Holder) -> usize {
         if holder.is_known() { self.known_max } else { self.strangers_max }
     }
 
-    /// Whether a holder has as many connections as it may.
+    /// Whether a holder has reached its limit of connections.
     pub(super) fn is_full(&self, holder: Holder) -> bool {
         self.held(holder) >= self.share_of(holder)
     }
 
-    /// Connections of a holder.
+    /// Number of a holder's connections.
     pub(super) fn held(&self, holder: Holder) -> usize {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.get(&holder).map_or(0, |counts| counts.connections.load(Ordering::Relaxed))
     }
 
-    /// Holders that are known.
+    /// Number of known holders.
     pub(super) fn known(&self) -> usize {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.len() - self.addresses.load(Ordering::Relaxed)
     }
 
-    /// Addresses with strangers.
+    /// Number of addresses with unidentified connections.
     pub(super) fn addresses(&self) -> usize {
         self.addresses.load(Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ impl Holders {
     }
 }
 
-/// A connection in its holder's count.
+/// A connection that is counted for its holder.
 #[derive(Debug)]
 pub(super) struct Seat {
     holders: Arc<Holders>,
@@ -135,14 +135,14 @@ impl Seat {
         self.holder == *holder
     }
 
-    /// Connections of the same holder.
+    /// Number of connections of the same holder.
     pub(super) fn connections(&self) -> usize {
         self.counts.connections.load(Ordering::Relaxed)
     }
 
-    /// Counts an HTTP/2 request of the holder until the result is dropped; `None` if it has as many as it may.
+    /// Counts an HTTP/2 request of the holder until the result is dropped; `None` if it has reached its limit.
     pub(super) fn request(&self) -> Option<RequestOfHolder> {
-        // Counted before it is compared, so that no two take the last place.
+        // Counted before the comparison, so that two requests cannot take the last slot.
         let place = RequestOfHolder(Arc::clone(&self.counts));
         let before = self.counts.requests.fetch_add(1, Ordering::AcqRel);
         (before < self.counts.requests_max).then_some(place)
@@ -159,7 +159,7 @@ impl Drop for Seat {
     }
 }
 
-/// An HTTP/2 request in its holder's count.
+/// An HTTP/2 request that is counted for its holder.
 #[derive(Debug)]
 pub(super) struct RequestOfHolder(Arc<Counts>);
 

@@ -1,7 +1,7 @@
-//! HTTP/2 of a server, by the same service and within the same limits as HTTP/1.1.
+//! HTTP/2 of a server, with the same service and the same limits as HTTP/1.1.
 //!
-//! Requests of a connection are polled by its own task, right before what they answered is written: an answer is on its
-//! way before anything that the same event caused elsewhere, as with HTTP/1.1.
+//! The task of a connection polls its requests, right before it writes their answers. So an answer is sent before other
+//! effects of the same event are processed, as with HTTP/1.1.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -35,20 +35,20 @@ use super::{Service, strict};
 use crate::body::bytes_of;
 use crate::frames::Noted;
 
-/// Bytes of a body that a peer may send before they are read, and of all bodies of a connection together.
+/// Maximum number of unread bytes of a body, and of all bodies of a connection together.
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 512 * 1024;
-/// What is taken from an answer before its peer reads it.
+/// Maximum number of bytes that are taken from an answer before its peer reads them.
 const PIECE_BYTES_MAX: usize = 16 * 1024;
 const SEND_BUFFER_BYTES_MAX: usize = 64 * 1024;
-/// Requests that the peer has reset before they were looked at, and that the library has refused as malformed; with
-/// more of them the connection ends.
+/// Number of requests that the peer reset before they were processed, or that the library rejected as malformed. If
+/// there are more, the connection is closed.
 const RESET_EARLY_MAX: usize = 20;
 const MALFORMED_MAX: usize = 100;
-/// How long the refusal of a request beyond a bound waits, so that a flood of them takes little of a worker's time.
+/// Delay before a request above a limit is rejected, so that a flood of such requests takes little of a worker's time.
 const REFUSAL_HOLD: Duration = Duration::from_millis(250);
 
-/// An answer that is being read, piece by piece: of each piece the library keeps what its peer does not read yet.
+/// An answer that is read in pieces, because the library buffers what its peer has not read yet.
 struct AnswerBody {
     left: Bytes,
     unread: Unread,
@@ -79,7 +79,7 @@ impl Body for AnswerBody {
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where the library puts the requests that have come.
+/// Requests that the library passes on.
 #[derive(Clone, Default)]
 struct Arrivals(Arc<Mutex<Vec<Stream>>>);
 
@@ -137,7 +137,7 @@ impl<S: Service> Serving<S> {
     }
 }
 
-/// An answer to `HEAD` tells the length of a body that it does not have.
+/// An answer to `HEAD` states the length of a body but does not contain it.
 fn leave_body(response: &mut Response<Full<Bytes>>) {
     let bytes = response.body().size_hint().lower();
     response.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(bytes));
@@ -167,7 +167,7 @@ where
     let serving = Arc::new(Serving { service, connection, streams: streams.clone(), is_over_share });
     let arrivals = Arrivals::default();
     let header_list_bytes_max = u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX);
-    // No timer and no pings: the supervisor keeps the time limits.
+    // No timer and no pings: the supervisor enforces the time limits.
     let connection = http2::Builder::new(arrivals.clone())
         .max_concurrent_streams(bounds.streams_max)
         .max_header_list_size(header_list_bytes_max)
@@ -184,7 +184,7 @@ where
     let mut requests = FuturesUnordered::new();
     let mut order = Order::Serve;
     poll_fn(|context| {
-        // Answers wait for no turn: what the same events cause elsewhere would overtake them.
+        // Answers do not wait for a turn, because other effects of the same events would overtake them.
         let (step, has_turn) = match turn.poll(holder(), context) {
             Poll::Ready(step) => (step, true),
             Poll::Pending => (turn.step(holder()), false),
@@ -223,14 +223,13 @@ where
     .await;
 }
 
-// The requests of one HTTP/2 connection: how many at a time, what the connection does meanwhile, and which answers its
-// peer does not read.
+// The requests of one HTTP/2 connection: their number, the phase of the connection, and unread answers.
 
-/// How long a connection that is to finish takes requests that are on their way: until its peer knows.
+/// Time for which a finishing connection still accepts requests that are on their way, until its peer knows.
 const LAST_REQUESTS_TIME: Duration = Duration::from_secs(1);
 
-/// Requests of all HTTP/2 connections of a server, from their head until their answer is known. The first one of each
-/// connection is not counted, so that every connection can have one, as with HTTP/1.1.
+/// Requests of all HTTP/2 connections of a server, from their head until their answer is known. The first request of
+/// each connection is not counted, so that every connection can have one, as with HTTP/1.1.
 #[derive(Debug)]
 pub(super) struct InFlight {
     count: AtomicUsize,
@@ -248,7 +247,7 @@ impl InFlight {
     }
 }
 
-/// A place among them.
+/// A slot among them.
 #[derive(Debug)]
 struct Place(Arc<InFlight>);
 
@@ -258,18 +257,18 @@ impl Drop for Place {
     }
 }
 
-/// Places of a request.
+/// Slots of a request.
 #[derive(Debug)]
 enum Places {
-    /// The place of its connection.
+    /// The free slot of its connection.
     Own,
-    /// A place of the server, and one of the connection's holder. Without a socket there is no holder.
+    /// A slot of the server, and one of the connection's holder. Without a socket there is no holder.
     Shared { _all: Place, _of_holder: Option<RequestOfHolder> },
-    /// None: server or holder has as many requests as it may.
+    /// No slot: the server or the holder has reached its limit of requests.
     None,
 }
 
-/// The connection ends: the request was not served, and may be repeated on another connection.
+/// The connection is ending: the request was not served, and may be repeated on another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ending;
 
@@ -287,32 +286,32 @@ pub(super) struct Streams {
 #[derive(Debug, Default)]
 struct State {
     serving: usize,
-    /// Of these, how many wait for the peer or are held back.
+    /// Number of these requests that wait for the peer or are held back.
     waiting: usize,
-    /// Whether a request has the place of its connection.
+    /// Whether a request uses the free slot of its connection.
     is_own_taken: bool,
-    /// Answers that wait to be read, the oldest first.
+    /// Answers that the peer has not read completely, the oldest first.
     unread: VecDeque<UnreadSince>,
     answers: u64,
-    /// Since which tick bytes wait for the peer to read those before them; 0 if none do.
+    /// Tick since which written bytes wait for the peer to read; 0 if none wait.
     blocked_since_tick: u32,
     is_head_open: bool,
     end: Option<End>,
     is_closing: bool,
 }
 
-/// An answer that waits to be read.
+/// An answer that the peer has not read completely.
 #[derive(Clone, Copy, Debug)]
 struct UnreadSince {
     number: u64,
     tick: u32,
-    /// When a piece of it was last taken.
+    /// Tick at which a piece of it was last taken.
     moved_tick: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// Requests are taken until then.
+    /// Requests are accepted until this time.
     At(Instant),
     Now,
 }
@@ -323,7 +322,7 @@ impl Streams {
         Arc::new(Self { watched, all, state, noted, may_read })
     }
 
-    /// A request has come.
+    /// Records a new request.
     pub(super) fn begin(self: &Arc<Self>) -> Result<Begun, Ending> {
         let mut state = self.state();
         match state.end {
@@ -351,7 +350,7 @@ impl Streams {
         }
     }
 
-    /// A request waits for its peer, or is held back, until what this returns is dropped.
+    /// Marks a request as waiting for its peer, or as held back, until the result is dropped.
     pub(super) fn wait(&self) -> Waiting<'_> {
         let mut state = self.state();
         state.waiting += 1;
@@ -359,7 +358,7 @@ impl Streams {
         Waiting(self)
     }
 
-    /// Whether part of a head is here.
+    /// Records whether a part of a head has arrived.
     pub(super) fn head(&self, is_open: bool) {
         let mut state = self.state();
         if state.is_head_open != is_open {
@@ -368,7 +367,7 @@ impl Streams {
         }
     }
 
-    /// The connection is to end: takes no further requests, at once or when the peer knows.
+    /// Ends the connection: it accepts no further requests, immediately or once the peer knows.
     pub(super) fn end(&self, is_at_once: bool) {
         let mut state = self.state();
         let end = if is_at_once { End::Now } else { End::At(Instant::now() + LAST_REQUESTS_TIME) };
@@ -378,24 +377,24 @@ impl Streams {
         self.settle(&state);
     }
 
-    /// Since this tick bytes wait for the peer to read those before them; 0 if none do.
+    /// Records the tick since which written bytes wait for the peer to read; 0 if none wait.
     pub(super) fn blocked_since(&self, tick: u32) {
         let mut state = self.state();
         state.blocked_since_tick = tick;
         self.settle(&state);
     }
 
-    /// The sending side is closed.
+    /// Records that the sending side is closed.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.is_closing = true;
         self.settle(&state);
     }
 
-    /// Notes what the connection does now.
+    /// Updates the phase of the connection.
     fn settle(&self, state: &State) {
         if state.is_closing {
-            // Its time runs from the first moment on.
+            // The time of the phase counts from its first moment.
             if self.watched.phase() != Phase::Closing {
                 self.watched.enter(Phase::Closing);
             }
@@ -424,12 +423,12 @@ impl Streams {
 pub(super) struct Begun {
     streams: Arc<Streams>,
     places: Places,
-    /// Whether it may be served.
+    /// Whether a slot is free, so that the request may be served.
     pub(super) has_place: bool,
 }
 
 impl Begun {
-    /// The answer is known, so that others get its places; it waits to be read until what this returns is dropped.
+    /// Releases the slots, because the answer is known. The answer counts as unread until the result is dropped.
     pub(super) fn answered(self) -> Unread {
         let mut state = self.streams.state();
         state.answers += 1;
@@ -460,7 +459,7 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    /// Another piece of it was taken: the peer reads.
+    /// Records that another piece was taken, because the peer reads.
     fn goes_on(&self) {
         let tick = self.streams.watched.tick();
         let mut state = self.streams.state();
@@ -480,7 +479,7 @@ impl Drop for Unread {
     }
 }
 
-/// A request that waits.
+/// A request that waits for its peer or is held back.
 #[derive(Debug)]
 pub(super) struct Waiting<'a>(&'a Streams);
 

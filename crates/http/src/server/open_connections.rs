@@ -1,4 +1,4 @@
-//! How many connections are open, and waiting for the last of them to close.
+//! Counts open connections, and waits for the last of them to close.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::sync::{AtomicUsize, Notify};
 #[derive(Debug)]
 pub(super) struct OpenConnections {
     count: AtomicUsize,
-    /// Told when the last one closes.
+    /// Notified when the last one closes.
     all_closed: Notify,
 }
 
@@ -23,16 +23,16 @@ impl OpenConnections {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Counts one more, as long as what it gives lives.
+    /// Counts one more connection until the result is dropped.
     pub(super) fn open(self: &Arc<Self>) -> OpenConnection {
         self.count.fetch_add(1, Ordering::Relaxed);
         OpenConnection(self.clone())
     }
 
-    /// Waits until none is open.
+    /// Waits until no connection is open.
     pub(super) async fn all_closed(&self) {
         loop {
-            // Before the look, so that a close right after it is heard of.
+            // Before the check, so that a close right after it is noticed.
             let mut told = pin!(self.all_closed.notified());
             told.as_mut().enable();
             if self.count() == 0 {
@@ -43,7 +43,7 @@ impl OpenConnections {
     }
 }
 
-/// One connection.
+/// An open connection.
 #[derive(Debug)]
 pub(super) struct OpenConnection(Arc<OpenConnections>);
 

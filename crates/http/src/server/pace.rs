@@ -1,4 +1,4 @@
-//! A pace for what anybody may ask without saying who: health, documents, unknown paths.
+//! Rate limit of unauthenticated requests: health, documents, unknown paths.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,17 +8,17 @@ use tokio::time::{Instant, sleep};
 
 use super::Connection;
 
-/// Addresses told apart; where there are more, some share a pace.
+/// Number of addresses with a rate of their own. If there are more, some share one.
 const ADDRESSES: usize = 256;
 
-/// Answers that may be asked for without an identity.
+/// Rate limit of the requests of one address.
 #[derive(Clone, Copy, Debug)]
 pub struct PaceLimits {
     /// Requests of one address per second in the long run.
     pub rate: u32,
-    /// Requests that an address can have saved up.
+    /// Maximum number of requests that an address can save up.
     pub burst: u32,
-    /// How long a request waits at most; one that would wait longer is over the pace.
+    /// Maximum delay of a request; if it would wait longer, it exceeds the rate limit.
     pub wait_max: Duration,
 }
 
@@ -28,7 +28,7 @@ impl Default for PaceLimits {
     }
 }
 
-/// A request would have to wait longer than it may.
+/// The request exceeds the rate limit by more than the maximum delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverPace;
 
@@ -40,13 +40,13 @@ struct Rate {
     wait_max: Duration,
 }
 
-/// Requests that a balancer or a service manager makes by one connection, and that wait for no others: two a second
+/// Requests of a load balancer or service manager on one connection that are not delayed by others: two per second
 /// after a burst of five.
 const PROBES: Rate = Rate { interval_ns: 500_000_000, burst_ns: 5 * 500_000_000, wait_max: Duration::ZERO };
 
 impl Rate {
-    /// When the turn of a request comes. `due_ns` is when the requests taken so far are due at the rate, in
-    /// nanoseconds since the start.
+    /// The delay until the turn of a request. `due_ns` is the time at which the requests accepted so far have used up
+    /// their rate, in nanoseconds since the start.
     fn turn(&self, due_ns: &AtomicU64, now_ns: u64) -> Result<Duration, OverPace> {
         // Later than the clock by the burst, so that a saved burst is not a negative time.
         let free_until_ns = now_ns.saturating_add(self.burst_ns);
@@ -58,13 +58,14 @@ impl Rate {
     }
 }
 
-/// Holds each address to a pace of its own, so that one that asks much makes only itself wait.
+/// Limits the rate of each address separately, so that a busy client delays only itself.
 #[derive(Debug)]
 pub struct Pace {
     started: Instant,
     hasher: RandomState,
     rate: Rate,
-    /// By address: when the requests taken so far are due at the rate, in nanoseconds since the start.
+    /// By address: the time at which the requests accepted so far have used up their rate, in nanoseconds since the
+    /// start.
     due_ns: Box<[AtomicU64]>,
 }
 
@@ -75,7 +76,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// A pace that nobody has used yet.
+    /// Starts with unused rates.
     pub fn new(limits: PaceLimits) -> Self {
         let interval_ns = 1_000_000_000 / u64::from(limits.rate.max(1));
         let burst_ns = interval_ns * u64::from(limits.burst);
@@ -87,13 +88,13 @@ impl Pace {
         }
     }
 
-    /// Waits for the turn of a request that came by this connection. Without an address there is nothing to wait for.
+    /// Waits for the turn of a request of this connection. Without an address there is no delay.
     pub async fn keep(&self, connection: &Connection) -> Result<(), OverPace> {
         let Some(address) = connection.address() else { return Ok(()) };
         self.keep_turn(self.turn(address, Instant::now()), connection).await
     }
 
-    /// Waits for the turn and refuses nothing: a request over the pace waits for the longest permitted time.
+    /// Waits for the turn and never fails: a request over the rate limit waits for the maximum delay.
     pub async fn keep_patiently(&self, connection: &Connection) {
         if self.keep(connection).await.is_err() {
             self.wait(self.rate.wait_max, connection).await;
@@ -109,8 +110,8 @@ impl Pace {
         }
     }
 
-    /// Waits for the turn, but not with a few requests of each connection: load balancers ask for health while other
-    /// clients of their address are over the pace.
+    /// Waits for the turn, but a few requests of each connection need not wait: load balancers check health while other
+    /// clients of their address exceed the rate limit.
     pub async fn keep_probe(&self, connection: &Connection) {
         if PROBES.turn(&connection.probed_until_ns, self.ns(Instant::now())).is_err() {
             self.keep_patiently(connection).await;

@@ -1,4 +1,4 @@
-//! Connections that load balancers pass on: their first bytes tell from where they come.
+//! Connections through load balancers: their first bytes contain the client's address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream as StdStream};
@@ -15,41 +15,41 @@ use super::accept::Failures;
 use super::holders::origin_of;
 use crate::guard::Network;
 
-/// Connections whose header is awaited at a time; still more are closed.
+/// Maximum number of connections whose header is awaited; further ones are closed.
 pub const PROXY_HEADERS_MAX: usize = 256;
 
-/// The balancers that stand before a server, each of whose connections begins with a header of the PROXY protocol.
+/// The load balancers in front of a server. Each of their connections begins with a header of the PROXY protocol.
 #[derive(Clone, Debug)]
 pub struct ProxyProtocol {
-    /// From where they call. Connections from elsewhere are closed.
+    /// Networks of the load balancers. Connections from other addresses are closed.
     pub from: Vec<Network>,
-    /// Time for the header.
+    /// Time limit of the header.
     pub header_timeout: Duration,
-    /// What became of connections that are closed.
+    /// Counts of the connections that were closed.
     pub counts: Arc<ProxyCounts>,
 }
 
-/// Why a connection was closed.
+/// Reason why a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ProxyRefusal {
-    /// It comes from no balancer that is listed.
+    /// It does not come from a listed load balancer.
     Unlisted,
-    /// It does not begin with a header, or that cannot be read.
+    /// It does not begin with a valid header.
     Malformed,
-    /// The header did not come in time.
+    /// The header did not arrive in time.
     Late,
-    /// It was closed before its header was whole.
+    /// It was closed before its header was complete.
     Closed,
-    /// Too many others were waiting for theirs.
+    /// Too many other connections were waiting for their headers.
     Crowded,
 }
 
 impl ProxyRefusal {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 5] = [Self::Unlisted, Self::Malformed, Self::Late, Self::Closed, Self::Crowded];
 
-    /// As a label of a metric.
+    /// The reason as a label of a metric.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unlisted => "unlisted",
@@ -61,7 +61,7 @@ impl ProxyRefusal {
     }
 }
 
-/// Counts of closed connections by reason, and the log of them.
+/// Counts and logs closed connections by reason.
 #[derive(Debug, Default)]
 pub struct ProxyCounts {
     counts: [AtomicU64; ProxyRefusal::ALL.len()],
@@ -69,7 +69,7 @@ pub struct ProxyCounts {
 }
 
 impl ProxyCounts {
-    /// Connections that were closed for this since the start.
+    /// Number of connections closed for this reason since the start.
     pub fn of(&self, refusal: ProxyRefusal) -> u64 {
         self.counts[refusal as usize].load(Ordering::Relaxed)
     }
@@ -87,7 +87,7 @@ impl ProxyCounts {
     }
 }
 
-/// A connection and the address that it comes from.
+/// A connection and the address of its client.
 pub(super) type Arrived = (StdStream, IpAddr);
 
 /// Reads the headers of connections.
@@ -98,14 +98,14 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// With the connections whose headers have been read.
+    /// Also returns the channel of the connections whose headers have been read.
     pub(super) fn new(protocol: ProxyProtocol) -> (Self, mpsc::Receiver<Arrived>) {
         let (arrived, arrivals) = mpsc::channel(PROXY_HEADERS_MAX);
         let places = Arc::new(Semaphore::new(PROXY_HEADERS_MAX));
         (Self { protocol: Arc::new(protocol), places, arrived }, arrivals)
     }
 
-    /// Reads the header of a connection that has been accepted, beside the others.
+    /// Reads the header of an accepted connection, in parallel to others.
     pub(super) fn begin(&self, stream: TcpStream, peer: IpAddr) {
         let peer = peer.to_canonical();
         if !self.protocol.from.iter().any(|network| network.contains(peer)) {
@@ -136,10 +136,10 @@ async fn finish(
     let read = timeout(protocol.header_timeout, source(&mut stream)).await;
     let (refusal, reason): (_, Box<dyn std::fmt::Display + Send>) = match read {
         Ok(Ok(source)) => {
-            // A balancer's own connection, as of its health checks, is from the balancer.
+            // A load balancer's own connection, for example for a health check, has the load balancer's address.
             let address = origin_of(source.unwrap_or(peer));
             if let Ok(stream) = stream.into_std() {
-                // The server has stopped otherwise.
+                // If this fails, the server has stopped.
                 let _ = arrived.send((stream, address)).await;
             }
             return;
@@ -156,7 +156,7 @@ enum Unread {
     Closed(io::Error),
 }
 
-/// Reads a header and not a byte more.
+/// Reads a header and no byte more.
 async fn source(stream: &mut TcpStream) -> Result<Option<IpAddr>, Unread> {
     let mut header = [0; HEADER_BYTES_MAX];
     let mut length = 0;
@@ -172,39 +172,39 @@ async fn source(stream: &mut TcpStream) -> Result<Option<IpAddr>, Unread> {
     }
 }
 
-// The header of the PROXY protocol, versions 1 and 2, by which a load balancer tells from where a connection comes.
+// The header of the PROXY protocol, versions 1 and 2, in which a load balancer states a client's address.
 //
-// Rules: `proxy-protocol.txt` of HAProxy, §2. Strict where the text leaves a choice, since only balancers that are
-// listed are read.
+// Rules: `proxy-protocol.txt` of HAProxy, §2. If the text allows alternatives, this parser is strict, since it reads
+// only listed load balancers.
 
-/// What every header has at least: `PROXY UNKNOWN` and the end of its line.
+/// Minimum length of every header: `PROXY UNKNOWN` and its line end.
 const BYTES_MIN: usize = 15;
-/// Longest header of version 1, with the end of its line (§2.1).
+/// Longest header of version 1, including its line end (§2.1).
 const V1_BYTES_MAX: usize = 107;
 /// First bytes of version 2.
 const V2_SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Fixed part of version 2.
 const V2_FIXED_BYTES: usize = 16;
-/// Longest header of version 2. Addresses take 216 bytes at most; what balancers add beside them (TLV) has room.
+/// Longest header of version 2. Addresses need 216 bytes at most, which leaves space for further fields (TLV).
 pub const HEADER_BYTES_MAX: usize = 2_048;
 
-/// What the first bytes of a connection are.
+/// Result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeader {
-    /// The beginning of a header, which has at least so many bytes more.
+    /// The beginning of a header, which has at least this many bytes more.
     Needs(usize),
-    /// A whole header and nothing more: the address that it tells, or none if the connection is the balancer's own, or
-    /// of a kind that has no such address.
+    /// Exactly one complete header, with the client's address. `None` if the connection is the load balancer's own, or
+    /// of a kind without such an address.
     Whole(Option<IpAddr>),
 }
 
-/// Bytes that begin no header.
+/// The bytes do not begin a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection does not begin with a header of the PROXY protocol: {0}")]
 pub struct NotAProxyHeader(&'static str);
 
 impl ProxyHeader {
-    /// Reads the first bytes of a connection. Who reads on by what is needed never reads beyond the header.
+    /// Parses the first bytes of a connection. A caller that reads only the bytes needed never reads beyond the header.
     pub fn read(bytes: &[u8]) -> Result<Self, NotAProxyHeader> {
         if bytes.len() < BYTES_MIN {
             return Ok(Self::Needs(BYTES_MIN - bytes.len()));
@@ -229,7 +229,7 @@ impl ProxyHeader {
     }
 }
 
-/// `TCP4 SOURCE DESTINATION PORT PORT`, with single blanks; behind `UNKNOWN` anything.
+/// `TCP4 SOURCE DESTINATION PORT PORT`, with single blanks; after `UNKNOWN` any text.
 fn version_1(line: &[u8]) -> Result<Option<IpAddr>, NotAProxyHeader> {
     if line.strip_prefix(b"UNKNOWN").is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b' ')) {
         return Ok(None);
@@ -265,15 +265,15 @@ fn version_2(bytes: &[u8]) -> Result<ProxyHeader, NotAProxyHeader> {
     if V2_FIXED_BYTES + length > HEADER_BYTES_MAX {
         return Err(NotAProxyHeader("it is too long"));
     }
-    // The last four bits are the command: the balancer's own connection, or one that it passes on.
+    // The last four bits are the command: the load balancer's own connection, or a forwarded one.
     let is_passed_on = match version_and_command {
         0x20 => false,
         0x21 => true,
         _ => return Err(NotAProxyHeader("its version or command is unknown")),
     };
-    // Bytes of both addresses and ports, and of the source within them.
+    // Length of both addresses and ports, and of the source within them.
     let (addresses, source) = match family {
-        // Unspecified, and local sockets, which have no address of a network.
+        // Unspecified, and local sockets, which have no network address.
         0x00 => (0, 0),
         0x31 => (216, 0),
         0x11 => (12, 4),

@@ -1,4 +1,4 @@
-//! Whether a new connection is served: within the caps, or in the place of one that may go.
+//! Decides whether a new connection is served: within the limits, or in place of one that may be closed.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,15 +12,15 @@ use super::open_connections::{OpenConnection, OpenConnections};
 use super::supervision::{Candidate, Class, Supervisor, Watched};
 use super::turns::Turns;
 
-/// Connections that make room at a time.
+/// Maximum number of connections that are closed together to make room.
 const LEAVING_BATCH: usize = 16;
-/// Connections that one search finds for those that come later. A search looks at all connections: a crowd that comes
-/// again and again must not cause one for each of its newcomers.
+/// Number of candidates that one search stores for later newcomers. A search examines all connections, so a recurring
+/// crowd must not cause one for each of its newcomers.
 const FOUND_MAX: usize = 256;
-/// Holders with kept candidates.
+/// Maximum number of holders with stored candidates.
 const FOUND_HOLDERS_MAX: usize = 16;
-/// Connections that have been told to make room and have not ended yet; with more of them nothing is served beyond the
-/// cap.
+/// Number of connections that were asked to make room and have not ended yet. If there are more, no connection is
+/// served above the limit.
 pub(super) const LEAVING_MAX: usize = 32;
 
 /// The connections of a server, as the accept loop sees them.
@@ -28,15 +28,15 @@ pub(super) const LEAVING_MAX: usize = 32;
 pub(super) struct Room {
     connections_max: usize,
     open: Arc<OpenConnections>,
-    /// Handshakes that are not finished.
+    /// Unfinished handshakes.
     handshaking: Arc<OpenConnections>,
     holders: Arc<Holders>,
     made_way: AtomicUsize,
     refused: AtomicUsize,
-    /// Found by the last searches, of a holder or of all: connections with unread answers and connections that wait.
-    /// The first in rank is the last. Connections that begin to wait later come after them.
+    /// Candidates found by the last searches, of a holder or of all: connections with unread answers and waiting
+    /// connections. The best candidate is the last. Connections that begin to wait later rank after them.
     found: Mutex<HashMap<Option<Holder>, Vec<Candidate>>>,
-    /// One per worker; with TLS, that of the handshakes is the last.
+    /// One per worker; with TLS, the last one supervises handshakes.
     supervisors: Vec<Arc<Supervisor>>,
     /// In the same order.
     turns: Vec<Arc<Turns<Holder>>>,
@@ -72,24 +72,25 @@ impl Room {
 
     /// The supervisor of unfinished handshakes.
     pub(super) fn handshakes(&self) -> &Arc<Supervisor> {
-        // There is a worker at least.
+        // There is at least one worker.
         &self.supervisors[self.supervisors.len() - 1]
     }
 
-    /// Counts a handshake, until what it gives is dropped.
+    /// Counts a handshake until the result is dropped.
     pub(super) fn take_handshake(&self) -> OpenConnection {
         self.handshaking.open()
     }
 
-    /// Whether one more handshake of this address may begin: within the bound, or in the place of those that have
-    /// waited longest, of the address with most strangers. So the handshakes of others do not make room for a crowd.
+    /// Whether one more handshake of this address may begin: within the limit, or in place of the handshakes that have
+    /// waited longest, of the address with the most unidentified connections. So a crowd does not displace the
+    /// handshakes of others.
     pub(super) fn is_there_for_handshake(&self, address: IpAddr, handshakes_max: usize) -> bool {
         let handshakes = self.handshakes();
         if self.handshaking.count().saturating_sub(handshakes.leaving()) < handshakes_max {
             return true;
         }
         if handshakes.leaving() >= LEAVING_MAX {
-            // A crowd comes faster than its handshakes end. An address with less than its equal part does not wait.
+            // A crowd arrives faster than its handshakes end. An address with less than its equal part does not wait.
             let part = handshakes_max / (self.holders.addresses() + 1);
             return self.holders.held(Holder::Strangers(address)) < part;
         }
@@ -99,27 +100,27 @@ impl Room {
         self.let_go(&mut candidates, batch_of(handshakes_max))
     }
 
-    /// Connections that made room since the start.
+    /// Number of connections closed to make room since the start.
     pub(super) fn made_way(&self) -> usize {
         self.made_way.load(Ordering::Relaxed)
     }
 
-    /// Connections refused since the start.
+    /// Number of connections rejected since the start.
     pub(super) fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Notes that a connection is refused.
+    /// Counts a rejected connection.
     pub(super) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that came from this address.
+    /// Counts a connection from this address.
     pub(super) fn take(&self, address: IpAddr) -> (OpenConnection, Seat) {
         (self.open.open(), self.holders.seat(Holder::Strangers(address)))
     }
 
-    /// Counts a connection for another holder. If that has as many as it may, one of its other connections makes room.
+    /// Assigns a connection to another holder. If that has reached its limit, one of its other connections is closed.
     pub(super) fn move_to(&self, watched: &Watched, holder: Holder) -> Result<(), OverShare> {
         if self.holders.is_full(holder) && !self.make(1, Some(holder)) {
             self.refuse();
@@ -129,13 +130,14 @@ impl Room {
         Ok(())
     }
 
-    /// Whether all places are taken, and as many are on their way out as may be: newcomers wait for them, before they
-    /// are refused. A newcomer whose address has its share is refused at once, since others would wait behind it.
+    /// Whether all slots are taken and the maximum number of connections is closing: newcomers then wait for them
+    /// before they are rejected. A newcomer whose address has reached its share is rejected at once, since others would
+    /// wait behind it.
     pub(super) fn is_crowded(&self) -> bool {
         self.leaving() >= LEAVING_MAX && self.staying() >= self.connections_max
     }
 
-    /// Whether one more of this address may be served. Lets others go for it, where they may.
+    /// Whether one more connection of this address may be served. Closes others to make room if possible.
     pub(super) fn is_there_for(&self, address: IpAddr) -> bool {
         let strangers = Holder::Strangers(address);
         let batch = batch_of(self.holders.share_of(strangers));
@@ -153,7 +155,7 @@ impl Room {
         self.open.count().saturating_sub(self.leaving())
     }
 
-    /// Lets at most `count` connections go, the first in rank, of a holder or of all.
+    /// Closes at most `count` connections, best candidates first, of a holder or of all.
     fn make(&self, count: usize, of: Option<Holder>) -> bool {
         if self.leaving() >= LEAVING_MAX {
             return false;
@@ -184,9 +186,9 @@ impl Room {
         went > 0
     }
 
-    /// Connections that should make room, of a holder or of all: the first in rank is the last.
+    /// Candidates for making room, of a holder or of all: the best one is the last.
     fn first_of(&self, supervisors: &[Arc<Supervisor>], of: Option<Holder>) -> Vec<Candidate> {
-        // For its own newcomer any waiting connection of a holder makes room.
+        // Any waiting connection of a holder makes room for that holder's newcomer.
         let part = if of.is_some() { 0 } else { self.equal_part() };
         let mut candidates = Vec::new();
         for supervisor in supervisors {
@@ -200,14 +202,14 @@ impl Room {
         candidates
     }
 
-    /// Connections that each holder could have if the known ones and a newcomer shared them equally. The last one is
-    /// never taken from a holder.
+    /// Number of connections per holder if the known holders and a newcomer shared them equally. A holder always keeps
+    /// its last connection.
     fn equal_part(&self) -> usize {
         (self.connections_max / (self.holders.known() + 1)).max(1)
     }
 }
 
-/// Connections that make room together where so many may be served.
+/// Number of connections that are closed together, for this limit.
 fn batch_of(bound: usize) -> usize {
     (bound / 16).clamp(1, LEAVING_BATCH)
 }

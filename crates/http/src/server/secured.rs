@@ -1,4 +1,4 @@
-//! TLS of a server: handshakes, on a thread of their own and within bounds.
+//! TLS of a server: handshakes, on a thread of their own and within limits.
 
 use std::io;
 use std::net::TcpStream as StdStream;
@@ -23,25 +23,25 @@ use crate::WorkerHandle;
 
 /// First byte of a TLS record that begins a handshake.
 const HANDSHAKE_RECORD: u8 = 22;
-/// What a caller without TLS is sent.
+/// Answer to a client that does not use TLS.
 const PLAINTEXT_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n\
     content-length: 48\r\nconnection: close\r\n\r\nThis port speaks TLS: begin the URL with https:\n";
-/// What is read of a caller without TLS, so that the answer is not lost in a reset.
+/// Maximum number of bytes read from a client without TLS, so that the answer is not lost in a reset.
 const PLAINTEXT_BYTES_MAX: u64 = 64 * 1024;
 
-/// TLS of a server, and what handshakes may use.
+/// TLS of a server, and the limits of handshakes.
 #[derive(Clone, Debug)]
 pub struct Secured {
-    /// Certificates and trust.
+    /// Certificates and trust anchors.
     pub tls: ServerTls,
-    /// Where handshakes run: their signatures take as long as many requests and must not delay those. No other server
-    /// has its handshakes there.
+    /// The worker for handshakes. Their signatures take as long as many requests and must not delay those. No other
+    /// server uses this worker for handshakes.
     pub worker: WorkerHandle,
     /// Time from the first byte to the last of a handshake.
     pub handshake_timeout: Duration,
-    /// Unfinished handshakes at a time; for a further one those that have waited longest make room.
+    /// Maximum number of unfinished handshakes. For a further one, those that have waited longest are closed.
     pub handshakes_max: usize,
-    /// What became of handshakes.
+    /// Counts of handshakes by outcome.
     pub counts: Arc<HandshakeCounts>,
 }
 
@@ -51,9 +51,9 @@ pub struct Secured {
 pub enum Outcome {
     /// The connection serves requests.
     Established,
-    /// The caller sent no certificate.
+    /// The client sent no certificate.
     NoCertificate,
-    /// No authority of ours stands behind the certificate, or the chain is not sound.
+    /// No trusted authority issued the certificate, or the chain is not valid.
     Untrusted,
     /// The certificate has expired, or is not valid yet.
     Expired,
@@ -63,18 +63,18 @@ pub enum Outcome {
     NoList,
     /// The certificate is for another purpose.
     WrongPurpose,
-    /// The caller does not speak TLS.
+    /// The client does not speak TLS.
     Plaintext,
-    /// It took too long, or made room for another.
+    /// It took too long, or was closed to make room for another.
     Late,
-    /// The caller ended it.
+    /// The client ended it.
     Closed,
-    /// No common version or suite, or a message that is none.
+    /// There is no common version or cipher suite, or a message was invalid.
     Protocol,
 }
 
 impl Outcome {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 11] = [
         Self::Established,
         Self::NoCertificate,
@@ -89,7 +89,7 @@ impl Outcome {
         Self::Protocol,
     ];
 
-    /// As a label of a metric.
+    /// The outcome as a label of a metric.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Established => "established",
@@ -136,7 +136,7 @@ impl Outcome {
     }
 }
 
-/// Counts of handshakes by outcome, the log of failed handshakes, and outcomes and turns by address.
+/// Counts handshakes by outcome, logs failures, and delays addresses after failures.
 #[derive(Debug, Default)]
 pub struct HandshakeCounts {
     counts: [AtomicU64; Outcome::ALL.len()],
@@ -146,7 +146,7 @@ pub struct HandshakeCounts {
 }
 
 impl HandshakeCounts {
-    /// Handshakes that ended like this since the start.
+    /// Number of handshakes with this outcome since the start.
     pub fn of(&self, outcome: Outcome) -> u64 {
         self.counts[outcome as usize].load(Ordering::Relaxed)
     }
@@ -173,7 +173,7 @@ pub(super) struct Established {
 }
 
 impl Secured {
-    /// Does the handshake of a connection; `None` if there is no connection afterwards.
+    /// Performs the handshake of a connection; `None` if it failed.
     pub(super) async fn establish(
         &self,
         stream: TcpStream,
@@ -195,7 +195,7 @@ impl Secured {
         }
     }
 
-    /// Notes that a handshake was given up for the sake of another.
+    /// Counts a handshake that was closed to make room for another.
     pub(super) fn made_way(&self, address: std::net::IpAddr) {
         self.counts.count(Outcome::Late, &"it was closed to make room for another one", address);
     }
@@ -215,7 +215,7 @@ impl Secured {
             }
             _ => {}
         }
-        // Only what costs a handshake counts as a failure: not a probe that opens a connection and closes it.
+        // Only actual handshakes count as failures, not probes that open a connection and close it.
         let begun = self.counts.addresses.begin(address).await;
         let accept = TlsAcceptor::from(self.tls.config()).accept(Socket::new(stream));
         let accepted = self.counts.turns.run(address, accept).await;
@@ -226,14 +226,14 @@ impl Secured {
             self.tls.peer(&owned).ok_or((Outcome::Untrusted, "the certificate cannot be read".to_owned()))
         });
         let (peer, is_http2) = (peer.transpose()?, connection.alpn_protocol() == Some(HTTP_2));
-        // It goes to the worker that serves it, whose runtime has to poll it.
+        // Its runtime must be that of the worker that serves the connection.
         socket.detach().map_err(closed)?;
         begun.succeed();
         Ok(Established { stream: Box::new(stream), peer, is_http2 })
     }
 }
 
-/// Says what is wrong, in the clear.
+/// Answers with an error in plaintext.
 async fn refuse_plaintext(mut stream: TcpStream) {
     let answered = async {
         stream.write_all(PLAINTEXT_ANSWER).await?;
@@ -241,17 +241,17 @@ async fn refuse_plaintext(mut stream: TcpStream) {
         let mut rest = stream.take(PLAINTEXT_BYTES_MAX);
         tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
     };
-    // The caller may be gone already.
+    // The client may already be gone.
     let _ = answered.await;
 }
 
-// The socket under TLS: bounded while the handshake lasts, and able to move to another runtime after it.
+// The socket below TLS: limited during the handshake, and able to move to another runtime afterwards.
 
-/// What is read of a caller before its handshake is done: its certificates (64 KiB at most), the rest of the handshake,
-/// and what it sends right after.
+/// Maximum number of bytes read from a client before its handshake is complete: its certificates (64 KiB at most), the
+/// rest of the handshake, and the bytes right after it.
 const HANDSHAKE_BYTES_MAX: usize = 128 * 1024;
 
-/// More than that.
+/// The client exceeded this limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the handshake is longer than {HANDSHAKE_BYTES_MAX} bytes")]
 struct OverBudget;
@@ -264,7 +264,7 @@ fn is_over_budget(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub(super) struct Socket {
     at: At,
-    /// What may still be read before the handshake is done; then without a bound.
+    /// Number of bytes that may still be read before the handshake is complete; `None` afterwards.
     left_bytes: Option<usize>,
 }
 
@@ -272,7 +272,7 @@ pub(super) struct Socket {
 enum At {
     Runtime(TcpStream),
     Nowhere(StdStream),
-    /// Moving failed; the connection is gone.
+    /// Moving failed; the connection is lost.
     Lost,
 }
 
@@ -281,7 +281,7 @@ impl Socket {
         Self { at: At::Runtime(stream), left_bytes: Some(HANDSHAKE_BYTES_MAX) }
     }
 
-    /// Takes it from its runtime, once the handshake is done.
+    /// Detaches the socket from its runtime after the handshake.
     pub(super) fn detach(&mut self) -> io::Result<()> {
         self.left_bytes = None;
         if let At::Runtime(stream) = std::mem::replace(&mut self.at, At::Lost) {
@@ -290,7 +290,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Gives it to the runtime that calls.
+    /// Attaches the socket to the current runtime.
     pub(super) fn attach(&mut self) -> io::Result<()> {
         if let At::Nowhere(stream) = std::mem::replace(&mut self.at, At::Lost) {
             self.at = At::Runtime(TcpStream::from_std(stream)?);

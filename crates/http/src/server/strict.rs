@@ -1,4 +1,4 @@
-//! What hyper takes and HTTP does not: refused before the service sees it.
+//! Rejects requests that hyper accepts although HTTP forbids them.
 
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
@@ -6,12 +6,12 @@ use http::{HeaderValue, Method, Request, StatusCode, Uri, Version};
 
 use super::HEADERS_MAX;
 
-/// Why a request is refused whatever it asks for.
+/// Reason why HTTP forbids a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// 400, 417, 431 or 501.
     pub status: StatusCode,
-    /// What is wrong, for people.
+    /// Description of the fault.
     pub reason: &'static str,
 }
 
@@ -19,8 +19,8 @@ const fn refuse(status: StatusCode, reason: &'static str) -> Option<Refusal> {
     Some(Refusal { status, reason })
 }
 
-/// Refuses a request without exactly one sound `Host` (RFC 9112 §3.2), with a transfer coding other than `chunked`
-/// alone (§6.1: 501, or 400 where it is chunked twice), or with an expectation other than `100-continue` (RFC 9110
+/// Rejects a request without exactly one valid `Host` (RFC 9112 §3.2), with a transfer coding other than `chunked`
+/// alone (§6.1: 501, or 400 if it is chunked twice), or with an expectation other than `100-continue` (RFC 9110
 /// §10.1.1).
 pub(super) fn refusal_of<B>(request: &Request<B>) -> Option<Refusal> {
     let headers = request.headers();
@@ -57,11 +57,11 @@ pub(super) fn refusal_of<B>(request: &Request<B>) -> Option<Refusal> {
     None
 }
 
-/// Gives a request of HTTP/2 the form that it has with HTTP/1.1, a path as its target and its authority as `Host`, or
-/// refuses it. It must have one authority (RFC 9113 §8.3.1), no more headers than with HTTP/1.1, one length, and make
-/// no tunnel. What concerns a connection the library has refused already.
+/// Converts an HTTP/2 request to the form of HTTP/1.1, with a path as its target and its authority as `Host`, or
+/// rejects it. It must have one authority (RFC 9113 §8.3.1), no more headers than with HTTP/1.1 and one length, and
+/// must not open a tunnel. The library has already rejected headers that concern a connection.
 pub(super) fn normalise<B>(request: &mut Request<B>) -> Option<Refusal> {
-    // With HTTP/1.1 it would have these two.
+    // With HTTP/1.1 it would also have these two headers.
     let besides = [HOST, CONTENT_LENGTH].iter().filter(|name| !request.headers().contains_key(*name)).count();
     if request.headers().len() + besides > HEADERS_MAX {
         return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request has too many headers");
@@ -99,7 +99,7 @@ fn is_text(value: &[u8], text: &str) -> bool {
     value.trim_ascii().eq_ignore_ascii_case(text.as_bytes())
 }
 
-/// `uri-host [ ":" port ]` of an `http` URI, whose host is not empty (RFC 9110 §4.2.1, §7.2).
+/// `uri-host [ ":" port ]` of an `http` URI, with a host that is not empty (RFC 9110 §4.2.1, §7.2).
 fn is_host(value: &[u8]) -> bool {
     let (host, after) = match value {
         [b'[', rest @ ..] => {

@@ -1,8 +1,8 @@
 //! Time limits of connections without a timer per request.
 //!
-//! Every connection notes in which phase it is and at which tick it entered it: two relaxed stores. One task per worker
-//! advances the tick, looks through the worker's connections and tells those that took too long to finish or to end.
-//! The limits are therefore exact to one sweep interval, which is enough for limits of seconds.
+//! Every connection records its phase and the tick at which the phase began: two relaxed stores. One task per worker
+//! advances the tick, checks the worker's connections, and ends connections that exceed a limit. So the limits are
+//! exact to one sweep interval, which is enough for limits of seconds.
 
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
@@ -18,19 +18,20 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Mutex, MutexGuar
 
 /// Longest time between two sweeps.
 const SWEEP_INTERVAL_MAX: Duration = Duration::from_millis(250);
-/// How long a connection that the server closes in the middle of a request goes on reading, so that the answer is not
-/// lost in a reset. A server that stops waits as long for the rest of a head or a body, and for a peer that does not
+/// Time for which a connection that the server closes within a request continues to read, so that the answer is not
+/// lost in a reset. A stopping server waits as long for the rest of a head or a body, and for a peer that does not
 /// read.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a known connection must have been idle before it may make room: long enough that its peer is hardly about
-/// to use it again.
+/// Minimum idle time of a known connection before it may be closed to make room. After this time its peer is unlikely
+/// to be about to use it.
 const KNOWN_IDLE_MIN: Duration = Duration::from_secs(10);
 
-/// How long an answer must have waited before its connection may make room: longer than a peer that reads takes.
+/// Minimum time for which an answer is unread before its connection may be closed to make room: longer than a reading
+/// peer needs.
 const UNREAD_MIN: Duration = Duration::from_secs(1);
 
-/// What a connection is doing.
+/// Phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Phase {
@@ -38,61 +39,61 @@ pub(super) enum Phase {
     Idle,
     /// Part of a head has arrived.
     Head,
-    /// The service has a request; it has its own deadlines.
+    /// The service processes a request, within its own deadlines.
     Busy,
-    /// The service has a request and waits for the rest of it, or holds it back: ending it now loses nothing.
+    /// The service waits for the rest of a request, or holds it back: ending the connection now loses no work.
     Waiting,
-    /// The server has closed its side and reads what the peer still sends.
+    /// The server has closed its side and reads the remaining bytes of the peer.
     Closing,
 }
 
-/// What a connection is told.
+/// Instruction to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Order {
     Serve,
-    /// End after the request in flight, at once where there is none.
+    /// End after the request in flight; if there is none, end now.
     Finish,
-    /// The same, and take no request any more, also not one that is on its way.
+    /// Like `Finish`, but accept no further request, not even one that is on its way.
     Distrust,
     /// End now.
     Abort,
 }
 
-/// Whether a connection still stands.
+/// Whether a connection still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Fate {
     Stands,
-    /// Told to end for the sake of another.
+    /// Asked to end to make room for another.
     Leaving,
     Ended,
 }
 
-/// One connection as its supervisor sees it.
+/// State of one connection for its supervisor.
 #[derive(Debug)]
 pub(super) struct Watched {
     supervisor: Arc<Supervisor>,
-    /// In the order in which connections came.
+    /// Order in which connections began.
     number: usize,
     phase: AtomicU8,
     since_tick: AtomicU32,
     order: AtomicU8,
     fate: AtomicU8,
     is_known: AtomicBool,
-    /// Held until it ends or makes room.
+    /// Held until the connection ends or makes room.
     seat: Mutex<Option<Seat>>,
     waker: OnceLock<Waker>,
-    /// Tick since which an answer waits for its peer to read it, with HTTP/2; 0 if none does.
+    /// Tick since which an answer is unread, with HTTP/2; 0 if there is none.
     unread_since_tick: AtomicU32,
-    /// Tick since which the peer has read nothing of an answer; 0 if none waits.
+    /// Tick since which the peer has read nothing of an answer; 0 if there is none.
     stalled_since_tick: AtomicU32,
-    /// The peer by its certificate.
+    /// Certificate of the peer.
     peer: Option<Peer>,
 }
 
 impl Watched {
-    /// The peer by its certificate; `None` without TLS, or if the listener asks for none.
+    /// Certificate of the peer; `None` without TLS, or if the listener requires none.
     pub(super) const fn peer(&self) -> Option<&Peer> {
         self.peer.as_ref()
     }
@@ -112,26 +113,27 @@ impl Watched {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// The present tick, which is never 0.
+    /// The current tick, which is never 0.
     pub(super) fn tick(&self) -> u32 {
         self.supervisor.tick.load(Ordering::Relaxed).max(1)
     }
 
-    /// Notes since when an answer waits for its peer to read it; 0 if none does.
+    /// Records the tick since which an answer is unread; 0 if there is none.
     pub(super) fn unread_since(&self, tick: u32) {
         self.unread_since_tick.store(tick, Ordering::Relaxed);
     }
 
-    /// Notes since when the peer has read nothing of an answer; 0 if none waits.
+    /// Records the tick since which the peer has read nothing of an answer; 0 if there is none.
     pub(super) fn stalled_since(&self, tick: u32) {
         self.stalled_since_tick.store(tick, Ordering::Relaxed);
     }
 
-    /// Read at each poll of the connection's task. The first call notes whom to wake: the task, which stays the same.
+    /// Read at each poll of the connection's task. The first call stores the waker of that task, which stays the same.
     pub(super) fn order(&self, context: &Context<'_>) -> Order {
         if self.waker.get().is_none() {
             let _ = self.waker.set(context.waker().clone());
-            // With the fence in `tell`: either this poll reads the order, or who gives it finds whom to wake.
+            // With the fence in `tell`: either this poll reads the order, or the thread that gives the order finds the
+            // waker.
             fence(Ordering::SeqCst);
         }
         match self.order.load(Ordering::Acquire) {
@@ -146,7 +148,7 @@ impl Watched {
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// From now on it counts as one of this seat's holder.
+    /// Assigns the connection to the holder of this seat.
     pub(super) fn become_known(&self, seat: Seat) {
         self.is_known.store(true, Ordering::Relaxed);
         let before = self.seat().replace(seat);
@@ -161,7 +163,7 @@ impl Watched {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it may make room, and then its class and the tick since which it waits. A known holder with at most
+    /// If it may be closed to make room: its class and the tick since which it waits. A known holder with at most
     /// `part` connections keeps a connection that its peer may be about to use.
     fn may_make_way(&self, part: usize) -> Option<(Class, u32)> {
         let phase = self.phase();
@@ -184,12 +186,12 @@ impl Watched {
         Some((class, since_tick))
     }
 
-    /// Ticks since then.
+    /// Number of ticks since then.
     fn age(&self, since_tick: u32) -> u32 {
         self.supervisor.tick.load(Ordering::Relaxed).wrapping_sub(since_tick)
     }
 
-    /// Ends it for the sake of another; `false` where it has ended, or is told already.
+    /// Ends it to make room for another; `false` if it has ended or was already asked to.
     pub(super) fn make_way(&self, how: Order) -> bool {
         let leaving = &self.supervisor.leaving;
         leaving.fetch_add(1, Ordering::AcqRel);
@@ -226,25 +228,25 @@ impl Drop for Guard {
     }
 }
 
-/// In what order connections make room.
+/// Order in which connections are closed to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     /// Its peer does not read an answer: it ends at once.
     Unread,
-    /// A stranger that waits for its peer: it ends at once.
+    /// An unidentified connection that waits for its peer: it ends at once.
     Waiting,
-    /// A stranger whose request is being served: it ends with its answer.
+    /// An unidentified connection whose request is being served: it ends with its answer.
     Served,
-    /// One that waits for its peer, of a known holder that has more than its part: it ends at once.
+    /// A connection that waits for its peer, of a known holder with more than its part: it ends at once.
     Crowd,
-    /// One of another known holder that has been idle for long: it ends at once.
+    /// A connection of another known holder that has been idle for long: it ends at once.
     Known,
 }
 
-/// A connection that may make room, and how soon it should: the least first.
+/// A connection that may be closed to make room, ordered by rank: the lowest first.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    /// Then by the time in their phase, then by the time since they came.
+    /// After the class, ordered by the time in the phase, then by age.
     pub(super) rank: (Class, Reverse<u32>, usize),
     since_tick: u32,
     part: usize,
@@ -252,13 +254,13 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Connections of its holder, this one included.
+    /// Number of connections of its holder, including this one.
     pub(super) fn of_holder(&self) -> usize {
         self.watched.seat().as_ref().map_or(0, Seat::connections)
     }
 
-    /// Ends the connection for the sake of another; `false` where it has ended, is told already, or has done something
-    /// since it was found.
+    /// Ends the connection to make room for another; `false` if it has ended, was already asked to, or has made
+    /// progress since it was found.
     pub(super) fn make_way(&self) -> bool {
         let found = Some((self.rank.0, self.since_tick));
         let how = if self.rank.0 == Class::Served { Order::Finish } else { Order::Abort };
@@ -266,7 +268,7 @@ impl Candidate {
     }
 }
 
-/// Watches the connections of one server on one worker.
+/// Supervises the connections of one server on one worker.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     interval: Duration,
@@ -277,7 +279,7 @@ pub(super) struct Supervisor {
     unread_ticks: u32,
     unread_min_ticks: u32,
     tick: AtomicU32,
-    /// Connections that were told to make room and have not ended yet.
+    /// Number of connections that were asked to make room and have not ended yet.
     leaving: AtomicUsize,
     connections: Mutex<Connections>,
 }
@@ -293,7 +295,7 @@ impl Supervisor {
     pub(super) fn new(limits: &Limits) -> Self {
         let shortest = limits.head_deadline.min(limits.idle_timeout).min(limits.unread_timeout);
         let interval = (shortest / 4).clamp(Duration::from_millis(5), SWEEP_INTERVAL_MAX);
-        // One more than fits, since the first tick comes early by up to an interval.
+        // One tick more than the limit needs, since the first tick comes early by up to an interval.
         let ticks = |limit: Duration| {
             u32::try_from(limit.as_nanos() / interval.as_nanos()).map_or(u32::MAX, |ticks| ticks + 1)
         };
@@ -311,7 +313,7 @@ impl Supervisor {
         }
     }
 
-    /// Begins to watch a new connection, the one that came as the `number`th.
+    /// Begins to supervise a new connection, the `number`th.
     pub(super) fn watch(self: &Arc<Self>, number: usize, seat: Option<Seat>, peer: Option<Peer>) -> Guard {
         let watched = Arc::new(Watched {
             supervisor: self.clone(),
@@ -335,7 +337,7 @@ impl Supervisor {
         Guard(watched)
     }
 
-    /// Tells all connections, and those to come, to finish.
+    /// Asks all current and future connections to finish.
     pub(super) fn finish_all(&self) {
         let mut connections = self.connections();
         connections.finishing_since.get_or_insert(self.tick.load(Ordering::Relaxed));
@@ -344,9 +346,9 @@ impl Supervisor {
         }
     }
 
-    /// Tells the connections to finish whose peer is not trusted any more; gives their number.
+    /// Asks the connections to finish whose peers are no longer trusted. Returns their number.
     pub(super) fn finish_untrusted(&self, trusts: &mut impl FnMut(&Peer) -> bool) -> usize {
-        // Judged without the lock: that takes long, and connections come and go.
+        // Evaluated without the lock, because it takes long while connections begin and end.
         let has_peer = |watched: &&Arc<Watched>| {
             watched.peer.is_some() && watched.fate.load(Ordering::Acquire) != Fate::Ended as u8
         };
@@ -371,7 +373,7 @@ impl Supervisor {
         }
     }
 
-    /// Judges all connections and forgets those that have ended; whether none is left after [`Self::finish_all`].
+    /// Checks all connections and drops those that have ended. Returns whether none is left after [`Self::finish_all`].
     pub(super) fn sweep(&self) -> bool {
         let now = self.tick.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let mut connections = self.connections();
@@ -385,13 +387,13 @@ impl Supervisor {
         connections.finishing_since.is_some() && connections.watched.is_empty()
     }
 
-    /// Connections that were told to make room and have not ended yet.
+    /// Number of connections that were asked to make room and have not ended yet.
     pub(super) fn leaving(&self) -> usize {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Adds the connections that may make room, of a holder or of all; of a known holder with more than `part`
-    /// connections also a connection that its peer may be about to use.
+    /// Adds the connections that may make room, of a holder or of all. For a known holder with more than `part`
+    /// connections, this includes connections that its peer may be about to use.
     pub(super) fn candidates(&self, of: Option<&Holder>, part: usize, into: &mut Vec<Candidate>) {
         for watched in &self.connections().watched {
             let is_of = |of| watched.seat().as_ref().is_some_and(|seat| seat.is_of(of));
@@ -404,8 +406,8 @@ impl Supervisor {
         }
     }
 
-    /// Ends a connection whose time is over. If the server has been stopping for long enough, that is any connection
-    /// that waits for its peer.
+    /// Ends a connection that exceeds a time limit. `is_stop_over`: the server has been stopping for long enough, so
+    /// every connection that waits for its peer ends.
     fn judge(&self, watched: &Watched, now: u32, is_stop_over: bool) {
         let has_passed = |since_tick: &AtomicU32, limit_ticks: u32| {
             let since_tick = since_tick.load(Ordering::Relaxed);

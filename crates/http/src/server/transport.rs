@@ -1,5 +1,5 @@
-//! What is under hyper, a socket but in tests: notes when a head begins, follows where requests end, and closes without
-//! losing the last answer.
+//! The transport under hyper, normally a socket. It records the beginning of a head, follows the end of each request,
+//! and closes without losing the last answer.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,10 +15,10 @@ use super::http2::Streams;
 use super::supervision::{Phase, Watched};
 use crate::frames::Frames;
 
-/// What is read and thrown away at most while closing.
+/// Maximum number of bytes that are read and discarded while closing.
 const LINGER_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// What one connection may read before the others of its worker have their turn. Without it, a body that is already
-/// here is read to its end at once, and small requests wait behind as many such bodies as there are.
+/// Maximum number of bytes that a connection reads before the others of its worker have their turn. Without this limit,
+/// a body that has already arrived is read to its end at once, and small requests wait behind all such bodies.
 const TURN_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) struct Transport<T> {
@@ -27,9 +27,9 @@ pub(super) struct Transport<T> {
     peer_closed: bool,
     closing: Option<Closing>,
     follower: Follower,
-    /// Read since the connection last waited.
+    /// Number of bytes read since the connection last waited.
     turn_bytes: usize,
-    /// Whether bytes wait for the peer to read those before them.
+    /// Whether written bytes wait for the peer to read.
     is_blocked: bool,
 }
 
@@ -38,19 +38,19 @@ struct Closing {
     discarded_bytes: usize,
 }
 
-/// What follows the bytes that are read.
+/// Checks the bytes that are read.
 enum Follower {
     Http1(Framing),
     Http2(Frames, Arc<Streams>),
 }
 
 impl<T> Transport<T> {
-    /// Under HTTP/1.1.
+    /// The transport of HTTP/1.1.
     pub(super) const fn new(stream: T, watched: Arc<Watched>) -> Self {
         Self::with(stream, watched, Follower::Http1(Framing::new()))
     }
 
-    /// Under HTTP/2.
+    /// The transport of HTTP/2.
     pub(super) const fn multiplexed(stream: T, watched: Arc<Watched>, streams: Arc<Streams>) -> Self {
         Self::with(stream, watched, Follower::Http2(Frames::of_client(), streams))
     }
@@ -67,7 +67,7 @@ impl<T> Transport<T> {
         }
     }
 
-    /// Follows what was read.
+    /// Checks the bytes that were read.
     fn follow(&mut self, read: &mut [u8]) -> io::Result<()> {
         match &mut self.follower {
             Follower::Http1(framing) => {
@@ -84,19 +84,19 @@ impl<T> Transport<T> {
         Ok(())
     }
 
-    /// Follows what was written.
+    /// Records written bytes.
     fn wrote(&mut self, written: &Poll<io::Result<usize>>) {
         self.note_blocked(written.is_pending());
         if let (Follower::Http2(frames, _), Poll::Ready(Ok(bytes))) = (&mut self.follower, written) {
             frames.wrote(*bytes);
-            // What is left to say is being said.
+            // The last answer is already being written.
             if self.watched.phase() == Phase::Closing {
                 self.watched.enter(Phase::Closing);
             }
         }
     }
 
-    /// Notes whether the peer reads.
+    /// Records whether written bytes wait for the peer.
     fn note_blocked(&mut self, is_blocked: bool) {
         if self.is_blocked == is_blocked {
             return;
@@ -111,7 +111,7 @@ impl<T> Transport<T> {
 }
 
 impl<T: AsyncRead + Unpin> Transport<T> {
-    /// Reads from the stream, or passes the turn on.
+    /// Reads from the stream, or yields its turn.
     fn poll_stream(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.turn_bytes >= TURN_BYTES_MAX {
             self.turn_bytes = 0;
@@ -125,8 +125,8 @@ impl<T: AsyncRead + Unpin> Transport<T> {
         read
     }
 
-    /// A socket that is closed while the peer still sends answers with a reset, which can overtake the answer that says
-    /// why. So the sending side is closed first, and what the peer still sends is read until it closes too.
+    /// Closing a socket while the peer still sends causes a reset, which can overtake the answer with the reason. So
+    /// the sending side is closed first, and the remaining bytes of the peer are read until it closes, too.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut scratch = [MaybeUninit::uninit(); 16 * 1024];
         loop {
@@ -155,7 +155,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Transport<T> {
         if let Follower::Http2(_, streams) = &self.follower
             && !streams.may_read.load(Ordering::Relaxed)
         {
-            // The turn wakes the task.
+            // The end of the turn wakes the task.
             return Poll::Pending;
         }
         let before = into.filled().len();
@@ -202,7 +202,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Transport<T> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.closing.is_none() {
             ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
-            // Idle: the last request was complete, and only if more is already here was there another.
+            // In the idle phase the last request was complete. There is another one only if more bytes have already
+            // arrived.
             let lingers = self.watched.phase() != Phase::Idle;
             self.closing = Some(Closing { lingers, discarded_bytes: 0 });
             self.turn_bytes = 0;

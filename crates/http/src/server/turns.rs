@@ -1,9 +1,9 @@
-//! Turns on a thread: one party does not keep the tasks of others waiting.
+//! Turns on a thread: one party must not delay the tasks of others.
 //!
 //! A step of a handshake takes up to a millisecond of CPU, and so does a step of an HTTP/2 connection with many
-//! requests. If one party begins hundreds at once, all of them would run before the next step of another party. So a
-//! party whose steps have taken more than [`FREE`] of a window queues: only one of its tasks at a time runs a step,
-//! after all tasks that are ready. An idle thread loses nothing by it.
+//! requests. If one party began hundreds at once, all of them would run before the next step of another party. So a
+//! party queues once its steps have taken more than [`FREE`] of a window: only one of its tasks at a time runs a step,
+//! after all tasks that are ready. An idle thread loses nothing by this.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -18,7 +18,7 @@ use tokio::task::yield_now;
 use tokio::time::Instant;
 
 const WINDOW: Duration = Duration::from_millis(10);
-/// CPU time of a party's steps in each window before it queues.
+/// CPU time that a party's steps may take in each window before it queues.
 const FREE: Duration = Duration::from_millis(2);
 
 /// Turns of the parties on one thread.
@@ -29,15 +29,15 @@ pub(super) struct Turns<P>(Mutex<Window<P>>);
 struct Window<P> {
     /// `None` before the first step.
     ends: Option<Instant>,
-    /// Parties with a step in this window, or with tasks in their queue.
+    /// Parties with a step in this window, or with queued tasks.
     parties: HashMap<P, Party>,
 }
 
 #[derive(Debug)]
 struct Party {
-    /// Time of its steps in this window.
+    /// CPU time of its steps in this window.
     took: Duration,
-    /// Its only place: the task that holds it is the next to run a step.
+    /// A semaphore of one permit: the task that holds it runs the next step.
     queue: Arc<Semaphore>,
 }
 
@@ -90,7 +90,7 @@ impl<'a, P: Copy + Eq + Hash> Turn<'a, P> {
         Poll::Ready(self.begin(party, place))
     }
 
-    /// A step that waits for no turn; its time counts.
+    /// A step that does not wait for a turn; its time counts.
     pub(super) fn step(&self, party: Option<P>) -> Step<'a, P> {
         self.begin(party, None)
     }
@@ -100,14 +100,14 @@ impl<'a, P: Copy + Eq + Hash> Turn<'a, P> {
     }
 }
 
-/// A place at the head of the queue, after the other tasks that are ready.
+/// Waits for the head of the queue, after the other tasks that are ready.
 async fn next_in(queue: Arc<Semaphore>) -> OwnedSemaphorePermit {
     let place = queue.acquire_owned().await.expect("the queue is never closed");
     yield_now().await;
     place
 }
 
-/// A step of a task, until this is dropped.
+/// A step of a task, until it is dropped.
 pub(super) struct Step<'a, P: Copy + Eq + Hash> {
     turns: &'a Turns<P>,
     party: Option<P>,
@@ -131,7 +131,7 @@ impl<P: Eq + Hash> Window<P> {
         Some(Arc::clone(&party.queue))
     }
 
-    /// Notes a step that ends now.
+    /// Records a step that ends now.
     fn note(&mut self, party: P, begun: Instant) {
         let now = Instant::now();
         self.move_to(now);
@@ -149,7 +149,7 @@ impl<P: Eq + Hash> Window<P> {
         self.ends = Some(now + WINDOW);
         self.parties.retain(|_, party| {
             party.took = Duration::ZERO;
-            // A task in the queue has the queue as well.
+            // A queued task also holds the queue.
             Arc::strong_count(&party.queue) > 1
         });
     }
