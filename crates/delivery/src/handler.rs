@@ -1,4 +1,4 @@
-//! What the gateway hands requests to: one typed value, one trait.
+//! The interface between the gateway and the handlers: one typed request, one trait.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use upesi_fspiop::headers::Parties;
 use upesi_fspiop::{Action, Ids, Message, Operation, PathNames, Resource, SyncError, Version};
 use upesi_http::Bytes;
 
-/// A request that passed the gateway's checks, read once. `I` is what its path names: [`Ids`], until a handler has
-/// looked which of them it is.
+/// A request that passed the gateway's checks, parsed once. `I` is the type of the ids in its path: [`Ids`], until a
+/// handler has determined which of them it is.
 #[derive(Clone, Debug)]
 pub struct Request<I = Ids> {
-    /// What is asked for.
+    /// Operation of the request.
     pub operation: Operation,
-    /// What the path names.
+    /// The ids in the path.
     pub ids: I,
     /// The query as it was received, without its question mark.
     pub query: Option<Box<str>>,
     /// The sender and the receiver.
     pub parties: Parties,
-    /// The version of its `Content-Type`; `None` if it came without one and may.
+    /// The version of its `Content-Type`; `None` if it has none and needs none.
     pub version: Option<Version>,
     /// The content of its body.
     pub message: Message,
@@ -29,7 +29,7 @@ pub struct Request<I = Ids> {
     pub headers: Bytes,
     /// Its body, byte for byte.
     pub body: Bytes,
-    /// Where its answer goes.
+    /// Destination of the answer.
     pub reply_to: ReplyTo,
 }
 
@@ -37,16 +37,16 @@ pub struct Request<I = Ids> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted;
 
-/// Takes the requests of some families. Their headers, path and body have passed the checks of `upesi_fspiop`; whether
-/// the sender may ask this is for the handler to decide.
+/// Processes the requests of some resources. Their headers, path and body have passed the checks of `upesi_fspiop`; the
+/// handler decides whether the sender may make this request.
 ///
-/// Called on a worker of `upesi_http`: it may start tasks there, must not block, and resolves as soon as the request
-/// can be acknowledged.
+/// It is called on a worker of `upesi_http`. It may start tasks there, must not block, and resolves as soon as the
+/// request can be acknowledged.
 pub trait Handler: Send + Sync + 'static {
-    /// Whether it takes requests of this family; those that no handler takes are answered 501 with 2002.
+    /// Whether it serves this resource. Requests without a handler are answered 501 with 2002.
     fn serves(&self, resource: Resource) -> bool;
 
-    /// Takes a request of a family that it serves.
+    /// Processes a request for a resource that it serves.
     fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send;
 }
 
@@ -60,14 +60,14 @@ impl<H: Handler> Handler for Arc<H> {
     }
 }
 
-/// Two handlers; the first takes the families that both serve.
+/// Two handlers; the first one gets the resources that both serve.
 impl<A: Handler, B: Handler> Handler for (A, B) {
     fn serves(&self, resource: Resource) -> bool {
         self.0.serves(resource) || self.1.serves(resource)
     }
 
     fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
-        // Not `async`: such a future would hold the request twice, beside the one that holds it anyway.
+        // Not `async`: such a future would contain the request twice.
         if self.0.serves(request.resource()) {
             Either::Left(self.0.handle(request))
         } else {
@@ -77,17 +77,17 @@ impl<A: Handler, B: Handler> Handler for (A, B) {
 }
 
 impl<I> Request<I> {
-    /// The family.
+    /// The resource.
     pub fn resource(&self) -> Resource {
         self.operation.resource()
     }
 
-    /// What is asked for, errors told apart.
+    /// The action; errors are distinguished from other answers.
     pub fn action(&self) -> Action {
         self.operation.action()
     }
 
-    /// The same request with other ids, and those that it had.
+    /// Replaces the ids. Returns the new request and the previous ids.
     pub fn with_ids<J>(self, ids: J) -> (Request<J>, I) {
         let Self { operation, ids: replaced, query, parties, version, message, headers, body, reply_to } =
             self;
@@ -96,7 +96,7 @@ impl<I> Request<I> {
 }
 
 impl<I: PathNames> Request<I> {
-    /// The path as it was received, percent-encoding and all, without the query. It begins with the resource.
+    /// The path as it was received, including its percent-encoding, without the query. It begins with the resource.
     pub fn path(&self) -> Box<str> {
         self.write_path(self.action() == Action::PutError)
     }
@@ -112,7 +112,7 @@ impl<I: PathNames> Request<I> {
         path.into()
     }
 
-    /// Memory that it holds: headers, body, ids and query.
+    /// Size in memory: headers, body, ids and query.
     pub fn bytes(&self) -> usize {
         let query = self.query.as_deref().map_or(0, str::len);
         self.headers.len() + self.body.len() + self.ids.bytes() + query

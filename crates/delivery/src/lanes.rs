@@ -1,15 +1,15 @@
-//! Delivery of callbacks: one lane per DFSP, so that a slow or dead one delays no other.
+//! Delivery of callbacks: one lane per DFSP, so that a slow or unavailable DFSP delays no other.
 //!
 //! The journal's thread offers callbacks as soon as they are durable ([`Outlet`]). A lane sends them in order per
-//! transfer, several at a time, repeats failed ones, and reports each as delivered or parked ([`Backlog`]). URL,
-//! headers and body are made anew at each attempt ([`Renderer`]). Delivery is at least once.
+//! transfer, several at the same time. It repeats failed callbacks, and reports each as delivered or parked
+//! ([`Backlog`]). URL, headers and body are rendered again for each attempt ([`Renderer`]). Delivery is at least once.
 //!
-//! A lane holds a bounded number of callbacks. The others are not lost: they stand in the outbox, and the lane fetches
-//! them from there once it has room ([`Backlog::pending`]). It resumes after a restart the same way. Callbacks that are
-//! to be repeated have a share of their own: new ones never wait for them.
+//! A lane holds a limited number of callbacks. The others are not lost: they remain in the outbox, and the lane fetches
+//! them from there when it has capacity ([`Backlog::pending`]). It resumes after a restart in the same way. Callbacks
+//! that wait for repetition have a share of their own, so they never delay new ones.
 //!
-//! A lane also takes messages that are sent at once or not at all, such as lookups and quotes ([`Courier::send`]). They
-//! share the lane's breaker, but not its slots and connections: neither kind waits for the other.
+//! A lane also sends messages that are sent immediately or not at all, such as lookups and quotes ([`Courier::send`]).
+//! They share the lane's breaker, but not its slots and connections, so neither kind waits for the other.
 
 mod backlog;
 mod callback;

@@ -1,10 +1,10 @@
-//! Messages out: callbacks of the ledger and messages relayed between DFSPs.
+//! Outbound messages: callbacks of the ledger, and messages relayed between DFSPs.
 //!
-//! - [`Handler`] takes each [`Request`] from the gateway, of whatever resource.
-//! - [`lanes`] delivers: one lane per DFSP, so that a slow or dead one delays no other.
-//! - [`owed`] brings the callbacks of the engine's outbox to the lanes.
+//! - [`Handler`] processes each [`Request`] from the gateway, for any resource.
+//! - [`lanes`] delivers: one lane per DFSP, so that a slow or unavailable DFSP delays no other.
+//! - [`owed`] passes the callbacks of the engine's outbox to the lanes.
 //! - [`relayed`] forwards messages between DFSPs over the same lanes.
-//! - `render` puts the headers and the body of either together; [`Signer`] signs those that the hub makes itself.
+//! - `render` creates the headers and the body of both kinds; [`Signer`] signs messages that the hub creates.
 
 mod handler;
 pub mod lanes;

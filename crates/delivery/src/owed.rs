@@ -1,7 +1,7 @@
-//! Callbacks that the ledger owes: from the engine's outbox to the lanes, and what each looks like on the wire.
+//! Callbacks that the ledger owes: their way from the engine's outbox to the lanes, and their form on the wire.
 //!
-//! [`CourierEffects`] brings new ones to the lanes, [`OutboxBacklog`] lets lanes read the undelivered ones, and
-//! [`CallbackRenderer`] makes the HTTP request of one.
+//! [`CourierEffects`] passes new ones to the lanes, [`OutboxBacklog`] lets lanes read the undelivered ones, and
+//! [`CallbackRenderer`] renders the HTTP request of one.
 
 mod effects;
 mod followed;
@@ -35,16 +35,17 @@ use crate::lanes::{HopTiming, Refusal, Renderer};
 use crate::render::{Message, Url};
 use crate::{OutgoingRequest, Unroutable};
 
-/// What most states take.
+/// Initial capacity in bytes for the body of a state; enough for most.
 const STATE_BYTES: usize = 192;
 
-/// Makes the HTTP request of a callback.
+/// Renders the HTTP request of a callback.
 pub struct CallbackRenderer {
-    /// Their endpoints.
+    /// Participants with their endpoints.
     pub participants: SharedParticipants,
-    /// What decides whether a prepare has expired meanwhile: the hub's time, which no wall clock that jumps moves.
+    /// Clock that decides whether a prepare has expired meanwhile: the hub's time, which ignores jumps of the wall
+    /// clock.
     pub clock: Arc<dyn Clock>,
-    /// Version of messages that the hub makes itself.
+    /// Version of messages that the hub creates.
     pub version: Version,
 }
 
@@ -112,13 +113,13 @@ impl Renderer for CallbackRenderer {
         if record.callbacks.get(usize::from(key.index))?.subject.resource != ResourceKind::Transfer {
             return None;
         }
-        // From the record's instant, so that it holds for callbacks that an earlier life of the hub owed.
+        // From the record's instant, so that it also applies to callbacks from before a restart.
         let took = || self.clock.now().since(record.time);
         match &record.callbacks.get(usize::from(key.index))?.content {
             CallbackContent::ForwardPrepare => Some(HopTiming::Prepare(took())),
             CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort => Some(fulfil(record, took())),
-            // The payee has only reserved: the hub commits, and the record that ends the transfer owes the payer its
-            // state. Answers to later questions differ in that alone.
+            // The payee has only reserved, and the hub commits: the record that ends the transfer owes the payer its
+            // state. Answers to later queries differ only in that.
             CallbackContent::State(StateMethod::Put, view) if view.completed_at == Some(record.time) => {
                 Some(fulfil(record, took()))
             }
@@ -171,15 +172,15 @@ fn body(callback: &Callback, record: &DurableRecord) -> Bytes {
     body.into()
 }
 
-/// The hop's span id: the same at each repetition, never zero.
+/// The span id of the hop: the same at each repetition, and never zero.
 fn span_id(key: CallbackKey) -> SpanId {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish().max(1).to_be_bytes()
 }
 
-/// The trace of the hub's messages about one transfer, FX transfer or bulk, if no request has a trace. It is equal for
-/// each message and each repetition, and never zero.
+/// The trace of the hub's messages about one transfer, FX transfer or bulk transfer, if no request has a trace. It is
+/// the same for each message and each repetition, and never zero.
 fn trace_id(callback: &Callback) -> TraceId {
     let half = |number: u8| {
         let mut hasher = DefaultHasher::new();

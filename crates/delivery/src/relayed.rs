@@ -1,14 +1,14 @@
-//! Messages relayed between DFSPs: what lookups, quotes and requests have in common.
+//! Messages relayed between DFSPs: the common part of lookups, quotes and requests.
 //!
 //! - [`Outgoing`] is a message to a DFSP: a sender's own, forwarded with its bytes and signature, or one that the hub
-//!   makes.
-//! - [`Forwarded`] remembers whom the hub asked, so that no other DFSP answers.
-//! - [`Relay`] sends it over the receiver's lane, at once and from the worker that calls. A [`Failure`] names the error
-//!   that the sender gets.
+//!   creates.
+//! - [`Forwarded`] records the receivers of the hub's requests, so that no other DFSP answers.
+//! - [`Relay`] sends it over the receiver's lane, immediately and from the calling worker. A [`Failure`] names the
+//!   error that the sender gets.
 //!
-//! A relay keeps nothing. The sender of an accepted request hears of it from the receiver or, if that cannot be
-//! reached, from the hub. A hub that crashes in between forgets the request, as the sender's own deadline foresees. A
-//! relay never holds money.
+//! A relay stores nothing. The sender of an accepted request gets the receiver's answer or, if the receiver cannot be
+//! reached, an error of the hub. If the hub crashes in between, the request is lost, and the sender's own deadline ends
+//! it. A relay never holds money.
 
 mod failure;
 mod forwarded;

@@ -1,7 +1,7 @@
-//! The one place where the headers and the body of an outgoing message are put together, and its URL is found.
+//! Renders outgoing messages: the only place that creates their headers and body and finds their URL.
 //!
-//! Callbacks of the ledger ([`owed`](crate::owed)) and messages between DFSPs ([`relayed`](crate::relayed)) say what
-//! they are made of in a [`Message`]. What the hub makes itself is signed in [`OutgoingRequest::into_http`].
+//! Callbacks of the ledger ([`owed`](crate::owed)) and messages between DFSPs ([`relayed`](crate::relayed)) state their
+//! parts in a [`Message`]. Messages that the hub creates are signed in [`OutgoingRequest::into_http`].
 
 use upesi_fspiop::headers::{Forward, MessageSource, rewrite_for_forward};
 use upesi_fspiop::uri::{PathValues, append_to_base, fill_template};
@@ -10,33 +10,33 @@ use upesi_ledger::{EndpointType, Participant, ParticipantId};
 
 use crate::Signer;
 
-/// A message to a DFSP, before its URL and headers are made.
+/// A message to a DFSP, before its URL and headers are created.
 pub(crate) struct Message<'a> {
     pub(crate) receiver: &'a Participant,
-    /// The endpoint that the receiver must have registered.
+    /// The endpoint type that the receiver must have registered.
     pub(crate) endpoint: EndpointType,
     pub(crate) url: Url<'a>,
-    /// Source, method, path and whatever else the headers depend on.
+    /// Source, method, path and the other inputs of the headers.
     pub(crate) forward: Forward<'a>,
     /// The header block of the request that caused it.
     pub(crate) caused_by: &'a [u8],
-    /// Headers that a rule of the scheme adds, in place of the sender's of the same name.
+    /// Headers that a rule of the scheme adds; they replace the sender's headers with the same names.
     pub(crate) additions: Option<&'a HeaderMap>,
     pub(crate) body: Bytes,
 }
 
-/// How a URL is made from the one that the receiver registered.
+/// How the URL is derived from the receiver's endpoint.
 pub(crate) enum Url<'a> {
-    /// A template, filled with one id.
+    /// A template with one id.
     Id(&'a str),
-    /// A template, filled from the message's path, and the query.
+    /// A template that is filled from the message's path, and the query.
     Path(Option<&'a str>),
-    /// A base, to which the message's path and the query are appended.
+    /// A base URL to which the message's path and the query are appended.
     Base(Option<&'a str>),
 }
 
 impl Message<'_> {
-    /// The request that carries the message.
+    /// Renders the request.
     pub(crate) fn into_request(self) -> Result<OutgoingRequest, Unroutable> {
         Ok(OutgoingRequest {
             target: self.target()?,
@@ -97,24 +97,24 @@ pub struct OutgoingRequest {
     pub target: Target,
     /// Its method.
     pub method: Method,
-    /// All headers but `Host` and `Content-Length`.
+    /// All headers except `Host` and `Content-Length`.
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// Whether the hub makes it itself, and not a DFSP.
+    /// Whether the hub created it, and not a DFSP.
     pub is_hub_made: bool,
-    /// The participant that is liable for a relayed message. The message takes a place of its share.
+    /// The participant that is liable for a relayed message. The message uses a slot of its share.
     pub sender: Option<ParticipantId>,
 }
 
 impl OutgoingRequest {
-    /// Memory that it holds: headers and body.
+    /// Size in memory: headers and body.
     pub(crate) fn bytes(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
         self.body.len() + headers.sum::<usize>()
     }
 
-    /// As a connection to its origin takes it; signed if the hub makes it itself and has a signer.
+    /// The HTTP request for its origin, signed if the hub created it and has a signer.
     pub(crate) async fn into_http(self, signer: Option<&Signer>) -> Request<Full<Bytes>> {
         let signed = match signer {
             Some(signer) if self.is_hub_made => signer.sign(self).await,
@@ -128,7 +128,7 @@ impl OutgoingRequest {
     }
 }
 
-/// Why a message cannot be sent at all.
+/// Reason why a message cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unroutable {
     /// No participant has the receiver's name.
@@ -140,18 +140,18 @@ pub enum Unroutable {
         /// Name of the endpoint type.
         endpoint_type: &'static str,
     },
-    /// The endpoint is there but cannot be called.
+    /// The endpoint is registered but cannot be called.
     #[error("the endpoint of type {endpoint_type} cannot be called: {reason}")]
     BadEndpoint {
         /// Name of the endpoint type.
         endpoint_type: &'static str,
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: String,
     },
-    /// What the message is made from does not hold together.
+    /// The record from which the message is rendered is inconsistent.
     #[error("the record is damaged: {reason}")]
     BadRecord {
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: String,
     },
 }

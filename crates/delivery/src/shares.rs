@@ -1,10 +1,10 @@
-//! Places that DFSPs share, so that none takes them all.
+//! Shares of a limited number of slots, so that no DFSP takes them all.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What of some room each DFSP holds, up to its share of places and bytes.
+/// The slots and bytes that each DFSP holds, up to its share of both.
 #[derive(Debug)]
 pub struct Shares<K> {
     places_max: usize,
@@ -18,20 +18,21 @@ struct Held {
     bytes: usize,
 }
 
-/// The part of some room that one DFSP may hold, in percent: one place at least.
+/// The share of one DFSP in a capacity, in percent of it: at least one slot.
 pub const fn share_of(room: usize, percent: usize) -> usize {
-    // In this order nothing overflows, whatever the room.
+    // This order of operations cannot overflow.
     let share = (room / 100) * percent + (room % 100) * percent / 100;
     if share == 0 { 1 } else { share }
 }
 
 impl<K: Eq + Hash> Shares<K> {
-    /// Shares of so many places and bytes for each. A DFSP that holds nothing else may exceed the bytes with one place.
+    /// Each DFSP may hold `places_max` slots and `bytes_max` bytes. If it holds nothing else, a single slot may exceed
+    /// the bytes.
     pub fn new(places_max: usize, bytes_max: usize) -> Self {
         Self { places_max, bytes_max, held: Mutex::default() }
     }
 
-    /// Takes a place and bytes of a DFSP's share; `false` if the share is used up.
+    /// Takes a slot and bytes of a DFSP's share; `false` if the share is used up.
     #[must_use]
     pub fn take(&self, dfsp: K, bytes: usize) -> bool {
         let mut held = self.held();
@@ -45,14 +46,14 @@ impl<K: Eq + Hash> Shares<K> {
         fits
     }
 
-    /// Gives back some bytes of a place that stays taken.
+    /// Returns some bytes of a slot that stays taken.
     pub fn shrink(&self, dfsp: K, bytes: usize) {
         if let Some(of_dfsp) = self.held().get_mut(&dfsp) {
             of_dfsp.bytes = of_dfsp.bytes.saturating_sub(bytes);
         }
     }
 
-    /// Gives back a place and its bytes.
+    /// Returns a slot and its bytes.
     pub fn give_back(&self, dfsp: K, bytes: usize) {
         let mut held = self.held();
         let Some(of_dfsp) = held.get_mut(&dfsp) else { return };

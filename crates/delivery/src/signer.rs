@@ -1,4 +1,4 @@
-//! The hub's signature under what it makes itself.
+//! Signs messages that the hub creates.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,9 +8,9 @@ use upesi_jws::{PrivateKey, SIGNATURE};
 
 use crate::OutgoingRequest;
 
-/// Signs messages that the hub makes itself, on threads of its own: an RSA signature takes as long as many transfers,
-/// and a key in a token is slower still. What waits for them is bounded by what lanes have in flight. Clones share the
-/// key.
+/// Signs messages that the hub creates, on threads of its own: an RSA signature takes as long as many transfers, and a
+/// key in a token is slower still. The number of waiting messages is limited by the requests that lanes have in flight.
+/// Clones share the key.
 #[derive(Clone, Debug)]
 pub struct Signer {
     key: Arc<RwLock<Arc<PrivateKey>>>,
@@ -19,18 +19,18 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Signs by this key, on these threads.
+    /// Signs with this key, on these threads.
     pub fn new(key: PrivateKey, threads: &Workers) -> Self {
         let threads = threads.iter().cloned().collect();
         Self { key: Arc::new(RwLock::new(Arc::new(key))), threads, next: Arc::default() }
     }
 
-    /// Signs by another key from now on.
+    /// From now on, signs with another key.
     pub fn replace(&self, key: PrivateKey) {
         *self.key.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
     }
 
-    /// Adds the signature. A message that cannot be signed goes out as it is, and its receiver decides.
+    /// Adds the signature. A message that cannot be signed is sent without one, and its receiver decides.
     pub(crate) async fn sign(&self, mut request: OutgoingRequest) -> OutgoingRequest {
         let key = Arc::clone(&self.key.read().unwrap_or_else(PoisonError::into_inner));
         let signing = async move {
@@ -47,7 +47,7 @@ impl Signer {
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.threads.len();
         match self.threads[turn].spawn(signing).await {
             Ok(request) => request,
-            // The threads end only after all messages: nothing waits here then.
+            // The threads end only after all messages, so nothing waits here then.
             Err(_) => std::future::pending().await,
         }
     }

@@ -1,4 +1,4 @@
-//! A callback as a lane takes it, and the meaning of a DFSP's answer.
+//! A callback of a lane, and the meaning of a DFSP's answer.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use foldhash::fast::FixedState;
 use upesi_engine::DurableRecord;
 use upesi_ledger::CallbackKey;
 
-/// Place of a callback among those of its target: journal sequence, then index in the record.
+/// Position of a callback among those of its target: journal sequence, then index in the record.
 pub type Position = (u64, u8);
 
-/// A callback that the hub owes, with the durable record that owes it.
+/// A callback that the hub owes, with its durable record.
 #[derive(Clone, Debug)]
 pub struct OwedCallback {
     /// Identity and target.
     pub key: CallbackKey,
-    /// Callbacks of equal value are delivered one after the other, in order of their keys: a hash of what they are
-    /// about. Two subjects with the same value only wait for each other.
+    /// A hash of the callback's subject. Callbacks with the same value are delivered one after the other, in order of
+    /// their keys. If two subjects have the same value, they only wait for each other.
     pub order: u64,
-    /// Memory that the callback holds: headers and body.
+    /// Size of the callback in memory: headers and body.
     pub bytes: usize,
-    /// Whether it waits until its target has the answer to the request that caused it, which
-    /// [`Courier::answered`](crate::lanes::Courier::answered) reports.
+    /// Whether it waits until its target has the answer to the request that caused it.
+    /// [`Courier::answered`](crate::lanes::Courier::answered) reports that.
     pub awaits_answer: bool,
-    /// The record it is rendered from.
+    /// The record from which it is rendered.
     pub record: Arc<DurableRecord>,
 }
 
 impl OwedCallback {
-    /// The callback `key` of a record, which must be one of the record's own.
+    /// The callback `key` of a record. The record must contain it.
     pub fn new(key: CallbackKey, record: &Arc<DurableRecord>) -> Self {
         let callback = &record.callbacks[usize::from(key.index)];
         Self {
@@ -41,50 +41,50 @@ impl OwedCallback {
         }
     }
 
-    /// Its place among those of its target.
+    /// Its position among those of its target.
     pub const fn position(&self) -> Position {
         (self.key.seq, self.key.index)
     }
 }
 
-/// How a callback that was refused is repeated.
+/// How a rejected callback is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repetition {
-    /// With growing waits until its deadline: the DFSP may take it later.
+    /// With growing delays until its deadline, because the DFSP may accept it later.
     UntilDeadline,
-    /// A few times, with the longest waits, then it is parked: the answer will not change unless an operator acts.
+    /// A few times, with the longest delays; then it is parked. The answer will not change unless an operator acts.
     AFewTimes,
 }
 
 /// An answer other than 2xx.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The answer, for people.
+    /// Description of the answer.
     pub reason: String,
     /// How the callback is repeated.
     pub repetition: Repetition,
-    /// The least time after which it is repeated, if the DFSP named one.
+    /// Minimum delay before the repetition, if the DFSP named one.
     pub retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// For how long the DFSP asked for no callback at all. Only an answer that may pass tells of the DFSP; another one
-    /// tells of its callback.
+    /// Time for which the DFSP requested a pause of all callbacks. Only a temporary rejection concerns the DFSP; any
+    /// other concerns its callback.
     pub(crate) fn pause(&self) -> Option<Duration> {
         self.retry_after.filter(|_| self.repetition == Repetition::UntilDeadline)
     }
 }
 
-/// The hop between payer and payee that a callback ends, and how long the two have waited, for measuring.
+/// The hop between payer and payee that a callback completes, and its duration, for measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HopTiming {
-    /// The payer's prepare, to the payee: the time since it was decided.
+    /// The prepare, to the payee: time since its decision.
     Prepare(Duration),
-    /// The payee's answer to it, to the payer.
+    /// The payee's answer, to the payer.
     Fulfil {
-        /// The time since it was decided.
+        /// Time since the decision of the answer.
         took: Duration,
-        /// The time since the prepare was decided, if known.
+        /// Time since the decision of the prepare, if known.
         in_all: Option<Duration>,
     },
 }

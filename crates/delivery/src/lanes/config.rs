@@ -1,4 +1,4 @@
-//! The bounds of every lane.
+//! Limits of every lane.
 
 use std::time::Duration;
 
@@ -6,66 +6,67 @@ use upesi_http::{ClientTls, Outbound};
 
 use crate::Signer;
 
-/// Bounds of a lane and its repetitions.
+/// Limits and time limits of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CourierConfig {
-    /// Requests in flight to one DFSP at a time, and the most connections to one of its origins.
+    /// Maximum number of concurrent requests to one DFSP, and of connections to one of its origins.
     pub concurrency_max: usize,
-    /// Callbacks that a lane holds in memory; further ones wait in the outbox.
+    /// Maximum number of callbacks of a lane in memory; further ones wait in the outbox.
     pub queue_max: usize,
-    /// Bytes of callbacks that a lane holds in memory, headers and bodies. One callback may exceed it if it is alone.
+    /// Maximum number of bytes of a lane's callbacks in memory, headers and bodies. A single callback may exceed it.
     pub queue_bytes_max: usize,
-    /// Callbacks of a lane that are in memory while they wait to be repeated, and as many that wait behind another of
-    /// their transfer; a quarter of `queue_max` at most. Further ones wait in the outbox.
+    /// Maximum number of a lane's callbacks in memory that wait for repetition, and of those that wait behind another
+    /// of their transfer; a quarter of `queue_max` at most. Further ones wait in the outbox.
     pub retrying_max: usize,
-    /// Time to open a connection.
+    /// Time limit for opening a connection.
     pub connect_timeout: Duration,
-    /// Time from sending a callback to the end of the response's head; connecting included.
+    /// Time limit from sending a callback to the end of the response's head, including the connection.
     pub request_timeout: Duration,
-    /// Whether a connection serves more than one request. Without, every request opens one of its own, as some hubs do;
-    /// for measurements.
+    /// Whether a connection carries more than one request. If not, every request opens one, as some hubs do; for
+    /// measurements.
     pub keep_alive: bool,
-    /// Longest idle time of a connection that is used again.
+    /// Maximum idle time of a connection that is reused.
     pub idle_timeout: Duration,
-    /// The bound on the connections of all lanes, and of others outside, together.
+    /// The limit on the connections of all lanes and of other users together.
     pub outbound: Outbound,
     /// TLS for `https://` addresses; without it they cannot be called.
     pub tls: Option<ClientTls>,
-    /// Signs what the hub makes itself; without it those messages go out unsigned.
+    /// Signs messages that the hub creates; without it they are sent unsigned.
     pub signer: Option<Signer>,
-    /// Response body that is read and thrown away; a longer one costs the connection.
+    /// Maximum size of a response body that is read and discarded; a longer one closes the connection.
     pub response_body_bytes_max: usize,
-    /// Upper end of the wait before the first repetition; it doubles with each.
+    /// Upper limit of the delay before the first repetition; it doubles with each.
     pub backoff_min: Duration,
-    /// Upper end of the wait before any repetition.
+    /// Upper limit of the delay before any repetition.
     pub backoff_max: Duration,
     /// Time from the first attempt at a callback until it is parked.
     pub deadline: Duration,
-    /// Connection-level failures in a row after which the lane pauses.
+    /// Number of consecutive connection-level failures after which the lane pauses.
     pub breaker_threshold: u32,
-    /// First pause; it doubles with each probe that fails.
+    /// First pause; it doubles with each failed probe.
     pub breaker_pause_min: Duration,
     /// Longest pause.
     pub breaker_pause_max: Duration,
-    /// Delivered callbacks that are reported together.
+    /// Number of delivered callbacks that are reported together.
     pub report_items: usize,
-    /// Longest time for which a delivered callback goes unreported.
+    /// Maximum time before a delivered callback is reported.
     pub report_interval: Duration,
-    /// Pause after the backlog could not be read.
+    /// Pause after the outbox could not be read.
     pub backlog_retry_wait: Duration,
-    /// Relayed messages sent to one DFSP at a time, from each worker, and the most connections to one of its origins
-    /// for them.
+    /// Maximum number of relayed messages that each worker sends to one DFSP at the same time, and of their connections
+    /// to one of its origins.
     pub relay_concurrency_max: usize,
-    /// Relayed messages that wait for one of those at a time; further ones are refused.
+    /// Maximum number of relayed messages that wait for a connection; further ones are rejected.
     pub relay_waiting_max: usize,
-    /// Bytes of relayed messages to one DFSP that are on their way or wait; further ones are refused. One that is alone
-    /// may exceed it.
+    /// Maximum number of bytes of relayed messages to one DFSP that are being sent or wait; further ones are rejected.
+    /// A single message may exceed it.
     pub relay_waiting_bytes_max: usize,
-    /// The part of these places that the messages of one sender may take, in percent; of the bytes twice that part.
+    /// Share of these slots that the messages of one sender may use, in percent. Its share of the bytes is twice as
+    /// large.
     pub relay_sender_share_percent: usize,
-    /// Whether attempts and callbacks are timed; they are counted always. Without is for measurements.
+    /// Whether attempts and callbacks are timed; they are always counted. Disabled for measurements.
     pub records_metrics: bool,
-    /// Seed of the random part of waits.
+    /// Seed of the random part of delays.
     pub seed: u64,
 }
 
@@ -106,13 +107,13 @@ impl Default for CourierConfig {
 /// A configuration that cannot work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A bound of zero, which would stop all delivery.
+    /// A limit of zero, which would stop all delivery.
     #[error("{setting} must be at least 1")]
     Zero {
-        /// The setting's name.
+        /// Name of the setting.
         setting: &'static str,
     },
-    /// A pair of settings contradicts itself.
+    /// Two settings contradict each other.
     #[error("{smaller} must not be more than {larger}")]
     Order {
         /// The setting that is too large.
@@ -123,7 +124,7 @@ pub enum ConfigError {
 }
 
 impl CourierConfig {
-    /// Checks that the settings can work together; returns every mistake.
+    /// Checks that the settings are consistent; returns every mistake.
     pub fn check(&self) -> Result<(), Vec<ConfigError>> {
         let mut mistakes = Vec::new();
         for (setting, is_zero) in [

@@ -1,4 +1,4 @@
-//! All lanes together, and the way callbacks come to them.
+//! All lanes together, and the way in which callbacks reach them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -17,13 +17,13 @@ use crate::lanes::lane::{Lane, Term};
 use crate::lanes::renderer::Renderer;
 use crate::lanes::{CourierConfig, Failure, LaneMetrics, LaneStatus};
 
-/// Delivers callbacks, and messages that are sent at once. Cheap to clone.
+/// Delivers callbacks, and messages that are sent immediately. Cheap to clone.
 #[derive(Clone)]
 pub struct Courier {
     registry: Arc<LaneRegistry>,
 }
 
-/// The lanes, which are opened as they are needed.
+/// The lanes, which are opened when they are needed.
 struct LaneRegistry {
     config: CourierConfig,
     workers: Vec<WorkerHandle>,
@@ -34,16 +34,15 @@ struct LaneRegistry {
 
 struct OpenLanes {
     by_target: BTreeMap<ParticipantId, Arc<Lane>>,
-    /// The participants to which this node delivers; without it to all.
+    /// The participants to which this node delivers; `None` for all.
     ours: Option<BTreeSet<ParticipantId>>,
     draining: bool,
 }
 
 impl Courier {
-    /// A courier without lanes yet; they are opened as callbacks come, or by [`Self::open`].
+    /// Creates a courier without lanes. Callbacks open lanes, and so does [`Self::open`].
     ///
-    /// # Errors
-    /// Every mistake in the configuration.
+    /// # Errors Every mistake in the configuration.
     pub fn start(
         workers: &Workers,
         config: CourierConfig,
@@ -56,14 +55,14 @@ impl Courier {
         Ok(Self { registry: Arc::new(LaneRegistry { config, workers, backlog, renderer, lanes }) })
     }
 
-    /// Opens the lane of a participant, which then delivers what the outbox holds for it. To be called at the start for
-    /// each participant with undelivered callbacks; otherwise those wait for the participant's next callback.
+    /// Opens the lane of a participant, which then delivers its callbacks in the outbox. Call it at the start for each
+    /// participant with undelivered callbacks; otherwise those wait for the participant's next callback.
     pub fn open(&self, target: ParticipantId) {
         self.registry.lane(target);
     }
 
-    /// Delivers callbacks to these participants, and to no others from here on: another node of the cluster does. Each
-    /// begins with the oldest that the outbox holds for it.
+    /// From now on, delivers callbacks only to these participants; other nodes of the cluster deliver to the others.
+    /// Each lane begins with the oldest callback in the outbox.
     pub fn deliver_to(&self, ours: BTreeSet<ParticipantId>) {
         let mut lanes = self.registry.lanes();
         for (target, lane) in &lanes.by_target {
@@ -78,12 +77,12 @@ impl Courier {
         ours.into_iter().for_each(|target| self.open(target));
     }
 
-    /// The way for the journal's thread to bring callbacks.
+    /// The entry for callbacks from the journal's thread.
     pub fn outlet(&self) -> Outlet {
         Outlet { registry: self.registry.clone(), lanes: Vec::new(), touched: Vec::new(), posts: Vec::new() }
     }
 
-    /// Sends parked callbacks again, however many, once the outbox has them as undelivered and no longer parked.
+    /// Sends any number of parked callbacks again, once the outbox lists them as undelivered and no longer parked.
     pub fn redeliver(&self, keys: &[CallbackKey]) {
         let mut by_target = BTreeMap::<_, Vec<_>>::new();
         for key in keys {
@@ -93,7 +92,7 @@ impl Courier {
     }
 
     /// Releases callbacks that wait for an answer ([`OwedCallback::awaits_answer`]): their target has it, or no longer
-    /// waits. To be called for each of them once. Each worker gets all of its lanes' callbacks at once.
+    /// waits. Call it once for each of them. Each worker gets all of its lanes' callbacks at once.
     pub fn answered(&self, keys: impl IntoIterator<Item = CallbackKey>) {
         let mut by_target = BTreeMap::<_, Vec<_>>::new();
         for key in keys {
@@ -110,7 +109,7 @@ impl Courier {
         }
     }
 
-    /// The failures of these callbacks that are still repeated.
+    /// The failures of those of these callbacks that are still being repeated.
     pub fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
         let targets: BTreeSet<_> = keys.iter().map(|key| key.target).collect();
         let keys = keys.iter().copied().collect();
@@ -118,11 +117,11 @@ impl Courier {
         lanes.flat_map(|lane| lane.failures(&keys)).collect()
     }
 
-    /// Sends a request that is no callback of the outbox to a participant, at once and from the worker that calls, and
-    /// returns its answer, whatever the status.
+    /// Sends a request that is not a callback of the outbox to a participant, immediately and from the calling worker.
+    /// Returns its answer, whatever the status.
     ///
-    /// Errors: it is not sent while the lane pauses or too many are on their way, and there may be no answer. Only
-    /// after [`TransportError::Stale`] should it be repeated at once.
+    /// Errors: the request is not sent while the lane pauses or has too many messages, and there may be no answer.
+    /// Repeat it immediately only after [`TransportError::Stale`].
     pub async fn send(
         &self,
         target: ParticipantId,
@@ -131,7 +130,7 @@ impl Courier {
         self.registry.lane(target).send_directly(request).await
     }
 
-    /// The state of every lane, in order of participant.
+    /// The state of every lane, ordered by participant.
     pub fn lanes(&self) -> Vec<LaneStatus> {
         self.registry.all().iter().map(|lane| lane.status()).collect()
     }
@@ -146,8 +145,8 @@ impl Courier {
         self.registry.find(target).map(|lane| lane.metrics().clone())
     }
 
-    /// Begins no further request, waits for those in flight until the deadline, and reports all that was delivered.
-    /// Returns the number of requests that were still in flight. What was not delivered is still in the outbox.
+    /// Begins no further request, waits for those in flight until the deadline, and reports all deliveries. Returns the
+    /// number of requests that were still in flight. Undelivered callbacks remain in the outbox.
     pub async fn drain(&self, deadline: Instant) -> usize {
         self.registry.lanes().draining = true;
         let lanes = self.registry.all();
@@ -194,13 +193,13 @@ impl LaneRegistry {
     }
 }
 
-/// Brings callbacks to their lanes, batch by batch: collected per lane, handed over and woken for once per batch. One
-/// thread has the outlet; the callbacks of one target must come in ascending order of key.
+/// Passes callbacks to their lanes, batch by batch: it collects them per lane and wakes each lane once per batch. One
+/// thread owns the outlet. The callbacks of one target must arrive in ascending order of key.
 pub struct Outlet {
     registry: Arc<LaneRegistry>,
     /// By number of participant.
     lanes: Vec<Option<Box<Collected>>>,
-    /// Which of them have something collected.
+    /// Indices of the lanes with collected callbacks.
     touched: Vec<usize>,
     /// The callbacks for each worker in the next flush, by the worker's index.
     posts: Vec<Vec<Post>>,
@@ -216,7 +215,7 @@ struct Collected {
 }
 
 impl Outlet {
-    /// Whether this node delivers to a participant. If not, it need not be offered anything.
+    /// Whether this node delivers to a participant. If not, its callbacks need not be offered.
     pub fn is_ours(&mut self, target: ParticipantId) -> bool {
         self.collected(target).lane.term().is_some()
     }
@@ -232,13 +231,13 @@ impl Outlet {
         })
     }
 
-    /// Collects a callback that is durable.
+    /// Collects a durable callback.
     pub fn offer(&mut self, callback: OwedCallback) {
         let target = callback.key.target;
         let collected = self.collected(target);
         let term = collected.lane.term();
         if term != collected.term {
-            // Those of an earlier term come from the outbox, if it is this node's turn again.
+            // Callbacks of an earlier term come from the outbox, if this node delivers again.
             collected.callbacks.clear();
             collected.term = term;
         }
@@ -251,10 +250,10 @@ impl Outlet {
         }
     }
 
-    /// Hands what was collected to the lanes. To be called after each batch.
+    /// Passes the collected callbacks to the lanes. Call it after each batch.
     ///
-    /// Each worker gets all of its lanes' callbacks at once and is woken once: a wake-up from another thread is a
-    /// system call. They arrive in the order of the flushes, since a worker runs what it is given in that order.
+    /// Each worker gets all of its lanes' callbacks at once and is woken once, because waking another thread is a
+    /// system call. A worker runs tasks in order, so the callbacks arrive in the order of the flushes.
     pub fn flush(&mut self) {
         for index in self.touched.drain(..) {
             let Some(collected) = &mut self.lanes[index] else { continue };

@@ -1,8 +1,8 @@
 //! One lane: its decisions ([`core`]), the tasks that carry them out, and its connections.
 //!
-//! A lane lives on one worker. Up to `concurrency_max` *slots* each send one callback at a time. They are started as
-//! they are needed and sleep while there is nothing to send. The one that worked last is woken first, so few
-//! connections serve a light load. One *keeper* waits for time to pass, fetches from the backlog and reports.
+//! A lane lives on one worker. Up to `concurrency_max` *slots* each send one callback at a time. They are started when
+//! needed and sleep while there is nothing to send. The slot that worked last is woken first, so a light load needs few
+//! connections. One *keeper* waits for due times, fetches from the outbox and reports.
 
 mod catch_up;
 mod core;
@@ -49,7 +49,7 @@ pub(crate) struct Lane {
     keeper: Notify,
     /// Notified when the last request in flight ends while the lane drains.
     drained: Notify,
-    /// The core's term, for those who bring callbacks: 0 while another node delivers.
+    /// The core's term, for the threads that bring callbacks: 0 while another node delivers.
     term: AtomicU64,
     backlog: Arc<dyn Backlog>,
     renderer: Arc<dyn Renderer>,
@@ -58,19 +58,18 @@ pub(crate) struct Lane {
     metrics: Arc<LaneMetrics>,
 }
 
-/// One of the times for which this node delivers to a participant.
+/// A period in which this node delivers to a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term(u64);
 
 struct State {
     core: Core,
-    /// All slots that were started.
     slots: Vec<Arc<Notify>>,
-    /// The sleeping slots; the last one fell asleep last.
+    /// Indices of the sleeping slots; the last one fell asleep last.
     asleep: Vec<usize>,
 }
 
-/// A slot to be woken or started.
+/// A slot to wake or to start.
 enum Wake {
     Nothing,
     Slot(Arc<Notify>),
@@ -78,7 +77,7 @@ enum Wake {
 }
 
 impl Lane {
-    /// A lane that begins with what the outbox holds, unless another node delivers that.
+    /// A lane that begins with the callbacks in the outbox, unless another node delivers those.
     pub(crate) fn start(
         target: ParticipantId,
         (config, elsewhere): (&CourierConfig, bool),
@@ -86,7 +85,7 @@ impl Lane {
         backlog: Arc<dyn Backlog>,
         renderer: Arc<dyn Renderer>,
     ) -> Arc<Self> {
-        // Lanes must not wait in step with each other.
+        // Lanes must not retry in step with each other.
         let seed = config.seed ^ u64::from(target.number()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let metrics = Arc::new(LaneMetrics::default());
         add(&metrics.catch_ups, u64::from(!elsewhere));
@@ -112,7 +111,7 @@ impl Lane {
         lane
     }
 
-    /// Takes callbacks that became durable in this term, in order, and wakes the lane once. In a later term they come
+    /// Accepts callbacks that became durable in this term, in order, and wakes the lane once. In a later term they come
     /// from the outbox.
     pub(crate) fn offer(self: &Arc<Self>, term: Term, callbacks: impl Iterator<Item = OwedCallback>) {
         let now = Instant::now();
@@ -143,30 +142,30 @@ impl Lane {
         self.perform(actions, wake);
     }
 
-    /// The failures of these callbacks that are still repeated.
+    /// The failures of those of these callbacks that are still being repeated.
     pub(crate) fn failures(&self, keys: &BTreeSet<CallbackKey>) -> Vec<Failure> {
         let state = self.state();
         let failed = state.core.failed().filter(|(key, _, _)| keys.contains(key));
         failed.map(|(key, attempts, reason)| Failure { key, attempts, reason: reason.to_string() }).collect()
     }
 
-    /// Since when this node delivers; `None` while another one does.
+    /// The term in which this node delivers; `None` while another node does.
     pub(crate) fn term(&self) -> Option<Term> {
         Some(Term(self.term.load(Ordering::Acquire))).filter(|term| term.0 > 0)
     }
 
-    /// Another node delivers from here on.
+    /// From now on, another node delivers.
     pub(crate) fn leave(self: &Arc<Self>) {
         self.change(Core::leave);
     }
 
-    /// This node delivers from here on.
+    /// From now on, this node delivers.
     pub(crate) fn begin(self: &Arc<Self>) {
         add(&self.metrics.catch_ups, 1);
         self.change(Core::begin);
     }
 
-    /// A change that gives no slot anything to send at once.
+    /// Makes a change after which no slot has something to send immediately.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut Core)) {
         let mut state = self.state();
         change(&mut state.core);
@@ -176,12 +175,12 @@ impl Lane {
         self.perform(actions, Wake::Nothing);
     }
 
-    /// Begins nothing more; what is queued stays in the outbox.
+    /// Begins nothing more; queued callbacks remain in the outbox.
     pub(crate) fn stop_taking(&self) {
         self.state().core.draining = true;
     }
 
-    /// Waits until no request is in flight, reports what was delivered, and returns the number still in flight.
+    /// Waits until no request is in flight, reports all deliveries, and returns the number of requests still in flight.
     pub(crate) async fn drain(self: &Arc<Self>, deadline: Instant) -> usize {
         let none_in_flight = async {
             loop {
@@ -242,7 +241,7 @@ impl Lane {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does the work that decisions ask for, without the lock.
+    /// Carries out the actions of decisions, without the lock.
     fn perform(self: &Arc<Self>, actions: LaneActions, wake: Wake) {
         if actions.wake_keeper {
             self.keeper.notify_one();
@@ -280,7 +279,7 @@ impl Lane {
 }
 
 impl State {
-    /// The slot to wake if there is work: one, which wakes the next if there is still more.
+    /// The slot to wake if there is work: one, which wakes the next if there is more.
     fn wake(&mut self, now: Instant, config: &CourierConfig) -> Wake {
         if !self.core.has_work(now) {
             return Wake::Nothing;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Counters since the start, which only grow.
+/// Counters since the start, which only increase.
 #[derive(Debug, Default)]
 pub struct LaneMetrics {
     /// Callbacks delivered: answered with any 2xx.
@@ -14,15 +14,15 @@ pub struct LaneMetrics {
     pub unreachable: AtomicU64,
     /// Callbacks parked.
     pub parked: AtomicU64,
-    /// Times the breaker opened.
+    /// Number of times that the breaker opened.
     pub breaker_opened: AtomicU64,
-    /// Times the lane had to catch up from the outbox; 1 is the start.
+    /// Number of times that the lane had to catch up from the outbox; 1 is the start.
     pub catch_ups: AtomicU64,
-    /// Times the outbox could not be read.
+    /// Number of failed reads of the outbox.
     pub backlog_failures: AtomicU64,
-    /// Messages that were sent at once and answered with any status.
+    /// Direct messages that were answered with any status.
     pub relayed: AtomicU64,
-    /// Such messages that were not answered, or not sent.
+    /// Direct messages that were not answered, or not sent.
     pub relay_failures: AtomicU64,
     /// From sending a request to its answer.
     pub attempt_duration: Histogram,
@@ -46,7 +46,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Upper ends of the buckets but the last, in microseconds.
+    /// Upper limits of the buckets except the last, in microseconds.
     pub const BOUNDS_US: [u64; 16] = [
         100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
         2_500_000, 5_000_000, 10_000_000,
@@ -59,7 +59,7 @@ impl Histogram {
         self.sum_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// Adds all durations of another one.
+    /// Adds all durations of another histogram.
     pub fn absorb(&self, other: &Self) {
         for (bucket, more) in self.buckets.iter().zip(other.counts()) {
             bucket.fetch_add(more, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Histogram {
         self.sum_us.fetch_add(other.sum_us(), Ordering::Relaxed);
     }
 
-    /// The count of each bucket; the last one has no upper end.
+    /// The count of each bucket; the last one has no upper limit.
     pub fn counts(&self) -> [u64; Self::BOUNDS_US.len() + 1] {
         std::array::from_fn(|index| self.buckets[index].load(Ordering::Relaxed))
     }

@@ -3,67 +3,68 @@
 use upesi_http::BreakerState;
 use upesi_ledger::{CallbackKey, ParticipantId};
 
-/// A callback whose attempts failed so far and that is still repeated.
+/// A callback that has failed so far and is still being repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The callback.
     pub key: CallbackKey,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// Why the last attempt failed.
+    /// Reason of the last failure.
     pub reason: String,
 }
 
 /// The state of one lane at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneStatus {
-    /// Owner of the lane.
+    /// Participant of the lane.
     pub target: ParticipantId,
     /// Whether another node of the cluster delivers its callbacks.
     pub elsewhere: bool,
     /// Callbacks in memory that wait for their first attempt.
     pub queued: usize,
-    /// Callbacks that wait to be repeated.
+    /// Callbacks that wait for repetition.
     pub retrying: usize,
-    /// The part of them that is not in memory, for lack of room there.
+    /// Those of them that are not in memory, because its capacity is used up.
     pub retrying_on_disk: usize,
-    /// Callbacks that the DFSP has refused for ten seconds or longer and that are still repeated.
+    /// Callbacks that the DFSP has rejected for ten seconds or longer and that are still being repeated.
     pub refused: usize,
-    /// Whether new callbacks are held back, because the DFSP refused many of them in a row.
+    /// Whether new callbacks are held back, because the DFSP rejected many of them in a row.
     pub refuses_new: bool,
-    /// Requests sent and not yet answered.
+    /// Requests that were sent and not yet answered.
     pub in_flight: usize,
-    /// Memory that all of these hold, in bytes.
+    /// Size of all these in memory, in bytes.
     pub bytes: usize,
     /// Whether the outbox may hold further callbacks that are not in memory.
     pub catching_up: bool,
-    /// Whether it sends.
+    /// State of the breaker.
     pub breaker: BreakerState,
-    /// Delivered since the start.
+    /// Callbacks delivered since the start.
     pub delivered: u64,
-    /// Attempts that failed since the start.
+    /// Failed attempts since the start.
     pub failed: u64,
-    /// Times since the start that so much failed that the lane paused.
+    /// Number of times since the start that the lane paused after failures.
     pub breaker_opened: u64,
-    /// Times since the start that the lane read the outbox, because it held more than fits into memory; 1 is the start.
+    /// Number of times since the start that the lane caught up from the outbox, because its memory was full; 1 is the
+    /// start.
     pub catch_ups: u64,
-    /// Times since the start that the outbox could not be read.
+    /// Number of failed reads of the outbox since the start.
     pub backlog_failures: u64,
-    /// Parked since the start.
+    /// Callbacks parked since the start.
     pub parked: u64,
-    /// Lookups, quotes and the like that the DFSP answered since the start.
+    /// Relayed messages, such as lookups and quotes, that the DFSP answered since the start.
     pub relayed: u64,
-    /// Such messages that it did not answer, or that were not sent, since the start.
+    /// Relayed messages that it did not answer, or that were not sent, since the start.
     pub relay_failures: u64,
-    /// The reason of the last failure.
+    /// Reason of the last failure.
     pub last_error: Option<String>,
-    /// The oldest callback in memory that is not delivered.
+    /// The oldest undelivered callback in memory.
     pub oldest_pending: Option<CallbackKey>,
 }
 
 impl LaneStatus {
-    /// Whether the lane sends, in one word: `sending`, `refused`, `paused`, `probing`, or `elsewhere` if another node
-    /// does.
+    /// State of the lane in one word: `sending`, `refused`, `paused`, `probing`, or `elsewhere` if another node
+    /// delivers.
     pub fn state(&self) -> &'static str {
         match self.breaker {
             _ if self.elsewhere => "elsewhere",

@@ -1,4 +1,4 @@
-//! From the engine to the lanes.
+//! The connection from the engine to the lanes.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use upesi_ledger::CallbackKey;
 
 use crate::lanes::{Courier, Outlet, OwedCallback};
 
-/// Brings callbacks to the lanes as soon as the engine lets them go.
+/// Passes callbacks to the lanes as soon as the engine releases them.
 pub struct CourierEffects {
-    /// Sends again what operators redeliver.
+    /// Sends callbacks again that operators redeliver.
     pub courier: Courier,
-    /// Takes callbacks that have become durable.
+    /// Receives callbacks that have become durable.
     pub outlet: Outlet,
-    /// Kept up to date with the engine.
+    /// Updated by the engine's changes of participants.
     pub participants: SharedParticipants,
 }
 
@@ -50,7 +50,7 @@ impl Answered for Answers {
     }
 }
 
-/// The callbacks of a record that wait for the answer to it.
+/// The callbacks of a record that wait for the answer to the request that it records.
 pub fn to_asker(record: &DurableRecord) -> impl Iterator<Item = CallbackKey> {
     record.keys().filter(|key| record.asker == Some(key.target))
 }

@@ -1,4 +1,4 @@
-//! Callbacks of a node that follows: from the records that it reads to the lanes.
+//! Callbacks of a follower: from the records that it reads to the lanes.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,28 +11,27 @@ use upesi_ledger::{Actor, CallbackKey, Event, ParticipantId};
 use super::effects::to_asker;
 use crate::lanes::{Courier, Outlet, OwedCallback};
 
-/// Brings callbacks to the lanes of one node.
+/// Passes callbacks to the lanes of one node.
 pub struct FollowedCallbacks {
     courier: Courier,
     outlet: Outlet,
     participants: SharedParticipants,
-    /// Lets callbacks wait.
+    /// Runs the delays of callbacks.
     worker: WorkerHandle,
-    /// Of the records since the last flush.
+    /// Callbacks that wait for an answer, of the records since the last flush.
     to_askers: Vec<CallbackKey>,
 }
 
 impl FollowedCallbacks {
-    /// To the lanes of this courier.
+    /// Passes callbacks to the lanes of this courier.
     pub fn new(courier: Courier, participants: SharedParticipants, worker: WorkerHandle) -> Self {
         Self { outlet: courier.outlet(), courier, participants, worker, to_askers: Vec::new() }
     }
 
-    /// Brings those of the records to the lanes as they become durable, until the engine has stopped. Blocks the
-    /// thread.
+    /// Passes the callbacks of the records to the lanes as they become durable, until the engine has stopped. Blocks
+    /// the thread.
     ///
-    /// # Errors
-    /// A record cannot be read.
+    /// # Errors A record cannot be read.
     pub fn run(mut self, mut records: Follow) -> Result<(), FollowError> {
         while let Some(first) = records.wait_next()? {
             self.take(first);
@@ -74,7 +73,7 @@ impl FollowedCallbacks {
         if !self.to_askers.is_empty() {
             let (courier, keys) = (self.courier.clone(), mem::take(&mut self.to_askers));
             self.worker.spawn(async move {
-                // The answer comes from the node that leads, by whichever node took the request.
+                // The answer comes from the leader, through the node that received the request.
                 sleep(ANSWER_TAKES).await;
                 courier.answered(keys);
             });

@@ -8,12 +8,12 @@ use upesi_ledger::{CallbackKey, Command, ParticipantId};
 use super::reports::Reports;
 use crate::lanes::{Backlog, BacklogError, BacklogFuture, OwedCallback, Page, Position, Room};
 
-/// The engine's outbox as lanes need it.
+/// The engine's outbox for lanes.
 #[derive(Clone, Default)]
 pub struct OutboxBacklog {
-    /// Set once it runs.
+    /// Set once the engine runs.
     pub engine: Arc<OnceLock<EngineHandle>>,
-    /// Takes the reports of a node whose engine follows another one's; otherwise the engine records them itself.
+    /// Receives the reports of a follower; on a leader, the engine records them itself.
     pub reports: Option<Arc<Reports>>,
 }
 
@@ -50,7 +50,7 @@ impl OutboxBacklog {
         if let Some(reports) = &self.reports {
             return reports.note(command);
         }
-        // What is lost stays in the outbox, and is repeated after a start or by the node that leads next.
+        // Lost reports leave their callbacks in the outbox; they are repeated after a start or by the next leader.
         match self.engine.get().map(|engine| engine.submit_quietly(command)) {
             None | Some(Ok(())) => {}
             Some(Err(error @ SubmitError::Stopped)) => tracing::debug!(%error, "a delivery report was lost"),

@@ -1,12 +1,12 @@
-//! What a DFSP's refusal of a callback means: whether it is worth repeating, and what operators read of it.
+//! The meaning of a DFSP's rejection of a callback: whether to repeat it, and its description for operators.
 //!
-//! The standard says nothing about callbacks that are refused. The rule of this hub:
+//! The standard does not define rejected callbacks. The rule of this hub:
 //!
-//! | answer | what follows |
+//! | answer | consequence |
 //! |---|---|
-//! | 408, 425, 429, 5xx | the DFSP may take it later: repeated with growing waits until `callbacks.deadline_s` |
-//! | any other, 3105 (invalid signature) among them | does not pass by itself: four repetitions, then parked |
-//! | any, to a prepare whose expiration has passed | the payee could not fulfil it any more: no repetition, parked |
+//! | 408, 425, 429, 5xx | the DFSP may accept it later: repeated with growing delays until `callbacks.deadline_s` |
+//! | any other, including 3105 (invalid signature) | not temporary: four repetitions, then parked |
+//! | any, to a prepare whose expiration has passed | the payee can no longer fulfil it: no repetition, parked |
 
 use crate::lanes::{Refusal, Repetition};
 use upesi_engine::DurableRecord;
@@ -15,7 +15,7 @@ use upesi_http::StatusCode;
 use upesi_ledger::{CallbackContent, CallbackKey, ResourceKind};
 use upesi_types::{ErrorCode, Timestamp};
 
-/// What an answer other than 2xx means.
+/// The meaning of an answer other than 2xx.
 pub(crate) fn refusal(status: StatusCode, body: &[u8]) -> Refusal {
     let is_passing = status.is_server_error()
         || matches!(
@@ -33,7 +33,7 @@ pub(crate) fn refusal(status: StatusCode, body: &[u8]) -> Refusal {
     Refusal { reason, repetition, retry_after: None }
 }
 
-/// Why a callback that was refused before need not be repeated, if that is so.
+/// The reason why a rejected callback need not be repeated, if there is one.
 pub(crate) fn moot(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> Option<String> {
     let callback = record.callbacks.get(usize::from(key.index))?;
     let body = &record.payload.body;

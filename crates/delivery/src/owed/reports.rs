@@ -1,7 +1,7 @@
-//! What a node that follows tells the one that leads: what became of the callbacks that it delivers, and that it lives.
+//! Reports of a follower to the leader: the outcomes of the callbacks that it delivers, and that it is alive.
 //!
-//! A report may be lost: with the node that leads, or on the way. So whatever was told is kept until this node has read
-//! in the journal that it is recorded, and is told again after a while.
+//! A report may be lost, with the leader or on the way. So the node retains each outcome until it has read its record
+//! in the journal, and reports it again after a while.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,28 +12,28 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use upesi_ledger::{CallbackKey, Command, Ledger, ParticipantId};
 
-/// When a report should have been recorded, and read, at the latest.
+/// Time after which a report should have been recorded and read.
 const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(2);
-/// Ends of callbacks in one report.
+/// Maximum number of outcomes in one report.
 const ENDS_MAX: usize = 1_024;
 
-/// A report, as it goes from node to node.
+/// A report, as it is sent between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The node that tells.
+    /// Number of the reporting node.
     pub node: u32,
-    /// Whether it delivers callbacks: not while it stops, or is behind.
+    /// Whether the node delivers callbacks; false while it stops or is behind.
     pub delivers: bool,
     ends: Vec<End>,
 }
 
-/// How a callback ended.
+/// Outcome of a callback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct End {
     participant: u32,
     record: u64,
     index: u8,
-    /// Why it was given up, after so many attempts; delivered otherwise.
+    /// Number of attempts and reason if it was parked; `None` if it was delivered.
     parked: Option<(u32, Box<str>)>,
 }
 
@@ -47,7 +47,7 @@ impl End {
         Some(CallbackKey { target, seq: self.record, index: self.index })
     }
 
-    /// Whether the journal has not got it, as far as it was read.
+    /// Whether the journal does not contain it, as far as it was read.
     fn is_missing(&self, ledger: &Ledger) -> bool {
         let owed = self.key().and_then(|key| ledger.outbox().get(key).map(|entry| entry.parked.is_some()));
         owed.is_some_and(|is_parked| self.parked.is_none() || !is_parked)
@@ -55,19 +55,19 @@ impl End {
 }
 
 impl Report {
-    /// As bytes.
+    /// Encodes the report.
     pub fn write(&self) -> Vec<u8> {
-        // Numbers and texts are written without fail.
+        // Writing numbers and texts cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// From bytes; `None` if they are none.
+    /// Decodes a report; `None` if the bytes are not one.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let report: Self = serde_json::from_slice(bytes).ok()?;
         report.ends.iter().all(|end| end.key().is_some()).then_some(report)
     }
 
-    /// What it asks to be recorded.
+    /// The commands that record its outcomes.
     pub fn commands(self) -> Vec<Command> {
         let (mut delivered, mut commands) = (Vec::new(), Vec::new());
         for end in self.ends {
@@ -86,7 +86,7 @@ impl Report {
     }
 }
 
-/// The ends that a node has to tell.
+/// The outcomes that a node has to report.
 #[derive(Debug, Default)]
 pub struct Reports {
     state: Mutex<State>,
@@ -96,12 +96,12 @@ pub struct Reports {
 #[derive(Debug, Default)]
 struct State {
     to_tell: VecDeque<End>,
-    /// By when they were told, oldest first.
+    /// Ordered by the time of the report, the oldest first.
     told: VecDeque<(Instant, End)>,
 }
 
 impl Reports {
-    /// Takes what a lane reports.
+    /// Records the report of a lane.
     pub(super) fn note(&self, command: Command) {
         let mut state = self.state();
         match command {
@@ -115,7 +115,7 @@ impl Reports {
         self.noted.notify_one();
     }
 
-    /// Waits until there is something to tell. For one task.
+    /// Waits until there is something to report. Only one task may wait.
     pub async fn noted(&self) {
         if !self.has_more() {
             self.noted.notified().await;
@@ -127,7 +127,7 @@ impl Reports {
         self.noted.notify_one();
     }
 
-    /// How many ends the node that leads has not recorded, as far as this one knows.
+    /// Number of outcomes that the leader has not recorded, as far as this node knows.
     pub fn len(&self) -> usize {
         let state = self.state();
         state.to_tell.len() + state.told.len()
@@ -138,24 +138,24 @@ impl Reports {
         self.len() == 0
     }
 
-    /// Whether there is something to tell now.
+    /// Whether there is something to report now.
     pub fn has_more(&self) -> bool {
         !self.state().to_tell.is_empty()
     }
 
-    /// The next report. It must be [told](Self::told) or [kept](Self::keep).
+    /// The next report. Pass it to [`told`](Self::told) or [`keep`](Self::keep) afterwards.
     pub fn next(&self, node: u32, delivers: bool) -> Report {
         let mut state = self.state();
         let count = state.to_tell.len().min(ENDS_MAX);
         Report { node, delivers, ends: state.to_tell.drain(..count).collect() }
     }
 
-    /// The node that leads has it.
+    /// Records that the leader has received it.
     pub fn told(&self, report: Report, now: Instant) {
         self.state().told.extend(report.ends.into_iter().map(|end| (now, end)));
     }
 
-    /// No node took it.
+    /// Records that no node accepted it.
     pub fn keep(&self, report: Report) {
         let mut state = self.state();
         for end in report.ends.into_iter().rev() {
@@ -163,14 +163,15 @@ impl Reports {
         }
     }
 
-    /// What was told so long ago that it should be in the journal. To be followed by [`Self::tell_again`].
+    /// The outcomes that were reported so long ago that the journal should contain them. Call [`Self::tell_again`]
+    /// afterwards.
     pub fn take_old(&self, now: Instant) -> Told {
         let mut state = self.state();
         let old = state.told.iter().take_while(|(at, _)| now >= *at + TOLD_AGAIN_AFTER).count();
         Told(state.told.drain(..old).map(|(_, end)| end).collect())
     }
 
-    /// Keeps what the journal does not have.
+    /// Reports again those that the journal does not contain.
     pub fn tell_again(&self, told: Told) {
         if !told.0.is_empty() {
             self.state().to_tell.extend(told.0);
@@ -183,7 +184,7 @@ impl Reports {
     }
 }
 
-/// Ends that were told a while ago.
+/// Outcomes that were reported a while ago.
 #[derive(Clone, Debug, Default)]
 pub struct Told(Vec<End>);
 
@@ -193,7 +194,7 @@ impl Told {
         self.0.is_empty()
     }
 
-    /// Those of them that the journal does not have.
+    /// Those of them that the journal does not contain.
     #[must_use]
     pub fn missing(self, ledger: &Ledger) -> Self {
         Self(self.0.into_iter().filter(|end| end.is_missing(ledger)).collect())

@@ -1,4 +1,5 @@
-//! To whom this node of a cluster delivers: what the journal says of the nodes, and a short wait.
+//! The participants to which this node of a cluster delivers: determined by the nodes in the journal, after a short
+//! delay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,8 +10,8 @@ use upesi_ledger::{ParticipantId, courier_of};
 
 use crate::lanes::Courier;
 
-/// How long a node waits before it delivers what another one delivered: most of what that has in flight ends meanwhile,
-/// and is not sent twice.
+/// Delay before a node delivers to participants of another node. Most requests that the other node has in flight end
+/// meanwhile, so they are not sent twice.
 const WAIT: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -18,23 +19,23 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Share {
     node: u32,
-    /// Whether it delivers to all as long as the journal names no nodes.
+    /// Whether it delivers to all while the journal names no nodes.
     leads: bool,
-    /// As of the last look.
+    /// The nodes at the last check.
     nodes: Option<Vec<u32>>,
     ours: BTreeSet<ParticipantId>,
-    /// Those that another node delivered to, and when this one begins.
+    /// Participants to which another node delivered, and the time at which this one begins.
     coming: BTreeMap<ParticipantId, Instant>,
 }
 
 impl Share {
-    /// That of a node, which leads or follows.
+    /// The share of a node. `leads`: whether it is the leader.
     pub fn new(node: u32, leads: bool) -> Self {
         Self { node, leads, nodes: None, ours: BTreeSet::new(), coming: BTreeMap::new() }
     }
 
-    /// The participants to deliver to now, if they changed. At the first look they are this node's at once: whatever it
-    /// delivered to before, it has stopped.
+    /// The participants to deliver to now, if they changed. At the first check, this node takes its participants
+    /// without delay, because it has ended its earlier deliveries.
     pub fn look(&mut self, participants: &Participants, now: Instant) -> Option<BTreeSet<ParticipantId>> {
         let nodes = participants.couriers();
         let is_ours =
@@ -57,7 +58,7 @@ impl Share {
         Some(ours)
     }
 
-    /// Lets the courier deliver to them, as long as it is polled.
+    /// Keeps the courier's participants current, as long as it is polled.
     pub async fn keep(mut self, courier: Courier, participants: SharedParticipants) {
         let mut seen = None;
         loop {

@@ -1,4 +1,4 @@
-//! Failures of relayed messages, and the errors that their senders get.
+//! Failures of relayed messages, and the errors for their senders.
 
 use serde::Deserialize;
 use upesi_fspiop::render::write_error;
@@ -9,7 +9,7 @@ use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
 use crate::Unroutable;
 use crate::relayed::TransportError;
 
-/// An error as the FSPIOP API writes it.
+/// An error in the form of the FSPIOP API.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code} {description}")]
 pub struct ErrorInformation {
@@ -20,12 +20,12 @@ pub struct ErrorInformation {
 }
 
 impl ErrorInformation {
-    /// The code's standard text with this detail, which may be empty.
+    /// The standard text of the code with this detail, which may be empty.
     pub fn new(code: ErrorCode, detail: &str) -> Self {
         Self { code, description: code.describe(detail) }
     }
 
-    /// From another system's message, cut to what the schema admits; `None` if the code is none.
+    /// An error from another system's message, shortened to the limits of the schema; `None` if the code is invalid.
     pub fn from_wire(code: &str, description: &str) -> Option<Self> {
         let code = ErrorCode::from_number(code.parse().ok()?)?;
         let description = match description {
@@ -61,16 +61,16 @@ impl ErrorInformation {
     }
 }
 
-/// Why a message did not arrive.
+/// Reason why a message was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// It could not be sent at all.
+    /// The message could not be sent.
     #[error(transparent)]
     Unroutable(#[from] Unroutable),
     /// The receiver did not answer.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The receiver answered with something else than 2xx.
+    /// The receiver did not answer with 2xx.
     #[error("answered {status}")]
     Refused {
         /// The status.
@@ -81,7 +81,7 @@ pub enum Failure {
 }
 
 impl Unroutable {
-    /// The error that the sender of the message gets. It says nothing of the hub's inside.
+    /// The error for the sender of the message. It does not reveal internals of the hub.
     pub fn to_error(&self) -> ErrorInformation {
         let detail = match self {
             Self::UnknownReceiver => {
@@ -96,8 +96,8 @@ impl Unroutable {
 }
 
 impl Failure {
-    /// The error that the sender of the message gets: the receiver's own error if it returned one, else that it could
-    /// not be reached (1001) or did not understand (3000). It says nothing of the hub's inside.
+    /// The error for the sender of the message: the receiver's own error if it returned one; otherwise, that the
+    /// receiver could not be reached (1001) or did not understand (3000). It does not reveal internals of the hub.
     pub fn to_error(&self) -> ErrorInformation {
         match self {
             Self::Unroutable(unroutable) => unroutable.to_error(),

@@ -1,4 +1,4 @@
-//! Requests that the hub forwarded, and to whom: only those receivers may answer them. Their answers are timed.
+//! Forwarded requests and their receivers: only those receivers may answer them. The answers are timed.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -10,13 +10,13 @@ use upesi_engine::{Clock, Outcome, RequestKind, Response, ResponseTimes};
 use upesi_ledger::ParticipantId;
 use upesi_types::FspId;
 
-/// A request without an answer is counted as unanswered after this time, or at the end of its life.
+/// Time after which a request counts as unanswered; the end of its life if that is earlier.
 const UNANSWERED_AFTER: Duration = Duration::from_secs(60);
 
-/// The latest forwarded requests: a bounded number of them, each for a bounded time. About 90 bytes each.
+/// The latest forwarded requests, limited in number and in time. Each needs about 90 bytes.
 ///
-/// A receiver is noted by the participant that is liable for it. So a proxy may answer for each participant behind it,
-/// and one behind it for another, as the far scheme decides.
+/// The receiver is recorded as the participant that is liable for it. So a proxy may answer for each participant behind
+/// it, and one of these for another, as the other scheme decides.
 pub struct Forwarded {
     requests_max: usize,
     life: Duration,
@@ -25,12 +25,12 @@ pub struct Forwarded {
     state: Mutex<State>,
 }
 
-/// Where the ends of forwarded requests are counted.
+/// Counters for the outcomes of forwarded requests.
 #[derive(Clone)]
 pub struct Timed {
     /// The kind of the requests.
     pub kind: RequestKind,
-    /// Counts them.
+    /// The counters.
     pub responses: ResponseTimes,
     /// The hub's time.
     pub clock: Arc<dyn Clock>,
@@ -40,31 +40,31 @@ pub struct Timed {
 struct State {
     /// By the hash of subject, sender and receiver.
     notes: HashMap<u64, Note>,
-    /// The same in order of time. A request that was repeated is in it again.
+    /// The keys in order of time. A repeated request occurs again.
     order: VecDeque<(Instant, u64)>,
-    /// How many of those at the front were looked at whether they are unanswered.
+    /// Number of entries at the front that were already checked for being unanswered.
     looked_at: usize,
 }
 
-/// A request that was forwarded.
+/// A forwarded request.
 #[derive(Clone, Copy)]
 struct Note {
-    /// Until when an answer is accepted.
+    /// Time until which an answer is accepted.
     until: Instant,
-    /// When it was forwarded first, until its end is counted.
+    /// Time of the first forwarding, until the outcome is counted.
     open_since: Option<Instant>,
     asker: Option<ParticipantId>,
     receiver: ParticipantId,
 }
 
 impl Forwarded {
-    /// Nothing forwarded yet. If there are more than `requests_max`, the oldest makes way.
+    /// Starts empty. If there are more than `requests_max`, the oldest is dropped.
     pub fn new(requests_max: usize, life: Duration, timed: Option<Timed>) -> Self {
         Self { requests_max, life, timed, hasher: RandomState::new(), state: Mutex::default() }
     }
 
-    /// Notes a request of `sender`, for which `asker` is liable; call it before the request leaves. Unanswered
-    /// requests whose time is over are counted.
+    /// Records a request of `sender`, for which `asker` is liable. Call it before the request is sent. Also counts
+    /// expired requests as unanswered.
     pub fn note(
         &self,
         subject: impl Hash,
@@ -87,13 +87,13 @@ impl Forwarded {
             }
         }
         state.order.push_back((until, key));
-        // A repetition does not make the receiver any faster.
+        // A repetition does not restart the receiver's time.
         let open_before = state.notes.get(&key).and_then(|note| note.open_since);
         let note = Note { until, open_since: Some(open_before.unwrap_or(now)), asker, receiver };
         state.notes.insert(key, note);
     }
 
-    /// Whether a request of `sender` about this was forwarded to `answering`, which answers it now. The first answer is
+    /// Whether such a request of `sender` was forwarded to `answering`, which answers it now. The first answer is
     /// counted, as a failure if it is an error.
     pub fn take_answer(
         &self,
@@ -110,7 +110,7 @@ impl Forwarded {
         true
     }
 
-    /// Counts that a request that was noted did not reach its receiver, which may answer it all the same.
+    /// Counts a recorded request that was not delivered to its receiver. The receiver may still answer it.
     pub fn undelivered(&self, subject: impl Hash, sender: &FspId, receiver: ParticipantId) {
         if let Some((note, Some(_))) = self.close(self.key(subject, sender, receiver), Instant::now()) {
             self.count(&note, Outcome::Undelivered);
@@ -124,7 +124,7 @@ impl Forwarded {
             && until + after <= now + self.life
         {
             state.looked_at += 1;
-            // One that was repeated is in the order again.
+            // A repeated request occurs again later in the order.
             let note = state.notes.get_mut(&key).filter(|note| note.until == until);
             if let Some(note) = note
                 && note.open_since.take().is_some()
@@ -134,7 +134,7 @@ impl Forwarded {
         }
     }
 
-    /// The note of a request that may still be answered, and since when it has been open, if it is.
+    /// A request that may still be answered, and the time since which it has been open, if it is.
     fn close(&self, key: u64, now: Instant) -> Option<(Note, Option<Instant>)> {
         let mut state = self.state();
         self.count_unanswered(&mut state, now);

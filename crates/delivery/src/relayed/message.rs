@@ -1,4 +1,4 @@
-//! Messages that go out.
+//! Outgoing relayed messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use upesi_types::FspId;
 
 use crate::Request;
 
-/// How the URL of a receiver is made from what it registered.
+/// How the URL of a message is derived from the receiver's endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A whole URL in which placeholders are filled from the path of the message.
+    /// A complete URL whose placeholders are filled from the path of the message.
     Template(EndpointType),
     /// A base URL to which the path of the message, and its query, is appended.
     Base(EndpointType),
 }
 
 impl Address {
-    /// The endpoint that the receiver must have registered.
+    /// The endpoint type that the receiver must have registered.
     pub const fn endpoint(self) -> EndpointType {
         match self {
             Self::Template(endpoint) | Self::Base(endpoint) => endpoint,
@@ -28,12 +28,12 @@ impl Address {
     }
 }
 
-/// On whose behalf a message goes out.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
-    /// The sender's own message, passed on with its signature.
+    /// The sender's own message, forwarded with its signature.
     Sender(FspId),
-    /// The hub's, made because of a request.
+    /// A message of the hub, created because of a request.
     Hub,
 }
 
@@ -42,32 +42,32 @@ pub enum Author {
 pub struct Outgoing {
     /// To whom.
     pub receiver: FspId,
-    /// Where to.
+    /// Endpoint type and form of the URL.
     pub address: Address,
     /// Its method.
     pub method: Method,
-    /// Of which family.
+    /// Resource of the message.
     pub resource: Resource,
     /// `FSPIOP-URI`: the path from the resource on.
     pub path: Box<str>,
     /// Appended to the URL after a question mark.
     pub query: Option<Box<str>>,
-    /// On whose behalf.
+    /// Author of the message.
     pub author: Author,
-    /// The sender of the request that caused it. The message takes a place of the sender's share.
+    /// The sender of the request that caused the message. The message uses a slot of this sender's share.
     pub sender: FspId,
     /// The header block of the request that caused it.
     pub headers: Bytes,
-    /// Headers that a rule of the scheme adds, in place of the sender's of the same name.
+    /// Headers that a rule of the scheme adds; they replace the sender's headers with the same names.
     pub additions: Option<Arc<HeaderMap>>,
     /// The body.
     pub body: Bytes,
-    /// How long it waits, lest it overtake the answer to the request that caused it.
+    /// Delay before sending, so that the message does not overtake the answer to the request that caused it.
     pub waits: Duration,
 }
 
 impl<I: PathNames> Request<I> {
-    /// This request, forwarded as it is to a receiver.
+    /// Forwards this request unchanged to a receiver.
     pub fn forward(&self, receiver: FspId, address: Address) -> Outgoing {
         Outgoing {
             receiver,
@@ -87,7 +87,7 @@ impl<I: PathNames> Request<I> {
 }
 
 impl<I> Request<I> {
-    /// A `PUT` that the hub makes because of this request.
+    /// A `PUT` of the hub because of this request.
     pub fn answer(&self, receiver: FspId, address: Address, path: Box<str>, body: Bytes) -> Outgoing {
         Outgoing {
             receiver,

@@ -1,4 +1,4 @@
-//! What became of relayed messages.
+//! Metrics of relayed messages.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,13 +14,13 @@ use upesi_fspiop::Resource;
 use crate::Unroutable;
 use crate::relayed::{Author, Failure, Outgoing, TransportError};
 
-/// Times to delivery, in seconds: 250 µs to 16 s, doubling.
+/// Upper limits of delivery times, in seconds: 250 µs to 16 s, doubling.
 const DELIVERY_SECONDS: [f64; 17] = [
     0.000_25, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048,
     4.096, 8.192, 16.384,
 ];
 
-/// GET, POST, PUT, PATCH, DELETE.
+/// Number of methods: GET, POST, PUT, PATCH, DELETE.
 const METHODS: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,26 +36,26 @@ struct Success {
     success: &'static str,
 }
 
-/// Counters of relayed messages. Cheap to clone.
+/// Metrics of relayed messages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RelayMetrics {
     messages: Family<Labels, Counter>,
-    /// What nearly all messages count as, by family and method: DFSPs' own, delivered.
+    /// Counters of the most frequent case by resource and method: delivered messages of DFSPs.
     delivered: Arc<[[OnceLock<Counter>; METHODS]; Resource::ALL.len()]>,
     seconds: Histogram,
-    /// Messages of lookups under Mojaloop's name: those that were answered with success, and the other ones that were
-    /// sent.
+    /// Durations of lookup messages under Mojaloop's name: those that were answered with success, and the others that
+    /// were sent.
     egress: [Histogram; 2],
-    /// Requests accepted whose messages are not all delivered or given up.
+    /// Number of accepted requests with messages that are not yet delivered or given up.
     pub(crate) in_flight: Gauge,
-    /// Bytes that those hold.
+    /// Number of bytes of those requests.
     pub(crate) bytes: Gauge,
-    /// How long DFSPs take to answer.
+    /// Times in which DFSPs answer.
     pub(crate) response_times: ResponseTimes,
 }
 
 impl RelayMetrics {
-    /// Registers them.
+    /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let egress = Family::<Success, Histogram, fn() -> Histogram>::new_with_constructor(
             (|| Histogram::new(MOJALOOP_SECONDS)) as fn() -> Histogram,
@@ -97,7 +97,7 @@ impl RelayMetrics {
         metrics
     }
 
-    /// The same, with the ends of requests counted there.
+    /// Counts the outcomes of requests in `response_times`.
     pub fn with_response_times(self, response_times: ResponseTimes) -> Self {
         Self { response_times, ..self }
     }

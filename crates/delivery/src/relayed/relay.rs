@@ -1,4 +1,4 @@
-//! Sends messages, and error callbacks to the senders of those that do not arrive.
+//! Sends messages, and error callbacks to the senders of messages that are not delivered.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -18,20 +18,22 @@ use crate::relayed::{
 use crate::render::{Message, Url};
 use crate::{OutgoingRequest, Request, Shares, Unroutable, share_of};
 
-/// The bounds of a relay.
+/// Limits of a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayConfig {
-    /// Accepted requests whose messages are not all delivered or given up; above it requests are refused with 2005.
+    /// Maximum number of accepted requests with messages that are not yet delivered or given up; further requests are
+    /// rejected with 2005.
     pub in_flight_max: usize,
-    /// Bytes of those requests; above it requests are refused the same way. One that is alone may exceed it.
+    /// Maximum number of bytes of those requests; further ones are rejected in the same way. A single request may
+    /// exceed it.
     pub bytes_max: usize,
-    /// The same for the requests of one sender.
+    /// Maximum number of bytes of the requests of one sender.
     pub sender_bytes_max: usize,
-    /// The part of `in_flight_max` that the requests of one sender may take, in percent.
+    /// Share of `in_flight_max` for the requests of one sender, in percent.
     pub sender_share_percent: usize,
-    /// Whether answers are forwarded from DFSPs that were not asked.
+    /// Whether answers are forwarded from DFSPs that received no request.
     pub unasked_answers: bool,
-    /// Which version the messages that the hub makes have, by family.
+    /// Versions of the messages that the hub creates, by resource.
     pub versions: Versions,
 }
 
@@ -48,7 +50,7 @@ impl Default for RelayConfig {
     }
 }
 
-/// Passes messages on. Cheap to clone.
+/// Forwards messages. Cheap to clone.
 #[derive(Clone)]
 pub struct Relay {
     inner: Arc<Inner>,
@@ -61,33 +63,33 @@ struct Inner {
     clock: Arc<dyn Clock>,
     metrics: RelayMetrics,
     room: Arc<Semaphore>,
-    /// Of the requests that have room.
+    /// Bytes of the admitted requests.
     bytes: AtomicUsize,
-    /// What each sender has of the room, by the number of the participant that is liable for it.
+    /// The share of each sender, by the number of the liable participant.
     shares: Shares<u32>,
     spans: AtomicU64,
     span_hasher: RandomState,
 }
 
 impl Inner {
-    /// The number of the participant that is liable for a sender; all strangers share 0.
+    /// The number of the participant that is liable for a sender; all names that are not participants share 0.
     fn sender(&self, name: &FspId) -> u32 {
         let participants = self.participants.get();
         participants.named(name).map_or(0, |sender| participants.liable(sender).id.number())
     }
 }
 
-/// Room for one accepted request, given back when it is dropped.
+/// Capacity for one accepted request, returned on drop.
 pub struct Permit {
     _permit: OwnedSemaphorePermit,
     bytes: usize,
-    /// Whose share the room is of.
+    /// The sender whose share is used.
     sender: u32,
     inner: Arc<Inner>,
 }
 
 impl Permit {
-    /// Releases room: of the request only so many bytes are still held.
+    /// Returns capacity: the request now holds only this number of bytes.
     pub fn shrink_to(&mut self, bytes: usize) {
         let freed = self.bytes.saturating_sub(bytes);
         self.inner.shares.shrink(self.sender, freed);
@@ -120,7 +122,7 @@ fn as_gauge(bytes: usize) -> i64 {
 }
 
 impl Relay {
-    /// A relay over a transport.
+    /// Creates a relay over a transport.
     pub fn new(
         config: RelayConfig,
         participants: SharedParticipants,
@@ -147,23 +149,24 @@ impl Relay {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The participants of this moment.
+    /// The current participants.
     pub fn participants(&self) -> Arc<Participants> {
         self.inner.participants.get()
     }
 
-    /// The participant that is liable for a name: its proxy, if it is behind one. `None` for a stranger.
+    /// The participant that is liable for a name: its proxy, if it is behind one. `None` if the name is not a
+    /// participant.
     pub fn liable(&self, name: &FspId) -> Option<ParticipantId> {
         let participants = self.participants();
         participants.named(name).map(|participant| participants.liable(participant).id)
     }
 
-    /// Whether answers are forwarded from DFSPs that were not asked.
+    /// Whether answers are forwarded from DFSPs that received no request.
     pub fn takes_unasked_answers(&self) -> bool {
         self.inner.config.unasked_answers
     }
 
-    /// Where the ends of requests of one kind are counted.
+    /// The counters for the outcomes of requests of one kind.
     pub fn timed(&self, kind: RequestKind) -> Timed {
         let responses = self.inner.metrics.response_times.clone();
         Timed { kind, responses, clock: Arc::clone(&self.inner.clock) }
@@ -174,10 +177,10 @@ impl Relay {
         self.inner.clock.now()
     }
 
-    /// Takes room for a sender's request that holds so many bytes, until all messages it causes are delivered or given
-    /// up.
+    /// Reserves capacity for a sender's request of this number of bytes, until all messages that it causes are
+    /// delivered or given up.
     ///
-    /// Errors: 503 with 2005 if there is none, in all or for this sender; nothing was accepted.
+    /// Errors: 503 with 2005 if the capacity is used up, in total or for this sender; nothing was accepted.
     pub fn admit(&self, sender: &FspId, bytes: usize) -> Result<Permit, SyncError> {
         let busy = || SyncError::new(ErrorCode::SERVER_BUSY, "Try again later");
         let inner = &self.inner;
@@ -186,7 +189,8 @@ impl Relay {
         if !inner.shares.take(sender, bytes) {
             return Err(busy());
         }
-        // Counted before it is compared, so that no two take the last place; dropping the permit releases it.
+        // Counted before the comparison, so that two requests cannot take the last slot; dropping the permit releases
+        // it.
         let before = inner.bytes.fetch_add(bytes, Ordering::Relaxed);
         inner.metrics.bytes.inc_by(as_gauge(bytes));
         inner.metrics.in_flight.inc();
@@ -195,7 +199,7 @@ impl Relay {
         if has_room { Ok(permit) } else { Err(busy()) }
     }
 
-    /// Waits until no accepted request is being passed on, or until the deadline; returns how many are left.
+    /// Waits until no accepted request is being forwarded, or until the deadline; returns the number that is left.
     pub async fn drain(&self, deadline: Instant) -> usize {
         let max = self.inner.config.in_flight_max;
         let all = u32::try_from(max).unwrap_or(u32::MAX);
@@ -211,7 +215,7 @@ impl Relay {
         let started = Instant::now();
         let mut result = self.attempt(message).await;
         if let Err(Failure::Transport(TransportError::Stale)) = result {
-            // Receivers take a repetition for what it is.
+            // Receivers recognise a repetition.
             result = self.attempt(message).await;
         }
         self.inner.metrics.count(message, result.as_ref().copied(), started.elapsed().as_secs_f64());
@@ -227,7 +231,7 @@ impl Relay {
         Err(Failure::Refused { status: answer.status.as_u16(), error: ErrorInformation::read(&answer.body) })
     }
 
-    /// Finds the receiver of a message and makes the request for it.
+    /// Finds the receiver of a message and renders its request.
     pub(crate) fn render(&self, message: &Outgoing) -> Result<(ParticipantId, OutgoingRequest), Unroutable> {
         let participants = self.participants();
         let receiver = participants.named(&message.receiver).ok_or(Unroutable::UnknownReceiver)?;
@@ -265,7 +269,7 @@ impl Relay {
         Ok((receiver.id, OutgoingRequest { sender, ..rendered.into_request()? }))
     }
 
-    /// Sends an error callback of the hub's because of `request`. If that does not arrive either, it is counted and
+    /// Sends an error callback of the hub because of `request`. If that is not delivered either, it is counted and
     /// logged.
     pub async fn send_error<I>(
         &self,
@@ -289,7 +293,7 @@ impl Relay {
 
     fn span_id(&self) -> SpanId {
         let drawn = self.inner.spans.fetch_add(1, Ordering::Relaxed);
-        // Zero is not allowed.
+        // A span id must not be zero.
         self.inner.span_hasher.hash_one(drawn).max(1).to_be_bytes()
     }
 

@@ -1,4 +1,4 @@
-//! The way to a DFSP.
+//! The interface to the lanes of DFSPs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use crate::lanes::TransportError;
 use upesi_http::Answer;
 use upesi_ledger::ParticipantId;
 
-/// A message under way: its answer, of any status, or why there is none.
+/// A message that is being sent: resolves to its answer, of any status, or the reason why there is none.
 pub type TransportFuture<'a> = Pin<Box<dyn Future<Output = Result<Answer, TransportError>> + Send + 'a>>;
 
-/// Sends requests to participants: the courier's lanes, or a recording in tests.
+/// Sends requests to participants: over the courier's lanes, or to a recording in tests.
 pub trait Transport: Send + Sync + 'static {
-    /// Sends one request to a participant, from the worker that calls. Bounded in time and in number.
+    /// Sends one request to a participant from the calling worker, with limits on time and number.
     fn send(&self, receiver: ParticipantId, request: OutgoingRequest) -> TransportFuture<'_>;
 }
 

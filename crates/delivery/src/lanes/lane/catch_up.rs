@@ -1,10 +1,10 @@
-//! Which callbacks a lane admits, so that none is missed and none is taken twice.
+//! Decides which callbacks a lane admits, so that each is admitted exactly once.
 //!
-//! Callbacks reach a lane in two ways: live, as they become durable, and from the outbox, a page at a time. Both come
-//! in ascending order. The *watermark* is the last one admitted, either way; nothing at or below it is admitted again.
-//! While the lane is behind, live callbacks are only noted (they stand in the outbox) and pages are fetched from the
-//! watermark on. The lane is level again when a page was the last one and nothing was noted since it was asked for:
-//! a callback noted before then was durable, so it was on that page or on one before.
+//! Callbacks reach a lane in two ways: live, as they become durable, and from the outbox, a page at a time. Both arrive
+//! in ascending order. The *watermark* is the last admitted callback; nothing at or below it is admitted again. While
+//! the lane is behind, live callbacks are only noted, since they are in the outbox, and pages are fetched from the
+//! watermark on. The lane has caught up when a page was the last one and no callback was noted since the page was
+//! requested. A callback that was noted before the request was durable, so it was on that page or an earlier one.
 
 use crate::lanes::callback::Position;
 
@@ -14,28 +14,28 @@ pub(super) struct CatchUp {
     watermark: Option<Position>,
     /// The last live callback that was not admitted.
     noted: Option<Position>,
-    /// A page is being fetched.
+    /// Whether a page is being fetched.
     fetching: bool,
-    /// Counts how often the lane began, from 1.
+    /// Number of times that the lane has begun, from 1.
     term: u64,
 }
 
-/// A page that was asked for.
+/// A requested page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRequest {
-    /// The key after which it begins.
+    /// Key after which it begins.
     pub(super) after: Option<Position>,
     noted: Option<Position>,
     term: u64,
 }
 
 impl CatchUp {
-    /// Behind: what was owed before the start is in the outbox.
+    /// State at the start: behind, because earlier callbacks are in the outbox.
     pub(super) const fn new() -> Self {
         Self { behind: true, watermark: None, noted: None, fetching: false, term: 1 }
     }
 
-    /// Behind again, from the oldest on. A page that is being fetched is of no use any more.
+    /// Behind again, from the oldest callback on. A page that is being fetched is no longer useful.
     pub(super) const fn anew(&self) -> Self {
         Self { fetching: self.fetching, term: self.term + 1, ..Self::new() }
     }
@@ -44,7 +44,7 @@ impl CatchUp {
         self.term
     }
 
-    /// Whether a page was asked for since the lane began last.
+    /// Whether a page was requested since the lane last began.
     pub(super) const fn is_of(&self, asked: PageRequest) -> bool {
         asked.term == self.term
     }
@@ -53,7 +53,7 @@ impl CatchUp {
         self.behind
     }
 
-    /// Takes a live callback; `fell_behind` says whether the lane has just fallen behind.
+    /// Records a live callback. Returns whether to admit it, and whether the lane has just fallen behind.
     pub(super) fn live(&mut self, position: Position, has_room: bool) -> Live {
         if self.watermark.is_some_and(|watermark| position <= watermark) {
             return Live::Known;
@@ -77,18 +77,17 @@ impl CatchUp {
         Some(PageRequest { after: self.watermark, noted: self.noted, term: self.term })
     }
 
-    /// Whether a page that is fetched now or later may hold this one.
+    /// Whether a page that is being fetched, or a later one, may contain this callback.
     pub(super) fn may_fetch(&self, position: Position) -> bool {
         self.watermark.is_none_or(|watermark| position > watermark)
     }
 
-    /// Whether a page is being fetched.
     pub(super) const fn is_fetching(&self) -> bool {
         self.fetching
     }
 
-    /// A callback that was parked and is owed again; returns whether to admit it. No page must be being fetched. Behind
-    /// the watermark no page will bring it, and before it one will as long as the lane is behind.
+    /// Records a callback that was parked and is owed again; returns whether to admit it. No page may be in progress. A
+    /// callback below the watermark will be on no page; a later one will be on a page while the lane is behind.
     pub(super) fn recalled(&mut self, position: Position) -> bool {
         if self.behind && self.may_fetch(position) {
             return false;
@@ -97,7 +96,7 @@ impl CatchUp {
         true
     }
 
-    /// A callback of the page that was fetched; returns whether to admit it.
+    /// Records a callback of the fetched page; returns whether to admit it.
     pub(super) fn fetched(&mut self, position: Position) -> bool {
         let is_new = self.may_fetch(position);
         if is_new {
@@ -106,31 +105,30 @@ impl CatchUp {
         is_new
     }
 
-    /// The page has been taken; `complete` when nothing was behind it and all of it was admitted.
+    /// Ends the page; `complete` if it was the last one and all of it was admitted.
     pub(super) fn page_done(&mut self, asked: PageRequest, complete: bool) {
         self.fetching = false;
         if complete && self.noted == asked.noted {
             self.behind = false;
-            // A callback that was noted and is delivered by now needs nothing.
+            // A noted callback that has been delivered meanwhile needs no action.
             self.watermark = self.watermark.max(self.noted);
         }
     }
 
-    /// The page could not be fetched.
+    /// Records that the page could not be fetched.
     pub(super) const fn page_failed(&mut self) {
         self.fetching = false;
     }
 }
 
-/// The outcome of a live callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Live {
     Admitted,
-    /// Admitted before, from the outbox.
+    /// Already admitted, from the outbox.
     Known,
-    /// Left to the outbox.
+    /// Remains in the outbox.
     Noted {
-        /// Whether the lane was level until now.
+        /// Whether the lane had caught up until now.
         fell_behind: bool,
     },
 }

@@ -1,7 +1,7 @@
-//! The decisions of a lane, without IO: what is sent next, what waits, what is repeated, given up, reported.
+//! The decisions of a lane, without IO: which callback is sent next, waits, is repeated, parked or reported.
 //!
-//! Every method takes the time; what must happen outside is left in [`LaneActions`] for the caller to carry out once it
-//! has let go of the lock.
+//! Every method takes the time as an argument. External actions are stored in [`LaneActions`]; the caller carries them
+//! out after releasing the lock.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,15 +20,15 @@ use crate::lanes::backlog::{Page, Room};
 use crate::lanes::callback::OwedCallback;
 use upesi_http::{Breaker, Jitter, Passage};
 
-/// The share of a lane's memory, one in so many parts, for callbacks to be repeated; for those that wait behind
-/// others there is as much again.
+/// Divisor for the share of a lane's memory for callbacks that wait for repetition. Callbacks that wait behind others
+/// have the same share.
 const REPEATS_SHARE: usize = 4;
 
 /// A later callback of a transfer that waits for an earlier one.
 #[derive(Debug)]
 pub(super) enum Follower {
     Here(Entry),
-    /// Left to the outbox.
+    /// Remains in the outbox.
     Away(CallbackKey),
 }
 
@@ -41,7 +41,7 @@ impl Follower {
     }
 }
 
-/// How many wait behind others.
+/// Number of callbacks that wait behind others.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     pub(super) here: usize,
@@ -49,7 +49,7 @@ pub(super) struct Followers {
     pub(super) away: usize,
 }
 
-/// What may go out next.
+/// The kind of callback that may be sent next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Repeat,
@@ -63,32 +63,32 @@ pub(super) struct Core {
     pub(super) catch_up: CatchUp,
     /// Not yet attempted, in order.
     pub(super) ready: VecDeque<Entry>,
-    /// Not yet attempted, and no longer held back; they go first.
+    /// Not yet attempted, and no longer held back; they are sent first.
     pub(super) released: VecDeque<Entry>,
-    /// Those that wait for the answer to the request that caused them.
+    /// Callbacks that wait for the answer to the request that caused them.
     pub(super) holds: Holds,
-    /// Transfers with a callback that is held, released, in flight or to be repeated, and the later ones that wait for
-    /// it.
+    /// Transfers with a callback that is held, released, in flight or waiting for repetition, and the later ones that
+    /// wait for it.
     pub(super) busy: HashMap<u64, VecDeque<Follower>, foldhash::fast::RandomState>,
     pub(super) followers: Followers,
     pub(super) repeats: Repeats,
-    /// Whether the callback that was taken last was a repeat.
+    /// Whether the callback that was taken last was a repetition.
     last_was_repeat: bool,
     pub(super) in_flight: Vec<InFlight>,
     pub(super) repeats_in_flight: usize,
-    /// To be loaded by their keys.
+    /// Callbacks to load by their keys.
     pub(super) loads: BTreeMap<CallbackKey, Load>,
-    /// Being loaded.
+    /// Callbacks that are being loaded.
     pub(super) loading: BTreeMap<CallbackKey, Load>,
     pub(super) recall: Option<Recall>,
-    /// Times that an operator has sent parked callbacks again.
+    /// Number of times that an operator has sent parked callbacks again.
     pub(super) recalls: u64,
     pub(super) items: usize,
     pub(super) bytes: usize,
     pub(super) breaker: Breaker,
-    /// Opens when new callbacks are refused, one after the other.
+    /// Opens when consecutive new callbacks are rejected.
     pub(super) refusals: Breaker,
-    /// Until when the DFSP asked for no callback at all.
+    /// End of the pause of all callbacks that the DFSP requested.
     pub(super) paused_until: Option<Instant>,
     pub(super) jitter: Jitter,
     pub(super) reports: Vec<CallbackKey>,
@@ -96,7 +96,7 @@ pub(super) struct Core {
     pub(super) draining: bool,
     /// Whether another node delivers to the participant.
     pub(super) elsewhere: bool,
-    /// Whether this node does as soon as nothing is in flight from the last time that it did.
+    /// Whether this node delivers again as soon as nothing is in flight from its previous term.
     returns: bool,
     pub(super) last_error: Option<Reason>,
     pub(super) actions: LaneActions,
@@ -110,7 +110,7 @@ fn no_repeats(config: &CourierConfig) -> Repeats {
 impl Core {
     pub(super) fn new(config: CourierConfig, seed: u64) -> Self {
         let breaker = |failures| Breaker::new(failures, config.breaker_pause_min, config.breaker_pause_max);
-        // All that were under way when a DFSP began to refuse are one failure of its, not many.
+        // All callbacks that were in flight when a DFSP began to reject count as one failure.
         let concurrency_max = u32::try_from(config.concurrency_max).unwrap_or(u32::MAX);
         Self {
             catch_up: CatchUp::new(),
@@ -144,17 +144,17 @@ impl Core {
         }
     }
 
-    /// Whether it is to take and to send nothing.
+    /// Whether the lane accepts and sends nothing now.
     pub(super) const fn rests(&self) -> bool {
         self.draining || self.elsewhere
     }
 
-    /// Counts how often this node began; 0 while another one delivers.
+    /// Number of times that this node has begun; 0 while another node delivers.
     pub(super) const fn term(&self) -> u64 {
         if self.elsewhere { 0 } else { self.catch_up.term() }
     }
 
-    /// Another node delivers from here on: what is in flight ends, what waits is left to the outbox.
+    /// From now on, another node delivers: requests in flight complete, and waiting callbacks remain in the outbox.
     pub(super) fn leave(&mut self) {
         (self.elsewhere, self.returns) = (true, false);
         let waiting = self.ready.iter().chain(&self.released).chain(self.repeats.here());
@@ -176,7 +176,7 @@ impl Core {
         self.take_reports();
     }
 
-    /// This node delivers from here on, from the oldest on that the outbox holds.
+    /// From now on, this node delivers, beginning with the oldest callback in the outbox.
     pub(super) fn begin(&mut self) {
         self.returns = !self.in_flight.is_empty();
         if self.returns {
@@ -187,7 +187,7 @@ impl Core {
         self.actions.wake_keeper = true;
     }
 
-    /// Something that was in flight when it left has ended.
+    /// Records the end of a request that was in flight when the node left.
     pub(super) fn ended_elsewhere(&mut self) {
         self.take_reports();
         if self.returns {
@@ -195,14 +195,14 @@ impl Core {
         }
     }
 
-    /// What happened since the last call and must now happen outside.
+    /// The actions since the last call, to be carried out outside.
     pub(super) fn actions(&mut self) -> LaneActions {
         std::mem::take(&mut self.actions)
     }
 
-    // ---- coming in ----
+    // ---- incoming callbacks ----
 
-    /// Takes a callback that has just become durable, or leaves it to the outbox.
+    /// Accepts a callback that has just become durable, or leaves it in the outbox.
     pub(super) fn offer(&mut self, callback: OwedCallback, now: Instant) {
         if self.rests() {
             return;
@@ -222,7 +222,7 @@ impl Core {
         }
     }
 
-    /// The target has the answer to the request that caused this callback.
+    /// Records that the target has the answer to the request that caused this callback.
     pub(super) fn answered(&mut self, key: CallbackKey) {
         if !self.rests() {
             self.released.extend(self.holds.answered(key));
@@ -235,7 +235,8 @@ impl Core {
         self.ready.push_back(Entry::new(callback, Tries::none(now)));
     }
 
-    /// The page to fetch now, where the lane is behind and at least half empty, but for what waits to be repeated.
+    /// The page to fetch now, if the lane is behind and at least half empty, apart from callbacks that wait for
+    /// repetition.
     pub(super) fn ask(&mut self) -> Option<(PageRequest, Room)> {
         let room = self.room();
         if self.rests() || !self.has_room() {
@@ -251,14 +252,14 @@ impl Core {
         }
     }
 
-    /// Whether so much of the memory for new callbacks is free that it is worth reading the outbox.
+    /// Whether enough of the memory for new callbacks is free to make reading the outbox worthwhile.
     pub(super) fn has_room(&self) -> bool {
         let waiting = self.repeats.here_len() + self.followers.here;
         let room = self.room();
         room.bytes > 0 && room.items >= self.config.queue_max.saturating_sub(waiting).div_ceil(2).max(1)
     }
 
-    /// Takes a page. More than was asked for is left to the next.
+    /// Accepts a page. Callbacks that exceed the requested number are left to the next page.
     pub(super) fn page(&mut self, asked: PageRequest, page: Page, now: Instant) {
         if self.elsewhere || !self.catch_up.is_of(asked) {
             return self.catch_up.page_failed();
@@ -285,7 +286,7 @@ impl Core {
         self.catch_up.page_failed();
     }
 
-    // ---- going out ----
+    // ---- outgoing callbacks ----
 
     /// The next callback to send, if one may be sent now.
     pub(super) fn take(&mut self, now: Instant) -> Option<Entry> {
@@ -312,7 +313,8 @@ impl Core {
         Some(entry)
     }
 
-    /// Whether callbacks may go out now: not while the DFSP cannot be reached, nor before the end of its `Retry-After`.
+    /// Whether callbacks may be sent now: not while the DFSP cannot be reached, and not before the end of its
+    /// `Retry-After`.
     pub(super) fn passage(&self, now: Instant) -> Passage {
         match self.paused_until.filter(|until| now < *until) {
             Some(until) => Passage::Barred(Some(until)),
@@ -320,8 +322,8 @@ impl Core {
         }
     }
 
-    /// Whether a new callback or a repeat goes next. Neither kind waits for the other: repeats have at most half of
-    /// the slots, and where both wait they take turns.
+    /// Whether a new callback or a repetition is sent next. Neither kind delays the other: repetitions have at most
+    /// half of the slots, and if both wait they alternate.
     fn choice(&self, now: Instant) -> Choice {
         let repeats_max = (self.config.concurrency_max / 2).max(1);
         let repeat = self.repeats_in_flight < repeats_max && self.repeats.is_due(now);
@@ -349,7 +351,7 @@ impl Core {
                 }
                 Choice::New => {
                     self.last_was_repeat = false;
-                    // Perhaps all wait for something; then there is none any more.
+                    // Possibly all of them wait for something; then there is none now.
                     if let Some(mut entry) = self.next_new() {
                         entry.is_trial = self.refusals.passage(now) == Passage::Probe;
                         if entry.is_trial {
@@ -362,7 +364,7 @@ impl Core {
         }
     }
 
-    /// The oldest of those that failed, whether its time has come or not.
+    /// The oldest failed callback, whether it is due or not.
     fn next_for_probe(&mut self) -> Option<Entry> {
         self.repeats.take_oldest().or_else(|| self.next_new())
     }
@@ -396,7 +398,7 @@ impl Core {
         None
     }
 
-    /// Lets a callback wait behind the earlier ones of its transfer; beyond a share of the memory, in the outbox.
+    /// Lets a callback wait behind the earlier ones of its transfer; above a share of the memory, in the outbox.
     fn follow(&mut self, entry: Entry) {
         let OwedCallback { key, order, bytes, .. } = entry.callback;
         let followers = &mut self.followers;
@@ -419,7 +421,7 @@ impl Core {
         self.busy.entry(order).or_default().push_back(follower);
     }
 
-    /// The first callback of this order has left the lane; the next may go.
+    /// The first callback of this order has left the lane, so the next may be sent.
     pub(super) fn release_order(&mut self, order: u64) {
         let MapEntry::Occupied(mut waiting) = self.busy.entry(order) else { return };
         match waiting.get_mut().pop_front() {
@@ -437,7 +439,7 @@ impl Core {
         }
     }
 
-    /// Whether [`Self::take`] would probably give something.
+    /// Whether [`Self::take`] would probably return a callback.
     pub(super) fn has_work(&self, now: Instant) -> bool {
         if self.rests() {
             return false;
@@ -449,9 +451,9 @@ impl Core {
         }
     }
 
-    // ---- with time ----
+    // ---- due times ----
 
-    /// Parks what is past its deadline and reports what has waited long enough.
+    /// Parks callbacks past their deadline, and reports deliveries that are due.
     pub(super) fn at(&mut self, now: Instant) {
         let (here, away) = self.repeats.take_late(now);
         here.into_iter().for_each(|entry| self.park(entry));
@@ -461,12 +463,12 @@ impl Core {
         }
     }
 
-    /// Reports everything that is delivered, due or not.
+    /// Reports all deliveries, due or not.
     pub(super) fn report_all(&mut self) {
         self.take_reports();
     }
 
-    /// When [`Self::at`] is to be called next, or a slot to be woken.
+    /// Time of the next call of [`Self::at`], or at which to wake a slot.
     pub(super) fn next_time(&self, now: Instant) -> Option<Instant> {
         let next = match self.passage(now) {
             Passage::Free => {

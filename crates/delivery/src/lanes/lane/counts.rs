@@ -1,4 +1,4 @@
-//! What is to be seen of a lane's decisions.
+//! Counts of a lane, for its status.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::entry::{Entry, Reason, Tries};
 use super::recall::Load;
 use upesi_http::BreakerState;
 
-/// How long a callback must have been refused for its lane to count as refused.
+/// Minimum time for which a callback has been rejected before it counts as rejected in the status.
 const REFUSED_LONG: Duration = Duration::from_secs(10);
 
 impl Core {
@@ -18,12 +18,12 @@ impl Core {
         self.in_flight.len()
     }
 
-    /// Those in memory that wait to be repeated.
+    /// Number of callbacks in memory that wait for repetition.
     pub(super) fn retrying(&self) -> usize {
         self.repeats.here_len()
     }
 
-    /// Those that wait to be repeated and are not in memory.
+    /// Number of callbacks that wait for repetition and are not in memory.
     pub(super) fn retrying_on_disk(&self) -> usize {
         self.away().count()
     }
@@ -36,7 +36,7 @@ impl Core {
         self.repeats.away().map(|(key, away)| (key, &away.tries)).chain(loading)
     }
 
-    /// Those that the DFSP has refused for long and that are not given up yet.
+    /// Number of callbacks that the DFSP has rejected for long and that are not parked yet.
     pub(super) fn refused_long(&self, now: Instant) -> usize {
         let is_long = |first_at: Option<Instant>| first_at.is_some_and(|first| now >= first + REFUSED_LONG);
         let waiting =
@@ -46,7 +46,7 @@ impl Core {
             + in_flight.filter(|in_flight| is_long(Some(in_flight.first_at))).count()
     }
 
-    /// Those that failed so far: how often they were tried, and why the last attempt failed.
+    /// The callbacks that have failed so far, with their number of attempts and the reason of the last failure.
     pub(super) fn failed(&self) -> impl Iterator<Item = (CallbackKey, u32, &Reason)> {
         let here = self.repeats.here().map(|entry: &Entry| (entry.callback.key, &entry.tries));
         let waiting = here.chain(self.away());
@@ -71,7 +71,7 @@ impl Core {
         self.breaker.state()
     }
 
-    /// Whether new callbacks are held back because the DFSP refused many in a row.
+    /// Whether new callbacks are held back because the DFSP rejected many in a row.
     pub(super) const fn refuses_new(&self) -> bool {
         !matches!(self.refusals.state(), BreakerState::Closed)
     }

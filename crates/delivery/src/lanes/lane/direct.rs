@@ -1,4 +1,4 @@
-//! Messages that are sent at once or not at all, from whatever worker has them in hand.
+//! Messages that are sent immediately or not at all, from the calling worker.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,38 +12,38 @@ use crate::lanes::CourierConfig;
 use crate::lanes::metrics::add;
 use crate::{OutgoingRequest, Shares, share_of};
 
-/// Why a message that is sent at once was not answered.
+/// Reason why a direct message was not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     /// The lane pauses, because the DFSP could not be reached several times in a row; nothing was sent.
     #[error("the lane pauses after repeated failures")]
     Barred,
-    /// As many as are allowed are on their way or wait; nothing was sent.
+    /// The maximum number of messages is being sent or waits; nothing was sent.
     #[error("too many messages are on their way")]
     Busy,
-    /// A kept connection was closed, for being idle it seems, just as it was used again: send it once more. Whether it
-    /// arrived is not known.
+    /// A kept-alive connection was closed, probably as idle, just as it was reused: send the message once more. It is
+    /// unknown whether it arrived.
     #[error("the connection was closed as it was used again")]
     Stale,
-    /// The DFSP could not be reached, or gave no answer in time.
+    /// The DFSP could not be reached, or did not answer in time.
     #[error("{0}")]
     Unreachable(String),
 }
 
-/// Connections for direct messages, apart for each worker, so that none is used from two threads.
+/// Connections for direct messages, separate for each worker, so that no two threads use one.
 pub(super) struct Direct {
     config: CourierConfig,
     /// By number of worker.
     pools: Mutex<Vec<(Option<usize>, Arc<pools::Pools>)>>,
-    /// Messages on their way or waiting for a connection.
+    /// Number of messages that are being sent or wait for a connection.
     begun: AtomicUsize,
     /// Their bytes.
     bytes: AtomicUsize,
-    /// What each sender has of them.
+    /// The share of each sender.
     shares: Shares<Option<ParticipantId>>,
 }
 
-/// One message on its way. Dropped without an end, it says nothing about the DFSP.
+/// A message that is being sent. Dropped without an outcome, it says nothing about the DFSP.
 struct Attempt<'a> {
     lane: &'a Arc<Lane>,
     is_probe: bool,
@@ -54,7 +54,7 @@ impl Direct {
     pub(super) fn new(config: &CourierConfig) -> Self {
         let percent = config.relay_sender_share_percent;
         let places = share_of(config.relay_concurrency_max + config.relay_waiting_max, percent);
-        // Few messages are large, and one may take a good part of the bytes.
+        // Few messages are large, and a single one may use a good part of the bytes.
         let bytes = share_of(config.relay_waiting_bytes_max, (2 * percent).min(100));
         Self {
             shares: Shares::new(places, bytes),
@@ -88,7 +88,7 @@ impl Direct {
         if !self.shares.take(sender, bytes) {
             return Err(TransportError::Busy);
         }
-        // Counted before they are compared, so that no two take the last place; the guard gives it back.
+        // Counted before the comparison, so that two messages cannot take the last slot. The guard releases the count.
         let begun = Begun { direct: self, sender, bytes };
         let before = self.begun.fetch_add(1, Ordering::Relaxed);
         let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl Direct {
     }
 }
 
-/// A place among those on their way.
+/// A slot of a message.
 struct Begun<'a> {
     direct: &'a Direct,
     sender: Option<ParticipantId>,
@@ -136,7 +136,7 @@ impl Lane {
                 attempt.end = Some(Ok(()));
                 Ok(answer)
             }
-            // Neither is a fault of the DFSP's.
+            // Neither is a failure of the DFSP.
             Err(SendError::Busy { .. }) => Err(TransportError::Busy),
             Err(SendError::Closed { reused: true }) => Err(TransportError::Stale),
             Err(error) => {

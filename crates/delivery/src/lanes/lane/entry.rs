@@ -7,20 +7,20 @@ use upesi_ledger::CallbackKey;
 
 use crate::lanes::callback::{OwedCallback, Refusal, Repetition};
 
-/// Why an attempt failed.
+/// Reason of a failed attempt.
 pub(super) type Reason = Arc<str>;
 
 /// The attempts at a callback so far.
 #[derive(Clone, Debug)]
 pub(super) struct Tries {
-    /// When it first came into the lane.
+    /// Time of its first arrival in the lane.
     pub(super) since: Instant,
     pub(super) attempts: u32,
-    /// When the first attempt began.
+    /// Start of the first attempt.
     pub(super) first_at: Option<Instant>,
     /// The end of all attempts. Set with the first one.
     pub(super) deadline: Option<Instant>,
-    /// Why the last attempt failed.
+    /// Reason of the last failed attempt.
     pub(super) reason: Option<Reason>,
     /// Whether the last attempt was answered.
     pub(super) was_refused: bool,
@@ -41,9 +41,9 @@ impl Tries {
 pub(super) struct Entry {
     pub(super) callback: OwedCallback,
     pub(super) tries: Tries,
-    /// Whether this attempt tries if the DFSP is back.
+    /// Whether this attempt probes if the DFSP is available again.
     pub(super) is_probe: bool,
-    /// Whether this attempt tries if the DFSP takes new callbacks again.
+    /// Whether this attempt tests if the DFSP accepts new callbacks again.
     pub(super) is_trial: bool,
 }
 
@@ -52,7 +52,7 @@ impl Entry {
         Self { callback, tries, is_probe: false, is_trial: false }
     }
 
-    /// Whether it was tried before the attempt that is under way.
+    /// Whether there was an attempt before the current one.
     pub(super) const fn is_repeated(&self) -> bool {
         self.tries.attempts > 1
     }
@@ -62,14 +62,14 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) key: CallbackKey,
-    /// Those that ended: this one is not among them.
+    /// Number of completed attempts, without this one.
     pub(super) attempts: u32,
     pub(super) first_at: Instant,
     pub(super) reason: Option<Reason>,
     pub(super) was_refused: bool,
 }
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Delivered,
@@ -77,19 +77,19 @@ pub(super) enum Outcome {
     Refused(Refusal),
     /// Not answered.
     Unreachable(String),
-    /// Cannot be sent at all, or need not be sent any more.
+    /// Cannot be sent at all, or need not be sent any longer.
     Unroutable(String),
 }
 
 impl Outcome {
-    /// Answered with an error that may pass before the deadline.
+    /// Answered with an error that may be temporary.
     #[cfg(test)]
     pub(super) fn refused(reason: &str) -> Self {
         let repetition = Repetition::UntilDeadline;
         Self::Refused(Refusal { reason: reason.to_owned(), repetition, retry_after: None })
     }
 
-    /// The reason of a failure, how it may be repeated (`None`: not at all), and whether it was answered.
+    /// The reason of a failure, its repetition (`None`: not repeated), and whether it was answered.
     pub(super) fn failure(self) -> Option<(String, Option<Repetition>, bool)> {
         match self {
             Self::Delivered => None,
@@ -108,14 +108,14 @@ pub(super) struct ParkedCallback {
     pub(super) attempts: u32,
 }
 
-/// Work for the tasks of a lane.
+/// Actions for the tasks of a lane.
 #[derive(Debug, Default)]
 pub(super) struct LaneActions {
-    /// To report as parked.
+    /// Callbacks to report as parked.
     pub(super) parked: Vec<ParkedCallback>,
-    /// To report as delivered.
+    /// Callbacks to report as delivered.
     pub(super) delivered: Vec<CallbackKey>,
-    /// The keeper has something new to do or to wait for.
+    /// The keeper has new work or a new due time.
     pub(super) wake_keeper: bool,
     /// The lane has fallen behind.
     pub(super) fell_behind: bool,

@@ -1,7 +1,7 @@
 //! Callbacks that wait until their own target has the answer to the request that caused them.
 //!
-//! A DFSP takes the callback for the end of an exchange, and must find the answer before it. So what a request owes to
-//! the DFSP that sent it waits until its answer was written, or until that DFSP no longer waits for it.
+//! For a DFSP, the callback ends an exchange, so the answer must arrive before it. Therefore, the callback that a
+//! request owes to its own sender waits until the answer was written, or until the sender no longer waits for it.
 
 use hashbrown::{HashMap, HashSet};
 use upesi_ledger::CallbackKey;
@@ -10,9 +10,9 @@ use super::entry::Entry;
 
 #[derive(Debug)]
 pub(super) struct Holds {
-    /// With the entry once nothing else holds it back.
+    /// Contains the entry once nothing else holds it back.
     held: HashMap<CallbackKey, Option<Entry>, foldhash::fast::RandomState>,
-    /// Answered before the lane had heard of them.
+    /// Answered before their callbacks reached the lane.
     answered: HashSet<CallbackKey, foldhash::fast::RandomState>,
 }
 
@@ -21,14 +21,14 @@ impl Holds {
         Self { held: HashMap::default(), answered: HashSet::default() }
     }
 
-    /// A callback that waits for an answer has come.
+    /// Records a callback that waits for an answer.
     pub(super) fn hold(&mut self, key: CallbackKey) {
         if !self.answered.remove(&key) {
             self.held.insert(key, None);
         }
     }
 
-    /// The answer was written; returns the callback if it waited for nothing else.
+    /// Records that the answer was written; returns the callback if it waited for nothing else.
     pub(super) fn answered(&mut self, key: CallbackKey) -> Option<Entry> {
         match self.held.remove(&key) {
             Some(entry) => entry,
@@ -53,7 +53,7 @@ impl Holds {
         }
     }
 
-    /// Those that wait for nothing else.
+    /// Callbacks that wait for nothing else.
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.held.values().flatten()
     }

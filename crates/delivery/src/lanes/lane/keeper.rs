@@ -1,4 +1,4 @@
-//! The keeper of a lane: waits for time to pass, fetches from the backlog, reports.
+//! The keeper of a lane: waits for due times, fetches from the outbox, reports.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::recall::SCANNED_KEYS_MAX;
 use crate::lanes::backlog::BacklogError;
 use crate::lanes::metrics::add;
 
-/// Callbacks that are loaded together by their keys.
+/// Number of callbacks that are loaded together by their keys.
 const LOADED_ITEMS_MAX: usize = 16;
 
 pub(super) async fn run(lane: Arc<Lane>) {
@@ -56,7 +56,7 @@ impl Lane {
         next
     }
 
-    /// Fetches pages until the lane is level or full, then what is loaded by its key.
+    /// Fetches pages until the lane has caught up or is full, then loads callbacks by their keys.
     async fn fetch(self: &Arc<Self>) -> Result<(), BacklogError> {
         loop {
             let asked = self.state().core.ask();

@@ -1,4 +1,4 @@
-//! What follows from the end of an attempt: reported, repeated, or given up.
+//! The consequence of an attempt: the callback is reported, repeated or parked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use super::entry::{Entry, Outcome, ParkedCallback};
 use super::repeats::{AWAY_MAX, Away};
 use crate::lanes::callback::Repetition;
 
-/// Attempts at a callback that is repeated a few times only.
+/// Number of attempts at a callback that is repeated only a few times.
 pub(super) const ATTEMPTS_FEW: u32 = 5;
 
 impl Core {
-    /// Takes back a callback after its attempt.
+    /// Accepts a callback after its attempt.
     pub(super) fn finish(&mut self, mut entry: Entry, outcome: Outcome, now: Instant) {
         let key = entry.callback.key;
         if let Some(index) = self.in_flight.iter().position(|in_flight| in_flight.key == key) {
@@ -48,7 +48,7 @@ impl Core {
         }
     }
 
-    /// What the outcome says about the DFSP.
+    /// Updates the breakers by what the outcome says about the DFSP.
     fn judge(&mut self, entry: &mut Entry, outcome: &Outcome, now: Instant) {
         let was_probe = std::mem::take(&mut entry.is_probe);
         let was_trial = std::mem::take(&mut entry.is_trial);
@@ -67,7 +67,7 @@ impl Core {
         }
         match outcome {
             Outcome::Delivered => self.refusals.answered(),
-            // Those that were refused before say nothing about new ones.
+            // Callbacks that were rejected before say nothing about new ones.
             Outcome::Refused(_) if !entry.is_repeated() => {
                 self.refusals.failed(was_trial, now, &mut self.jitter);
             }
@@ -109,8 +109,8 @@ impl Core {
         self.keep_within_budget(now);
     }
 
-    /// Lets those leave memory that were tried most, as long as there are too many. They come back after the longest
-    /// wait.
+    /// Removes the callbacks with the most attempts from memory, while there are too many. They return after the
+    /// longest delay.
     fn keep_within_budget(&mut self, now: Instant) {
         while let Some((due, entry)) = self.repeats.excess() {
             let wait = self.jitter.pause(2 * self.config.backoff_max, 2 * self.config.backoff_max, 0);
@@ -136,14 +136,14 @@ impl Core {
         self.actions.parked.push(ParkedCallback { key, reason, attempts });
     }
 
-    /// Gives up a callback that is not in memory.
+    /// Parks a callback that is not in memory.
     pub(super) fn park_away(&mut self, key: CallbackKey, away: Away, why: &str) {
         let reason = format!("{}{why}", away.tries.reason.as_deref().unwrap_or_default());
         self.actions.parked.push(ParkedCallback { key, reason, attempts: away.tries.attempts });
         self.release_order(away.order);
     }
 
-    /// The callback leaves the lane; the next of its transfer may go.
+    /// The callback leaves the lane, so the next of its transfer may be sent.
     fn release(&mut self, entry: &Entry) {
         self.items -= 1;
         self.bytes -= entry.callback.bytes;
@@ -154,9 +154,9 @@ impl Core {
         self.actions.wake_keeper |= !self.loads.is_empty();
     }
 
-    // ---- beside the callbacks ----
+    // ---- other messages ----
 
-    /// Whether a message that is no callback may be sent now: not (`None`), or as the one that probes (`Some(true)`).
+    /// Whether a message other than a callback may be sent now: no (`None`), or as the probe (`Some(true)`).
     pub(super) fn begin_direct(&mut self, now: Instant) -> Option<bool> {
         use upesi_http::Passage;
         if self.draining {
@@ -172,7 +172,7 @@ impl Core {
         }
     }
 
-    /// How such a message ended: `Ok` if there was an answer, `None` if it says nothing about the DFSP.
+    /// Records the end of such a message: `Ok` if there was an answer, `None` if it says nothing about the DFSP.
     pub(super) fn end_direct(&mut self, was_probe: bool, end: Option<Result<(), String>>, now: Instant) {
         let opened_before = self.breaker.opened;
         match end {

@@ -1,4 +1,4 @@
-//! The connections of a lane: one pool per origin that its endpoints name.
+//! The connections of a lane: one pool per origin of its endpoints.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,27 +6,27 @@ use upesi_http::{Origin, Pool, PoolConfig, ResponseBody};
 
 use crate::lanes::CourierConfig;
 
-/// Origins of one DFSP that are kept connected; a DFSP names one or two.
+/// Number of origins of one DFSP that are kept connected; a DFSP usually has one or two.
 const ORIGINS_MAX: usize = 8;
 
 pub(super) struct Pools {
     config: PoolConfig,
-    /// The one used last at the end.
+    /// Ordered by use, the latest last.
     pools: Mutex<Vec<Arc<Pool>>>,
 }
 
 impl Pools {
-    /// For callbacks.
+    /// Pools for callbacks.
     pub(super) fn new(config: &CourierConfig) -> Self {
         Self::with(config, config.concurrency_max)
     }
 
-    /// For messages sent directly.
+    /// Pools for direct messages.
     pub(super) fn direct(config: &CourierConfig) -> Self {
         Self::with(config, config.relay_concurrency_max)
     }
 
-    /// The status of an answer counts. An unreadable body is dropped.
+    /// Unreadable response bodies are dropped, because the status is sufficient.
     fn with(config: &CourierConfig, connections_max: usize) -> Self {
         let config = PoolConfig {
             connections_max,
@@ -41,8 +41,9 @@ impl Pools {
         Self { config, pools: Mutex::default() }
     }
 
-    /// The pool of an origin, made if there is none; the one that was unused longest makes way. `name` is the DFSP's,
-    /// which may have an authority of its own; it is asked for no sooner, since only then it is surely known.
+    /// The pool of an origin, which is created if there is none; it replaces the one that was used least recently.
+    /// `name` returns the DFSP's name, for which there may be separate trust anchors. It is called only on creation,
+    /// because the name is surely known by then.
     pub(super) fn of(&self, origin: &Origin, name: impl FnOnce() -> String) -> Arc<Pool> {
         let mut pools = self.pools();
         if let Some(index) = pools.iter().position(|pool| pool.origin() == origin) {

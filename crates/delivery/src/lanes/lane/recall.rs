@@ -11,19 +11,19 @@ use super::repeats::Away;
 use crate::lanes::callback::{OwedCallback, Position};
 use upesi_http::Passage;
 
-/// Keys that are looked through at a time for those that an operator sends again.
+/// Number of keys in which one scan searches for callbacks that an operator sends again.
 pub(crate) const SCANNED_KEYS_MAX: usize = 1024;
 
-/// Where in the outbox callbacks stand that an operator sends again. However many they are, only this is kept of them.
+/// Range of the outbox with callbacks that an operator sends again. Only the range is stored, however many there are.
 #[derive(Debug)]
 pub(super) struct Recall {
     from: Position,
     to: Position,
-    /// Counts the operator's calls: a read before the last one may lack callbacks of that call.
+    /// Number of the operator's calls: a read before the last call may lack callbacks of that call.
     calls: u64,
 }
 
-/// A part of the outbox that is looked through for such callbacks.
+/// A part of the outbox that is searched for such callbacks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
     from: Position,
@@ -31,7 +31,7 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// The keys that are asked for stand behind this.
+    /// Position after which the requested keys begin.
     pub(super) fn after(&self) -> Option<Position> {
         let (seq, index) = self.from;
         match index.checked_sub(1) {
@@ -41,19 +41,19 @@ impl Scan {
     }
 }
 
-/// Why a callback is loaded by its key.
+/// The reason to load a callback by its key.
 #[derive(Debug)]
 pub(super) enum Load {
-    /// Its time to be repeated has come.
+    /// It is due for repetition.
     Repeat(Away),
-    /// The one of the same order that it waited for has left the lane.
+    /// The callback of the same order that it waited for has left the lane.
     Follower(u64),
     /// An operator sends it again.
     Recalled,
 }
 
 impl Core {
-    /// Notes callbacks that were parked and that an operator wants sent again; they are undelivered in the outbox.
+    /// Records parked callbacks that an operator sends again; they are undelivered in the outbox.
     pub(super) fn recall(&mut self, keys: impl IntoIterator<Item = CallbackKey>) {
         for key in keys {
             let at = key.age();
@@ -68,15 +68,15 @@ impl Core {
         self.actions.wake_keeper = true;
     }
 
-    /// The part of the outbox to look through now for what an operator sends again. To be followed by
-    /// [`Self::scanned`].
+    /// The part of the outbox to search now for callbacks that an operator sends again. Call [`Self::scanned`]
+    /// afterwards.
     pub(super) fn scan(&self) -> Option<Scan> {
         let may = !self.rests() && self.has_room() && self.loads.is_empty() && !self.catch_up.is_fetching();
         let recall = self.recall.as_ref().filter(|_| may)?;
         Some(Scan { from: recall.from, calls: recall.calls })
     }
 
-    /// Takes the keys of the undelivered callbacks of that part, oldest first, and whether there may be more behind
+    /// Accepts the keys of the undelivered callbacks of that part, oldest first, and whether there may be more after
     /// them.
     pub(super) fn scanned(&mut self, scan: Scan, keys: &[CallbackKey], more: bool) {
         let fetching = self.catch_up.is_fetching();
@@ -98,7 +98,7 @@ impl Core {
         }
     }
 
-    /// The callbacks that the lane has in hand, in memory or by their keys.
+    /// The callbacks that the lane holds, in memory or by their keys.
     fn keys(&self) -> BTreeSet<CallbackKey> {
         let followers = self.busy.values().flatten().map(Follower::key);
         let waiting = self.ready.iter().chain(&self.released).chain(self.repeats.here());
@@ -110,7 +110,7 @@ impl Core {
         followers.chain(entries).chain(away).chain(in_flight).chain(loads).chain(reports).collect()
     }
 
-    /// The callbacks to load now, at most so many. To be followed by [`Self::loaded`] or [`Self::load_failed`].
+    /// The callbacks to load now, at most `items_max`. Call [`Self::loaded`] or [`Self::load_failed`] afterwards.
     pub(super) fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<CallbackKey> {
         let room = self.room();
         let count = if self.rests() || room.bytes == 0 { 0 } else { items_max.min(room.items) };
@@ -118,7 +118,7 @@ impl Core {
         for key in &keys {
             self.loading.extend(self.loads.remove_entry(key));
         }
-        // Repeats take turns with new callbacks, however many of those there are; few are loaded at a time.
+        // Repetitions alternate with new callbacks, however many of those there are; few are loaded at a time.
         if !self.rests() && !matches!(self.passage(now), Passage::Barred(_)) {
             for (key, away) in self.repeats.take_away(now, items_max - keys.len()) {
                 keys.push(key);
@@ -128,11 +128,11 @@ impl Core {
         keys
     }
 
-    /// Takes what was loaded of `asked`: those that are still owed.
+    /// Accepts the loaded callbacks of `asked`: those that are still owed.
     pub(super) fn loaded(&mut self, asked: &[CallbackKey], callbacks: Vec<OwedCallback>, now: Instant) {
         for callback in callbacks {
             let Some(load) = self.loading.remove(&callback.key) else { continue };
-            // Others may have come in since there was room for it.
+            // Other callbacks may have used the capacity meanwhile.
             if matches!(load, Load::Recalled) && self.room().items == 0 {
                 self.loads.insert(callback.key, load);
                 continue;
@@ -147,7 +147,7 @@ impl Core {
         }
         for key in asked {
             match self.loading.remove(key) {
-                // No longer owed: the next callback behind it may go.
+                // No longer owed: the next callback behind it may be sent.
                 Some(Load::Repeat(Away { order, .. }) | Load::Follower(order)) => self.release_order(order),
                 Some(Load::Recalled) | None => {}
             }
@@ -155,7 +155,7 @@ impl Core {
         self.actions.wake_keeper = true;
     }
 
-    /// They could not be loaded: later.
+    /// Records that they could not be loaded; they are loaded later.
     pub(super) fn load_failed(&mut self, asked: &[CallbackKey]) {
         for key in asked {
             match self.loading.remove(key) {
@@ -167,7 +167,7 @@ impl Core {
     }
 }
 
-/// The first position behind this one.
+/// The first position after this one.
 const fn behind((seq, index): Position) -> Position {
     match index.checked_add(1) {
         Some(index) => (seq, index),

@@ -1,8 +1,8 @@
-//! Callbacks that failed and are to be repeated, within a budget of their own.
+//! Failed callbacks that wait for repetition, within a budget of their own.
 //!
-//! Callbacks beyond the budget leave memory: of the one that was tried most only the key and the tries are kept, and
-//! its content is loaded from the outbox again when its time comes. So a DFSP that refuses some callbacks for long
-//! costs little memory, and its other callbacks go out as if there were none of these.
+//! Callbacks above the budget leave memory, those with the most attempts first. Only the key and the attempts are
+//! retained; the content is loaded from the outbox when the callback is due. So a DFSP that rejects some callbacks for
+//! long costs little memory, and its other callbacks are not affected.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,7 +13,7 @@ use upesi_ledger::{CallbackKey, ParticipantId};
 
 use super::entry::{Entry, Tries};
 
-/// Callbacks of a lane that failed and are not in memory, at most. Of each some 150 bytes are kept.
+/// Maximum number of failed callbacks of a lane that are not in memory. Each needs about 150 bytes.
 pub(super) const AWAY_MAX: usize = 16_384;
 
 /// A callback that left memory.
@@ -28,12 +28,12 @@ pub(super) struct Away {
 pub(super) struct Repeats {
     items_max: usize,
     bytes_max: usize,
-    /// In memory, by time.
+    /// Callbacks in memory, by due time.
     here: BTreeMap<(Instant, CallbackKey), Entry>,
     here_bytes: usize,
-    /// In memory again, because their time has come.
+    /// Callbacks that are in memory again, because they are due.
     loaded: VecDeque<Entry>,
-    /// Not in memory.
+    /// Callbacks that are not in memory.
     away: BTreeMap<CallbackKey, Away>,
     away_due: BTreeSet<(Instant, CallbackKey)>,
 }
@@ -51,13 +51,14 @@ impl Repeats {
         }
     }
 
-    /// Takes a callback that is to be repeated at `due`.
+    /// Adds a callback that is repeated at `due`.
     pub(super) fn insert(&mut self, due: Instant, entry: Entry) {
         self.here_bytes += entry.callback.bytes;
         self.here.insert((due, entry.callback.key), entry);
     }
 
-    /// The callback that must leave memory, if one must: the one that was tried most, of several the oldest.
+    /// The callback that must leave memory, if there are too many: the one with the most attempts; of several, the
+    /// oldest.
     pub(super) fn excess(&mut self) -> Option<(Instant, Entry)> {
         if self.here.len() <= self.items_max && (self.here_bytes <= self.bytes_max || self.here.len() <= 1) {
             return None;
@@ -73,13 +74,13 @@ impl Repeats {
         Some(entry)
     }
 
-    /// Notes a callback that left memory until `due`.
+    /// Records a callback that left memory until `due`.
     pub(super) fn leave(&mut self, key: CallbackKey, order: u64, tries: Tries, due: Instant) {
         self.away_due.insert((due, key));
         self.away.insert(key, Away { order, tries, due });
     }
 
-    /// The callback that is given up because too many have left memory, if there are: the oldest.
+    /// The oldest callback outside memory, if there are too many of them; it is parked.
     pub(super) fn crowded_out(&mut self) -> Option<(CallbackKey, Away)> {
         if self.away.len() <= AWAY_MAX {
             return None;
@@ -89,7 +90,7 @@ impl Repeats {
         Some((key, away))
     }
 
-    /// Callbacks to be loaded now, at most so many; those that were loaded before go first.
+    /// Callbacks to load now, at most `items_max`; those that were loaded before come first.
     pub(super) fn take_away(&mut self, now: Instant, items_max: usize) -> Vec<(CallbackKey, Away)> {
         let count = items_max.saturating_sub(self.loaded.len());
         let due: Vec<_> =
@@ -108,22 +109,22 @@ impl Repeats {
         self.away.insert(key, away);
     }
 
-    /// Takes a callback that is in memory again.
+    /// Adds a callback that is in memory again.
     pub(super) fn come_back(&mut self, entry: Entry) {
         self.loaded.push_back(entry);
     }
 
-    /// Whether one in memory is due.
+    /// Whether a callback in memory is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         !self.loaded.is_empty() || self.here.first_key_value().is_some_and(|((due, _), _)| *due <= now)
     }
 
-    /// Whether one that left memory is due.
+    /// Whether a callback outside memory is due.
     pub(super) fn is_away_due(&self, now: Instant) -> bool {
         self.away_due.first().is_some_and(|(due, _)| *due <= now)
     }
 
-    /// The next one that is due.
+    /// The next due callback.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Entry> {
         if let Some(entry) = self.loaded.pop_front() {
             return Some(entry);
@@ -132,16 +133,16 @@ impl Repeats {
         if at.0 <= now { self.remove(at) } else { None }
     }
 
-    /// The oldest one in memory, whether its time has come or not.
+    /// The oldest callback in memory, due or not.
     pub(super) fn take_oldest(&mut self) -> Option<Entry> {
         let oldest = self.here.keys().copied().min_by_key(|(_, key)| *key);
         oldest.and_then(|at| self.remove(at)).or_else(|| self.loaded.pop_front())
     }
 
-    /// Removes the callbacks past their deadline, in memory and out of it.
+    /// Removes the callbacks past their deadline, in memory and outside.
     pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Entry>, Vec<(CallbackKey, Away)>) {
         let late = |tries: &Tries| tries.is_late(now);
-        // None of these is due after its deadline.
+        // No callback is due after its deadline.
         let due = self.here.iter().take_while(|((due, _), _)| *due <= now);
         let here: Vec<_> = due.filter(|(_, entry)| late(&entry.tries)).map(|(at, _)| *at).collect();
         let mut here: Vec<_> = here.into_iter().filter_map(|at| self.remove(at)).collect();
@@ -156,8 +157,8 @@ impl Repeats {
         (here, away.into_iter().filter_map(|at| self.return_of(at)).collect())
     }
 
-    /// When the first of those comes due that are not due yet. The keeper waits for it; those in memory that are due
-    /// belong to the slots, whether they have taken them already or not.
+    /// Time at which the next callback becomes due, for the keeper. Callbacks in memory that are already due belong to
+    /// the slots.
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
         let here = self.here.range(behind(now)..).next().map(|((due, _), _)| *due);
         here.into_iter().chain(self.next_away(now)).min()
@@ -167,18 +168,18 @@ impl Repeats {
         self.away_due.range(behind(now)..).next().map(|(due, _)| *due)
     }
 
-    /// The earliest deadline; of callbacks out of memory, a lower bound.
+    /// The earliest deadline; for callbacks outside memory, a lower bound.
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let here = self.here().filter_map(|entry| entry.tries.deadline).min();
         here.into_iter().chain(self.next_away(now)).min()
     }
 
-    /// Those in memory.
+    /// Callbacks in memory.
     pub(super) fn here(&self) -> impl Iterator<Item = &Entry> {
         self.here.values().chain(&self.loaded)
     }
 
-    /// Those out of memory.
+    /// Callbacks outside memory.
     pub(super) fn away(&self) -> impl Iterator<Item = (CallbackKey, &Away)> {
         self.away.iter().map(|(key, away)| (*key, away))
     }
@@ -192,7 +193,7 @@ impl Repeats {
     }
 }
 
-/// The first place behind all that are due at `now`.
+/// The first key after all that are due at `now`.
 fn behind(now: Instant) -> (Instant, CallbackKey) {
     (now + Duration::from_nanos(1), CallbackKey { target: ParticipantId::HUB, seq: 0, index: 0 })
 }

@@ -6,10 +6,10 @@ use upesi_http::HeaderMap;
 use upesi_http::header::{DATE, HeaderName, RETRY_AFTER};
 use upesi_types::Timestamp;
 
-/// Longest wait that a DFSP can ask for. A longer one is cut, so that a mistake does not outlast the deadline.
+/// Longest delay that a DFSP can request. A longer one is shortened, so that a mistake does not outlast the deadline.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// The wait that an answer asks for: seconds, or an instant by the clock that the answer's own `Date` shows.
+/// The delay that an answer requests: in seconds, or until a time on the clock of the answer's own `Date`.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
     let asked = text(RETRY_AFTER)?;

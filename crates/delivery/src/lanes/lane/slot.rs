@@ -29,7 +29,7 @@ pub(super) async fn run(lane: Arc<Lane>, index: usize, wake: Arc<Notify>) {
 }
 
 impl Lane {
-    /// Finishes the last callback and takes the next; puts the slot to sleep if there is none.
+    /// Finishes the last callback and takes the next; lets the slot sleep if there is none.
     fn step(self: &Arc<Self>, index: usize, done: Option<(Entry, Outcome)>) -> Option<Entry> {
         let now = Instant::now();
         if let Some((entry, outcome)) = &done {
@@ -102,8 +102,8 @@ impl Lane {
             Err(unroutable) => return Outcome::Unroutable(unroutable.to_string()),
         };
         if let Err(SendError::Closed { reused: true }) = result {
-            // The DFSP closed a connection for being idle just as it was used again: no failure of the DFSP's. The
-            // request may have arrived, but delivery is at least once anyway.
+            // The DFSP closed an idle connection just as it was reused, which is not a failure. The request may have
+            // arrived, but delivery is at least once anyway.
             result = match self.send(entry, pool, deadline).await {
                 Ok(result) => result,
                 Err(unroutable) => return Outcome::Unroutable(unroutable.to_string()),

@@ -1,4 +1,4 @@
-//! A lane without tasks or connections: its decisions alone, for a caller who carries them out.
+//! A lane without tasks or connections: only its decisions, which the caller carries out.
 
 use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
@@ -12,8 +12,8 @@ use crate::lanes::callback::{OwedCallback, Position, Refusal};
 use crate::lanes::lane::catch_up::PageRequest;
 use upesi_http::BreakerState;
 
-/// The decisions of a lane, step by step, for simulations: what a lane's slots and keeper do between two waits is here
-/// one call each. All instants come from the caller.
+/// The decisions of a lane, step by step, for simulations. Each action of a lane's slots and keeper between two waits
+/// is one call here. The caller provides all instants.
 #[derive(Debug)]
 pub struct SteppedLane {
     core: Core,
@@ -22,23 +22,23 @@ pub struct SteppedLane {
     scan: Option<Scan>,
 }
 
-/// A callback on its way.
+/// A callback that is being sent.
 #[derive(Debug)]
 pub struct Sending(Entry);
 
 impl Sending {
-    /// What is sent.
+    /// The callback.
     pub const fn callback(&self) -> &OwedCallback {
         &self.0.callback
     }
 }
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
     /// Answered with 2xx.
     Delivered,
-    /// Answered otherwise.
+    /// Answered with another status.
     Refused(Refusal),
     /// Not answered.
     Unreachable(String),
@@ -46,34 +46,34 @@ pub enum Done {
     Unroutable(String),
 }
 
-/// What is to be reported to the outbox.
+/// Reports for the outbox.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Delivered.
+    /// Delivered callbacks.
     pub delivered: Vec<CallbackKey>,
-    /// Given up, with the reason and the number of attempts.
+    /// Parked callbacks, with the reason and the number of attempts.
     pub parked: Vec<(CallbackKey, String, u32)>,
 }
 
 impl SteppedLane {
-    /// A lane that begins with what the outbox holds; the seed decides its waits.
+    /// A lane that begins with the callbacks in the outbox; the seed determines its delays.
     pub fn new(config: CourierConfig, seed: u64) -> Self {
         Self { core: Core::new(config.clone(), seed), config, asked: None, scan: None }
     }
 
-    /// Takes a callback that has just become durable.
+    /// Accepts a callback that has just become durable.
     pub fn offer(&mut self, callback: OwedCallback, now: Instant) {
         self.core.offer(callback, now);
     }
 
-    /// The page to fetch now: behind which position, and how much. To be followed by [`Self::page`].
+    /// The page to fetch now: the position after which it begins, and its size. Call [`Self::page`] afterwards.
     pub fn ask(&mut self) -> Option<(Option<Position>, Room)> {
         let (asked, room) = self.core.ask()?;
         self.asked = Some(asked);
         Some((asked.after, room))
     }
 
-    /// Takes the page that was asked for, or learns that it could not be read.
+    /// Accepts the requested page; `None` if it could not be read.
     pub fn page(&mut self, page: Option<Page>, now: Instant) {
         match (self.asked.take(), page) {
             (Some(asked), Some(page)) => self.core.page(asked, page, now),
@@ -81,12 +81,12 @@ impl SteppedLane {
         }
     }
 
-    /// Another node delivers from here on.
+    /// From now on, another node delivers.
     pub fn leave(&mut self) {
         self.core.leave();
     }
 
-    /// This node delivers from here on.
+    /// From now on, this node delivers.
     pub fn begin(&mut self) {
         self.core.begin();
     }
@@ -96,37 +96,37 @@ impl SteppedLane {
         self.core.elsewhere
     }
 
-    /// The target has the answer to the request that caused this callback.
+    /// Records that the target has the answer to the request that caused this callback.
     pub fn answered(&mut self, key: CallbackKey) {
         self.core.answered(key);
     }
 
-    /// Notes callbacks that were parked and that an operator wants sent again.
+    /// Records parked callbacks that an operator sends again.
     pub fn recall(&mut self, keys: impl IntoIterator<Item = CallbackKey>) {
         self.core.recall(keys);
     }
 
-    /// The keys to read now from the outbox: behind which position, and how many at most. To be followed by
-    /// [`Self::scanned`].
+    /// The keys to read now from the outbox: the position after which they begin, and their maximum number. Call
+    /// [`Self::scanned`] afterwards.
     pub fn scan(&mut self) -> Option<(Option<Position>, usize)> {
         let scan = self.scan.is_none().then(|| self.core.scan()).flatten()?;
         self.scan = Some(scan);
         Some((scan.after(), SCANNED_KEYS_MAX))
     }
 
-    /// Takes the keys that were asked for, or learns that they could not be read.
+    /// Accepts the requested keys; `None` if they could not be read.
     pub fn scanned(&mut self, keys: Option<&[CallbackKey]>) {
         if let (Some(scan), Some(keys)) = (self.scan.take(), keys) {
             self.core.scanned(scan, keys, keys.len() >= SCANNED_KEYS_MAX);
         }
     }
 
-    /// The callbacks to load now by their keys. To be followed by [`Self::loaded`].
+    /// The callbacks to load now by their keys. Call [`Self::loaded`] afterwards.
     pub fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<CallbackKey> {
         self.core.take_loads(items_max, now)
     }
 
-    /// Takes those of the loaded callbacks that are still owed, or learns that they could not be read.
+    /// Accepts the loaded callbacks that are still owed; `None` if they could not be read.
     pub fn loaded(&mut self, asked: &[CallbackKey], callbacks: Option<Vec<OwedCallback>>, now: Instant) {
         match callbacks {
             Some(callbacks) => self.core.loaded(asked, callbacks, now),
@@ -142,7 +142,7 @@ impl SteppedLane {
         self.core.take(now).map(Sending)
     }
 
-    /// Takes a callback back after its attempt.
+    /// Accepts a callback after its attempt.
     pub fn finish(&mut self, sending: Sending, done: Done, now: Instant) {
         let outcome = match done {
             Done::Delivered => Outcome::Delivered,
@@ -153,7 +153,7 @@ impl SteppedLane {
         self.core.finish(sending.0, outcome, now);
     }
 
-    /// Lets time pass; returns the next due time.
+    /// Advances the time; returns the next due time.
     pub fn at(&mut self, now: Instant) -> Option<Instant> {
         self.core.at(now);
         self.core.next_time(now)
@@ -166,7 +166,7 @@ impl SteppedLane {
         Settled { delivered: actions.delivered, parked: parked.collect() }
     }
 
-    /// Callbacks in memory, those in flight included.
+    /// Number of callbacks in memory, including those in flight.
     pub const fn items(&self) -> usize {
         self.core.items()
     }
@@ -176,7 +176,7 @@ impl SteppedLane {
         self.core.is_behind()
     }
 
-    /// Whether it sends.
+    /// State of the breaker.
     pub const fn breaker(&self) -> BreakerState {
         self.core.breaker()
     }
