@@ -1,4 +1,4 @@
-//! From a request to the ledger command that it asks for, and from its reply to the answer.
+//! Converts a request to a ledger command, and the engine's reply to an answer.
 
 use std::mem::take;
 
@@ -14,7 +14,7 @@ use upesi_ledger::command::{
 use upesi_ledger::{Command, Reply, ResourceId};
 use upesi_types::{BulkId, ConversionId, ErrorCode};
 
-/// The command of a request about transfers, conversions or bulks, and what the journal keeps of it.
+/// The command of a request about transfers, FX transfers or bulk transfers, and its payload for the journal.
 ///
 /// Errors: 501 for any other request.
 pub fn into_command(mut request: Request) -> Result<(Command, Payload), SyncError> {
@@ -34,8 +34,8 @@ pub fn into_command(mut request: Request) -> Result<(Command, Payload), SyncErro
     Ok((command, Payload { headers, body }))
 }
 
-/// A percent-encoded transfer id is the id. Any other text stays as it was written, to be answered by an error callback
-/// under that very path.
+/// A percent-encoded transfer id is decoded. Any other text stays as it was written, and is answered by an error
+/// callback under that very path.
 fn transfer_ref(id: PathId) -> ResourceId {
     match id {
         PathId::Plain(id) | PathId::Text { id: Some(id), .. } => ResourceId::Id(id),
@@ -95,7 +95,7 @@ pub(crate) const fn state(said: TransferState) -> FulfilState {
     }
 }
 
-// From a request about `/bulkTransfers` to the ledger command that it asks for.
+// Converts a request about `/bulkTransfers` to a ledger command.
 
 pub(crate) fn prepare_bulk(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
     let Message::BulkTransfer(asked) = request.message else { return Err(SyncError::not_implemented()) };
@@ -139,7 +139,7 @@ pub(crate) fn about_bulk(request: Request<()>, bulk: ResourceId, body: &[u8]) ->
     }))
 }
 
-// From a request about `/fxTransfers` to the ledger command that it asks for.
+// Converts a request about `/fxTransfers` to a ledger command.
 
 pub(crate) fn prepare_conversion(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
     let Message::Conversion(asked) = request.message else { return Err(SyncError::not_implemented()) };
@@ -189,9 +189,9 @@ pub(crate) fn about_conversion(
     }))
 }
 
-// From the engine's reply to the answer.
+// Converts the engine's reply to an answer.
 
-/// The answer to the sender for the engine's reply. Details of the hub's inside are logged, never sent.
+/// The answer to the sender for the engine's reply. Internal details are logged and never sent.
 pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<Accepted, SyncError> {
     match reply {
         Ok(Reply::Accepted) => Ok(Accepted),

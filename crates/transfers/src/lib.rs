@@ -11,7 +11,7 @@ use upesi_fspiop::{Resource, SyncError};
 pub use command::into_command;
 pub use command::outcome;
 
-/// Takes requests about transfers, conversions and bulks. Cheap to clone.
+/// Handles requests about transfers, FX transfers and bulk transfers. Cheap to clone.
 #[derive(Clone)]
 pub struct Transfers {
     engine: EngineHandle,
@@ -31,7 +31,7 @@ impl Handler for Transfers {
 
     fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
         let to = request.reply_to;
-        // The command alone waits, not the request that it came from.
+        // The future holds only the command, not the request that it came from.
         match into_command(request) {
             Ok((command, payload)) => Either::Left(self.engine.submit_for(to, command, payload).map(outcome)),
             Err(error) => Either::Right(ready(Err(error))),
