@@ -1,33 +1,34 @@
-//! The bounds of lookups and of the oracles they ask.
+//! Limits of lookups and of calls to oracles.
 
 use std::time::Duration;
 
 use upesi_http::{ClientTls, Outbound};
 
-/// How lookups behave.
+/// Settings of lookups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryConfig {
-    /// How long a `GET /parties` may go unanswered before the hub answers it with an error (3300). The default is
-    /// longer than an oracle and a delivery can take together, so that whatever the hub knows better is said first, and
-    /// shorter than the 30 s that payers commonly wait.
+    /// Time after which the hub answers an unanswered `GET /parties` with an error (3300). The default is longer than a
+    /// call to an oracle and a delivery together, so that a more precise error comes first. It is shorter than the 30 s
+    /// that payers commonly wait.
     pub lookup_deadline: Duration,
-    /// Lookups that wait for an answer; above it further ones are refused with 2005.
+    /// Maximum number of lookups that wait for an answer; further ones are rejected with 2005.
     pub pending_max: usize,
-    /// Bytes of headers and paths of the lookups that wait; above it further ones are refused with 2005.
+    /// Maximum number of bytes in headers and paths of these lookups; further ones are rejected with 2005.
     pub pending_bytes_max: usize,
-    /// The part of these that the lookups of one DFSP may take, in percent.
+    /// Share of these limits for the lookups of one DFSP, in percent.
     pub sender_share_percent: usize,
-    /// Error callbacks about unanswered lookups that are on their way at a time; the others wait.
+    /// Maximum number of concurrent error callbacks about unanswered lookups; the others wait.
     pub expiries_in_flight_max: usize,
-    /// Whether a lookup that finds an owner or a destination unknown to the scheme makes the oracle forget the party.
-    /// Other hubs do that; a lookup that deletes is a surprise, and one mistyped participant costs the directory.
+    /// Whether a lookup removes the party from the oracle if the owner or destination is unknown to the scheme.
+    /// Mojaloop does that. A lookup that deletes is unexpected, and one mistyped participant can cost directory
+    /// entries.
     pub remove_stale_parties: bool,
-    /// Whether the extended types of identifiers are served, of which batches may bring some; paths are checked before.
+    /// Whether batches may contain identifiers of the extended types. Paths are checked earlier.
     pub extended_party_id_types: bool,
-    /// Whether only the DFSP that a party belongs to may change or remove it in an external oracle. It costs a lookup
-    /// for each. The built-in directory has its own such option.
+    /// Whether only the DFSP of a party may change or remove it in an external oracle. This costs one lookup for each
+    /// change. The built-in directory has a separate option.
     pub external_ownership_check: bool,
-    /// The bounds of each external oracle.
+    /// Limits of each external oracle.
     pub oracle: OracleConfig,
 }
 
@@ -47,41 +48,41 @@ impl Default for DirectoryConfig {
     }
 }
 
-/// What each external oracle may use.
+/// Limits of an external oracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OracleConfig {
-    /// From a question to the end of its answer, connecting included.
+    /// Time limit from a request to the end of its answer, including the connection.
     pub deadline: Duration,
-    /// Time to open a connection.
+    /// Time limit for opening a connection.
     pub connect_timeout: Duration,
-    /// Questions on their way to one oracle; further ones fail at once. They hold no more memory than this, however
-    /// slow it is.
+    /// Maximum number of concurrent requests to one oracle; further ones fail at once. A slow oracle can use only the
+    /// memory of these.
     pub in_flight_max: usize,
-    /// The part of these that the questions of one DFSP may take, in percent.
+    /// Share of these requests for one DFSP, in percent.
     pub sender_share_percent: usize,
-    /// Connections that each worker may have open to one oracle.
+    /// Maximum number of connections of each worker to one oracle.
     pub connections_max: usize,
-    /// How long a connection may idle before it is used no more.
+    /// Maximum idle time of a connection that is reused.
     pub connection_idle_timeout: Duration,
-    /// The bound on the connections to all oracles, and to others outside, together.
+    /// The limit on the connections to all oracles and other destinations together.
     pub outbound: Outbound,
     /// TLS for `https://` addresses; without it they cannot be called.
     pub tls: Option<ClientTls>,
-    /// Largest answer to a lookup or registration.
+    /// Maximum size of an answer to a lookup or registration.
     pub answer_bytes_max: usize,
-    /// Largest answer to a batch, which tells each of up to 10,000 parties again and what is wrong with it.
+    /// Maximum size of an answer to a batch, which repeats up to 10,000 parties with their errors.
     pub batch_answer_bytes_max: usize,
-    /// Batches on their way to one oracle; further ones fail at once.
+    /// Maximum number of concurrent batches to one oracle; further ones fail at once.
     pub batches_in_flight_max: usize,
-    /// Questions without an answer in a row after which the oracle is not asked for a while.
+    /// Number of consecutive requests without an answer after which calls to the oracle pause.
     pub breaker_threshold: u32,
-    /// First pause; it doubles with each probe that fails.
+    /// First pause; it doubles with each failed probe.
     pub breaker_pause_min: Duration,
     /// Longest pause.
     pub breaker_pause_max: Duration,
-    /// How long an answer to a lookup may be used again; zero: never.
+    /// Time for which an answer to a lookup is cached; zero disables the cache.
     pub cache_ttl: Duration,
-    /// Answers kept per oracle; the oldest makes way.
+    /// Maximum number of cached answers per oracle; the oldest is dropped.
     pub cache_entries_max: usize,
 }
 
@@ -111,24 +112,24 @@ impl Default for OracleConfig {
 /// A setting that cannot work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// It must be at least one.
+    /// The setting must be at least one.
     #[error("{setting} must be at least 1")]
     Zero {
-        /// The field's name.
+        /// Name of the field.
         setting: &'static str,
     },
-    /// One must not be above the other.
+    /// One setting must not be larger than the other.
     #[error("{smaller} must not be above {larger}")]
     Order {
-        /// The field that has to be smaller.
+        /// The field that must be smaller.
         smaller: &'static str,
-        /// The field that has to be larger.
+        /// The field that must be larger.
         larger: &'static str,
     },
 }
 
 impl DirectoryConfig {
-    /// Gives every mistake.
+    /// Returns every mistake.
     pub fn check(&self) -> Result<(), Vec<ConfigError>> {
         let oracle = &self.oracle;
         let mut mistakes = Vec::new();

@@ -1,4 +1,4 @@
-//! Account lookup as the gateway sees it.
+//! Account lookup, as a handler for the gateway.
 
 mod lookup;
 mod participants;
@@ -30,13 +30,14 @@ use crate::oracle::{Oracle, OracleSource};
 use crate::pending::PendingLookups;
 use crate::{ConfigError, DirectoryConfig, DirectoryMetrics};
 
-/// Least time between two looks for expired lookups, so that those which expire close together are found together.
+/// Minimum time between two searches for expired lookups, so that lookups that expire close together are found
+/// together.
 const EXPIRY_PAUSE_MIN: Duration = Duration::from_millis(10);
 
-/// Forwarded lookups that are remembered, answered ones included, so that only their receivers answer.
+/// Number of forwarded lookups that are remembered, including answered ones, so that only their receivers can answer.
 const FORWARDED_MAX: usize = 131_072;
 
-/// Account lookup: `participants/…` and `parties/…`; and `services/…`. Cheap to clone.
+/// Account lookup: `participants/…`, `parties/…` and `services/…`. Cheap to clone.
 #[derive(Clone)]
 pub struct Directory {
     shared: Arc<Shared>,
@@ -52,12 +53,12 @@ struct Shared {
     on_miss: OnMiss,
 }
 
-/// Told who asked for a party that nobody serves.
+/// Called with the DFSP that looked up a party that no DFSP serves.
 pub type OnMiss = Arc<dyn Fn(&FspId) + Send + Sync>;
 
 impl Directory {
-    /// A directory that sends over `relay` and asks `oracles`. [`Self::expiry`] has to run beside it. Gives every
-    /// mistake in the configuration.
+    /// Creates a directory that sends over `relay` and calls `oracles`. The future of [`Self::expiry`] must also run.
+    /// Returns every mistake in the configuration.
     pub fn new(
         config: DirectoryConfig,
         relay: Relay,
@@ -67,35 +68,35 @@ impl Directory {
     ) -> Result<Self, Vec<ConfigError>> {
         config.check()?;
         let pending = PendingLookups::new(&config, metrics.pending.clone());
-        // An answer that comes after the deadline, or once more, is forwarded for as long again.
+        // An answer after the deadline, or a repeated one, is still forwarded for the same time again.
         let timed = relay.timed(RequestKind::Lookup);
         let forwarded = Forwarded::new(FORWARDED_MAX, 2 * config.lookup_deadline, Some(timed));
         let shared = Shared { config, relay, oracles, metrics, pending, forwarded, on_miss };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Answers lookups that nobody else answers in time. To be started once, on any worker; it ends when the directory
-    /// is dropped.
+    /// Answers lookups that were not answered in time. Start it once, on any worker; it ends when the directory is
+    /// dropped.
     pub fn expiry(&self) -> impl Future<Output = ()> + Send + 'static {
         let shared = Arc::downgrade(&self.shared);
         let room = Arc::new(Semaphore::new(self.shared.config.expiries_in_flight_max));
         async move { while Shared::expire_once(&shared, &room).await.is_some() {} }
     }
 
-    /// Forgets what oracles answered (`DELETE /endpointcache`); endpoints are never kept.
+    /// Drops the cached answers of oracles (`DELETE /endpointcache`); endpoints are never cached.
     pub fn clear_caches(&self) {
         self.shared.oracles.clear_caches();
     }
 
-    /// Lookups that wait for an answer.
+    /// Number of lookups that wait for an answer.
     pub fn lookups_pending(&self) -> usize {
         self.shared.pending.count()
     }
 }
 
-/// What a request comes to.
+/// The answer to a request.
 type Outcome = Result<Accepted, SyncError>;
-/// The same, once an oracle has answered.
+/// The answer, once an oracle has answered.
 type Later = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// A request about one party.
@@ -112,9 +113,10 @@ impl Handler for Directory {
 }
 
 impl Shared {
-    /// What does not wait for an oracle is done when this returns; the rest stays out of the connection's memory.
+    /// Work that needs no oracle is complete when this returns. Other work is boxed, so that it does not enlarge the
+    /// connection's future.
     fn handle(self: Arc<Self>, mut request: Request) -> Either<Ready<Outcome>, Later> {
-        // Only answers to lookups are forwarded with their body; nothing else holds it any longer.
+        // Only answers to lookups are forwarded with their body; nothing else needs it from here on.
         let body = std::mem::take(&mut request.body);
         let message = std::mem::take(&mut request.message);
         let (request, ids) = request.with_ids(());
@@ -148,7 +150,7 @@ impl Shared {
         self.relay.participants().dfsp(name).is_some()
     }
 
-    /// Refuses at once who could not be told later.
+    /// Rejects a request at once if its sender could not receive a callback later.
     fn check_requester<I>(&self, request: &Request<I>) -> Result<(), SyncError> {
         let source = request.parties.source;
         if self.is_known(&source) {
@@ -166,16 +168,16 @@ impl Shared {
         self.oracles.oracle(party.kind, currency).ok_or_else(|| no_oracle(party.kind.as_str(), currency))
     }
 
-    /// Sends the error callback that answers a request about a party to the DFSP that made it.
+    /// Sends the error callback for a request about a party to its sender.
     async fn tell(&self, request: &PartyRequest, error: &ErrorInformation) {
         let address = address(request.resource(), Kind::Error, &request.ids);
         self.relay.send_error(request, request.parties.source, address, request.error_path(), error).await;
     }
 
-    /// Sends a message that answers a request; if it does not arrive, its sender gets an error callback.
+    /// Sends a message that answers a request. If it is not delivered, its sender gets an error callback.
     async fn send_answer(&self, request: &PartyRequest, message: Outgoing, permit: &mut Permit) {
         if let Err(failure) = self.relay.send(&message).await {
-            // The error callback may take its time, and needs nothing of the body.
+            // The error callback may take long, and does not need the body.
             drop(message);
             permit.shrink_to(request.bytes());
             self.tell(request, &failure.to_error()).await;
@@ -201,30 +203,29 @@ impl Shared {
     }
 }
 
-/// A request in progress: its room, and the connection that waits until its effect is durable.
+/// A request in progress: its capacity, and the connection that waits until its effect is durable.
 struct InProgress {
     permit: Permit,
     durable: Option<oneshot::Sender<Result<(), SyncError>>>,
 }
 
 impl InProgress {
-    /// What had to be durable is, or was refused: the request may be acknowledged.
+    /// Lets the request be acknowledged, because its effect is durable or was rejected.
     ///
-    /// Comes back once the connection has had its turn, and with it has written the answer: no callback may overtake
-    /// that.
+    /// Returns after the connection has had its turn and has written the answer, because no callback may overtake that.
     async fn acknowledge(&mut self) {
         if self.tell() {
             yield_now().await;
         }
     }
 
-    /// The same without waiting; whether it had not been told before.
+    /// Lets the request be acknowledged, without waiting. Returns whether it had not been acknowledged before.
     fn tell(&mut self) -> bool {
-        // Nobody waits where the client has hung up.
+        // Without a receiver, the client has closed the connection.
         self.durable.take().map(|durable| durable.send(Ok(()))).is_some()
     }
 
-    /// Refuses a request that was not acknowledged yet; whether it was not.
+    /// Rejects a request unless it was already acknowledged. Returns whether it was rejected.
     fn refuse(&mut self, error: &ErrorInformation) -> bool {
         let Some(durable) = self.durable.take() else { return false };
         let error = SyncError { description: error.description.clone(), ..SyncError::new(error.code, "") };
@@ -233,8 +234,8 @@ impl InProgress {
     }
 }
 
-/// Starts the work of a request. Returns its acknowledgement at once, or, if the hub keeps what is registered, once
-/// that is durable. The work goes on if the client hangs up meanwhile.
+/// Starts the work of a request. Returns its acknowledgement at once or, if the hub stores the registration, when that
+/// is durable. The work continues if the client closes the connection.
 async fn run<W, F>(permit: Permit, is_kept_by_hub: bool, work: W) -> Result<Accepted, SyncError>
 where
     W: FnOnce(InProgress) -> F,
@@ -243,16 +244,16 @@ where
     let (durable, until_durable) = oneshot::channel();
     let mut progress = InProgress { permit, durable: Some(durable) };
     if !is_kept_by_hub {
-        // The connection's own turn lasts until the answer is written.
+        // The connection's turn lasts until the answer is written.
         progress.tell();
     }
     let work = work(progress);
     tokio::spawn(async move { drop(work.await.permit) });
-    // An error means that the work ended without: then there is nothing to wait for.
+    // An error means that the work ended without a durable effect, so there is nothing to wait for.
     until_durable.await.unwrap_or(Ok(())).map(|()| Accepted)
 }
 
-/// The messages that a DFSP gets, each under an endpoint type of its own.
+/// The messages for a DFSP, each with its own endpoint type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Get,
@@ -275,13 +276,13 @@ fn address(resource: Resource, kind: Kind, party: &PathParty) -> Address {
 
 /// The currency in a request's query.
 ///
-/// Errors: 400 with 3100 for one that is none, 3101 for two of them.
+/// Errors: 400 with 3100 for an invalid one, 3101 for two of them.
 fn currency_of(request: &PartyRequest) -> Result<Option<Currency>, SyncError> {
     let parameters = request.query.as_deref().unwrap_or_default().split('&');
     let mut named = parameters.filter_map(|parameter| parameter.strip_prefix("currency="));
     let Some(text) = named.next() else { return Ok(None) };
     if named.next().is_some() {
-        // The hub must not ask in one currency and the DFSP that it asks answer in another.
+        // Otherwise, the hub could use one currency and the DFSP that it queries another.
         return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "/query/currency occurs twice"));
     }
     let text = decode_segment(text).unwrap_or_default();
@@ -300,14 +301,14 @@ fn no_oracle(kind: &str, currency: Option<Currency>) -> ErrorInformation {
     ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, &detail)
 }
 
-/// An error found by a check, to be sent as a callback.
+/// Converts an error of a check to the form of a callback.
 fn to_information(error: SyncError) -> ErrorInformation {
     ErrorInformation { code: error.code, description: error.description }
 }
 
-// `GET /services/FXP[/{SourceCurrency}/{TargetCurrency}]`: who provides foreign exchange.
+// `GET /services/FXP[/{SourceCurrency}/{TargetCurrency}]`: lists the providers of foreign exchange.
 
-/// Most providers that an answer names (FSPIOP API v2.0).
+/// Maximum number of providers in an answer (FSPIOP API v2.0).
 const PROVIDERS_MAX: usize = 16;
 
 impl Shared {
@@ -324,7 +325,7 @@ impl Shared {
             Ids::Providers(request.ids).write_path(request.resource(), false, &mut path);
             let to = Address::Base(EndpointType::SERVICES);
             let answer = request.answer(source, to, path.into(), body.into());
-            // There is no error callback in this family, so the asker can only ask again.
+            // This resource has no error callback, so the sender can only repeat its request.
             if let Err(failure) = self.relay.send(&answer).await {
                 let (receiver, path) = (source.as_str(), &*answer.path);
                 tracing::warn!(receiver, path, %failure, "cannot deliver an answer");
@@ -335,8 +336,8 @@ impl Shared {
     }
 }
 
-/// Those who can be asked for a rate and a conversion, and hold both currencies; of any pair if none is named. The
-/// first by name, without the asker.
+/// Participants with the endpoints for FX quotes and FX transfers that hold both currencies; of any pair if none is
+/// named. The first ones by name, without the sender.
 fn providers(participants: &Participants, pair: Option<CurrencyPair>, asker: &FspId) -> Vec<FspId> {
     let converts = |participant: &&Participant| {
         let holds = |currency| participants.may_transact(participant, currency);

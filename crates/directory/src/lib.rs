@@ -1,15 +1,14 @@
-//! Account lookup: which DFSP serves a party, and who the party is.
+//! Account lookup: finds the DFSP that serves a party, and the party's data.
 //!
-//! - [`Directory`] takes `participants/…` and
-//!   `parties/…` from the gateway. The order of what it checks, and what DFSPs are told, is in `directory/lookup.rs`,
-//!   `directory/participants.rs`.
-//! - [`oracle::Oracle`] knows who serves a party: the built-in directory in the hub's
-//!   own store, or [`oracle::ExternalOracle`] over the oracle HTTP interface. The registry of oracles names the one to
-//!   ask. Both are in the crate `parties`, with which the admin API changes them.
+//! - [`Directory`] handles `participants/…` and `parties/…` for the gateway. The order of its checks, and the messages
+//!   to DFSPs, are in `directory/lookup.rs` and `directory/participants.rs`.
+//! - [`oracle::Oracle`] knows the DFSP that serves a party. It is the built-in directory in the hub's store, or an
+//!   [`oracle::ExternalOracle`] over the oracle HTTP interface. The registry of oracles determines which one to use.
+//!   The built-in directory and the registry are in the crate `parties`; the admin API changes them there.
 //! - Lookups without an answer end with an error callback at their deadline: `pending.rs`.
 //!
-//! Nothing here goes through the engine's queue: however slow an oracle is, transfers do not notice. What waits for one
-//! oracle is bounded in number and time, and refused beyond that.
+//! Nothing here uses the engine's queue, so a slow oracle does not affect transfers. Requests to one oracle are limited
+//! in number and time; above the limit they are rejected.
 
 mod config;
 mod directory;

@@ -1,4 +1,4 @@
-//! What became of lookups and of questions to oracles.
+//! Metrics of lookups and of calls to oracles.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use upesi_http::BreakerState;
 
 use crate::oracle::{Operation, OracleFailure};
 
-/// Times of questions to oracles, in seconds: 500 µs to 16 s, doubling.
+/// Upper limits of durations of calls to oracles, in seconds: 500 µs to 16 s, doubling.
 const ORACLE_SECONDS: [f64; 16] = [
     0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096,
     8.192, 16.384,
@@ -41,26 +41,26 @@ struct CacheLabels {
     result: &'static str,
 }
 
-/// What became of a lookup.
+/// Outcome of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LookupOutcome {
     /// A DFSP answered with the party.
     Answered,
     /// A DFSP answered with an error.
     AnsweredError,
-    /// Nobody serves the party.
+    /// No DFSP serves the party.
     NotFound,
-    /// No oracle knows the type.
+    /// There is no oracle for the type.
     NoOracle,
     /// The oracle failed.
     OracleFailed,
-    /// No DFSP that serves the party could be asked.
+    /// No DFSP that serves the party could be reached.
     NotDelivered,
     /// The request was not understood.
     Malformed,
-    /// Nobody answered in time.
+    /// No answer arrived in time.
     Expired,
-    /// There was no room.
+    /// The capacity was used up.
     Refused,
 }
 
@@ -80,8 +80,8 @@ impl LookupOutcome {
     }
 }
 
-/// Counters of lookups and oracles. Cheap to clone. Labels name oracles by their number, of which there is a bounded
-/// count.
+/// Counters of lookups and oracles. Cheap to clone. Labels identify oracles by number, and the number of oracles is
+/// limited.
 #[derive(Clone, Debug)]
 pub struct DirectoryMetrics {
     lookups: Family<LookupLabels, Counter>,
@@ -93,7 +93,7 @@ pub struct DirectoryMetrics {
 }
 
 impl DirectoryMetrics {
-    /// Registers them.
+    /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             lookups: Family::default(),
@@ -157,7 +157,7 @@ impl DirectoryMetrics {
         self.cache.get_or_create(&CacheLabels { oracle: oracle.to_owned(), result }).inc();
     }
 
-    /// Ends the series of an oracle that is asked no more.
+    /// Ends the time series of an oracle that is no longer used.
     pub(crate) fn forget_oracle(&self, oracle: &str) {
         let name = || oracle.to_owned();
         for operation in Operation::ALL {

@@ -1,4 +1,4 @@
-//! Oracles: they know which DFSP serves a party.
+//! Oracles: they know the DFSP that serves a party.
 
 pub mod external;
 
@@ -19,16 +19,16 @@ use upesi_types::{Currency, ErrorCode, FspId};
 
 use crate::{DirectoryMetrics, OracleConfig};
 
-/// What an oracle is asked about one party.
+/// A query or change about one party.
 #[derive(Clone, Copy, Debug)]
 pub struct Inquiry<'a> {
-    /// Which party.
+    /// The party.
     pub party: PartyPath<'a>,
-    /// In which currency; `None`: in any.
+    /// The currency; `None` for any.
     pub currency: Option<Currency>,
-    /// The DFSP that asks.
+    /// The DFSP that sent the request.
     pub requester: FspId,
-    /// The header block of its request, which external oracles get.
+    /// The header block of its request, which is forwarded to external oracles.
     pub headers: &'a Bytes,
 }
 
@@ -37,37 +37,37 @@ pub struct Inquiry<'a> {
 pub struct BatchInquiry<'a> {
     /// The identifier of the batch.
     pub request_id: &'a str,
-    /// In which currency; `None`: in any.
+    /// The currency; `None` for any.
     pub currency: Option<Currency>,
     /// The parties.
     pub entries: &'a [Entry],
-    /// The DFSP that asks.
+    /// The DFSP that sent the request.
     pub requester: FspId,
     /// The header block of its request.
     pub headers: &'a Bytes,
 }
 
-/// What an oracle is asked to do.
+/// An operation of an oracle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Say who serves a party.
+    /// Find the DFSPs that serve a party.
     Find,
-    /// Note who serves a party.
+    /// Register the DFSP that serves a party.
     Register,
-    /// Note that somebody else serves it, or in another currency.
+    /// Change the DFSP or the currency.
     Change,
-    /// Forget it.
+    /// Remove the party.
     Remove,
-    /// Note who serves many parties.
+    /// Register many parties.
     RegisterBatch,
 }
 
 impl Operation {
-    /// Every one.
+    /// All operations.
     pub(crate) const ALL: [Self; 5] =
         [Self::Find, Self::Register, Self::Change, Self::Remove, Self::RegisterBatch];
 
-    /// For metrics.
+    /// Label of metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Find => "find",
@@ -78,8 +78,8 @@ impl Operation {
         }
     }
 
-    /// The code of an answer with this status that the oracle did not explain. Whoever looks a party up did nothing
-    /// wrong where the oracle does not say so, as with answers of DFSPs.
+    /// The code for an answer with this status that the oracle did not explain. Unless the oracle says so, the sender
+    /// of a lookup is not at fault, as with answers of DFSPs.
     const fn code(self, status: u16) -> ErrorCode {
         match (self, status) {
             (Self::Find, 400..=499) => ErrorCode::CLIENT,
@@ -90,47 +90,47 @@ impl Operation {
     }
 }
 
-/// Why an oracle did not do what it was asked.
+/// Reason why an oracle did not perform an operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OracleFailure {
-    /// It said why.
+    /// It returned an error.
     #[error("{error}")]
     Told {
-        /// What it said.
+        /// The error.
         error: ErrorInformation,
-        /// Whether it said that there is no such party (404).
+        /// Whether it reported that there is no such party (404).
         is_not_found: bool,
     },
-    /// It answered with a status that is no success and did not say why.
+    /// It answered with another status than success, without an error.
     #[error("it answered {status}")]
     Refused {
         /// The status.
         status: u16,
     },
-    /// It gave no answer: it could not be reached, or not in time, or it failed.
+    /// It did not answer: it could not be reached, was too slow, or failed.
     #[error("{reason}")]
     Unusable {
-        /// What went wrong, for operators.
+        /// Description for operators.
         reason: String,
-        /// What went wrong, for DFSPs: nothing of the network's inside.
+        /// Description for DFSPs, without internals of the network.
         detail: &'static str,
     },
-    /// Its status is a success, and its body is none of an oracle: another one, one that broke off, or too large.
+    /// Its status is a success, but its body is invalid, incomplete or too large.
     #[error("its answer is not understood: {reason}")]
     NotUnderstood {
-        /// What went wrong, for operators.
+        /// Description for operators.
         reason: String,
     },
-    /// As many questions as are allowed are on their way to it; nothing was asked.
+    /// The maximum number of requests to it is in progress; nothing was sent.
     #[error("too many questions are on their way to it")]
     Busy,
 }
 
 impl OracleFailure {
-    /// What the DFSP is told: the oracle's own error where it gave one; for a lookup 3200 where there is no such
-    /// party; 3000, 3003 or 3040 if the oracle refused; 1001 without an answer, or without a usable one to a lookup,
-    /// such as a redirection, which the hub does not follow; 3003 if a registration's answer is not understood; 2005
-    /// if the oracle was not queried.
+    /// The error for the DFSP: the oracle's own error if it returned one. For a lookup of an unknown party: 3200. If
+    /// the oracle rejected the request: 3000, 3003 or 3040. Without an answer, or without a usable one to a lookup,
+    /// such as a redirection, which the hub does not follow: 1001. If a registration's answer is not understood: 3003.
+    /// If the oracle was not called: 2005.
     pub fn to_error(&self, operation: Operation) -> ErrorInformation {
         match self {
             Self::Told { error, .. } => error.clone(),
@@ -144,7 +144,7 @@ impl OracleFailure {
             Self::Unusable { detail, .. } => {
                 ErrorInformation::new(ErrorCode::DESTINATION_COMMUNICATION, detail)
             }
-            // For a registration it is an answer that does not name the entries, which are reported as not registered.
+            // For a registration, such an answer does not name the entries, so they are reported as not registered.
             Self::NotUnderstood { .. } => {
                 ErrorInformation::new(operation.code(200), "The oracle's answer is not understood")
             }
@@ -154,10 +154,10 @@ impl OracleFailure {
         }
     }
 
-    /// All that [`Self::outcome`] gives.
+    /// All results of [`Self::outcome`].
     pub(crate) const OUTCOMES: [&'static str; 4] = ["not_found", "refused", "failed", "busy"];
 
-    /// For metrics.
+    /// Label of metrics.
     pub(crate) const fn outcome(&self) -> &'static str {
         match self {
             Self::Told { is_not_found: true, .. } | Self::Refused { status: 404 } => "not_found",
@@ -168,57 +168,57 @@ impl OracleFailure {
     }
 }
 
-/// What asking an oracle gives.
+/// A call to an oracle.
 pub type OracleFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OracleFailure>> + Send + 'a>>;
 
-/// What became of each entry of a batch, in their order.
+/// The outcome of each entry of a batch, in their order.
 pub type BatchOutcome = Vec<Result<(), ErrorInformation>>;
 
-/// Knows which DFSP serves a party. Bounded in time and in number of questions at a time.
+/// Knows the DFSP that serves a party. Calls are limited in time and in number.
 pub trait Oracle: Send + Sync + 'static {
-    /// Whether the hub itself keeps what is registered: a registration is then made before it is acknowledged, and
-    /// durable when its future resolves.
+    /// Whether the hub itself stores registrations: a registration is then made before it is acknowledged, and durable
+    /// when its future resolves.
     fn is_kept_by_hub(&self) -> bool;
 
-    /// Whether another node of the cluster keeps it by now: what was refused is known to be registered nowhere.
+    /// Whether another node of the cluster stores them by now: then a rejected registration is certainly not stored.
     fn has_moved(&self) -> bool {
         false
     }
 
-    /// The owners of a party: one entry for each sub id and currency that fits; the oracle may return further sub ids.
-    /// Without a currency the oldest registration comes first, if the oracle knows the order. Empty: no owner.
+    /// The owners of a party: one entry for each sub id and currency that matches; the oracle may return further sub
+    /// ids. Without a currency the oldest registration comes first, if the oracle knows the order. Empty: no owner.
     fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>>;
 
-    /// Notes that `owner` serves a party.
+    /// Registers `owner` as the DFSP that serves a party.
     fn register<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()>;
 
-    /// Notes that another DFSP serves a party, or in another currency.
+    /// Changes the DFSP that serves a party, or the currency.
     fn change<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()>;
 
-    /// Forgets who serves a party.
+    /// Removes a party.
     fn remove<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, ()>;
 
-    /// Notes who serves many parties.
+    /// Registers many parties.
     fn register_batch<'a>(&'a self, batch: &'a BatchInquiry<'a>) -> OracleFuture<'a, BatchOutcome>;
 }
 
-/// Says which oracle is asked.
+/// Selects the oracle for a request.
 pub trait OracleSource: Send + Sync + 'static {
-    /// The oracle of a type and currency of this moment; `None`: there is none.
+    /// The current oracle for a type and currency; `None` if there is none.
     fn oracle(&self, kind: PartyIdType, currency: Option<Currency>) -> Option<Arc<dyn Oracle>>;
 
-    /// Forgets what oracles answered.
+    /// Drops the cached answers of oracles.
     fn clear_caches(&self);
 }
 
 // The built-in directory as an oracle.
 
-/// Answers from the hub's own store.
+/// Answers from the hub's store.
 #[derive(Clone, Debug)]
 pub struct BuiltInOracle(BuiltInDirectory);
 
 impl BuiltInOracle {
-    /// Over a directory.
+    /// The oracle of this directory.
     pub const fn new(directory: BuiltInDirectory) -> Self {
         Self(directory)
     }
@@ -298,13 +298,14 @@ fn entry(inquiry: &Inquiry<'_>, fsp: FspId) -> Entry {
     }
 }
 
-/// Those who serve the party in a currency: for each sub id whoever is registered for it by name, else whoever is
-/// registered for any. Without a currency everybody fits, in the given order.
+/// The owners in a currency: for each sub id, the owner registered for this currency by name, otherwise the owner for
+/// any currency. Without a currency all owners, in the given order.
 fn in_currency(mut owners: Vec<Owner>, currency: Option<Currency>) -> Vec<Owner> {
     let Some(currency) = currency else { return owners };
     owners.retain(|owner| owner.currency.is_none_or(|of| of == currency));
     owners.sort_by(|one, other| (&one.sub_id, one.currency).cmp(&(&other.sub_id, other.currency)));
-    // In order of sub id, those for any currency first: the first goes where another of the same sub id follows.
+    // Ordered by sub id, owners for any currency first; such an owner is dropped if another one for the same sub id
+    // follows.
     let mut fitting: Vec<Owner> = Vec::with_capacity(owners.len());
     for owner in owners {
         match fitting.last_mut() {
@@ -315,16 +316,16 @@ fn in_currency(mut owners: Vec<Owner>, currency: Option<Currency>) -> Vec<Owner>
     fitting
 }
 
-// The oracles that operators registered, and the built-in directory where none of them fits.
+// The oracles that operators registered, and the built-in directory.
 
-/// Finds oracles in the registry. An external oracle keeps its connections, breaker and cache as long as it is active
-/// under the same address, and its metrics until it is deleted.
+/// Finds oracles in the registry. An external oracle keeps its connections, breaker and cache while it is active with
+/// the same address, and its metrics until it is deleted.
 pub struct RegisteredOracles {
     registry: OracleRegistry,
     built_in: Arc<dyn Oracle>,
     config: OracleConfig,
     metrics: DirectoryMetrics,
-    /// Those that were asked already, by number; at most as many as are active.
+    /// External oracles that were used, by number; at most as many as are active.
     external: Arc<Mutex<Asked>>,
 }
 
@@ -332,7 +333,7 @@ pub struct RegisteredOracles {
 type Asked = HashMap<u32, Arc<ExternalOracle>>;
 
 impl RegisteredOracles {
-    /// Over a registry; `built_in` answers where the registry says so.
+    /// Uses this registry; `built_in` answers if the registry selects it.
     pub fn new(
         registry: OracleRegistry,
         built_in: Arc<dyn Oracle>,
@@ -362,7 +363,7 @@ impl RegisteredOracles {
         }
         let oracle = ExternalOracle::new(id.to_string(), url, self.config.clone(), self.metrics.clone());
         let oracle = Arc::new(oracle);
-        // One that was deleted in this moment is asked once more and not kept.
+        // An oracle that was just deleted is used once more but not stored.
         if self.registry.oracles().get(id).is_some() {
             external.insert(id, oracle.clone());
         }

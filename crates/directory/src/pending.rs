@@ -14,19 +14,19 @@ use crate::DirectoryConfig;
 use crate::directory::PartyRequest;
 use crate::timed::{Place, Timed};
 
-/// The accepted `GET /parties` that nobody has answered yet, up to a number and to an amount of memory. Each leaves
-/// exactly once: answered, failed, or expired.
+/// The accepted `GET /parties` that are not answered yet, limited in number and memory. Each leaves exactly once:
+/// answered, failed, or expired.
 ///
-/// A lookup has no identifier: the payer knows the answer by the party in its path. So an answer counts for everything
-/// that the payer has asked about that party, whoever gives it, and two lookups of the same party by the same DFSP are
-/// both settled by one answer.
+/// A lookup has no identifier: the payer recognises the answer by the party in its path. So an answer ends all lookups
+/// of that party by the payer, whichever DFSP sends it. Two lookups of the same party by the same DFSP both end with
+/// one answer.
 ///
-/// One lock for all: it is held for about the time of a hash table access, twice per lookup.
+/// There is one lock. It is held for about the time of a hash table access, twice per lookup.
 #[derive(Debug)]
 pub(crate) struct PendingLookups {
     lookups_max: usize,
     bytes_max: usize,
-    /// What each DFSP has of both, by the number of the participant that is liable for it.
+    /// Each DFSP's share of both limits, by the number of the liable participant.
     shares: Shares<u32>,
     deadline: std::time::Duration,
     hasher: RandomState,
@@ -38,18 +38,18 @@ pub(crate) struct PendingLookups {
 struct State {
     lookups: Timed<Lookup>,
     bytes: usize,
-    /// At most one for each requester and party.
+    /// At most one for each sender and party.
     discoveries: Timed<Discovery>,
 }
 
 #[derive(Debug)]
 struct Lookup {
     kind: PartyIdType,
-    /// Decoded, for an answer may be encoded otherwise.
+    /// Decoded, because an answer may have another encoding.
     id: Box<str>,
     sub_id: Option<Box<str>>,
     request: Arc<PartyRequest>,
-    /// Whose share it takes a place of.
+    /// The participant whose share it uses.
     sender: u32,
 }
 
@@ -71,7 +71,7 @@ impl PendingLookups {
 
     /// Begins to wait for the answer to a request. `sender` is the number of the participant that is liable for it.
     ///
-    /// Errors: 503 with 2005 if there is no room, in all or for this sender; nothing was accepted.
+    /// Errors: 503 with 2005 if the capacity is used up, in total or for this sender; nothing was accepted.
     pub(crate) fn begin(&self, request: &Arc<PartyRequest>, sender: u32) -> Result<Place, SyncError> {
         let (bytes, party) = (bytes(request), request.ids.as_path());
         let lookup = Lookup {
@@ -88,7 +88,7 @@ impl PendingLookups {
             return Err(SyncError::new(ErrorCode::SERVER_BUSY, "Too many lookups wait for an answer"));
         }
         state.bytes += bytes;
-        // What proxies were asked before is no longer in the way of answers.
+        // Removes expired queries to proxies, so that they do not affect answers.
         while state.discoveries.take_due(Instant::now()).is_some() {}
         let is_over = |discovery: &mut Discovery| !discovery.is_under_way();
         let is_discovered = |discovery: &Discovery| {
@@ -98,14 +98,14 @@ impl PendingLookups {
         if state.discoveries.newest_about(hash, is_discovered).is_some_and(is_over) {
             state.discoveries.take_about(hash, is_discovered);
         }
-        // The time is taken under the lock, so that it ascends.
+        // The time is read under the lock, so that it ascends.
         let due = Instant::now() + self.deadline;
         let place = state.lookups.keep(hash, due, lookup, Lookup::is_same);
         self.show(&state);
         Ok(place)
     }
 
-    /// Ends a lookup; `false`: it had ended already.
+    /// Ends a lookup; `false` if it had already ended.
     pub(crate) fn end(&self, place: Place) -> bool {
         let mut state = self.state();
         let ended = state.lookups.take(place);
@@ -114,7 +114,7 @@ impl PendingLookups {
     }
 
     /// Begins to wait for several participants: `asked` now, and `others` in turn if `asked` do not have the party.
-    /// False if a query of the same requester about the party is under way, because its answer ends this lookup, too.
+    /// False if a query of the same sender about the party is in progress, because its answer also ends this lookup.
     pub(crate) fn discover(
         &self,
         request: &PartyRequest,
@@ -138,8 +138,8 @@ impl PendingLookups {
         true
     }
 
-    /// Takes in an answer about a party to a DFSP. `answering` is the participant that is liable for the sender of the
-    /// answer. Ends the lookups of the DFSP about the party, unless another participant may still have it.
+    /// Processes an answer about a party for a DFSP. `answering` is the participant that is liable for the sender of
+    /// the answer. Ends the lookups of the DFSP about the party, unless another participant may still have it.
     pub(crate) fn answered(
         &self,
         requester: &FspId,
@@ -159,7 +159,7 @@ impl PendingLookups {
             Verdict::AsksNext(next) => {
                 let waiting = state.lookups.about(hash, is_meant).next();
                 let waiting = waiting.map(|(_, lookup)| lookup.request.clone());
-                // If all lookups have expired, their sender has its error.
+                // If all lookups have expired, their sender already has its error.
                 return waiting.map_or(Reception::KeptBack, |request| Reception::AsksNext(next, request));
             }
         }
@@ -171,7 +171,7 @@ impl PendingLookups {
         Reception::Passes(count)
     }
 
-    /// Ends a lookup whose deadline has passed and gives its request.
+    /// Ends a lookup whose deadline has passed and returns its request.
     pub(crate) fn expire(&self, now: Instant) -> Option<Arc<PartyRequest>> {
         let mut state = self.state();
         let expired = state.lookups.take_due(now);
@@ -179,12 +179,12 @@ impl PendingLookups {
         expired.map(|lookup| lookup.request)
     }
 
-    /// When to look for expired lookups next: until then none can expire, whatever comes.
+    /// Time of the next search for expired lookups: until then none can expire, even a new one.
     pub(crate) fn next_expiry(&self, now: Instant) -> Instant {
         self.state().lookups.next_due().unwrap_or(now + self.deadline)
     }
 
-    /// How many wait.
+    /// Number of waiting lookups.
     pub(crate) fn count(&self) -> usize {
         self.state().lookups.len()
     }
@@ -227,23 +227,23 @@ impl Lookup {
     }
 }
 
-/// What a lookup holds of its request.
+/// Number of bytes that a lookup holds of its request.
 fn bytes(request: &PartyRequest) -> usize {
     request.headers.len() + request.ids.bytes() * 2 + request.query.as_ref().map_or(0, |query| query.len())
 }
 
-// Lookups that go to several: to all proxies, because no directory knows the party, or to its DFSPs one after the
-// other.
+// Lookups that query several participants: all proxies, because no directory knows the party, or its DFSPs one after
+// the other.
 //
-// The first that has the party answers the lookup; what the others say afterwards is dropped. Errors are kept back as
-// long as another one may still have it; the last one is the answer.
+// The first participant that has the party answers the lookup; later answers are dropped. Errors are held back while
+// another participant may still have the party; the last error is the answer.
 
-/// Proxies that one lookup goes to.
+/// Maximum number of proxies that one lookup queries.
 pub(crate) const PROXIES_ASKED_MAX: usize = 16;
-/// Questions to proxies that are remembered, answered ones included; the oldest makes way.
+/// Number of queries that are remembered, including answered ones; the oldest is dropped.
 const DISCOVERIES_MAX: usize = 16_384;
 
-/// The question of one DFSP about one party.
+/// The query of one DFSP about one party.
 #[derive(Debug)]
 pub(crate) struct Discovery {
     requester: FspId,
@@ -257,10 +257,10 @@ pub(crate) struct Discovery {
     is_found: bool,
 }
 
-/// What an answer about a party is to who asked for it.
+/// Handling of an answer about a party.
 #[derive(Clone, Debug)]
 pub(crate) enum Reception {
-    /// It is passed on. This many lookups waited for it.
+    /// It is forwarded. The number is that of the lookups that waited for it.
     Passes(u64),
     /// The answer is dropped: another participant has answered, or may still answer with the party.
     KeptBack,
@@ -268,7 +268,7 @@ pub(crate) enum Reception {
     AsksNext(FspId, Arc<PartyRequest>),
 }
 
-/// What an answer is to a discovery.
+/// Effect of an answer on a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It ends the lookups.
@@ -312,7 +312,7 @@ impl Discovery {
         !self.is_found && self.asked.iter().any(|(_, is_done)| !is_done)
     }
 
-    /// Takes in an answer of any participant.
+    /// Processes an answer of any participant.
     pub(crate) fn hear(&mut self, answering: Option<ParticipantId>, is_error: bool) -> Verdict {
         let asked = self.asked.iter_mut().find(|(asked, _)| Some(*asked) == answering);
         let Some((_, is_done)) = asked else { return Verdict::Ends };
@@ -328,10 +328,10 @@ impl Discovery {
         }
     }
 
-    /// The next DFSP to ask, which is under way then.
+    /// The next DFSP to query; it counts as queried from now on.
     fn next(&mut self) -> Option<FspId> {
         let (next, liable) = self.others.pop()?;
-        // Several may be behind one proxy.
+        // Several DFSPs may be behind one proxy.
         self.asked.retain(|(asked, _)| *asked != liable);
         self.asked.push((liable, false));
         Some(next)

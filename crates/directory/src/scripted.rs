@@ -1,4 +1,4 @@
-//! A scheme of DFSPs and oracles that do as they are told, and a record of what was sent to whom.
+//! A scripted scheme of DFSPs and oracles for tests, with a record of all sent messages.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How a DFSP takes messages.
+/// Behaviour of a DFSP.
 #[derive(Clone, Debug)]
 pub(crate) enum Manner {
     Answers(u16, &'static str),
@@ -39,7 +39,7 @@ pub(crate) enum Manner {
     Hangs,
 }
 
-/// Records what is sent; everybody answers 202 who was not told otherwise.
+/// Records sent messages. DFSPs without a script answer 202.
 #[derive(Default)]
 pub(crate) struct RecordingTransport {
     sent: Mutex<Vec<(ParticipantId, OutgoingRequest)>>,
@@ -64,7 +64,7 @@ impl Transport for RecordingTransport {
     }
 }
 
-/// What an oracle says.
+/// Behaviour of an oracle.
 #[derive(Clone, Debug)]
 pub(crate) enum Script {
     /// DFSPs with their sub ids.
@@ -73,12 +73,12 @@ pub(crate) enum Script {
     FindsIn(Vec<(&'static str, &'static str)>),
     Fails(OracleFailure),
     FailsAfter(Duration, OracleFailure),
-    /// It refuses these identifiers of a batch and accepts the others.
+    /// It rejects these identifiers of a batch and accepts the others.
     RefusesOfBatch(&'static str, ErrorInformation),
     Hangs,
 }
 
-/// An oracle that says what it was told to, and records what it was asked.
+/// An oracle that answers by its script, and records its calls.
 pub(crate) struct ScriptedOracle {
     pub(crate) script: Mutex<Script>,
     asked: Mutex<Vec<String>>,
@@ -177,7 +177,7 @@ impl Oracle for ScriptedOracle {
     }
 }
 
-/// Oracles by type; those of other types there are none.
+/// Oracles by type; other types have none.
 #[derive(Default)]
 pub(crate) struct ScriptedOracles(pub(crate) BTreeMap<PartyIdType, Arc<ScriptedOracle>>);
 
@@ -207,7 +207,7 @@ impl World {
         Self::with_relay(config, oracle, RelayConfig::default())
     }
 
-    /// The same where DFSPs that were not asked may answer.
+    /// The same, but DFSPs that were not queried may answer.
     pub(crate) fn open(config: DirectoryConfig, oracle: Arc<ScriptedOracle>) -> Self {
         Self::with_relay(config, oracle, RelayConfig { unasked_answers: true, ..RelayConfig::default() })
     }
@@ -300,7 +300,7 @@ impl World {
         lock(&self.transport.manners).insert(id, manner);
     }
 
-    /// Gives the directory a request, written as in `GET /parties/MSISDN/26097?currency=USD`.
+    /// Passes the directory a request, written as in `GET /parties/MSISDN/26097?currency=USD`.
     pub(crate) async fn take(
         &self,
         line: &str,
@@ -311,7 +311,7 @@ impl World {
         self.directory.handle(request(line, source, destination, body)?).await
     }
 
-    /// The same for a request that came through a proxy.
+    /// Passes a request that came through a proxy.
     pub(crate) async fn take_proxied(
         &self,
         line: &str,
@@ -324,9 +324,9 @@ impl World {
         self.directory.handle(request).await
     }
 
-    /// Waits until nobody has anything to do, and gives what was sent meanwhile, one line each.
+    /// Waits until all tasks are idle, and returns the messages sent meanwhile, one line each.
     pub(crate) async fn sent(&self) -> Vec<String> {
-        // Time is paused: it passes once all tasks wait.
+        // Time is paused: it advances once all tasks wait.
         tokio::time::sleep(Duration::from_millis(1)).await;
         let sent = std::mem::take(&mut *lock(&self.transport.sent));
         let participants = self.participants.get();
@@ -361,7 +361,7 @@ fn scheme() -> Vec<Participant> {
     let participant = |(index, name): (usize, String)| Participant {
         id: ParticipantId::new(index as u32 + 1).unwrap(),
         name: fsp(&name),
-        // Whether it is active does not matter to lookups.
+        // Lookups ignore whether a participant is active.
         is_active: name != "redbank",
         is_proxy: false,
         created_at: Timestamp::from_ns(0),
@@ -418,7 +418,7 @@ fn request(line: &str, source: &str, destination: Option<&str>, body: &str) -> R
         Resource::Participants if operation.action() != Action::PutError => {
             Message::read(operation, body.as_bytes())?
         }
-        // Of other bodies the directory needs nothing.
+        // The directory needs no content of other bodies.
         _ => Message::Other,
     };
     let mut headers = format!(

@@ -1,4 +1,4 @@
-//! Things that are kept for a while: found by what they are about, and gone when they are due.
+//! Entries that are stored for a limited time: found by their key, and removed when they are due.
 
 use hashbrown::HashTable;
 use tokio::time::Instant;
@@ -6,16 +6,17 @@ use tokio::time::Instant;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// Things with a deadline, each about some key; several may be about the same one. Every operation takes constant time,
-/// however many are about one key. All must be kept equally long, so that the order in which they came is the order in
-/// which they are due.
+/// Entries with a deadline, each with some key; several may have the same one. Every operation takes constant time,
+/// however many entries have one key. All entries must have the same lifetime, so that the order of insertion is the
+/// order in which they are due.
 ///
-/// The key is no part of the structure: callers give its hash and say whether a thing is about it.
+/// The keys are not stored separately: callers provide the hash of a key and a function that compares an entry with the
+/// key.
 #[derive(Debug)]
 pub(crate) struct Timed<T> {
     slots: Vec<Slot<T>>,
     vacant: Vec<u32>,
-    /// For each key the slot of the thing that came last.
+    /// For each key, the slot of its latest entry.
     heads: HashTable<u32>,
     oldest: u32,
     newest: u32,
@@ -24,11 +25,11 @@ pub(crate) struct Timed<T> {
 #[derive(Debug)]
 struct Slot<T> {
     kept: Option<Kept<T>>,
-    /// Told apart from what lay in this slot before.
+    /// Distinguishes the entry from earlier ones in this slot.
     generation: u32,
     older: u32,
     newer: u32,
-    /// Neighbours about the same key.
+    /// Neighbours with the same key.
     chain_older: u32,
     chain_newer: u32,
 }
@@ -40,7 +41,7 @@ struct Kept<T> {
     due: Instant,
 }
 
-/// Where a thing lies.
+/// Handle of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     slot: u32,
@@ -54,15 +55,14 @@ impl<T> Default for Timed<T> {
 }
 
 impl<T> Timed<T> {
-    /// How many things are kept.
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.vacant.len()
     }
 
-    /// Keeps a thing until `due`, which must not be before that of the one kept last.
+    /// Stores an entry until `due`, which must not be before that of the previous one.
     ///
-    /// # Panics
-    /// With 2^32 - 1 things or more.
+    /// # Panics With 2^32 - 1 entries or more.
     pub(crate) fn keep(&mut self, hash: u64, due: Instant, thing: T, same: impl Fn(&T, &T) -> bool) -> Place {
         let head = self.head(hash, |other| same(other, &thing));
         let slot = self.vacate();
@@ -93,7 +93,7 @@ impl<T> Timed<T> {
         Place { slot, generation }
     }
 
-    /// Takes a thing out, if it is still there.
+    /// Removes an entry, if it is still there.
     pub(crate) fn take(&mut self, place: Place) -> Option<T> {
         let slot = self.slots.get(place.slot as usize)?;
         if slot.generation != place.generation || slot.kept.is_none() {
@@ -102,13 +102,13 @@ impl<T> Timed<T> {
         self.remove(place.slot)
     }
 
-    /// Takes out one of the things about a key.
+    /// Removes one of the entries with a key.
     pub(crate) fn take_about(&mut self, hash: u64, is_about: impl Fn(&T) -> bool) -> Option<T> {
         let head = self.head(hash, is_about)?;
         self.remove(head)
     }
 
-    /// The things about a key, the one that came last first.
+    /// The entries with a key, the latest first.
     pub(crate) fn about(
         &self,
         hash: u64,
@@ -122,23 +122,23 @@ impl<T> Timed<T> {
         })
     }
 
-    /// The thing about a key that came last, to be changed in what it is not found by.
+    /// The latest entry with a key, for changes that do not affect its key.
     pub(crate) fn newest_about(&mut self, hash: u64, is_about: impl Fn(&T) -> bool) -> Option<&mut T> {
         let head = self.head(hash, is_about)?;
         self.slots[head as usize].kept.as_mut().map(|kept| &mut kept.thing)
     }
 
-    /// When the next thing is due.
+    /// Time at which the next entry is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.slots.get(self.oldest as usize)?.kept.as_ref().map(|kept| kept.due)
     }
 
-    /// Takes out a thing that is due.
+    /// Removes an entry that is due.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<T> {
         if self.next_due()? > now { None } else { self.take_oldest() }
     }
 
-    /// Takes out the thing that has been kept longest.
+    /// Removes the oldest entry.
     pub(crate) fn take_oldest(&mut self) -> Option<T> {
         if self.oldest == NONE { None } else { self.remove(self.oldest) }
     }

@@ -18,22 +18,22 @@ use crate::metrics::LookupOutcome;
 use crate::oracle::{Inquiry, Operation};
 use crate::pending::{PROXIES_ASKED_MAX, Reception};
 
-/// Most DFSPs that one lookup queries, one after the other.
+/// Maximum number of DFSPs that one lookup queries, one after the other.
 pub(super) const OWNERS_QUERIED_MAX: usize = 16;
 
-/// Why a lookup goes to nobody.
+/// Reason why a lookup is not forwarded.
 #[derive(Debug)]
 pub(super) struct LookupFailure {
     outcome: LookupOutcome,
     error: ErrorInformation,
 }
 
-/// Who serves a party.
+/// The DFSPs that serve a party.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     /// DFSPs, each once, the oldest registration first.
     pub(super) known: Vec<FspId>,
-    /// Whether the oracle named others too.
+    /// Whether the oracle also named unknown participants.
     is_stale: bool,
 }
 
@@ -50,12 +50,12 @@ impl From<LookupFailure> for ErrorInformation {
     }
 }
 
-/// What hubs say that could ask other hubs and know none.
+/// Mojaloop's error text when there is no proxy to query.
 const NOBODY: &str = "No proxy found to start inter-scheme discovery flow";
 
 impl Shared {
     /// Accepts a `GET /parties/…`. From then on its sender gets exactly one answer: from a DFSP, or an error of the
-    /// hub's.
+    /// hub.
     pub(super) fn take_lookup(self: Arc<Self>, request: PartyRequest) -> Result<Accepted, SyncError> {
         let source = request.parties.source;
         if !self.is_known(&source) {
@@ -63,7 +63,7 @@ impl Shared {
             return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail));
         }
         if request.parties.proxied && self.proxy_of(&source).is_none() {
-            // It has come round: asked again, it would go on for ever.
+            // The lookup has returned to this scheme. Forwarding it again would never end.
             let detail = format!("FSPIOP-Proxy: participant '{source}' is not behind a proxy");
             return Err(SyncError::new(ErrorCode::VALIDATION, &detail));
         }
@@ -90,7 +90,7 @@ impl Shared {
         Ok(Accepted)
     }
 
-    /// Passes a lookup on to those who can answer it.
+    /// Forwards a lookup to the participants that can answer it.
     async fn look_up(&self, request: &PartyRequest, currency: Option<Currency>) -> Result<(), LookupFailure> {
         check_party_path(&request.ids.as_path()).map_err(|error| LookupFailure {
             outcome: LookupOutcome::Malformed,
@@ -119,7 +119,7 @@ impl Shared {
         result
     }
 
-    /// Asks all proxies but the one that the request came through, or fails if there is no other.
+    /// Queries all proxies except the one that forwarded the request; fails if there is no other.
     async fn ask_proxies(
         &self,
         request: &PartyRequest,
@@ -153,7 +153,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A proxy could not be asked. If it was the last one, its failure is the answer.
+    /// Records that a proxy could not be queried. If it was the last one, its failure is the answer.
     async fn proxy_failed(&self, request: &PartyRequest, proxy: ParticipantId, failure: &Failure) {
         self.count_undelivered(request, proxy);
         let (requester, party) = (&request.parties.source, request.ids.as_path());
@@ -169,7 +169,7 @@ impl Shared {
         }
     }
 
-    /// A lookup as it is forwarded. From now on its receiver may answer it.
+    /// The forwarded lookup. From now on its receiver may answer it.
     fn question(&self, request: &PartyRequest, receiver: FspId) -> Outgoing {
         if let Some(liable) = self.relay.liable(&receiver) {
             let (party, source) = (request.ids.as_path(), &request.parties.source);
@@ -178,7 +178,7 @@ impl Shared {
         request.forward(receiver, address(Resource::Parties, Kind::Get, &request.ids))
     }
 
-    /// Asks one DFSP.
+    /// Queries one DFSP.
     async fn ask(&self, request: &PartyRequest, receiver: FspId) -> Result<(), Failure> {
         let sent = self.relay.send(&self.question(request, receiver)).await;
         if sent.is_err()
@@ -193,8 +193,8 @@ impl Shared {
         self.forwarded.undelivered(subject(&request.ids.as_path()), &request.parties.source, liable);
     }
 
-    /// Rejects an answer from a DFSP that was not asked: it could lead the payment to itself. The time of others is
-    /// counted.
+    /// Rejects an answer from a DFSP that was not queried, because it could redirect the payment to itself. Times other
+    /// answers.
     ///
     /// Errors: 400 with 3200.
     fn check_asked(
@@ -215,7 +215,7 @@ impl Shared {
         Err(SyncError::new(ErrorCode::ID_NOT_FOUND, &detail))
     }
 
-    /// The proxies, but the one that a DFSP is or is behind.
+    /// The proxies, except the one that a DFSP is or is behind.
     fn proxies_but_of(&self, source: &FspId) -> Vec<(ParticipantId, FspId)> {
         let participants = self.relay.participants();
         let own = self.proxy_of(source);
@@ -234,8 +234,8 @@ impl Shared {
         participants.proxy_of(participant.id).map(|proxy| proxy.id)
     }
 
-    /// Who serves a party, according to the oracle: of the entries those that have exactly the sub id asked for, or
-    /// none where none is asked for.
+    /// The owners of a party, according to the oracle. Only entries with exactly the requested sub id count; without a
+    /// requested sub id, entries without one.
     pub(super) async fn owners(
         &self,
         request: &PartyRequest,
@@ -333,7 +333,7 @@ impl Shared {
         }
     }
 
-    /// Makes the oracle forget a party whose owner is none.
+    /// Removes a party from the oracle if its owner is not a participant.
     async fn remove_stale(&self, request: &PartyRequest, currency: Option<Currency>) {
         let party = request.ids.as_path();
         let Ok(oracle) = self.oracle(&party, currency) else { return };
@@ -345,7 +345,7 @@ impl Shared {
     }
 
     /// Accepts a `PUT` that answers a lookup, or an error about a party, from a DFSP that the hub queried for the
-    /// destination. An answer after the end of the lookup passes, too: the payer may still use it.
+    /// destination. An answer after the end of the lookup is also forwarded, because the payer may still use it.
     pub(super) fn take_answer(
         self: Arc<Self>,
         request: PartyRequest,
@@ -397,18 +397,18 @@ impl Shared {
     }
 }
 
-/// Whether an error callback says that the DFSP does not have the party, which is an answer.
+/// Whether an error callback states that the DFSP does not have the party, which is an answer.
 fn says_not_found(body: &[u8]) -> bool {
     ErrorInformation::read(body).is_some_and(|error| error.code == ErrorCode::PARTY_NOT_FOUND)
 }
 
-/// What a lookup is about: the party, however its path is encoded.
+/// The subject of a lookup: the party, independent of the encoding of its path.
 fn subject<'a>(party: &PartyPath<'a>) -> (PartyIdType, Cow<'a, str>, Option<Cow<'a, str>>) {
     (party.kind, party.id_text(), party.sub_id_text())
 }
 
 /// Filters the owners of a party for a lookup without a currency: owners with an account and an entry in one of the
-/// payer's currencies. If there is none, the payment needs a conversion, and all owners stay.
+/// payer's currencies. If there is none, the payment needs a currency exchange, and all owners remain.
 fn payable<'a>(
     mut owners: Vec<&'a Owner>,
     currency: Option<Currency>,

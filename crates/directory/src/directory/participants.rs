@@ -1,4 +1,4 @@
-//! `participants/{Type}/{ID}[/{SubId}]`: who serves a party.
+//! `participants/{Type}/{ID}[/{SubId}]`: queries and changes of the DFSP that serves a party.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use upesi_types::{Currency, ErrorCode, FspId};
 use super::{InProgress, Kind, PartyRequest, Shared, address, currency_of, no_oracle, run, to_information};
 use crate::oracle::{BatchInquiry, Inquiry, Operation, Oracle};
 
-/// What a DFSP asks about a party.
+/// The request of a DFSP about a party.
 #[derive(Clone, Copy, Debug)]
 enum Wish {
     Find,
-    /// `owner` serves the party.
+    /// Register `owner` as the DFSP that serves the party.
     Note {
         operation: Operation,
         owner: FspId,
@@ -36,12 +36,12 @@ fn wish(request: &PartyRequest, message: Message) -> Result<(Wish, Option<Curren
         _ => return Err(SyncError::not_implemented()),
     };
     let (operation, fsp, currency) = operation;
-    // The schema of a change does not require it; who else would a DFSP mean than itself.
+    // The schema of a change does not require it; without it, a DFSP means itself.
     let owner = fsp.unwrap_or(request.parties.source);
     Ok((Wish::Note { operation, owner }, currency))
 }
 
-/// The callback of a wish that came true.
+/// The callback of a successful request.
 struct Callback {
     receiver: FspId,
     body: Vec<u8>,
@@ -121,7 +121,7 @@ impl Shared {
         Ok(Callback { receiver, body })
     }
 
-    /// Registers a party or changes who serves it; gives who is to be told.
+    /// Registers a party or changes its owner. Returns the receiver of the callback.
     async fn note(
         &self,
         request: &PartyRequest,
@@ -155,7 +155,7 @@ impl Shared {
         oracle.remove(inquiry).await.map_err(|failure| failure.to_error(Operation::Remove))
     }
 
-    /// Rejects a registration in a currency if the DFSP has no account in it. Such an entry would attract lookups of
+    /// Rejects a registration in a currency if the DFSP has no account in it. Such an entry would attract lookups for
     /// other DFSPs' customers.
     fn check_account(&self, owner: &FspId, currency: Option<Currency>) -> Result<(), ErrorInformation> {
         let participants = self.relay.participants();
@@ -177,7 +177,7 @@ impl Shared {
         if !self.config.external_ownership_check || oracle.is_kept_by_hub() {
             return Ok(());
         }
-        // A change may name another currency than the entry has.
+        // A change may name a currency other than that of the entry.
         let inquiry = match operation {
             Operation::Change => Inquiry { currency: None, ..*inquiry },
             _ => *inquiry,
@@ -197,25 +197,25 @@ impl Shared {
     }
 }
 
-// `POST /participants`: many parties at once.
+// `POST /participants`: registers many parties at once.
 
-/// What a batch holds while it is in progress, as a multiple of its body: its entries, what became of them, the answer.
+/// Memory of a batch in progress, as a multiple of its body: its entries, their outcomes, the answer.
 const MEMORY_PER_BODY: usize = 4;
 
-/// A batch on its way through the oracles.
+/// A batch in progress.
 struct Batch {
     request: Request<()>,
     request_id: String,
     currency: Option<Currency>,
     entries: Vec<BatchEntry>,
-    /// What became of each entry, as far as it is known.
+    /// The outcome of each entry, as far as it is known.
     outcomes: Vec<Option<Result<(), ErrorInformation>>>,
-    /// The entries that go to each oracle, one group for each type; those that the hub keeps first.
+    /// The entries for each oracle, one group per type; entries of the built-in directory first.
     groups: Vec<Group>,
-    /// The first failure of a whole group, and how many groups failed.
+    /// The first failure of a whole group, and the number of failed groups.
     failure: Option<ErrorInformation>,
     failed: usize,
-    /// Whether the hub's own directory is another node's by now.
+    /// Whether the built-in directory has moved to another node.
     has_moved: bool,
 }
 
@@ -286,7 +286,7 @@ impl Shared {
 }
 
 impl Batch {
-    /// Decides the entries that go to no oracle, and groups the others by type.
+    /// Decides the entries that need no oracle, and groups the others by type.
     fn group(&mut self, shared: &Shared) {
         for (index, entry) in self.entries.iter().enumerate() {
             let kind = match self.kind_of(entry, shared) {
@@ -307,7 +307,7 @@ impl Batch {
         self.groups.sort_by_key(|group| !group.oracle.is_kept_by_hub());
     }
 
-    /// The type of an entry that can be registered.
+    /// The type of an entry, if it can be registered.
     fn kind_of(&self, entry: &BatchEntry, shared: &Shared) -> Result<PartyIdType, ErrorInformation> {
         if entry.fsp != Some(self.request.parties.source) {
             return Err(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""));
@@ -354,7 +354,7 @@ impl Batch {
         }
     }
 
-    /// The error of a batch of which no entry was as much as looked at.
+    /// The error of a batch of which no entry was processed.
     fn whole_failure(&self) -> Option<&ErrorInformation> {
         self.failure.as_ref().filter(|_| self.failed == self.entries.len())
     }
@@ -371,7 +371,7 @@ impl Batch {
             error: match outcome {
                 Some(Ok(())) => None,
                 Some(Err(error)) => Some((error.code, &*error.description)),
-                // An oracle that decided fewer entries than it was given.
+                // An oracle decided fewer entries than it received.
                 None => Some((ErrorCode::ADD_PARTY_INFORMATION, "Add Party information error")),
             },
         });

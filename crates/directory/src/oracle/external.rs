@@ -1,4 +1,4 @@
-//! Oracles of others, over the oracle HTTP interface.
+//! External oracles over the oracle HTTP interface.
 
 #[cfg(test)]
 mod tests;
@@ -28,8 +28,8 @@ use super::{BatchInquiry, BatchOutcome, Inquiry, Operation, Oracle, OracleFailur
 use crate::timed::Timed;
 use crate::{DirectoryMetrics, OracleConfig};
 
-/// An oracle behind HTTP. Its connections, its breaker, its cache and its bounds are its own: it can keep nobody
-/// waiting but those who ask it.
+/// An external oracle. It has its own connections, breaker, cache and limits, so a slow oracle delays only its own
+/// requests.
 pub struct ExternalOracle {
     name: String,
     base: Box<str>,
@@ -39,28 +39,28 @@ pub struct ExternalOracle {
     batch: Way,
     breaker: Mutex<(Breaker, Jitter)>,
     cache: Option<AnswerCache>,
-    /// Whether it is asked no more, and so counts nothing.
+    /// Whether the oracle was deleted, so that it must not be counted.
     is_deleted: AtomicBool,
 }
 
 impl Drop for ExternalOracle {
     fn drop(&mut self) {
-        // A question may have been counted in the very moment of the deletion.
+        // A request may have been counted at the very moment of the deletion.
         if self.is_deleted.load(Ordering::Relaxed) {
             self.metrics.forget_oracle(&self.name);
         }
     }
 }
 
-/// Connections and room for one kind of question.
+/// Connections and capacity for one kind of request.
 struct Way {
     connections: Connections,
     room: Semaphore,
-    /// What each DFSP has of the room.
+    /// Share of each DFSP in the capacity.
     shares: Shares<FspId>,
 }
 
-/// A place of a DFSP's share, given back when it is dropped.
+/// A slot of a DFSP's share, returned on drop.
 struct Share<'a>(&'a Way, FspId);
 
 impl Way {
@@ -75,20 +75,20 @@ impl Drop for Share<'_> {
     }
 }
 
-/// What is asked over HTTP.
+/// A request over HTTP.
 struct Question {
     operation: Operation,
     requester: FspId,
     method: Method,
-    /// Appended to the base.
+    /// Appended to the base address.
     path: String,
     body: Bytes,
 }
 
 impl ExternalOracle {
-    /// An oracle at a base address, under a name for metrics and logs.
+    /// An oracle at a base address; the name is used in metrics and logs.
     pub fn new(name: String, base: &str, config: OracleConfig, metrics: DirectoryMetrics) -> Self {
-        // The oracle may have an authority of its own.
+        // There may be separate trust anchors for the oracle.
         let peer = format!("oracle-{name}");
         let tls = config.tls.as_ref().map(|tls| tls.of(&peer));
         let config = OracleConfig { tls, outbound: config.outbound.of(&peer), ..config };
@@ -99,7 +99,7 @@ impl ExternalOracle {
         };
         let breaker =
             Breaker::new(config.breaker_threshold, config.breaker_pause_min, config.breaker_pause_max);
-        // The name, so that several oracles that fail together do not come back together.
+        // Seeded by the name, so that several oracles that fail together are not retried together.
         let seed = name.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
         let cache = (!config.cache_ttl.is_zero())
             .then(|| AnswerCache::new(config.cache_ttl, config.cache_entries_max));
@@ -116,30 +116,30 @@ impl ExternalOracle {
         }
     }
 
-    /// Ends its series in the metrics; what is still on its way to it is not counted any more.
+    /// Ends its time series; requests in progress are no longer counted.
     pub(crate) fn end_series(&self) {
         self.is_deleted.store(true, Ordering::Relaxed);
         self.metrics.forget_oracle(&self.name);
     }
 
-    /// Where to count, unless it is deleted.
+    /// The metrics, unless the oracle was deleted.
     fn counted(&self) -> Option<&DirectoryMetrics> {
         (!self.is_deleted.load(Ordering::Relaxed)).then_some(&self.metrics)
     }
 
-    /// Its address, as it was registered.
+    /// Its address, as registered.
     pub fn base(&self) -> &str {
         &self.base
     }
 
-    /// Forgets what it answered.
+    /// Drops its cached answers.
     pub fn clear_cache(&self) {
         if let Some(cache) = &self.cache {
             cache.clear();
         }
     }
 
-    /// Asks and gives the answer if it is a 2xx.
+    /// Sends a request and returns the answer if it is a 2xx.
     async fn ask(&self, question: Question, headers: &Bytes) -> Result<Answer, OracleFailure> {
         let operation = question.operation;
         let started = Instant::now();
@@ -175,8 +175,8 @@ impl ExternalOracle {
             request
         };
         let mut sent = pool.send(request(), deadline).await;
-        // Closed for being idle just as it was used again. A registration is not repeated: if the first one arrived,
-        // the oracle would refuse the second.
+        // The connection was closed as idle just as it was reused. A registration is not repeated: if the first one
+        // arrived, the oracle would reject the second.
         if let (Err(SendError::Closed { reused: true }), true) = (&sent, question.method != Method::POST) {
             sent = pool.send(request(), deadline).await;
         }
@@ -185,7 +185,7 @@ impl ExternalOracle {
                 attempt.end(true);
                 classify(answer)
             }
-            // Nothing was sent: those who wait in front tell more about the oracle.
+            // Nothing was sent, so this says nothing about the oracle.
             Err(SendError::Busy { .. }) => Err(OracleFailure::Busy),
             Err(error) => {
                 attempt.end(false);
@@ -194,7 +194,7 @@ impl ExternalOracle {
         }
     }
 
-    /// The DFSP's own headers, as other hubs pass them on.
+    /// The DFSP's own headers, as Mojaloop forwards them.
     fn headers(&self, block: &Bytes, has_body: bool) -> Result<HeaderMap, OracleFailure> {
         let headers = header_block::from_block(block);
         let mut headers = headers.map_err(|error| unusable(&error, "The request has malformed headers"))?;
@@ -237,7 +237,7 @@ impl ExternalOracle {
         let (requester, path) = (inquiry.requester, party_path(inquiry));
         let question = Question { operation, requester, method, path, body };
         let result = self.ask(question, inquiry.headers).await;
-        // Also where it failed: it may have been done all the same.
+        // Even a failed change may have been made.
         if let Some(cache) = &self.cache {
             cache.forget(inquiry.party.kind, &inquiry.party.id_text());
         }
@@ -245,7 +245,7 @@ impl ExternalOracle {
     }
 }
 
-/// A question on its way. Dropped before its end, it says nothing about the oracle.
+/// A request in progress. Dropped before its end, it says nothing about the oracle.
 struct Attempt<'a> {
     oracle: &'a ExternalOracle,
     is_probe: bool,
@@ -345,7 +345,7 @@ impl Oracle for ExternalOracle {
                 }
             }
             let answer = result?;
-            // 201 is scheme practice, but what was registered stands in the body either way.
+            // 201 is scheme practice; the body lists the registered entries in either case.
             if !matches!(answer.status.as_u16(), 200 | 201) {
                 return Err(OracleFailure::Refused { status: answer.status.as_u16() });
             }
@@ -367,7 +367,7 @@ impl ExternalOracle {
                 path.push(separator);
                 path.push_str(name);
                 path.push('=');
-                // In a query a plus sign would be a blank.
+                // In a query a plus sign would be read as a blank.
                 let mut encoded = String::with_capacity(value.len());
                 encode_segment(value, &mut encoded);
                 path.push_str(&encoded.replace('+', "%2B"));
@@ -386,7 +386,7 @@ impl ExternalOracle {
     }
 }
 
-/// `/participants/{Type}/{ID}`: a sub id is no part of it.
+/// `/participants/{Type}/{ID}`, without a sub id.
 fn party_path(inquiry: &Inquiry<'_>) -> String {
     let kind = inquiry.party.kind.as_str();
     let mut path = String::with_capacity(32 + inquiry.party.id.len());
@@ -431,7 +431,7 @@ impl Connections {
             connect_timeout: config.connect_timeout,
             idle_timeout: config.connection_idle_timeout,
             response_body_bytes_max: answer_bytes_max,
-            // A status counts also if its body breaks off.
+            // The status is used even if the body is incomplete.
             response_body: ResponseBody::KeepReadable,
             keep_alive: true,
             outbound: config.outbound.clone(),
@@ -440,7 +440,7 @@ impl Connections {
         Self { config, pools: Mutex::default() }
     }
 
-    /// Those of the worker that calls; all to the same origin.
+    /// The pool of the calling worker; all pools lead to the same origin.
     fn to(&self, origin: &Origin) -> Arc<Pool> {
         let worker = current_worker();
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
@@ -453,11 +453,11 @@ impl Connections {
     }
 }
 
-// What an oracle answered lately.
+// Recent answers of an oracle.
 
 type Found = Result<Vec<Owner>, OracleFailure>;
 
-/// Answers to lookups, "nobody" and "no such party" included, for a short time and in a bounded number.
+/// Answers to lookups, including "no owner" and "no such party", for a short time and in limited number.
 struct AnswerCache {
     ttl: Duration,
     entries_max: usize,
@@ -467,9 +467,9 @@ struct AnswerCache {
 
 #[derive(Default)]
 struct State {
-    /// About identifiers, so that a change of one reaches all sub ids and currencies of it.
+    /// By identifier, so that a change of one reaches all its sub ids and currencies.
     answers: Timed<Kept>,
-    /// Counts what made answers out of date.
+    /// Number of changes that invalidated answers.
     epoch: u64,
 }
 
@@ -486,7 +486,7 @@ impl AnswerCache {
         Self { ttl, entries_max, hasher: RandomState::new(), state: Mutex::default() }
     }
 
-    /// To be taken before the question is asked.
+    /// Read this before the request is sent.
     fn epoch(&self) -> u64 {
         self.state().epoch
     }
@@ -502,8 +502,7 @@ impl AnswerCache {
         about.find(|(due, kept)| *due > now && is_meant(kept)).map(|(_, kept)| kept.answer.clone())
     }
 
-    /// Keeps an answer, unless it is a failure that says nothing about the party, or something was changed since
-    /// `epoch`.
+    /// Stores an answer, unless it is a failure that says nothing about the party, or there was a change since `epoch`.
     fn put(&self, inquiry: &Inquiry<'_>, epoch: u64, answer: &Found) {
         if answer.as_ref().is_err_and(|failure| failure.outcome() != "not_found") {
             return;
@@ -529,7 +528,7 @@ impl AnswerCache {
         state.answers.keep(hash, now + self.ttl, kept, |a, b| a.is_about(b.kind, &b.id));
     }
 
-    /// Forgets all that was said about an identifier.
+    /// Drops all answers about an identifier.
     fn forget(&self, kind: PartyIdType, id: &str) {
         let hash = self.hash(kind, id);
         let mut state = self.state();

@@ -11,7 +11,7 @@ use upesi_types::{Currency, ErrorCode, FspId};
 use super::{BatchInquiry, BatchOutcome, Inquiry, OracleFailure};
 use upesi_parties::party::{Entry, Owner};
 
-/// Entries of an answer that are looked at; nobody has that many accounts.
+/// Maximum number of entries of an answer that are read; no party has that many accounts.
 pub const OWNERS_MAX: usize = 1024;
 
 #[derive(Serialize)]
@@ -24,7 +24,7 @@ struct Registration<'a> {
     party_sub_id_or_type: Option<&'a str>,
 }
 
-/// The body of a registration or change; the sub id is in it and not in the path.
+/// The body of a registration or change. It contains the sub id, which is not in the path.
 pub(super) fn registration(inquiry: &Inquiry<'_>, owner: FspId) -> Bytes {
     let sub_id = inquiry.party.sub_id_text();
     to_json(&Registration {
@@ -72,7 +72,7 @@ pub(super) fn batch(batch: &BatchInquiry<'_>) -> Bytes {
 }
 
 fn to_json(body: &impl Serialize) -> Bytes {
-    // Texts and lists always serialize.
+    // Serialization of texts and lists cannot fail.
     serde_json::to_vec(body).unwrap_or_default().into()
 }
 
@@ -96,9 +96,10 @@ struct FoundOwner<'a> {
     sub_id: Option<Cow<'a, str>>,
 }
 
-/// Reads the answer to a lookup, at most [`OWNERS_MAX`] entries of it. What cannot be the name of a DFSP is nobody.
+/// Reads the answer to a lookup, at most [`OWNERS_MAX`] entries of it. Entries whose name is not a valid DFSP name are
+/// ignored.
 ///
-/// Errors: it is not what oracles answer.
+/// Errors: the body is not an oracle's answer.
 pub fn read_owners(body: &[u8]) -> Result<Vec<Owner>, OracleFailure> {
     let found: PartyList<FoundOwner<'_>> = serde_json::from_slice(body).map_err(|error| garbage(&error))?;
     let owner = |found: FoundOwner<'_>| {
@@ -127,10 +128,10 @@ struct BatchError<'a> {
     description: Cow<'a, str>,
 }
 
-/// Reads the answer to a batch: what it says about each entry, in their order. One that it does not name was not
+/// Reads the answer to a batch: the outcome of each entry, in their order. An entry that it does not name was not
 /// registered (3003).
 ///
-/// Errors: it is not what oracles answer.
+/// Errors: the body is not an oracle's answer.
 pub fn read_batch(body: &[u8], entries: &[Entry]) -> Result<BatchOutcome, OracleFailure> {
     let read: PartyList<BatchResult<'_>> = serde_json::from_slice(body).map_err(|error| garbage(&error))?;
     let mut named = HashMap::with_capacity(read.list.len());
