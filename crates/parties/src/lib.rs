@@ -1,17 +1,18 @@
 //! Registered parties and oracles, in the hub's store.
 //!
-//! - [`builtin`]: which DFSP serves a party, the built-in directory.
-//! - [`registry`]: the external oracles, and which of them is asked for a party.
-//! - [`import`]: many parties from a file, in chunks that may be repeated.
+//! - [`builtin`]: the built-in directory, which records the DFSP that serves each party.
+//! - [`registry`]: the external oracles, and the selection of one for a party.
+//! - [`import`]: import of many parties from a file, in chunks that may be repeated.
 //!
-//! Operators change them by the admin API; lookups and DFSPs' own registrations come through the crate `directory`.
+//! Operators change them through the admin API; lookups and DFSPs' own registrations come through the crate
+//! `directory`.
 
 pub mod builtin;
 pub mod import;
 pub mod party;
 pub mod registry;
 
-/// Names of the tables that a store keeps for this crate.
+/// Names of this crate's tables in a store.
 pub const TABLES: [&str; 3] = [builtin::TABLE, registry::TABLE, import::TABLE];
 
 #[cfg(test)]

@@ -1,42 +1,42 @@
-//! Entries of the built-in directory, as callers see them.
+//! Entries of the built-in directory.
 
 pub use upesi_fspiop::PartyIdType;
 use upesi_fspiop::{PartySegments, check_party_path};
 use upesi_types::{Currency, FspId};
 
-/// An entry: this DFSP serves this party, under this sub id and in this currency.
+/// An entry: a DFSP serves a party, under a sub id and in a currency.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// What the identifier is.
+    /// Type of the identifier.
     pub kind: PartyIdType,
-    /// The identifier, decoded, exactly as it was given.
+    /// The identifier, decoded, exactly as given.
     pub id: Box<str>,
-    /// Tells apart parties under one identifier, such as the tills of a business.
+    /// Distinguishes parties under one identifier, such as the tills of a business.
     pub sub_id: Option<Box<str>>,
-    /// The currency it is for; `None`: any.
+    /// Currency of the entry; `None` for any.
     pub currency: Option<Currency>,
     /// The DFSP.
     pub fsp: FspId,
 }
 
-/// Who serves a party: what a lookup finds, one for each sub id and currency.
+/// An owner of a party: the result of a lookup, one for each sub id and currency.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// The DFSP.
     pub fsp: FspId,
-    /// The currency it is for; `None`: any.
+    /// Currency of the entry; `None` for any.
     pub currency: Option<Currency>,
-    /// The sub id it is for; `None`: the identifier as such.
+    /// Sub id of the entry; `None` for the identifier without one.
     pub sub_id: Option<Box<str>>,
 }
 
 impl Owner {
-    /// What tells the owners of one identifier apart.
+    /// Sub id and currency, which distinguish the owners of one identifier.
     pub(crate) fn slot(&self) -> Slot<'_> {
         (self.sub_id.as_deref(), self.currency)
     }
 
-    /// Whether some lookup could find both: the same sub id, and a currency in common, none standing for all.
+    /// Whether a lookup could find both: they have the same sub id, and the same currency or one for any.
     pub(crate) fn overlaps(&self, entry: &Entry) -> bool {
         self.sub_id == entry.sub_id
             && (self.currency == entry.currency || self.currency.is_none() || entry.currency.is_none())
@@ -51,16 +51,15 @@ impl Entry {
         (self.sub_id.as_deref(), self.currency)
     }
 
-    /// The same as an owner.
+    /// This entry as an owner.
     pub fn owner(&self) -> Owner {
         Owner { fsp: self.fsp, currency: self.currency, sub_id: self.sub_id.clone() }
     }
 }
 
-/// Whether an identifier given outside a path, decoded, is one that a lookup could ask for: the same rules as for
-/// paths.
+/// Checks whether a lookup could use an identifier that was given outside a path, decoded, by the rules for paths.
 ///
-/// Errors: what is wrong with it, as the FSPIOP checks say it.
+/// Errors: the fault, in the words of the FSPIOP checks.
 pub fn check_identifier(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Result<(), String> {
     let id = encode(id);
     let sub_id = sub_id.map(encode);

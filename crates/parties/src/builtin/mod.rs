@@ -1,11 +1,12 @@
-//! The built-in directory: which DFSP serves which party, kept in the hub's own store.
+//! The built-in directory: the DFSP that serves each party, in the hub's store.
 //!
-//! Identifiers are kept and compared exactly as they are given, byte by byte after percent-decoding:
-//! `+26097` and `26097`, or `A@b.cd` and `a@b.cd`, are two parties. The scheme says which form is used; a hub that
-//! guessed would send money to whom nobody meant.
+//! Identifiers are stored and compared exactly as given, byte by byte after percent-decoding: `+26097` and `26097`, or
+//! `A@b.cd` and `a@b.cd`, are two parties. The scheme defines the form in use; a hub that guessed could send money to
+//! an unintended receiver.
 //!
-//! Sub id and currency tell entries of one identifier apart, and each such combination has one owner at most. An entry
-//! without a currency stands for all of them: DFSPs cannot register what another's entry covers already; operators can.
+//! Sub id and currency distinguish the entries of one identifier, and each such combination has at most one owner. An
+//! entry without a currency applies to all of them: DFSPs cannot register an entry that another DFSP's entry already
+//! covers; operators can.
 
 pub(crate) mod owners;
 #[cfg(test)]
@@ -17,21 +18,21 @@ use upesi_types::{Currency, ErrorCode, FspId};
 
 use crate::party::{Entry, Owner, PartyIdType};
 
-/// Entries that one identifier may have: sub ids times currencies. They lie together on disk, so a lookup stays one
-/// read; whoever has businesses with more tills than that runs an oracle.
+/// Maximum number of entries of one identifier: sub ids times currencies. They are stored together, so a lookup is one
+/// read. A business with more tills needs an external oracle.
 pub const OWNERS_MAX: usize = 1024;
-/// Entries of one batch, as the schema of POST /participants has it in hubs in use.
+/// Maximum number of entries in one batch, as in Mojaloop's schema of POST /participants.
 pub const BATCH_ENTRIES_MAX: usize = 10_000;
 
 pub(crate) const TABLE: &str = "parties";
 
-/// How the built-in directory behaves.
+/// Options of the built-in directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltInOptions {
-    /// Whether only the DFSP that an entry belongs to may change or remove it. Operators always may.
+    /// Whether only the DFSP of an entry may change or remove it. Operators always may.
     pub ownership_check: bool,
-    /// Memory in which all parties are kept so that lookups need no disk, in bytes; about 13 for each party. Over it,
-    /// and with 0, they are read from disk.
+    /// Maximum memory in bytes for storing all parties, so that lookups need no disk; about 13 bytes per party. If it
+    /// is exceeded, or 0, parties are read from disk.
     pub memory_bytes_max: u64,
 }
 
@@ -41,7 +42,7 @@ impl Default for BuiltInOptions {
     }
 }
 
-/// The built-in directory. Cheap to clone. A change is durable when its future resolves, and visible from then on.
+/// The built-in directory. Cheap to clone. When the future of a change resolves, the change is durable and visible.
 #[derive(Clone, Debug)]
 pub struct BuiltInDirectory {
     store: Store,
@@ -50,7 +51,7 @@ pub struct BuiltInDirectory {
 }
 
 impl BuiltInDirectory {
-    /// The directory in a store.
+    /// Opens the directory in a store.
     pub fn open(store: &Store, options: BuiltInOptions) -> Result<Self, TablesError> {
         let parties = store.table(TABLE)?;
         if options.memory_bytes_max > 0 {
@@ -59,24 +60,25 @@ impl BuiltInDirectory {
         Ok(Self { store: store.clone(), parties, options })
     }
 
-    /// All entries of an identifier, in order of sub id and currency; empty: nobody serves it. Which of them fit a
-    /// lookup's sub id and currency is for the caller to say.
+    /// All entries of an identifier, ordered by sub id and currency; empty if no DFSP serves it. The caller selects
+    /// those that match a lookup's sub id and currency.
     ///
-    /// Usually from memory, in less than a microsecond. Soon after a start, or where the parties outgrew
-    /// [`BuiltInOptions::memory_bytes_max`], a point read of microseconds, which may wait for the disk, and for a sync
-    /// of a small file while the store takes in many changes.
+    /// Usually the entries come from memory, in less than a microsecond. Shortly after a start, or if the parties
+    /// exceed [`BuiltInOptions::memory_bytes_max`], this is a point read of microseconds. It may wait for the disk and,
+    /// while the store receives many changes, for a sync of a small file.
     pub fn find(&self, kind: PartyIdType, id: &str) -> Result<Vec<Owner>, TablesError> {
         let mut owners = self.find_oldest_first(kind, id)?;
         owners.sort_unstable_by(|one, other| one.slot().cmp(&other.slot()));
         Ok(owners)
     }
 
-    /// The same in the order of registration. A DFSP that took over an entry of another counts as registered then.
+    /// All entries of an identifier in the order of registration. If a DFSP took over an entry, the entry counts as
+    /// registered at that time.
     pub fn find_oldest_first(&self, kind: PartyIdType, id: &str) -> Result<Vec<Owner>, TablesError> {
         owners_of(self.parties.get(&owners::key(kind, id))?)
     }
 
-    /// Registers a party. Registering again what is registered already is a success, whoever repeats it.
+    /// Registers a party. Registering an existing entry again is a success.
     pub async fn register(&self, entry: &Entry) -> Result<(), RegisterError> {
         let entry = entry.clone();
         let (kind, id) = (entry.kind, entry.id.clone());
@@ -84,11 +86,10 @@ impl BuiltInDirectory {
         changed.await.map(drop)
     }
 
-    /// Registers many parties with one sync. One answer for each entry, in their order; a refusal of one does not touch
-    /// the others. With a [`RegisterError::Store`] as the outer error none was registered.
+    /// Registers many parties with one sync. Returns one result for each entry, in their order; a rejected entry does
+    /// not affect the others. If the outer result is [`RegisterError::Store`], no entry was registered.
     ///
-    /// # Panics
-    /// With more than [`BATCH_ENTRIES_MAX`] entries.
+    /// # Panics With more than [`BATCH_ENTRIES_MAX`] entries.
     pub async fn register_batch(
         &self,
         entries: Vec<Entry>,
@@ -108,13 +109,13 @@ impl BuiltInDirectory {
         Ok(registered.await?)
     }
 
-    /// Gives the entry with this sub id and currency to `entry.fsp`. If there is none, but one with this sub id and
-    /// another currency, that one is changed: who registered without a currency may name it later.
+    /// Assigns the entry with this sub id and currency to `entry.fsp`. If there is none, but one with this sub id and
+    /// another currency, that one is changed: a DFSP that registered without a currency may name it later.
     ///
-    /// `by`: the DFSP that asks, `None` for the operator.
+    /// `by`: the DFSP that requests the change, `None` for an operator.
     ///
-    /// Errors: [`RegisterError::NotRegistered`] when there is none or several with other currencies;
-    /// [`RegisterError::NotOwner`] when it belongs to another DFSP than `by` and ownership is checked.
+    /// Errors: [`RegisterError::NotRegistered`] if there is no such entry, or several with other currencies;
+    /// [`RegisterError::NotOwner`] if it belongs to a DFSP other than `by` and ownership is checked.
     pub async fn change(&self, entry: &Entry, by: Option<&FspId>) -> Result<(), RegisterError> {
         let (entry, by) = (entry.clone(), self.checked(by));
         let (kind, id) = (entry.kind, entry.id.clone());
@@ -122,7 +123,7 @@ impl BuiltInDirectory {
         changed.await.map(drop)
     }
 
-    /// Registers a party, or gives it to another DFSP: for operators, who may.
+    /// Registers a party, or assigns it to another DFSP: for operators.
     pub async fn put(&self, entry: &Entry) -> Result<(), RegisterError> {
         let entry = entry.clone();
         let (kind, id) = (entry.kind, entry.id.clone());
@@ -132,9 +133,10 @@ impl BuiltInDirectory {
     /// Removes the entries with this sub id (`None`: those without one), of one currency or of all. Returns how many
     /// were removed; 0 is a success, so that a removal can be repeated.
     ///
-    /// `by`: the DFSP that asks, `None` for the operator. If ownership is checked, only its own entries are removed.
+    /// `by`: the DFSP that requests the removal, `None` for an operator. If ownership is checked, only its own entries
+    /// are removed.
     ///
-    /// Errors: [`RegisterError::NotOwner`] when there are such entries and all are of others.
+    /// Errors: [`RegisterError::NotOwner`] if there are such entries and all belong to others.
     pub async fn remove(
         &self,
         kind: PartyIdType,
@@ -149,12 +151,12 @@ impl BuiltInDirectory {
         self.change_owners(kind, id.into(), remove).await
     }
 
-    /// Number of identifiers, an overestimate by those that were changed lately. Costs nothing.
+    /// Number of identifiers; recent changes make it an overestimate. Costs nothing.
     pub fn parties_estimate(&self) -> u64 {
         self.parties.entries_estimate()
     }
 
-    /// The store that it lies in.
+    /// The store of this directory.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -163,7 +165,7 @@ impl BuiltInDirectory {
         &self.parties
     }
 
-    /// Who has to own what is changed; `None`: nobody asks.
+    /// The DFSP that must own a changed entry; `None` if ownership is not checked.
     fn checked(&self, by: Option<&FspId>) -> Option<FspId> {
         by.filter(|_| self.options.ownership_check).copied()
     }
@@ -181,7 +183,7 @@ impl BuiltInDirectory {
     }
 }
 
-/// What a rule says it changed.
+/// Whether the result of a rule includes a change.
 pub(crate) trait Changed: Send + 'static {
     fn is_change(&self) -> bool;
 }
@@ -198,7 +200,7 @@ impl Changed for usize {
     }
 }
 
-/// Reads the owners of an identifier, applies a rule, and writes them back if it changed them.
+/// Reads the owners of an identifier, applies a rule, and writes them back if the rule changed them.
 pub(crate) fn change_in<T: Changed>(
     transaction: &mut Transaction<'_>,
     parties: &Table,
@@ -227,9 +229,9 @@ fn owners_of(value: Option<Value>) -> Result<Vec<Owner>, TablesError> {
     }
 }
 
-// Why the built-in directory refuses.
+// Errors of the built-in directory.
 
-/// A registration, change or removal that was refused. Nothing was changed.
+/// Reason why a registration, change or removal was rejected. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
@@ -238,16 +240,16 @@ pub enum RegisterError {
     AlreadyRegistered {
         /// The identifier.
         id: Box<str>,
-        /// Who is registered; not for the eyes of other DFSPs.
+        /// The registered DFSP; not to be shown to other DFSPs.
         fsp: FspId,
     },
-    /// The identifier has as many sub ids and currencies as it may have.
+    /// The identifier has the maximum number of sub ids and currencies.
     #[error("The party has {} entries, which is the most", OWNERS_MAX)]
     TooManyOwners,
-    /// There is no such entry to change.
+    /// There is no such entry.
     #[error("Party not found")]
     NotRegistered,
-    /// The entry belongs to another DFSP, and the directory checks that.
+    /// The entry belongs to another DFSP, and ownership is checked.
     #[error("The party is registered by another DFSP")]
     NotOwner {
         /// 3003 for a change, 3040 for a removal.
@@ -259,7 +261,7 @@ pub enum RegisterError {
 }
 
 impl RegisterError {
-    /// The FSPIOP code to answer with; the error's text is the detail.
+    /// The FSPIOP code of the answer; the error's text is the detail.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::AlreadyRegistered { .. } | Self::TooManyOwners | Self::NotRegistered => {

@@ -1,17 +1,17 @@
-//! The owners of one identifier: the rules of registration, and how they are stored.
+//! The owners of one identifier: the rules of registration, and their storage.
 
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{OWNERS_MAX, RegisterError};
 use crate::party::{Entry, Owner, PartyIdType};
 
-// The rules of registration, over the owners of one identifier, the oldest registration first. Pure; the store is
-// elsewhere.
+// The rules of registration, over the owners of one identifier, the oldest registration first. They are pure functions
+// without access to the store.
 
-/// Adds an owner. `false`: it was there already, from an earlier registration by the same DFSP.
+/// Adds an owner. `false` if the same DFSP had already registered it.
 ///
-/// An entry without a currency claims all of them: nobody else may then take one of them away, nor claim all where
-/// others have some.
+/// An entry without a currency covers all of them: no other DFSP may then register one of them, and it cannot cover all
+/// if another DFSP has one.
 pub(crate) fn register(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
     if let Some(other) = owners.iter().find(|owner| owner.fsp != entry.fsp && owner.overlaps(entry)) {
         return Err(RegisterError::AlreadyRegistered { id: entry.id.clone(), fsp: other.fsp });
@@ -19,7 +19,7 @@ pub(crate) fn register(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, R
     insert(owners, entry)
 }
 
-/// Adds an owner where its place is free.
+/// Adds an owner if no entry has its sub id and currency.
 fn insert(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
     match position(owners, entry) {
         Some(_) => Ok(false),
@@ -31,7 +31,7 @@ fn insert(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError>
     }
 }
 
-/// Puts an owner in the place of another. Of another DFSP it is the newest registration.
+/// Replaces an owner. An entry of another DFSP counts as the newest registration.
 fn replace(owners: &mut Vec<Owner>, at: usize, owner: Owner) {
     if owners[at].fsp == owner.fsp {
         owners[at] = owner;
@@ -41,7 +41,7 @@ fn replace(owners: &mut Vec<Owner>, at: usize, owner: Owner) {
     }
 }
 
-/// Adds an owner, or replaces whoever was in its place. `false`: nothing changed.
+/// Adds an owner, or replaces the one with the same sub id and currency. `false` if nothing changed.
 pub(crate) fn put(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
     match position(owners, entry) {
         Some(at) if owners[at].fsp != entry.fsp => {
@@ -52,7 +52,7 @@ pub(crate) fn put(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, Regist
     }
 }
 
-/// Gives an entry that exists another DFSP or, if it is the only one of its sub id, another currency.
+/// Assigns an existing entry to another DFSP. If it is the only one of its sub id, its currency may also change.
 pub(crate) fn change(
     owners: &mut Vec<Owner>,
     entry: &Entry,
@@ -73,7 +73,7 @@ pub(crate) fn change(
     Ok(true)
 }
 
-/// Removes the entries of one sub id: those of one currency, or all. Returns how many.
+/// Removes the entries of one sub id, of one currency or of all. Returns their number.
 pub(crate) fn remove(
     owners: &mut Vec<Owner>,
     sub_id: Option<&str>,
@@ -102,13 +102,13 @@ fn only_one_of(owners: &[Owner], sub_id: Option<&str>) -> Option<usize> {
     found.next().filter(|_| found.next().is_none())
 }
 
-// How a party is stored: one key for the identifier, one value with all its owners.
+// Storage of a party: one key for the identifier, one value with all its owners.
 //
-// All owners of an identifier lie in one value, so a lookup is one point read, which the store answers from its
-// filters and at most one block, however many parties there are. They lie in the order of their registration. Older
-// versions of the hub wrote them in the order of sub id and currency.
+// All owners of an identifier are in one value, so a lookup is one point read. The store answers it from its filters
+// and at most one block, however many parties there are. Owners are ordered by registration. Older versions of the hub
+// ordered them by sub id and currency.
 
-/// The numbers of the types on disk; they never change.
+/// Numbers of the types on disk; they never change.
 const KIND_TAGS: [(PartyIdType, u8); 10] = [
     (PartyIdType::Msisdn, 1),
     (PartyIdType::Email, 2),
@@ -125,7 +125,7 @@ const KIND_TAGS: [(PartyIdType, u8); 10] = [
 const HAS_CURRENCY: u8 = 1;
 const HAS_SUB_ID: u8 = 2;
 
-/// The key: the type's number and the identifier, byte by byte as it was given.
+/// The key: the type's number and the identifier, byte by byte as given.
 pub(crate) fn key(kind: PartyIdType, id: &str) -> Vec<u8> {
     let tag = KIND_TAGS.iter().find(|(of, _)| *of == kind).map_or(0, |(_, tag)| *tag);
     let mut key = Vec::with_capacity(1 + id.len());
@@ -134,7 +134,7 @@ pub(crate) fn key(kind: PartyIdType, id: &str) -> Vec<u8> {
     key
 }
 
-/// The value: for each owner a byte of flags, the DFSP's name, the currency, the sub id.
+/// The value: for each owner a byte of flags, the DFSP's name, the currency and the sub id.
 pub(crate) fn encode(owners: &[Owner]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(owners.len() * 24);
     for owner in owners {
@@ -152,7 +152,7 @@ pub(crate) fn encode(owners: &[Owner]) -> Vec<u8> {
     bytes
 }
 
-/// The owners of a value; `None` when it is not what [`encode`] made.
+/// The owners in a value; `None` if [`encode`] did not create it.
 pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<Owner>> {
     let mut owners = Vec::with_capacity(1);
     while let Some((flags, rest)) = bytes.split_first() {
@@ -175,7 +175,7 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<Owner>> {
 }
 
 fn push_text(bytes: &mut Vec<u8>, text: &str) {
-    // Names have at most 32 characters and sub ids 128, checked where they come in; 512 bytes at most.
+    // Names have at most 32 characters and sub ids 128, which is checked at input; so texts have at most 512 bytes.
     bytes.extend_from_slice(&(text.len() as u16).to_le_bytes());
     bytes.extend_from_slice(text.as_bytes());
 }

@@ -1,6 +1,6 @@
-//! Bulk import by the operator: a file of parties, chunk by chunk, each chunk and how far the import got in one durable
-//! batch. So an import that was interrupted anywhere goes on at [`Progress::next_line`], and a chunk whose answer was
-//! lost can be sent again.
+//! Bulk import of parties from a file, by operators. The file is sent in chunks; one durable batch contains a chunk and
+//! the progress of the import. So an interrupted import continues at [`Progress::next_line`], and a chunk whose answer
+//! was lost can be sent again.
 
 #[cfg(test)]
 mod tests;
@@ -15,16 +15,16 @@ use super::builtin::owners;
 use crate::builtin::{BuiltInDirectory, RegisterError, change_in};
 use crate::party::{Entry, PartyIdType, check_identifier};
 
-/// Lines of one chunk: the writer of the store is busy with a chunk for some tens of milliseconds.
+/// Maximum number of lines in a chunk. A chunk occupies the writer of the store for some tens of milliseconds.
 pub const CHUNK_LINES_MAX: usize = 10_000;
-/// Refused lines that an answer lists; it counts them all.
+/// Maximum number of rejected lines that an answer lists; it counts all of them.
 pub const REFUSALS_LISTED_MAX: usize = 100;
 /// Longest name of an import, in characters.
 pub const IMPORT_ID_CHARS_MAX: usize = 64;
 
 pub(crate) const TABLE: &str = "imports";
 
-/// The name of an import, chosen by who imports; the same file should have the same name.
+/// Name of an import, chosen by its user. The same file should always have the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImportId(Box<str>);
 
@@ -42,28 +42,28 @@ impl ImportId {
     }
 }
 
-/// How far an import got.
+/// Progress of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The line of the file that comes next, counted from 1.
+    /// The next line of the file, counted from 1.
     pub next_line: u64,
-    /// Lines that were taken.
+    /// Lines that were accepted.
     pub taken: u64,
-    /// Lines that were refused.
+    /// Lines that were rejected.
     pub refused: u64,
 }
 
-/// What to do when another DFSP is registered for a line's party.
+/// Handling of a line if another DFSP is registered for its party.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Conflict {
-    /// The line is refused.
+    /// The line is rejected.
     #[default]
     Refuse,
-    /// The line wins.
+    /// The line replaces the registration.
     Replace,
 }
 
-/// Some lines of a file, read and checked.
+/// Some lines of a file, parsed and checked.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     from: u64,
@@ -72,42 +72,42 @@ pub struct Chunk {
     conflict: Conflict,
 }
 
-/// Why a line was refused.
+/// A rejected line and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedLine {
     /// Its number in the file.
     pub line: u64,
-    /// The reason, for people.
+    /// Description of the reason.
     pub reason: String,
 }
 
-/// What became of a chunk.
+/// Outcome of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkOutcome {
-    /// How far the import got with it.
+    /// Progress of the import, including this chunk.
     pub progress: Progress,
-    /// Lines of this chunk that are registered.
+    /// Accepted lines of this chunk, which are registered.
     pub taken: usize,
-    /// Lines of this chunk that were refused.
+    /// Rejected lines of this chunk.
     pub refused: usize,
-    /// The first of them.
+    /// The first rejected lines.
     pub refusals: Vec<RefusedLine>,
 }
 
-/// Why a whole chunk was refused. Nothing of it was stored.
+/// Reason why a whole chunk was rejected. None of its lines was stored.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// There are lines missing between what was taken and this chunk.
+    /// Lines are missing between the accepted lines and this chunk.
     #[error("the import goes on at line {next_line}")]
     Gap {
-        /// The line that comes next.
+        /// The next line of the import.
         next_line: u64,
     },
-    /// A chunk has one line at least and [`CHUNK_LINES_MAX`] at most.
+    /// A chunk must have at least one line and at most [`CHUNK_LINES_MAX`].
     #[error("a chunk has 1 to {CHUNK_LINES_MAX} lines, this one has {lines}")]
     Size {
-        /// How many it has.
+        /// Number of its lines.
         lines: usize,
     },
     /// The store failed or was busy.
@@ -116,10 +116,10 @@ pub enum ImportError {
 }
 
 impl Chunk {
-    /// Reads the lines of a chunk whose first line is line `from` of the file, counted from 1. `is_known` says whether
-    /// there is such a DFSP.
+    /// Parses the lines of a chunk whose first line is line `from` of the file, counted from 1. `is_known` returns
+    /// whether there is such a DFSP.
     ///
-    /// Errors: [`ImportError::Size`]. Lines that make no sense are refused one by one, when the chunk is taken.
+    /// Errors: [`ImportError::Size`]. Invalid lines are rejected one by one when the chunk is imported.
     pub fn read(
         bytes: &[u8],
         from: u64,
@@ -159,24 +159,24 @@ pub struct Imports {
 }
 
 impl Imports {
-    /// Those into this directory.
+    /// The imports into this directory.
     pub fn open(directory: &BuiltInDirectory) -> Result<Self, TablesError> {
         let store = directory.store().clone();
         let imports = store.table(TABLE)?;
         Ok(Self { parties: directory.parties().clone(), imports, store })
     }
 
-    /// How far an import got; `None`: it has not begun.
+    /// Progress of an import; `None` if it has not begun.
     pub fn progress(&self, id: &ImportId) -> Result<Option<Progress>, TablesError> {
         self.imports.get(id.as_str().as_bytes())?.map(|value| Progress::decode(&value)).transpose()
     }
 
-    /// Registers the lines of a chunk and moves the import on, in one durable batch.
+    /// Registers the lines of a chunk and advances the import, in one durable batch.
     ///
-    /// Lines that the import is past already are not registered again, so that nothing comes back that was removed
-    /// since; they are only checked again, for an answer like the one that was lost.
+    /// Lines before the import's next line are not registered again, so that removed entries do not reappear. They are
+    /// only checked again, for an answer like the one that was lost.
     ///
-    /// Errors: [`ImportError::Gap`] when the chunk begins behind the import's next line.
+    /// Errors: [`ImportError::Gap`] if the chunk begins after the import's next line.
     pub async fn take(&self, id: &ImportId, chunk: Chunk) -> Result<ChunkOutcome, ImportError> {
         let (parties, imports, key) = (self.parties.clone(), self.imports.clone(), id.0.clone());
         let taken = self.store.update(move |transaction| {
@@ -229,7 +229,7 @@ fn register(
     Ok(outcome)
 }
 
-/// Registers a line, or finds out only whether it would be refused.
+/// Registers a line, or only checks whether it would be rejected.
 fn register_line(
     transaction: &mut Transaction<'_>,
     parties: &Table,
@@ -270,12 +270,12 @@ impl Progress {
     }
 }
 
-// One line of a file of parties.
+// Parses one line of a file of parties.
 
-/// Longest line, in bytes: five fields of their greatest length, quoted and in four-byte characters, stay below.
+/// Maximum length of a line, in bytes: five fields of maximum length, quoted and in four-byte characters, are shorter.
 pub const LINE_BYTES_MAX: usize = 4096;
 
-/// The columns of a file of parties, in the order that is taken for granted when none is given.
+/// The columns of a file of parties, in the order that applies without a header line.
 pub const COLUMNS: [&str; 5] = ["partyIdType", "partyIdentifier", "partySubIdOrType", "currency", "fspId"];
 
 const KIND: usize = 0;
@@ -284,12 +284,12 @@ const SUB_ID: usize = 2;
 const CURRENCY: usize = 3;
 const FSP: usize = 4;
 
-/// Which field of a line is which column.
+/// Maps fields of a line to columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
-    /// For each of [`COLUMNS`] its place in the line; `None`: not in the file, so always empty.
+    /// For each of [`COLUMNS`] its index in the line; `None`: not in the file, so always empty.
     places: [Option<usize>; COLUMNS.len()],
-    /// How many fields a line has.
+    /// Number of fields in a line.
     count: usize,
 }
 
@@ -300,9 +300,9 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// Reads a header line. Sub id and currency may be missing; names are compared without regard to case.
+    /// Parses a header line. Sub id and currency may be missing; names are compared without regard to case.
     ///
-    /// Errors: what is wrong with the header.
+    /// Errors: description of the fault.
     pub fn parse(header: &str) -> Result<Self, String> {
         let header = header.strip_prefix('\u{feff}').unwrap_or(header);
         let fields = split(header.trim_end_matches(['\r', '\n'])).map_err(str::to_owned)?;
@@ -325,9 +325,9 @@ impl Columns {
         }
     }
 
-    /// Reads a line; `None` when it is blank, as spreadsheets write it, too: with empty cells only.
+    /// Parses a line; `None` if it is blank or, as spreadsheets write it, has only empty cells.
     ///
-    /// Errors: why it is no entry, for people.
+    /// Errors: the reason why it is not an entry.
     pub fn entry(&self, line: &str) -> Option<Result<Entry, String>> {
         let line = line.strip_suffix('\r').unwrap_or(line);
         if line.len() > LINE_BYTES_MAX {
@@ -385,7 +385,7 @@ fn split(line: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
     }
 }
 
-/// The field that begins behind an opening quote, and what follows its closing one.
+/// The field after an opening quote, and the text after its closing quote.
 fn unquote(mut rest: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
     let mut field = Cow::Borrowed("");
     loop {
@@ -396,7 +396,7 @@ fn unquote(mut rest: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
         }
         rest = &rest[end + 1..];
         match rest.strip_prefix('"') {
-            // Two quotes stand for one.
+            // Two quotes represent one.
             Some(after) => {
                 field.to_mut().push('"');
                 rest = after;

@@ -1,19 +1,19 @@
-//! The registry of oracles: who is asked for the parties of a type and currency.
+//! The registry of oracles: selects the oracle for a type and currency.
 //!
-//! # What an operator may expect
-//! - An oracle is registered for a party-id type, with a currency or without one. Without one it answers for every
+//! # What operators can rely on
+//! - An oracle is registered for a party identifier type, with a currency or without. Without one it answers for every
 //!   currency that has no oracle of its own.
-//! - For each type and currency (or lack of one) there is one active oracle at most. A second one is refused: two
-//!   places that both say who owns a number are a scheme's worst day. To move, change the address of the one that is
-//!   there.
-//! - A lookup that names a currency asks the oracle of type and currency, else the one of the type without currency. A
-//!   lookup that names none asks an oracle of the type: one marked as default before others, then the one without
+//! - For each type and currency (or no currency) there is at most one active oracle. A second one is rejected, because
+//!   two sources for the owner of a number would be dangerous for a scheme. To move an oracle, change the address of
+//!   the existing one.
+//! - A lookup with a currency uses the oracle of type and currency, otherwise the one of the type without currency. A
+//!   lookup without a currency uses an oracle of the type: one marked as default before others, then the one without
 //!   currency, then the oldest.
-//! - Where no external oracle fits, the built-in directory answers if it is enabled. So registering an oracle for a
-//!   type takes that type over from the built-in directory at once, and deleting the oracle gives it back. Entries of
-//!   the built-in directory stay meanwhile, unasked.
-//! - A deleted oracle is kept, marked, and never asked; its place is free again.
-//! - Every change is durable before it is answered and holds for the next lookup: nothing is cached.
+//! - If no external oracle matches, the built-in directory answers if it is enabled. So registering an oracle for a
+//!   type replaces the built-in directory for that type immediately, and deleting the oracle restores it. Entries of
+//!   the built-in directory are retained meanwhile, but not used.
+//! - A deleted oracle is retained, marked as deleted, and never used; its type and currency are free again.
+//! - Every change is durable before it is answered and applies to the next lookup: nothing is cached.
 
 #[cfg(test)]
 mod tests;
@@ -31,42 +31,42 @@ use upesi_types::{Currency, ErrorCode, Timestamp};
 
 use crate::party::PartyIdType;
 
-/// Oracles that may be active: all of them are in memory, and looked through at every lookup.
+/// Maximum number of active oracles. All of them are in memory, and every lookup searches them.
 pub const ORACLES_MAX: usize = 256;
-/// Longest address of an oracle, in characters.
+/// Maximum length of an oracle's address, in characters.
 pub const URL_CHARS_MAX: usize = 512;
 
 pub(crate) const TABLE: &str = "oracles";
-/// Records read at once when the registry is opened.
+/// Number of records per read when the registry is opened.
 const PAGE_RECORDS: usize = 1024;
 
-/// What an operator says about an oracle.
+/// An operator's specification of an oracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OracleSpec {
-    /// Whose parties it knows.
+    /// Type of the identifiers that it knows.
     pub kind: PartyIdType,
-    /// The currency it is for; `None`: all that have none of their own.
+    /// Its currency; `None`: all currencies without an oracle of their own.
     pub currency: Option<Currency>,
     /// Base of its address, `http://` or `https://`.
     pub url: Box<str>,
-    /// Whether it is asked when a lookup names no currency and several would fit.
+    /// Whether it is preferred for lookups without a currency.
     pub is_default: bool,
 }
 
-/// The part of a specification that an operator changes; `None`: stays.
+/// Changes of a specification; `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OracleChange {
-    /// Whose parties it knows.
+    /// Type of the identifiers that it knows.
     pub kind: Option<PartyIdType>,
-    /// The currency it is for. One that has a currency keeps having one.
+    /// Its currency. An oracle with a currency cannot become one without.
     pub currency: Option<Currency>,
     /// Base of its address.
     pub url: Option<Box<str>>,
-    /// Whether it is asked when several would fit.
+    /// Whether it is preferred for lookups without a currency.
     pub is_default: Option<bool>,
 }
 
-/// The registry. Cheap to clone; all clones are the same one.
+/// The registry. Cheap to clone; all clones share its state.
 #[derive(Clone, Debug)]
 pub struct OracleRegistry {
     store: Store,
@@ -78,15 +78,15 @@ pub struct OracleRegistry {
 /// The same oracles at two moments.
 #[derive(Debug)]
 struct Views {
-    /// With every change that was decided; touched by the store's writer only.
+    /// With every change that was decided; used only by the store's writer.
     decided: Mutex<Oracles>,
-    /// With every change that is durable.
+    /// With every durable change.
     durable: RwLock<Arc<Oracles>>,
-    /// Told of every change that is durable.
+    /// Called for every durable change.
     watchers: Mutex<Vec<Watcher>>,
 }
 
-/// What is told of changes; must be quick.
+/// A callback for changes; must be quick.
 struct Watcher(Box<dyn Fn(&Oracles) + Send + Sync>);
 
 impl fmt::Debug for Watcher {
@@ -96,7 +96,7 @@ impl fmt::Debug for Watcher {
 }
 
 impl OracleRegistry {
-    /// The registry in a store. `builtin_enabled`: whether the built-in directory answers where no oracle fits;
+    /// Opens the registry in a store. `builtin_enabled`: whether the built-in directory answers if no oracle matches;
     /// `schemes`: the rule for addresses that are registered from now on.
     pub fn open(store: &Store, builtin_enabled: bool, schemes: Schemes) -> Result<Self, TablesError> {
         let table = store.table(TABLE)?;
@@ -117,12 +117,12 @@ impl OracleRegistry {
         Ok(Self { store: store.clone(), table, views, schemes })
     }
 
-    /// The oracles as of now; to be kept no longer than a request.
+    /// The current oracles. Do not keep the result longer than a request.
     pub fn oracles(&self) -> Arc<Oracles> {
         Arc::clone(&self.views.durable.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Calls a function after every change from now on, on the store's thread: it must be quick.
+    /// Calls a function after every later change, on the store's thread: it must be quick.
     pub fn watch(&self, told: impl Fn(&Oracles) + Send + Sync + 'static) {
         let watcher = Watcher(Box::new(told));
         self.views.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(watcher);
@@ -141,7 +141,7 @@ impl OracleRegistry {
         Ok(oracle.await?.id)
     }
 
-    /// Changes an oracle that is active. What is not given stays.
+    /// Changes an active oracle. Missing fields remain unchanged.
     pub async fn update(&self, id: u32, change: OracleChange) -> Result<(), OracleError> {
         let schemes = self.schemes.clone();
         let oracle = self.change(move |oracles| {
@@ -153,7 +153,7 @@ impl OracleRegistry {
         oracle.await.map(drop)
     }
 
-    /// Deletes an oracle that is active: it stays on record and is not asked any more.
+    /// Deletes an active oracle: its record is retained, but it is no longer used.
     pub async fn delete(&self, id: u32) -> Result<(), OracleError> {
         let oracle = self.change(move |oracles| {
             let before = oracles.get(id).ok_or(OracleError::NotFound { id })?;
@@ -162,7 +162,7 @@ impl OracleRegistry {
         oracle.await.map(drop)
     }
 
-    /// Decides a change after all changes before it, stores it, and shows it to lookups once it is durable.
+    /// Decides a change after all earlier changes, stores it, and shows it to lookups once it is durable.
     async fn change(
         &self,
         decide: impl FnOnce(&Oracles) -> Result<Oracle, OracleError> + Send + 'static,
@@ -190,7 +190,7 @@ impl OracleRegistry {
 }
 
 impl OracleChange {
-    /// What becomes of an oracle by it.
+    /// The specification after this change.
     pub fn applied_to(self, before: &OracleSpec) -> OracleSpec {
         OracleSpec {
             kind: self.kind.unwrap_or(before.kind),
@@ -201,7 +201,7 @@ impl OracleChange {
     }
 }
 
-/// What must hold for an oracle beside the others. An oracle is no duplicate of itself.
+/// Checks an oracle against the others. It is not a duplicate of itself.
 fn check(
     oracles: &Oracles,
     itself: Option<u32>,
@@ -216,8 +216,8 @@ fn check(
     }
 }
 
-/// A base that paths are appended to and that can be called, so that whoever registers it hears at once what would fail
-/// every lookup later.
+/// Checks that an address is a base to which paths can be appended and that can be called. So the operator learns at
+/// once of a fault that would break every lookup.
 fn check_url(text: &str, schemes: &Schemes) -> Result<(), OracleError> {
     let checked = Target::parse(text)
         .and_then(|target| check_address(text).map(|()| target))
@@ -236,16 +236,16 @@ fn check_url(text: &str, schemes: &Schemes) -> Result<(), OracleError> {
     Err(OracleError::BadUrl { reason })
 }
 
-// Why the registry of oracles refuses.
+// Errors of the registry of oracles.
 
-/// A change of the registry that was refused. Nothing was changed.
+/// Reason why a change of the registry was rejected. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OracleError {
     /// Another oracle is active for this type and currency.
     #[error("Oracle {id} is active for {kind}{} already", for_currency(.currency))]
     Duplicate {
-        /// The other oracle.
+        /// Number of the other oracle.
         id: u32,
         /// Its type.
         kind: PartyIdType,
@@ -255,13 +255,13 @@ pub enum OracleError {
     /// There is no such active oracle.
     #[error("Oracle not found")]
     NotFound {
-        /// The number that was given.
+        /// The requested number.
         id: u32,
     },
     /// The address cannot be called.
     #[error("The oracle's address {reason}")]
     BadUrl {
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: &'static str,
     },
     /// The registry is full.
@@ -277,7 +277,7 @@ fn for_currency(currency: &Option<Currency>) -> String {
 }
 
 impl OracleError {
-    /// The code to answer with; the error's text is the detail. What the operator can mend is a 4xx.
+    /// The code of the answer; the error's text is the detail. Errors that the operator can correct are 4xx.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Duplicate { .. } | Self::NotFound { .. } | Self::TooMany => {
@@ -289,7 +289,7 @@ impl OracleError {
     }
 }
 
-// How an oracle is stored: by its number, as JSON that people can read.
+// Storage of an oracle: by its number, as readable JSON.
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -318,11 +318,11 @@ fn encode_oracle(oracle: &Oracle) -> Vec<u8> {
         created_at_ms: oracle.created_at.as_ms(),
         is_active: oracle.is_active,
     };
-    // Texts, numbers and flags always have a JSON form.
+    // Serialization of texts, numbers and flags cannot fail.
     serde_json::to_vec(&stored).unwrap_or_default()
 }
 
-/// `None` when this is not what [`encode_oracle`] made.
+/// Decodes an oracle; `None` if [`encode_oracle`] did not create it.
 fn decode_oracle(oracle_key: &[u8], value: &[u8]) -> Option<Oracle> {
     let id = u32::from_be_bytes(oracle_key.try_into().ok()?);
     let stored: Stored<'_> = serde_json::from_slice(value).ok()?;
@@ -340,27 +340,27 @@ fn decode_oracle(oracle_key: &[u8], value: &[u8]) -> Option<Oracle> {
     Some(Oracle { id, spec, created_at, is_active: stored.is_active })
 }
 
-// The oracles at some moment, and which of them is asked.
+// The oracles at one moment, and the selection of one.
 
 /// A registered oracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Oracle {
-    /// Its number, given at registration and never used again.
+    /// Its number, assigned at registration and never reused.
     pub id: u32,
-    /// What the operator said about it.
+    /// The operator's specification.
     pub spec: OracleSpec,
-    /// When it was registered.
+    /// Time of registration.
     pub created_at: Timestamp,
-    /// Whether it is asked; `false` once deleted.
+    /// Whether it is used; `false` once deleted.
     pub is_active: bool,
 }
 
-/// Who answers for a type and currency.
+/// The source of answers for a type and currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OracleKind<'a> {
-    /// The hub's own directory.
+    /// The built-in directory.
     BuiltIn,
-    /// An oracle behind HTTP.
+    /// An external oracle.
     External(&'a Oracle),
 }
 
@@ -373,14 +373,14 @@ pub struct Oracles {
 }
 
 impl Oracles {
-    /// With these ever registered.
+    /// The active ones of all oracles that were ever registered.
     pub fn new(oracles: impl IntoIterator<Item = Oracle>, builtin_enabled: bool) -> Self {
         let mut all = Self { by_id: BTreeMap::new(), next_id: 1, builtin_enabled };
         oracles.into_iter().for_each(|oracle| all.set(oracle));
         all
     }
 
-    /// Who is asked about a party of this type; `None`: nobody can be, which a lookup answers with 3003.
+    /// The source for a party of this type; `None` if there is none, which a lookup answers with 3003.
     pub fn select(&self, kind: PartyIdType, currency: Option<Currency>) -> Option<OracleKind<'_>> {
         let of_kind = self.by_id.values().filter(|oracle| oracle.spec.kind == kind);
         let chosen = match currency {
@@ -405,12 +405,12 @@ impl Oracles {
         self.by_id.get(&id)
     }
 
-    /// How many are active.
+    /// Number of active oracles.
     pub fn count(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether the built-in directory answers where no oracle fits.
+    /// Whether the built-in directory answers if no oracle matches.
     pub fn builtin_enabled(&self) -> bool {
         self.builtin_enabled
     }
