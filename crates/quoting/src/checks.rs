@@ -1,4 +1,4 @@
-//! Whether the participants of a message may send and get it. Refusals go back as error callbacks.
+//! Checks whether the participants of a message may send and receive it. Rejections are sent as error callbacks.
 
 use upesi_delivery::Request;
 use upesi_delivery::relayed::ErrorInformation;
@@ -9,7 +9,7 @@ use upesi_types::{Currency, ErrorCode, FspId};
 
 use crate::reading::Ask;
 
-/// Checks who takes part, in the order in which other hubs check; the first failure counts.
+/// Checks the participants in Mojaloop's order; the first failure is returned.
 pub(crate) fn check(
     request: &Request,
     destination: &FspId,
@@ -44,8 +44,8 @@ struct Parties<'a> {
 }
 
 impl Parties<'_> {
-    /// A payer that names currencies may be paying in any of them (FSPIOP API v2.0), so that its accounts decide, and
-    /// the payee's need not be in the currency of the amount.
+    /// A payer that names currencies may pay in any of them (FSPIOP API v2.0). Then its accounts decide, and the payee
+    /// needs no account in the currency of the amount.
     fn check_quote(&self, ask: &QuoteContent) -> Result<(), ErrorInformation> {
         self.require(self.source, &ask.payer_currencies, ErrorCode::PAYER_FSP_NOT_FOUND)?;
         let of_payee = if ask.payer_currencies.is_empty() { &[ask.currency][..] } else { &[] };
@@ -69,7 +69,7 @@ impl Parties<'_> {
         self.require(self.destination, &currencies, ErrorCode::VALIDATION)
     }
 
-    /// The participant has to be active, with an active position account in each of the currencies.
+    /// The participant must be active, with an active position account in each of the currencies.
     fn require(
         &self,
         name: &FspId,

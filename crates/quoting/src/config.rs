@@ -1,29 +1,29 @@
-//! How quoting is set up, and why it cannot begin.
+//! Settings of quoting, and errors at its start.
 
 use upesi_tables::TablesError;
 
-/// Quotes that the duplicate check remembers where nothing else is configured.
+/// Default number of quotes in the duplicate check.
 pub const DUPLICATE_ENTRIES_DEFAULT: usize = 200_000;
 
 /// Settings of quoting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotingConfig {
-    /// `quotes.duplicate_entries`: quotes whose requests and answers are remembered in memory, so that a changed
-    /// message under the same id is refused; the oldest is forgotten for a new one. 0 turns the check off. Not used
-    /// where quotes are kept, as those are found in the store.
+    /// `quotes.duplicate_entries`: number of quotes whose requests and answers are remembered in memory, so that a
+    /// changed message under the same id is rejected. The oldest is dropped for a new one. 0 disables the check. Not
+    /// used if quotes are stored, because the store contains them.
     pub duplicate_entries: usize,
-    /// `quotes.refuse_expired`: refuse requests whose `expiration` is past, and answers to such, with 3302.
+    /// `quotes.refuse_expired`: reject requests whose `expiration` has passed, and answers to them, with 3302.
     pub refuse_expired: bool,
-    /// `quotes.persist` and its bounds: keep quotes durably, before they are acknowledged.
+    /// `quotes.persist` and its limits: store quotes durably before they are acknowledged.
     pub keep: Option<Retention>,
 }
 
-/// How long and how many quotes are kept.
+/// Retention of stored quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// `quotes.keep_days`: a quote goes this many days after its first message.
+    /// `quotes.keep_days`: number of days from its first message after which a quote is deleted.
     pub keep_days: u32,
-    /// `quotes.keep_max`: the oldest quotes beyond this number go.
+    /// `quotes.keep_max`: maximum number of quotes; the oldest ones above it are deleted.
     pub keep_max: u64,
 }
 
@@ -39,12 +39,12 @@ impl Default for QuotingConfig {
     }
 }
 
-// Why quoting cannot begin.
+// Errors at the start of quoting.
 
-/// Why quoting cannot begin.
+/// Reason why quoting cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum QuotingError {
-    /// Quotes are to be kept and there is nowhere to keep them.
+    /// Quotes must be stored, but there is no store.
     #[error("quotes.persist is on, but there is no store: configure a data directory or turn it off")]
     NoStore,
     /// The store cannot be used.

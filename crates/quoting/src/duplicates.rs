@@ -1,4 +1,4 @@
-//! The duplicate check in memory: which messages of which quotes were passed on lately.
+//! The duplicate check in memory: remembers recently forwarded messages of quotes.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -11,35 +11,35 @@ use super::reading::QuoteKey;
 /// The fingerprint of a message's body.
 pub(crate) type Fingerprint = [u8; 16];
 
-/// Which message of a quote.
+/// Kind of a quote's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The request that begins it.
+    /// The request that begins the quote.
     Request,
     /// The answer with the terms.
     Response,
 }
 
-/// What a message is to those before it.
+/// Relation of a message to earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sighting {
     /// The first of its kind, as far as is known.
     New,
-    /// The same as before.
+    /// Identical to the earlier one.
     Resend,
-    /// Another one than before under the same id.
+    /// Different from the earlier one under the same id.
     Modified,
 }
 
-/// Remembers the last quotes, a fixed number of them. Room is taken as quotes come: 64 bytes for each, and 5 to 10 to
-/// find it.
+/// Remembers a fixed number of the latest quotes. Memory grows with the quotes: 64 bytes for each, and 5 to 10 for the
+/// index.
 #[derive(Debug)]
 pub(crate) struct DuplicateTable {
     entries_max: usize,
-    /// A ring once it is full: the oldest is at `next`.
+    /// A ring once it is full; the oldest entry is at `next`.
     slots: Vec<Slot>,
     next: usize,
-    /// Places of the slots, by key.
+    /// Indices of the slots, by key.
     by_key: HashTable<u32>,
     hasher: RandomState,
 }
@@ -49,9 +49,9 @@ pub(crate) struct DuplicateTable {
 pub(crate) struct Sight {
     pub(crate) stage: Stage,
     pub(crate) fingerprint: Fingerprint,
-    /// Of a request: the DFSP that it goes to, if there is one. Of an answer: the one that it comes from.
+    /// For a request: the DFSP that receives it, if there is one. For an answer: its sender.
     pub(crate) payee: Option<ParticipantId>,
-    /// Of a request: until when its answer is wanted.
+    /// For a request: the expiration of its answer.
     pub(crate) expires_at: Option<Timestamp>,
 }
 
@@ -60,33 +60,34 @@ struct Slot {
     key: QuoteKey,
     request: Option<Fingerprint>,
     response: Option<Fingerprint>,
-    /// Whose answers count: of the DFSP that was asked, or, where no request is known, of the first one that answered.
+    /// The DFSP whose answers are valid: the receiver of the request or, if no request is known, the first one that
+    /// answered.
     payee: Option<ParticipantId>,
-    /// Until when the answer was wanted; the end of time where nobody said.
+    /// Expiration of the answer; the end of time if there is none.
     expires_at: Timestamp,
 }
 
 impl DuplicateTable {
-    /// A table of at most that many quotes, at least one.
+    /// A table for at most `entries_max` quotes, at least one.
     pub(crate) fn new(entries_max: usize) -> Self {
         let entries_max = entries_max.clamp(1, u32::MAX as usize);
         let hasher = RandomState::new();
         Self { entries_max, slots: Vec::new(), next: 0, by_key: HashTable::new(), hasher }
     }
 
-    /// How many quotes are remembered.
+    /// Number of remembered quotes.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Until when the answer to a request was wanted, if the request is remembered and said so.
+    /// Expiration of the answer to a request, if the request is remembered and has one.
     pub(crate) fn expires_at(&self, key: QuoteKey) -> Option<Timestamp> {
         let at = self.find(key)?;
         Some(self.slots[at].expires_at).filter(|at| *at != Timestamp::MAX)
     }
 
-    /// Compares a message with what is remembered, and remembers it where it is the first. An answer from a DFSP whose
-    /// answers do not count is new each time, and leaves nothing behind.
+    /// Compares a message with the remembered one, and remembers it if it is the first. An answer of a DFSP whose
+    /// answers are not valid is new each time, and is not remembered.
     pub(crate) fn sight(&mut self, key: QuoteKey, message: Sight) -> Sighting {
         let at = self.find(key).unwrap_or_else(|| self.insert(key));
         let slot = &mut self.slots[at];
@@ -111,14 +112,14 @@ impl DuplicateTable {
         self.by_key.find(hash, |at| self.slots[*at as usize].key == key).map(|at| *at as usize)
     }
 
-    /// Makes room where there is none, by forgetting the oldest.
+    /// Inserts a quote; if the table is full, it replaces the oldest.
     fn insert(&mut self, key: QuoteKey) -> usize {
         let slot = Slot { key, request: None, response: None, payee: None, expires_at: Timestamp::MAX };
         let at = self.next;
         self.next = (self.next + 1) % self.entries_max;
         if at == self.slots.len() {
             if at == self.slots.capacity() {
-                // Doubled, but never beyond what is needed in the end.
+                // Doubles the capacity, but never above the maximum.
                 self.slots.reserve_exact(at.max(64).min(self.entries_max - at));
             }
             self.slots.push(slot);
@@ -149,7 +150,7 @@ impl Slot {
             Stage::Request => {
                 self.request = Some(message.fingerprint);
                 self.expires_at = message.expires_at.unwrap_or(Timestamp::MAX);
-                // Who answered before it was asked, and is not the one asked, does not count any more.
+                // An answer that arrived before the request, from a DFSP that is not its receiver, is no longer valid.
                 if is_of_another {
                     self.response = None;
                 }

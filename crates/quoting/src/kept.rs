@@ -1,8 +1,8 @@
-//! Quotes that are kept: durably, before they are acknowledged, and for a bounded time.
+//! Stored quotes: durable before they are acknowledged, and retained for a limited time.
 //!
-//! Table `quotes` has up to four entries per quote: its head (when it began, until when it was wanted) and its
-//! messages, each written once but for the error, of which the last one counts. Table `quotes_by_time` finds the
-//! oldest. Both change in one update, so that they always tell the same.
+//! Table `quotes` has up to four entries per quote: its head (time of its first message, expiration) and its messages.
+//! Each message is written once, except the error, of which the last one is kept. Table `quotes_by_time` finds the
+//! oldest quotes. One update changes both, so that they are always consistent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::config::Retention;
 use crate::duplicates::{Fingerprint, Sighting};
 use crate::metrics::QuotingMetrics;
 
-/// How often old quotes are looked for.
+/// Interval between searches for old quotes.
 pub(crate) const RETENTION_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A message of a quote.
@@ -30,16 +30,16 @@ pub(crate) enum Part {
     Error = 3,
 }
 
-/// Names of the tables that a store keeps for this crate.
+/// Names of this crate's tables in a store.
 pub const TABLES: [&str; 2] = [QUOTES, BY_TIME];
 const QUOTES: &str = "quotes";
 const BY_TIME: &str = "quotes_by_time";
 
-/// Where the head of a quote is.
+/// Number of a quote's head in its keys.
 const HEAD: u8 = 0;
 const PARTS: [u8; 4] = [HEAD, Part::Request as u8, Part::Response as u8, Part::Error as u8];
 
-/// A message to be kept.
+/// A message to store.
 #[derive(Debug)]
 pub(crate) struct MessageToKeep {
     pub(crate) part: Part,
@@ -47,57 +47,58 @@ pub(crate) struct MessageToKeep {
     pub(crate) at: Timestamp,
     pub(crate) source: FspId,
     pub(crate) destination: Option<FspId>,
-    /// Of a request: the DFSP that it goes to. Of an answer or an error: the one that it comes from; `None` where the
-    /// hub itself notes an error, which it always may.
+    /// For a request: the DFSP that receives it. For an answer or an error: its sender; `None` if the hub itself
+    /// records an error, which it always may.
     pub(crate) payee: Option<FspId>,
-    /// Of a request: until when an answer is wanted.
+    /// For a request: the expiration of its answer.
     pub(crate) expires_at: Option<Timestamp>,
-    /// Of an answer: it is not kept where it is wanted until this moment or an earlier one.
+    /// For an answer: it is not stored if the expiration is this time or earlier.
     pub(crate) too_late_at: Option<Timestamp>,
     pub(crate) headers: Bytes,
     pub(crate) body: Bytes,
 }
 
-/// A quote as it was kept.
+/// A stored quote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptQuote {
-    /// Which kind.
+    /// Kind of the quote.
     pub resource: Resource,
     /// Its id.
     pub id: TransferId,
-    /// When its first message came.
+    /// Time of its first message.
     pub began_at: Timestamp,
-    /// Until when an answer was wanted, if the request said so.
+    /// Expiration of the answer, if the request has one.
     pub wanted_until: Option<Timestamp>,
     /// The request.
     pub request: Option<KeptMessage>,
     /// The answer with the terms.
     pub response: Option<KeptMessage>,
-    /// The last error about it: of a DFSP, or of the hub where a message could not be delivered.
+    /// The last error about it: from a DFSP, or from the hub if a message could not be delivered.
     pub error: Option<KeptMessage>,
 }
 
-/// A message as it was kept.
+/// A stored message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptMessage {
-    /// When the hub accepted it.
+    /// Time at which the hub accepted it.
     pub at: Timestamp,
     /// Who sent it.
     pub source: FspId,
     /// For whom.
     pub destination: Option<FspId>,
-    /// Its headers, `name: value` lines, signature included.
+    /// Its headers as `name: value` lines, including the signature.
     pub headers: Vec<u8>,
     /// Its body, byte for byte.
     pub body: Vec<u8>,
 }
 
-/// The kept quotes.
+/// The stored quotes.
 pub(crate) struct KeptQuotes {
     store: Store,
     tables: Arc<Tables>,
     retention: Retention,
-    /// The last place in `quotes_by_time` that was emptied: deleted entries before it would have to be passed over.
+    /// The last key in `quotes_by_time` that was deleted: a search from the start would have to skip the deleted
+    /// entries.
     swept: Mutex<Option<Vec<u8>>>,
     metrics: QuotingMetrics,
 }
@@ -119,9 +120,9 @@ impl KeptQuotes {
         Ok(kept)
     }
 
-    /// Compares a message with the one kept in its place, and keeps it where there is none (an error: in any case). An
-    /// answer or an error from a DFSP that was not asked is new each time and is not kept. Resolves when that is
-    /// durable. Gives too until when the quote was wanted.
+    /// Compares a message with the stored one, and stores it if there is none (an error: in any case). An answer or an
+    /// error from a DFSP that was not queried is new each time and is not stored. Resolves when the message is durable.
+    /// Also returns the expiration of the quote.
     pub(crate) async fn keep(
         &self,
         quote: QuoteKey,
@@ -137,7 +138,7 @@ impl KeptQuotes {
         Ok(seen)
     }
 
-    /// The payer's and the payee's DFSP of a kept request for a quote.
+    /// The payer's and the payee's DFSP of a stored request for a quote.
     pub(crate) fn asked(&self, quote: QuoteKey) -> Result<Option<(FspId, FspId)>, TablesError> {
         let value = |part: u8| self.tables.quotes.get(&key(quote, part));
         let head = value(HEAD)?.and_then(|head| Head::decode(&head));
@@ -196,7 +197,7 @@ impl Tables {
             return Ok((sighting, wanted_until));
         }
         if is_of_another {
-            // What came before the request, from a DFSP that it does not go to, says nothing about it.
+            // A message that arrived before the request, from a DFSP that is not its receiver, does not belong to it.
             tx.delete(&self.quotes, &key(quote, Part::Response as u8))?;
             tx.delete(&self.quotes, &key(quote, Part::Error as u8))?;
         }
@@ -213,7 +214,7 @@ impl Tables {
         Ok((Sighting::New, wanted_until))
     }
 
-    /// Gives a quote its place in the order of time, which never goes back.
+    /// Assigns a quote its place in the order of time, which never goes back.
     fn begin(&self, tx: &mut Transaction<'_>, quote: QuoteKey, now: Timestamp) -> Result<Head, TablesError> {
         let mut counts = self.counts_in(tx)?;
         counts.quotes += 1;
@@ -234,7 +235,7 @@ impl Tables {
     }
 }
 
-/// Before all quotes: kinds begin with 1.
+/// Sorts before all quotes: kinds begin with 1.
 const COUNTS_KEY: &[u8] = b"\0counts";
 
 fn key(quote: QuoteKey, part: u8) -> [u8; QuoteKey::BYTES + 1] {
@@ -256,19 +257,19 @@ fn split_time_key(key: &[u8]) -> Option<(i64, QuoteKey)> {
     Some((i64::from_be_bytes(*ms), QuoteKey::from_bytes(quote)?))
 }
 
-// What entries look like. Integers are big-endian.
+// Encoding of entries. Integers are big-endian.
 
-/// First byte of every message, so that later versions can tell.
+/// First byte of every message, for later versions.
 const FORMAT: u8 = 1;
 
 /// The head of a quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     began_at_ms: i64,
-    /// The end of time where nobody said.
+    /// The end of time if there is no expiration.
     wanted_until_ns: i64,
-    /// Whose answers and errors count: of the DFSP that was asked, or, where no request is kept, of the first to send
-    /// one.
+    /// The DFSP whose answers and errors are valid: the receiver of the request or, if no request is stored, the first
+    /// one to send one.
     payee: Option<FspId>,
 }
 
@@ -277,7 +278,7 @@ impl Head {
         (self.wanted_until_ns != i64::MAX).then(|| Timestamp::from_ns(self.wanted_until_ns))
     }
 
-    /// Two integers, and the name up to the end.
+    /// Two integers, followed by the name.
     fn encode(self) -> Vec<u8> {
         let mut value = pair(self.began_at_ms, self.wanted_until_ns).to_vec();
         value.extend_from_slice(self.payee.as_ref().map_or("", FspId::as_str).as_bytes());
@@ -291,7 +292,7 @@ impl Head {
     }
 }
 
-/// How many quotes there are, and where the latest stands in time.
+/// Number of quotes, and the time of the latest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     quotes: u64,
@@ -322,8 +323,8 @@ fn split_pair(value: &[u8]) -> Option<(i64, i64)> {
     Some((i64::from_be_bytes(*first), i64::from_be_bytes(*second)))
 }
 
-/// Format, fingerprint, time in ns, source, destination, headers, body; names and headers with their lengths before
-/// them.
+/// Format, fingerprint, time in ns, source, destination, headers, body; names and headers are preceded by their
+/// lengths.
 fn encode_message(message: &MessageToKeep) -> Vec<u8> {
     let mut value = Vec::with_capacity(100 + message.headers.len() + message.body.len());
     value.push(FORMAT);
@@ -340,7 +341,7 @@ fn encode_message(message: &MessageToKeep) -> Vec<u8> {
     value
 }
 
-/// The fingerprint of a kept message.
+/// The fingerprint of a stored message.
 fn fingerprint_of(value: &[u8]) -> Option<Fingerprint> {
     let (format, rest) = value.split_first()?;
     rest.first_chunk().copied().filter(|_| *format == FORMAT)
@@ -368,14 +369,14 @@ fn split_name(value: &[u8]) -> Option<(&str, &[u8])> {
     Some((str::from_utf8(name).ok()?, rest))
 }
 
-// Deleting what is too old or too much.
+// Deletion of quotes that are too old or too many.
 
-/// Quotes that go in one update, so that those who keep quotes wait microseconds only.
+/// Number of quotes that one update deletes, so that concurrent writers wait only for microseconds.
 const STEP_QUOTES: usize = 64;
 const MS_PER_DAY: i64 = 86_400_000;
 
 impl KeptQuotes {
-    /// Deletes until all is within the bounds; gives how many quotes went.
+    /// Deletes quotes until the limits are met; returns their number.
     pub(crate) async fn drop_old(&self, now: Timestamp) -> Result<u64, TablesError> {
         let oldest_ms = now.as_ms().saturating_sub(i64::from(self.retention.keep_days) * MS_PER_DAY);
         let mut swept = self.swept.lock().await;
@@ -391,7 +392,7 @@ impl KeptQuotes {
         }
     }
 
-    /// The oldest quotes that have to go, not more than one step's.
+    /// The oldest quotes to delete, at most one step.
     fn victims(&self, after: Option<&[u8]>, oldest_ms: i64) -> Result<Vec<(Vec<u8>, QuoteKey)>, TablesError> {
         let surplus = self.tables.counts()?.quotes.saturating_sub(self.retention.keep_max);
         let entries = self.tables.by_time.scan(&[], after, STEP_QUOTES)?;

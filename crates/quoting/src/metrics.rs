@@ -1,4 +1,4 @@
-//! What quoting did.
+//! Metrics of quoting.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -38,7 +38,7 @@ pub struct QuotingMetrics {
     pub(crate) dropped: Counter,
 }
 
-/// What became of a message that was accepted.
+/// Outcome of an accepted message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Forwarded,
@@ -47,7 +47,7 @@ pub(crate) enum Outcome {
 }
 
 impl QuotingMetrics {
-    /// Registers them.
+    /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register(

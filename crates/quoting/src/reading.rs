@@ -1,4 +1,4 @@
-//! The quote that a message is about, what its resource is, and what the checks need of its body.
+//! Reads the parts of a message that the checks need: its quote, and data of its body.
 
 use upesi_delivery::Request;
 use upesi_delivery::relayed::Address;
@@ -8,49 +8,49 @@ use upesi_fspiop::{Action, Ids, Message, PathId, PathNames, Resource, SyncError}
 use upesi_ledger::EndpointType;
 use upesi_types::{Currency, Timestamp, TransferId};
 
-/// What a message is about, and what it asks.
+/// Subject and content of a message.
 #[derive(Debug)]
 pub(crate) struct Reading {
     /// The quote; `None` for payment requests.
     pub(crate) quote: Option<QuoteKey>,
-    /// The id as it stands in paths.
+    /// The id as written in paths.
     pub(crate) path_id: PathId,
-    /// What is asked.
+    /// Content of the message.
     pub(crate) ask: Ask,
 }
 
-/// What is asked, with what the checks need.
+/// Content of a message, as far as the checks need it.
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// `POST /quotes`
     Quote(QuoteContent),
     /// `POST /bulkQuotes`; the currency is that of the first quote.
     Bulk {
-        /// Of what the first quote is.
+        /// Currency of the first quote.
         currency: Currency,
-        /// Until when it is wanted.
+        /// Expiration of the answer.
         expires_at: Option<Timestamp>,
     },
     /// `POST /fxQuotes`
     Fx {
-        /// What is sold.
+        /// Currency to sell.
         source: Currency,
-        /// What is bought.
+        /// Currency to buy.
         target: Currency,
-        /// Until when the terms are wanted.
+        /// Expiration of the terms.
         expires_at: Timestamp,
     },
-    /// `PUT /quotes/{ID}`, `PUT /bulkQuotes/{ID}`, `PUT /fxQuotes/{ID}`. The currency is that in which the payee is
-    /// paid; only quotes have it.
+    /// `PUT /quotes/{ID}`, `PUT /bulkQuotes/{ID}`, `PUT /fxQuotes/{ID}`. The currency is that of the payee's amount;
+    /// only quotes have it.
     Response(Option<Currency>),
-    /// Everything else: a `GET`, an error, and all payment requests.
+    /// Any other message: a `GET`, an error, and all payment requests.
     PassOn,
     /// `PUT …/error` about a quote.
     Error,
 }
 
 impl Ask {
-    /// Until when an answer to this request is wanted.
+    /// Expiration of the answer to this request.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
         match self {
             Self::Quote(ask) => ask.expires_at,
@@ -62,7 +62,7 @@ impl Ask {
 }
 
 impl Reading {
-    /// Reads a request, and takes its message.
+    /// Reads a request, and takes its message out.
     pub(crate) fn of(request: &mut Request) -> Result<Self, SyncError> {
         let (resource, action) = (request.resource(), request.action());
         let message = std::mem::take(&mut request.message);
@@ -93,7 +93,7 @@ impl Reading {
         Ok(Self { quote: QuoteKey::new(resource, id), path_id: PathId::Plain(id), ask })
     }
 
-    /// The path of the error callback about it.
+    /// The path of its error callback.
     pub(crate) fn error_path(&self, resource: Resource) -> Box<str> {
         let mut path = String::with_capacity(64);
         self.path_id.write_path(resource, true, &mut path);
@@ -101,9 +101,9 @@ impl Reading {
     }
 }
 
-// What differs between the resources.
+// Differences between the resources.
 
-/// Where messages of a resource go, or `None` for a resource that is not served here.
+/// The address of messages of a resource; `None` for a resource that is not served here.
 pub(crate) const fn address(resource: Resource) -> Option<Address> {
     Some(Address::Base(match resource {
         Resource::Quotes => EndpointType::QUOTES,
@@ -115,7 +115,7 @@ pub(crate) const fn address(resource: Resource) -> Option<Address> {
     }))
 }
 
-/// What a message is called in texts to DFSPs.
+/// Name of a message in texts for DFSPs.
 pub(crate) const fn noun(resource: Resource) -> &'static str {
     match resource {
         Resource::TransactionRequests => "transaction request",
@@ -124,20 +124,20 @@ pub(crate) const fn noun(resource: Resource) -> &'static str {
     }
 }
 
-// Which quote a message is about.
+// Identifies the quote of a message.
 
-/// The kinds of quotes, each with ids of its own.
+/// The kinds of quotes; each has ids of its own.
 const KINDS: [(Resource, u8); 3] =
     [(Resource::Quotes, 1), (Resource::BulkQuotes, 2), (Resource::FxQuotes, 3)];
 
-/// Tells quotes apart, of whatever kind: the kind and the id in 18 bytes.
+/// Identifies a quote of any kind: the kind and the id in 18 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QuoteKey([u8; Self::BYTES]);
 
 impl QuoteKey {
     pub(crate) const BYTES: usize = 18;
 
-    /// `None` for a resource that is no quote.
+    /// `None` for a resource that is not a quote.
     pub(crate) fn new(resource: Resource, id: TransferId) -> Option<Self> {
         let (_, kind) = KINDS.iter().find(|(known, _)| *known == resource)?;
         let mut key = [*kind; Self::BYTES];
@@ -145,7 +145,7 @@ impl QuoteKey {
         Some(Self(key))
     }
 
-    /// All keys that an id can have.
+    /// All possible keys for an id.
     pub(crate) fn all_of(id: TransferId) -> impl Iterator<Item = (Resource, Self)> {
         KINDS.iter().filter_map(move |(resource, _)| Some((*resource, Self::new(*resource, id)?)))
     }
@@ -163,8 +163,8 @@ impl QuoteKey {
 
 // The query of `GET /authorizations/{ID}`.
 
-/// Writes a query anew: every name and value decoded and encoded again, so that what goes on has one form whatever the
-/// sender's. In queries a plus sign is a blank. What cannot be decoded stays as it is.
+/// Rewrites a query: decodes and encodes every name and value, so that the forwarded query has one form, whatever the
+/// sender's. In queries a plus sign is a blank. Parts that cannot be decoded remain unchanged.
 pub(crate) fn reencode_query(query: &str) -> String {
     let mut out = String::with_capacity(query.len());
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {

@@ -1,4 +1,4 @@
-//! From a request to the message it becomes, or to the error that its sender is told.
+//! Processes a request: forwards its message, or sends an error to its sender.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::reading::{Ask, Reading};
 use crate::rules::{Facts, Verdict};
 use crate::{QuotingConfig, QuotingError, QuotingMetrics, Rules, checks};
 
-/// Quotes of all kinds, transaction requests and authorizations. Cheap to clone.
+/// Handles quotes of all kinds, transaction requests and authorizations. Cheap to clone.
 #[derive(Clone)]
 pub struct Quoting {
     shared: Arc<Shared>,
@@ -37,32 +37,32 @@ struct Shared {
     forwarded: [Forwarded; 2],
 }
 
-/// Forwarded requests of each sort that are remembered, so that only their receivers answer. Far more than wait for an
-/// answer at a time.
+/// Number of forwarded requests of each kind that are remembered, so that only their receivers can answer. Far fewer
+/// wait for an answer at the same time.
 const FORWARDED_MAX: usize = 131_072;
-/// How long they are remembered.
+/// Time for which they are remembered.
 const FORWARDED_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What is known of earlier messages.
+/// Storage of earlier messages.
 enum Memory {
-    /// Nothing: whatever comes is new.
+    /// None: every message is new.
     None,
-    /// The latest ones, until a restart.
+    /// The latest quotes, until a restart.
     Recent(Mutex<DuplicateTable>),
-    /// All within the retention, durably.
+    /// All quotes within the retention, durably.
     Kept(KeptQuotes),
 }
 
-/// What is to be done about a request.
+/// Action for a request.
 enum Plan {
     Forward(Outgoing),
     Refuse(ErrorInformation),
 }
 
 impl Quoting {
-    /// Puts it together. Metrics are registered before, with [`QuotingMetrics::register`].
+    /// Creates the handler. Register the metrics before, with [`QuotingMetrics::register`].
     ///
-    /// Errors: quotes are to be kept and there is no store, or it cannot be read.
+    /// Errors: quotes must be stored, but there is no store, or it cannot be read.
     pub fn new(
         config: &QuotingConfig,
         relay: Relay,
@@ -79,14 +79,14 @@ impl Quoting {
             (None, entries) => Memory::Recent(Mutex::new(DuplicateTable::new(entries))),
         };
         let refuse_expired = config.refuse_expired;
-        // The answer to a payment request waits for a person.
+        // The answer to a payment request waits for a person, so it is not timed.
         let timed = [Some(relay.timed(RequestKind::Quote)), None];
         let forwarded = timed.map(|timed| Forwarded::new(FORWARDED_MAX, FORWARDED_LIFE, timed));
         let shared = Shared { relay, rules, memory, refuse_expired, metrics, forwarded };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// A kept quote, bulk quote or FX quote by its id; `None` too where quotes are not kept.
+    /// A stored quote, bulk quote or FX quote by its id; `None` also if quotes are not stored.
     pub fn find(&self, id: &str) -> Result<Option<KeptQuote>, TablesError> {
         match &self.shared.memory {
             Memory::Kept(kept) => kept.find(id),
@@ -94,13 +94,13 @@ impl Quoting {
         }
     }
 
-    /// Whether quotes are kept, so that [`Self::find`] can find any.
+    /// Whether quotes are stored, so that [`Self::find`] can find them.
     pub fn keeps_quotes(&self) -> bool {
         matches!(self.shared.memory, Memory::Kept(_))
     }
 
-    /// Deletes kept quotes that are too old or too many, in small steps; gives how many went. [`Self::run_retention`]
-    /// does it regularly.
+    /// Deletes stored quotes that are too old or too many, in small steps; returns their number.
+    /// [`Self::run_retention`] calls it regularly.
     pub async fn drop_old(&self) -> Result<u64, TablesError> {
         match &self.shared.memory {
             Memory::Kept(kept) => kept.drop_old(self.shared.relay.now()).await,
@@ -108,8 +108,8 @@ impl Quoting {
         }
     }
 
-    /// Keeps the kept quotes within their bounds, for ever. To be spawned on some worker and aborted at the end;
-    /// returns at once where quotes are not kept.
+    /// Enforces the limits of stored quotes, forever. Spawn it on a worker and abort it at the end; it returns
+    /// immediately if quotes are not stored.
     pub async fn run_retention(&self) {
         if !self.keeps_quotes() {
             return;
@@ -131,7 +131,7 @@ impl Handler for Quoting {
     }
 
     fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
-        // Whatever a quote holds until it is kept stays out of the connection's memory.
+        // Boxed, so that the state of a quote does not enlarge the connection's future.
         Box::pin(Arc::clone(&self.shared).handle(request))
     }
 }
@@ -144,7 +144,7 @@ impl Shared {
         let permit = self.relay.admit(&request.parties.source, request.bytes())?;
         let participants = self.relay.participants();
         if participants.named(&request.parties.source).is_none() {
-            // Nobody could be told later.
+            // An unknown sender could not receive a callback.
             let detail = format!("invalid fspiop-source header: no participant '{}'", request.parties.source);
             return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail));
         }
@@ -173,7 +173,7 @@ impl Shared {
         Ok(Accepted)
     }
 
-    /// Rejects an answer from a DFSP that was not asked, or for one that did not ask.
+    /// Rejects an answer from a DFSP that was not queried, or for one that sent no request.
     ///
     /// Errors: 400 with 3205, 3206 or 3209.
     fn check_asked(
@@ -197,7 +197,7 @@ impl Shared {
         Err(SyncError::new(code, &format!("{source} was not asked by {destination}")))
     }
 
-    /// Whether this answers a request that is remembered; its time is counted then.
+    /// Whether this answers a remembered request; its time is then counted.
     fn take_answer(&self, request: &Request, reading: &Reading, destination: &FspId) -> bool {
         let (forwarded, subject) = self.forwarded(request, reading);
         let is_failure = request.action() == Action::PutError;
@@ -205,7 +205,7 @@ impl Shared {
         liable.is_some_and(|liable| forwarded.take_answer(subject, destination, liable, is_failure))
     }
 
-    /// Whether this answers a quote that is kept, which outlives a restart.
+    /// Whether this answers a stored quote, which survives a restart.
     fn was_asked(&self, request: &Request, reading: &Reading, destination: &FspId) -> bool {
         let source = &request.parties.source;
         let (Memory::Kept(kept), Some(quote)) = (&self.memory, reading.quote) else { return false };
@@ -221,16 +221,16 @@ impl Shared {
         }
     }
 
-    /// Where requests of this sort are remembered, and what this one is about.
+    /// The memory for requests of this kind, and the subject of this one.
     fn forwarded(&self, request: &Request, reading: &Reading) -> (&Forwarded, (Resource, PathId)) {
         let resource = request.resource();
         let sort = usize::from(resource.is_payment_request());
-        // However it is written in the path.
+        // Independent of its encoding in the path.
         let id = reading.path_id.id().map_or_else(|| reading.path_id.clone(), PathId::Plain);
         (&self.forwarded[sort], (resource, id))
     }
 
-    /// The checks that need no memory, and the message that goes on if they pass.
+    /// Performs the checks that need no earlier messages. Returns the message to forward if they pass.
     fn judge(
         &self,
         request: &Request,
@@ -284,9 +284,9 @@ impl Shared {
         }
     }
 
-    /// Compares a message with those before it and makes a note of it, durably where quotes are kept.
+    /// Compares a message with earlier ones and records it, durably if quotes are stored.
     ///
-    /// Errors: the store does not take it; nothing was accepted.
+    /// Errors: the store rejects it; nothing was accepted.
     async fn remember(
         &self,
         request: &Request,
@@ -346,8 +346,8 @@ impl Shared {
         })
     }
 
-    /// What the message is to those before it, and until when the answer to the quote was wanted. An answer that comes
-    /// too late is no longer looked at where that counts.
+    /// The relation of the message to earlier ones, and the expiration of the quote. If expirations are enforced, a
+    /// late answer is not compared.
     fn sight(
         &self,
         table: &mut DuplicateTable,
@@ -384,7 +384,8 @@ impl Shared {
         }
     }
 
-    /// Sends what is to be sent, and tells the sender where it cannot be. The permit goes with the last message.
+    /// Sends the messages, and an error to the sender if they cannot be delivered. The permit is dropped with the last
+    /// message.
     async fn run(
         self: Arc<Self>,
         mut permit: Permit,
@@ -411,7 +412,7 @@ impl Shared {
                 }
             },
         };
-        // Telling may take its time, and needs nothing of the body.
+        // Sending the error may take long, and does not need the body.
         request.body = upesi_http::Bytes::new();
         permit.shrink_to(request.bytes());
         if is_undelivered {
@@ -423,7 +424,7 @@ impl Shared {
         drop(permit);
     }
 
-    /// Counts that a request did not reach the DFSP that it asks.
+    /// Counts that a request was not delivered to its receiver.
     fn count_undelivered(&self, request: &Request, reading: &Reading, receiver: &FspId) {
         if request.operation.method() != Method::Put
             && let Some(liable) = self.relay.liable(receiver)
@@ -433,8 +434,8 @@ impl Shared {
         }
     }
 
-    /// A kept quote shows why it got no answer. That this note is not durable in time matters to nobody. Of a question
-    /// for a quote, which anybody may ask, there is no note.
+    /// Records in a stored quote why it got no answer. This record need not be durable in time. A query for a quote
+    /// leaves no record, because any DFSP may send one.
     async fn keep_failure(&self, request: &Request, reading: &Reading, error: &ErrorInformation) {
         let (Memory::Kept(kept), Some(quote)) = (&self.memory, reading.quote) else { return };
         let payee = match reading.ask {
@@ -456,7 +457,7 @@ impl Shared {
     }
 }
 
-/// What the sender is told of a message that did not arrive.
+/// The error for the sender of a message that was not delivered.
 fn told(failure: &Failure, request: &Request, reading: &Reading, receiver: &FspId) -> ErrorInformation {
     match failure {
         Failure::Unroutable(Unroutable::NoEndpoint { endpoint_type }) => {
@@ -483,6 +484,6 @@ fn refuse_of_store(error: &TablesError) -> SyncError {
 }
 
 fn lock(table: &Mutex<DuplicateTable>) -> MutexGuard<'_, DuplicateTable> {
-    // A panic inside leaves at worst an entry that is forgotten too early.
+    // After a panic inside, at worst an entry is dropped too early.
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What rules can ask about.
+//! The facts that rules can use.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use upesi_types::FspId;
 
 use super::json::Json;
 
-/// A thing that conditions look at.
+/// A fact for conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fact {
     /// `quoteRequest`, `bulkQuoteRequest` or `fxQuoteRequest`.
     Operation,
     /// The participant that sent the request.
     Payer,
-    /// The participant that it is for.
+    /// The participant that receives it.
     Payee,
     /// The body.
     Payload,
@@ -50,7 +50,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Those of a request. Participants that do not exist are `null`.
+    /// The facts of a request. Unknown participants are `null`.
     pub(crate) fn of(
         request: &Request,
         destination: &FspId,
@@ -100,8 +100,8 @@ fn headers(block: &[u8]) -> Json {
     Json::Object(members)
 }
 
-/// A participant as the admin API shows it, as far as rules need it. Whether an account is active is told of position
-/// accounts only; those of an inactive participant count as inactive.
+/// A participant as in the admin API, as far as rules need it. Only position accounts have the member `isActive`;
+/// accounts of an inactive participant count as inactive.
 fn participant_fact(participant: &Participant, participants: &Participants) -> Json {
     let accounts = participant.accounts.iter().filter_map(|account| {
         let kind = match account.kind {

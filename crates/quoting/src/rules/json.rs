@@ -1,32 +1,28 @@
-//! A JSON value whose numbers are the digits they were written with.
+//! A JSON value whose numbers remain the digits as written.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// Levels of objects and arrays that are looked into; what lies deeper counts as `null`. A quote needs seven.
+/// Maximum depth of objects and arrays; deeper values count as `null`. A quote needs seven levels.
 const LEVELS_MAX: usize = 24;
 
 /// A JSON value.
 #[derive(Clone, Debug)]
 pub(crate) enum Json {
-    /// `null`
     Null,
-    /// `true` or `false`
     Bool(bool),
-    /// A number as it was written: no float ever holds it.
+    /// A number as written; it is never converted to a float.
     Number(Box<str>),
-    /// A text.
     Text(Box<str>),
-    /// A list.
     Array(Vec<Json>),
-    /// An object. Of a name that occurs twice, the last one counts.
+    /// If a name occurs twice, the last value is used.
     Object(BTreeMap<String, Json>),
 }
 
 impl Json {
-    /// Reads a text. Takes at most as many passes over it as there are levels.
+    /// Parses a text. Needs at most as many passes over it as there are levels.
     pub(crate) fn read(text: &str) -> Result<Self, serde_json::Error> {
         let whole: &RawValue = serde_json::from_str(text)?;
         Self::of(whole.get(), LEVELS_MAX)
@@ -54,22 +50,21 @@ impl Json {
         })
     }
 
-    /// A text.
     pub(crate) fn text(text: &str) -> Self {
         Self::Text(text.into())
     }
 
-    /// 1 or 0, as flags of participants are written.
+    /// 1 or 0, the form of participants' flags.
     pub(crate) fn flag(is_set: bool) -> Self {
         Self::Number(if is_set { "1" } else { "0" }.into())
     }
 
-    /// An object of these members.
+    /// An object with these members.
     pub(crate) fn object<const N: usize>(members: [(&str, Self); N]) -> Self {
         Self::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// The decimal number that it is or that its text shows.
+    /// The decimal number, if this is a number or a text of one.
     pub(crate) fn decimal(&self) -> Option<&str> {
         match self {
             Self::Number(text) | Self::Text(text) if is_decimal(text) => Some(text),
@@ -77,7 +72,7 @@ impl Json {
         }
     }
 
-    /// Whether a condition that asks for truth holds: not `null`, `false`, zero or the empty text.
+    /// Whether the value counts as true: it is not `null`, `false`, zero or the empty text.
     pub(crate) fn is_truthy(&self) -> bool {
         match self {
             Self::Null => false,
@@ -90,7 +85,7 @@ impl Json {
 }
 
 impl PartialEq for Json {
-    /// Of the same type and value; `1` and `1.0` are one number, `1` and `"1"` are not equal.
+    /// Same type and value; `1` and `1.0` are equal, `1` and `"1"` are not.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Null, Self::Null) => true,
@@ -104,9 +99,9 @@ impl PartialEq for Json {
     }
 }
 
-// Comparing decimal numbers as texts, exactly and whatever their length.
+// Compares decimal numbers as texts, exactly and of any length.
 
-/// Digits of an exponent that are read; larger ones are no number that anybody means.
+/// Maximum number of digits of an exponent; larger ones are not realistic.
 const EXPONENT_DIGITS_MAX: usize = 6;
 
 /// A number as `0.digits × 10^exponent`, the first and the last digit not zero; zero has no digits.
@@ -121,7 +116,7 @@ pub(crate) fn is_decimal(text: &str) -> bool {
     read(text).is_some()
 }
 
-/// How two numbers compare; `None` where one of the texts is no number.
+/// Compares two numbers; `None` if one of the texts is not a number.
 pub(crate) fn compare_decimals(left: &str, right: &str) -> Option<Ordering> {
     let (left, right) = (read(left)?, read(right)?);
     Some(match (left.sign(), right.sign()) {

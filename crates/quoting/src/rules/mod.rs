@@ -1,6 +1,6 @@
-//! Scheme rules over quote requests: refuse some, send others elsewhere.
+//! Rules of a scheme for quote requests: reject some, reroute others.
 //!
-//! The rules are a JSON list in the form that hubs know:
+//! The rules are a JSON list in Mojaloop's form:
 //!
 //! ```json
 //! [{ "title": "no more than 1000 USD",
@@ -12,8 +12,8 @@
 //!               "params": { "FSPIOPError": "PAYER_LIMIT_ERROR", "message": "above the limit of the scheme" } } }]
 //! ```
 //!
-//! They are read and checked as a whole at the start ([`Rules::parse`]); without rules nothing of a request is parsed
-//! for them. The crate's README has the reference.
+//! They are parsed and checked as a whole at the start ([`Rules::parse`]). Without rules, requests are not parsed for
+//! them. The crate's README has the reference.
 
 mod facts;
 mod json;
@@ -34,11 +34,11 @@ use operator::Operator;
 use path::Path;
 pub use read::RulesError;
 
-/// Most rules of a file.
+/// Maximum number of rules in a file.
 pub const RULES_MAX: usize = 1_000;
-/// Largest rules file, in bytes.
+/// Maximum size of a rules file, in bytes.
 pub const RULES_BYTES_MAX: usize = 1 << 20;
-/// Deepest nesting of `all` and `any`.
+/// Maximum nesting depth of `all` and `any`.
 pub const CONDITION_LEVELS_MAX: usize = 8;
 
 /// The rules of a scheme, highest priority first.
@@ -82,37 +82,37 @@ enum Event {
     Reroute { receiver: FspId, headers: Option<Arc<HeaderMap>> },
 }
 
-/// What the rules say of a request.
+/// Decision of the rules about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing.
+    /// The request is forwarded unchanged.
     Pass,
-    /// Its sender gets this error.
+    /// The sender gets this error.
     Refuse(ErrorInformation),
-    /// It goes to somebody else, with these headers beside its own.
+    /// The request is sent to another participant, with these headers in addition to its own.
     Reroute { receiver: FspId, headers: Option<Arc<HeaderMap>> },
 }
 
 impl Rules {
-    /// Reads a rules file. Errors name the rule and the field that is wrong; one wrong rule refuses all.
+    /// Parses a rules file. Errors name the rule and the wrong field; one wrong rule rejects the whole file.
     pub fn parse(text: &str) -> Result<Self, RulesError> {
         let mut rules = read::rules(text)?;
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
         Ok(Self { rules: rules.into() })
     }
 
-    /// Whether there are none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// How many there are.
+    /// Number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Judges a request. A refusal beats a new destination, the first refusal in order of priority beats the others;
-    /// two rules that name a destination are a mistake that the sender is told as 2001.
+    /// Applies the rules to a request. A rejection takes precedence over a reroute, and the first rejection in order of
+    /// priority over the others. If two rules reroute, the sender gets the error 2001.
     pub(crate) fn judge(&self, facts: &Facts) -> Verdict {
         let mut verdict = Verdict::Pass;
         let mut several = None;

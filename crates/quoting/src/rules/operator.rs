@@ -1,4 +1,4 @@
-//! How a condition compares what it found with what it names.
+//! Operators of conditions, which compare the found value with the rule's value.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ macro_rules! operators {
             #[cfg(test)]
             pub(crate) const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// Reads its name.
+            /// Parses its name.
             pub(crate) fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
@@ -52,7 +52,7 @@ operators! {
 }
 
 impl Operator {
-    /// What is wrong with a value written in a rule, if anything: a condition that can never hold is a mistake.
+    /// The fault of a value in a rule, if there is one: a condition that can never hold is a mistake.
     pub(crate) fn problem_with(self, value: &Json) -> Option<&'static str> {
         let (fits, expected) = match self {
             Self::In | Self::NotIn => (matches!(value, Json::Array(_)), "has to be a list"),
@@ -67,7 +67,7 @@ impl Operator {
         (!fits).then_some(expected)
     }
 
-    /// Whether the condition holds for what was found, which may be nothing.
+    /// Whether the condition holds for the found value, which may be missing.
     pub(crate) fn holds(self, found: Option<&Json>, value: Option<&Json>) -> bool {
         match self {
             Self::Equal | Self::DeepEqual => found == value,
@@ -97,7 +97,7 @@ fn is_in(item: Option<&Json>, list: Option<&Json>) -> bool {
     }
 }
 
-/// Equal, or a list of just that one.
+/// Whether the value is equal, or a list with only that value.
 fn is_only(found: Option<&Json>, value: Option<&Json>) -> bool {
     match (found, value) {
         (Some(Json::Array(items)), Some(value)) if items.len() == 1 && items[0] == *value => true,

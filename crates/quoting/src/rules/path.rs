@@ -1,4 +1,4 @@
-//! The part of JSONPath that rules use.
+//! The subset of JSONPath that rules use.
 
 use super::json;
 use super::json::Json;
@@ -7,7 +7,7 @@ use super::json::Json;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Path {
     steps: Vec<Step>,
-    /// Whether it may find several values and so always gives a list.
+    /// Whether it may find several values, so that the result is always a list.
     is_plural: bool,
 }
 
@@ -16,7 +16,7 @@ enum Step {
     Name(String),
     Index(usize),
     Every,
-    /// Items for which all of these hold.
+    /// Items that match all of these.
     Filter(Vec<Test>),
 }
 
@@ -33,7 +33,7 @@ impl Path {
         Self { steps: Vec::new(), is_plural: false }
     }
 
-    /// Reads a path. Errors say what of it is not understood.
+    /// Parses a path. Errors name the part that is not understood.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let mut rest = text.strip_prefix('$').ok_or("a path begins with $")?;
         let mut steps = Vec::new();
@@ -46,8 +46,7 @@ impl Path {
         Ok(Self { steps, is_plural })
     }
 
-    /// What it finds in a value: with `[*]` or a filter in it always a list, which may be empty, else one value or
-    /// nothing.
+    /// The result in a value: with `[*]` or a filter always a list, which may be empty; otherwise one value or nothing.
     pub(crate) fn find(&self, root: &Json) -> Option<Json> {
         let mut found = vec![root];
         for step in &self.steps {
@@ -76,7 +75,7 @@ impl Step {
 }
 
 impl Test {
-    /// A number and the text of a number are equal here, as in the language that filters come from.
+    /// A number and the text of a number are equal here, as in JavaScript, from which the filters come.
     fn holds(&self, item: &Json) -> bool {
         let found = match item {
             Json::Object(members) => members.get(&self.name),
@@ -163,7 +162,7 @@ fn unquote(text: &str) -> Option<&str> {
     })
 }
 
-/// Where `end` first stands outside of quotes.
+/// The first position of `end` outside of quotes.
 fn end_outside_quotes(text: &str, end: &str) -> Option<usize> {
     let mut quote = None;
     for (at, character) in text.char_indices() {

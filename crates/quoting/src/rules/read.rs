@@ -1,4 +1,4 @@
-//! From a rules file to rules, or to the first mistake in it.
+//! Parses a rules file, or returns its first mistake.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{
     Test,
 };
 
-/// Why a rules file is refused.
+/// Reason why a rules file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// The file is larger than [`RULES_BYTES_MAX`].
@@ -31,11 +31,11 @@ pub enum RulesError {
     /// A rule has a mistake.
     #[error("rule {rule}: {field} {problem}")]
     Field {
-        /// Which, counted from 1, with its title if it has one.
+        /// The rule, counted from 1, with its title if it has one.
         rule: String,
-        /// Where in the rule, such as `conditions.all[0].operator`.
+        /// Position in the rule, such as `conditions.all[0].operator`.
         field: String,
-        /// What is wrong and what would be right.
+        /// Description of the mistake and of a correct value.
         problem: String,
     },
 }
@@ -126,7 +126,7 @@ fn read_test(mut members: Members, at: &str) -> Result<Test, Mistake> {
     Ok(Test { fact, path, operator, value })
 }
 
-/// An object with a `fact` stands for what is found there; everything else is meant as it is written.
+/// An object with a `fact` refers to the value of that fact; every other value is a literal.
 fn read_operand(value: Json, operator: Operator, at: &str) -> Result<Operand, Mistake> {
     match value {
         Json::Object(mut members) if members.contains_key("fact") => {
@@ -192,7 +192,7 @@ fn read_reroute(params: &mut Members) -> Result<Event, Mistake> {
     let at = "event.params.rerouteToFsp";
     let name = text(take(params, "event.params", "rerouteToFsp")?, at)?;
     let receiver = FspId::parse(&name).ok_or_else(|| mistake(at, "has to be the name of a participant"))?;
-    // Comments, as it were: files in use have them.
+    // Used as comments in existing files.
     params.remove("sourceCurrency");
     params.remove("rerouteToFspCurrency");
     let headers = match params.remove("additionalHeaders") {
@@ -202,7 +202,7 @@ fn read_reroute(params: &mut Members) -> Result<Event, Mistake> {
     Ok(Event::Reroute { receiver, headers })
 }
 
-/// Headers by which a message is addressed or protected: a rule must not write them.
+/// Headers that address or protect a message: a rule must not set them.
 const OWN_HEADERS: [&str; 6] =
     ["fspiop-source", "fspiop-destination", "fspiop-uri", "fspiop-http-method", "fspiop-signature", "date"];
 
@@ -250,7 +250,7 @@ fn take(members: &mut Members, at: &str, name: &str) -> Result<Json, Mistake> {
     members.remove(name).ok_or_else(|| mistake(&join(at, name), "is missing"))
 }
 
-/// A misspelt field would be a rule that does something else than its author thinks.
+/// Rejects unknown fields, because a misspelt field would silently change the meaning of a rule.
 fn refuse_others(members: &Members, at: &str) -> Result<(), Mistake> {
     match members.keys().next() {
         Some(name) => Err(mistake(&join(at, name), "is not known here")),
@@ -258,7 +258,7 @@ fn refuse_others(members: &Members, at: &str) -> Result<(), Mistake> {
     }
 }
 
-/// The names by which rules files call error codes; four digits do as well.
+/// Names of error codes in rules files; four digits are also accepted.
 const CODE_NAMES: [(&str, ErrorCode); 36] = [
     ("COMMUNICATION_ERROR", ErrorCode::COMMUNICATION),
     ("DESTINATION_COMMUNICATION_ERROR", ErrorCode::DESTINATION_COMMUNICATION),
