@@ -1,4 +1,4 @@
-//! Accounts of participants: `/participants/{name}/accounts`, their kinds, and their positions.
+//! Accounts of participants: `/participants/{name}/accounts`, their types, and their positions.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -23,7 +23,7 @@ struct AccountView {
     currency: String,
     is_active: Flag,
     value: Decimal,
-    /// Positions carry a reservation from the prepare on, so nothing is ever reserved beside them.
+    /// Positions include reservations from the prepare on, so this is always zero.
     reserved_value: u8,
     changed_date: Instant,
 }
@@ -42,7 +42,7 @@ impl AccountView {
     }
 }
 
-/// Lists the accounts that have been opened; others have no balance yet.
+/// Lists the opened accounts; others have no balance yet.
 pub(crate) async fn list(
     Call(context): Call,
     Segments(name): Segments<String>,
@@ -58,7 +58,7 @@ pub(crate) async fn list(
     ok(&accounts.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
 }
 
-/// Creates one of the hub's own accounts.
+/// Creates an account of the hub.
 pub(crate) async fn create(
     Call(context): Call,
     Segments(name): Segments<String>,
@@ -84,9 +84,9 @@ pub(crate) async fn set_activity(
     empty(StatusCode::OK)
 }
 
-// `/ledgerAccountTypes`: the kinds of account.
+// `/ledgerAccountTypes`: the types of accounts.
 
-/// Longest description, in characters.
+/// Maximum length of a description, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 512;
 
 #[derive(Serialize)]
@@ -135,7 +135,7 @@ pub(crate) async fn create_type(Call(context): Call, body: JsonBody) -> Result<R
     empty(StatusCode::CREATED)
 }
 
-// Positions: of one participant as portals know them, and of all participants with what bounds them.
+// Positions: of one participant in the form for portals, and of all participants with their limits.
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -145,7 +145,7 @@ struct PositionView {
     changed_date: Instant,
 }
 
-/// The opened position accounts of a participant.
+/// The open position accounts of a participant.
 fn positions<'a>(ledger: &'a Ledger, participant: &'a Participant) -> impl Iterator<Item = &'a Account> {
     let is_position = |account: &&AccountRef| account.kind == LedgerAccountTypeId::POSITION;
     let accounts = participant.accounts.iter().filter(is_position);
@@ -184,18 +184,18 @@ pub(crate) async fn list_positions(
     }
 }
 
-/// One participant's position in one currency, with what bounds it.
+/// A participant's position in a currency, with its limits.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SummaryView {
     participant: String,
     currency: String,
     is_active: Flag,
-    /// What the participant owes; negative when it is owed.
+    /// The amount that the participant owes; negative if it is owed.
     position: Decimal,
-    /// What covers the position: the funds on the account that its settlement model names.
+    /// Liquidity cover: the funds on the account that the settlement model names.
     cover: Decimal,
-    /// Its net debit cap.
+    /// Net debit cap.
     cap: Option<Decimal>,
     /// Sum of the transfers in flight that it pays or receives.
     reserved: Decimal,
@@ -220,7 +220,7 @@ impl SummaryView {
     }
 }
 
-/// How much of a bound is used, in hundredths of a percent, rounded down; nothing is used by those who are owed.
+/// Used share of a limit, in hundredths of a percent, rounded down; zero if the participant is owed.
 fn utilisation(position: Amount, bound: Amount) -> Option<i64> {
     if bound <= Amount::ZERO {
         return None;

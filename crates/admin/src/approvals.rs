@@ -1,4 +1,4 @@
-//! `/approvals`: changes that wait for a second person, its decision, and which changes need one.
+//! `/approvals`: pending approvals, decisions about them, and the policy.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,19 +24,19 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Decimal, Instant, ok};
 
-/// Proposals of a page, unless the caller says otherwise.
+/// Default number of proposals per page.
 const PAGE_DEFAULT: usize = 100;
-/// Most proposals of a page.
+/// Maximum number of proposals per page.
 const PAGE_MAX: usize = 1_000;
-/// Longest comment, in characters.
+/// Maximum length of a comment, in characters.
 const COMMENT_CHARS_MAX: usize = 256;
-/// Longest text of a diff: a set may have 2,000 changes, each with three texts.
+/// Maximum length of a text in a diff: a set may have 2,000 changes, each with three texts.
 const DIFF_TEXT_BYTES_MAX: usize = 4 * 1024;
-/// How long an approval is answered after the set began: clients wait 30 seconds. The answer says how far the set is.
+/// Maximum time from the start of applying a set to the answer of its approval, because clients wait 30 seconds. The
+/// answer shows the progress of the set.
 const APPLIED_WITHIN: Duration = Duration::from_secs(20);
 const FILTERS: [&str; 5] = ["state", "action", "maker", "limit", "after"];
 
-/// A proposal.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ProposalView {
@@ -49,37 +49,37 @@ struct ProposalView {
     reason: Box<str>,
     maker: Box<str>,
     created_date: Instant,
-    /// From when on it cannot be approved.
+    /// Time from which it cannot be approved.
     expiration: Instant,
-    /// SHA-256 of the change as it is kept.
+    /// SHA-256 of the change as stored.
     digest: String,
     decided_by: Option<Box<str>>,
     decided_date: Option<Instant>,
     comment: Option<Box<str>>,
-    /// What came of the change, or why it failed.
+    /// Result of the change, or the reason why it failed.
     result: Option<Box<str>>,
     /// Whether the caller may approve or reject it now.
     may_decide: bool,
-    /// If it is a change set, how far it is.
+    /// Progress of a change set.
     #[serde(skip_serializing_if = "Option::is_none")]
     change_set: Option<SetView>,
-    /// The change in full, while it waits.
+    /// The complete change, while it is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<Value>,
 }
 
-/// A change set that waits, is applied or has stopped.
+/// A change set that is pending, being applied, or stopped.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SetView {
     name: Box<str>,
     changes: usize,
-    /// Changes that were made, counted from the first.
+    /// Number of changes that were made, from the first on.
     made: u32,
-    /// Why the next change was not made.
+    /// The reason why the next change was not made.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<Box<str>>,
-    /// The changes that were not made, as they would be made now.
+    /// The changes that were not made yet, with their effects at this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<Vec<SetChangeView>>,
 }
@@ -88,18 +88,18 @@ struct SetView {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SetChangeView {
-    /// Its place, from 1.
+    /// Its number in the set, from 1.
     number: usize,
     action: &'static str,
     object: String,
     before: String,
     after: String,
-    /// Why it would be refused now.
+    /// The reason why it would be rejected now.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
 
-/// A text of a diff, cut if it is too long; the change in full has every value.
+/// A text of a diff, shortened if it is too long; the complete change has every value.
 fn bounded(mut text: String) -> String {
     if text.len() > DIFF_TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(DIFF_TEXT_BYTES_MAX));
@@ -119,7 +119,7 @@ impl SetView {
         }
     }
 
-    /// With the changes that were not made.
+    /// A set with the changes that were not made.
     fn in_full(set: &ChangeSet, progress: Option<&Progress>, ledger: &Ledger, now: Timestamp) -> Self {
         let view = Self::of(set, progress);
         let first = view.made as usize;
@@ -194,13 +194,13 @@ fn unknown(id: &str) -> ApiError {
     ApiError::not_found(&format!("There is no approval {id}, or it ended long ago"))
 }
 
-/// The number of a path.
+/// The number in a path.
 fn number(text: &str) -> Result<u64, ApiError> {
     let id = text.parse().ok().filter(|id| *id > 0);
     id.ok_or_else(|| ApiError::malformed("\"approvalId\" must be a positive number"))
 }
 
-/// What a caller gets whose change waits for a second person.
+/// The answer for a caller whose change needs an approval.
 pub(crate) async fn waits(context: &AdminContext, id: u64) -> Result<ApiError, ApiError> {
     let caller = context.caller.clone();
     let view = context.ask(move |ledger| {
@@ -213,7 +213,7 @@ pub(crate) async fn waits(context: &AdminContext, id: u64) -> Result<ApiError, A
 #[derive(Serialize)]
 struct Page {
     approvals: Vec<ProposalView>,
-    /// The `after` of the next page; null at the end.
+    /// Value of `after` for the next page; null at the end.
     next: Option<String>,
     totals: Totals,
 }
@@ -261,7 +261,7 @@ pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> 
     show(&context, number(&id)?).await
 }
 
-/// Shows one approval. The diff of a set takes the deciding thread, so one is made at a time.
+/// Shows one approval. The diff of a set occupies the deciding thread, so one is computed at a time.
 async fn show(context: &AdminContext, id: u64) -> Result<Response, ApiError> {
     let _permit = context.diffs.acquire().await.map_err(|error| ApiError::internal(&error.to_string()))?;
     let (caller, now) = (context.caller.clone(), context.engine.clock().now());
@@ -335,7 +335,7 @@ async fn decide(
     let verdict = Verdict { id: number, kind, comment };
     let outcome = context.act(permission, Deed::Verdict(verdict), change).await?;
     if let AdminOutcome::ProposalEnded(_, ProposalState::Applying, _) = outcome {
-        // The set is applied to its end, even if the caller leaves or the answer is due.
+        // The set is applied to its end, even if the client disconnects or the answer is due.
         let engine = context.engine.clone();
         let applying = tokio::spawn(async move { apply(&engine, number).await });
         if let Ok(Err(error)) = timeout(APPLIED_WITHIN, applying).await {
@@ -345,7 +345,7 @@ async fn decide(
     show(context, number).await
 }
 
-/// Why the caller does not approve, beside its roles.
+/// The reason why the caller may not approve, apart from its roles.
 fn hindrance(context: &AdminContext, may_still: bool) -> Option<ApiError> {
     match context.caller.cannot_approve {
         Some(why) => Some(forbidden(why)),
@@ -354,8 +354,7 @@ fn hindrance(context: &AdminContext, may_still: bool) -> Option<ApiError> {
     }
 }
 
-/// Whether the maker of a proposal may still do what it proposed. Makers whom others vouch for are judged when they
-/// call.
+/// Whether the proposer may still make the proposed change. Proposers from providers are checked at their calls.
 fn may_still(ledger: &Ledger, proposal: &Proposal) -> bool {
     let actions = match &proposal.command {
         Some(command) => ledger.actions_of(command),
@@ -369,7 +368,7 @@ fn may_still(ledger: &Ledger, proposal: &Proposal) -> bool {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PolicyView {
-    /// The actions that need a second person.
+    /// The actions that need an approval.
     second_person: Vec<&'static str>,
     /// Deposits that need none.
     waived: Vec<WaiverView>,
@@ -378,7 +377,7 @@ struct PolicyView {
 #[derive(Serialize)]
 struct WaiverView {
     currency: String,
-    /// The largest of them.
+    /// Maximum amount of such a deposit.
     amount: Decimal,
 }
 
@@ -422,9 +421,9 @@ pub(crate) async fn set_policy(Call(context): Call, body: JsonBody) -> Result<Re
     get_policy(Call(context)).await
 }
 
-// A change in full, as JSON.
+// A complete change, as JSON.
 
-/// The kind of a change and what it holds. Amounts are texts.
+/// The kind of a change and its content. Amounts are texts.
 fn shown_change(command: &AdminCommand) -> Value {
     let mut object = Map::new();
     object.insert("type".to_owned(), camel_case(command.name()).into());
@@ -438,7 +437,7 @@ fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, Shown<'_>)>) 
     }
 }
 
-/// Changes name what they are about: they hold no numbers of participants, types, callbacks or causes.
+/// Converts a value to JSON. Changes use names, so there are no numbers of participants, types, callbacks or causes.
 fn shown_value(shown: Shown<'_>) -> Value {
     match shown {
         Shown::Flag(flag) => flag.into(),
@@ -459,7 +458,7 @@ fn shown_value(shown: Shown<'_>) -> Value {
     }
 }
 
-/// `net_debit_cap` and `SetLimit` as `netDebitCap` and `setLimit`.
+/// Converts `net_debit_cap` to `netDebitCap`, and `SetLimit` to `setLimit`.
 fn camel_case(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     let mut is_new_word = false;

@@ -13,11 +13,11 @@ use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, Tr
 
 use crate::error::ApiError;
 
-/// The bytes of a body that calls itself JSON.
+/// The bytes of a body with a JSON content type.
 pub(crate) struct JsonBody(pub(crate) Bytes);
 
 impl JsonBody {
-    /// The members of the object, or 400 with 3101.
+    /// The members of the object; otherwise 400 with 3101.
     pub(crate) fn fields(&self) -> Result<Fields<'_>, ApiError> {
         let members: BTreeMap<String, &RawValue> = serde_json::from_slice(&self.0).map_err(|error| {
             ApiError::malformed(&if error.is_data() {
@@ -38,7 +38,7 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
         if !content_type.is_some_and(is_json) {
             return Err(ApiError::malformed("\"content-type\" must be application/json"));
         }
-        // The service has read the body within its limits already.
+        // The service has already read the body within its limits.
         let body = Bytes::from_request(request, state).await;
         body.map(Self).map_err(|error| ApiError::malformed(&error.body_text()))
     }
@@ -50,10 +50,10 @@ fn is_json(content_type: &str) -> bool {
     subtype.is_some_and(|subtype| subtype == "json" || subtype.ends_with("+json"))
 }
 
-/// The members of an object. Of members with the same name the last one counts.
+/// The members of an object. If a name occurs twice, the last member is used.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields<'a> {
-    /// Where the object stands, such as `limit`; empty for the body itself.
+    /// Path of the object, such as `limit`; empty for the body itself.
     label: String,
     members: BTreeMap<String, &'a RawValue>,
 }
@@ -68,13 +68,13 @@ impl<'a> Fields<'a> {
         if self.label.is_empty() { name.to_owned() } else { format!("{}.{name}", self.label) }
     }
 
-    /// A member that must be there.
+    /// A required member.
     pub(crate) fn required(&self, name: &str) -> Result<Field<'a>, ApiError> {
         self.optional(name)
             .ok_or_else(|| ApiError::malformed(&format!("\"{}\" is required", self.label_of(name))))
     }
 
-    /// The same for resources of account lookup, which have a code of its own for what is missing: 3102.
+    /// A required member in resources of account lookup, which have a separate code for missing ones: 3102.
     pub(crate) fn required_in_lookup(&self, name: &str) -> Result<Field<'a>, ApiError> {
         self.optional(name).ok_or_else(|| {
             let detail = format!("\"{}\" is required", self.label_of(name));
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
         Some(Field::new(self.label_of(name), json))
     }
 
-    /// Refuses members with other names: a misspelt optional one would otherwise change nothing, in silence.
+    /// Rejects members with other names. Otherwise, a misspelt optional member would silently have no effect.
     pub(crate) fn only(&self, names: &[&str]) -> Result<(), ApiError> {
         match self.members.keys().find(|name| !names.contains(&name.as_str())) {
             Some(other) => Err(ApiError::malformed(&format!("\"{}\" is not allowed", self.label_of(other)))),
@@ -97,9 +97,9 @@ impl<'a> Fields<'a> {
     }
 }
 
-// One value of a request's body, read by the rule that its resource has for it.
+// A value of a request's body, read by the rule of its resource.
 
-/// A value and the label under which refusals name it, such as `limit.value`.
+/// A value and its label in errors, such as `limit.value`.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
     label: String,
@@ -111,17 +111,17 @@ impl<'a> Field<'a> {
         Self { label, json: json.get() }
     }
 
-    /// The JSON as it came.
+    /// The JSON as received.
     pub(crate) fn raw(&self) -> &'a str {
         self.json
     }
 
-    /// The refusal that this value must be something else.
+    /// The error that this value must follow a rule.
     pub(crate) fn refuse(&self, rule: &str) -> ApiError {
         ApiError::malformed(&format!("\"{}\" {rule}", self.label))
     }
 
-    /// A text that is not empty, without control and format characters: others read it in lists, logs and exports.
+    /// A text that is not empty, without control and format characters, because lists, logs and exports show it.
     pub(crate) fn text(&self) -> Result<String, ApiError> {
         let text = self.secret()?;
         match has_hidden(&text) {
@@ -155,7 +155,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A flag; the texts `true` and `false` will do.
+    /// A flag; the texts `true` and `false` are also accepted.
     pub(crate) fn flag(&self) -> Result<bool, ApiError> {
         match self.json {
             "true" | "\"true\"" => Ok(true),
@@ -164,7 +164,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A flag as resources of account lookup show it, 1 or 0; or as [`Self::flag`] reads it.
+    /// A flag as 1 or 0, the form of account lookup, or as [`Self::flag`] reads it.
     pub(crate) fn flag_or_bit(&self) -> Result<bool, ApiError> {
         match self.json {
             "1" => Ok(true),
@@ -173,7 +173,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A decimal number, or a text that holds one; read digit by digit.
+    /// A decimal number, or a text with one; read digit by digit.
     pub(crate) fn decimal(&self) -> Result<Amount, ApiError> {
         let quoted: Option<String> = serde_json::from_str(self.json).ok();
         let text = quoted.as_deref().unwrap_or(self.json);
@@ -187,7 +187,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// A whole number from 0 to `max`, or a text that holds one.
+    /// A whole number from 0 to `max`, or a text with one.
     pub(crate) fn whole<T: Copy + FromStr + Display + PartialOrd>(&self, max: T) -> Result<T, ApiError> {
         let quoted: Option<String> = serde_json::from_str(self.json).ok();
         let number = quoted.as_deref().unwrap_or(self.json).parse::<T>().ok();
@@ -196,7 +196,7 @@ impl<'a> Field<'a> {
             .ok_or_else(|| self.refuse(&format!("must be a whole number from 0 to {max}")))
     }
 
-    /// An instant in milliseconds, by UTC.
+    /// An instant in milliseconds, in UTC.
     pub(crate) fn instant(&self) -> Result<Timestamp, ApiError> {
         let refuse = || self.refuse("must be an instant such as 2031-04-01T12:00:00.000Z");
         Timestamp::parse_iso(&self.text()?).ok_or_else(refuse)

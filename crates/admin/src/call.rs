@@ -18,37 +18,37 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::shown::shown;
 
-/// What an operation needs of its caller.
+/// The caller's permissions that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing: anybody may ask.
+    /// None: the operation is open to unauthenticated clients.
     Nothing,
-    /// That the caller says who it is.
+    /// The caller must be authenticated.
     Identity,
-    /// One of these permissions. Which one, an operation that names several decides by what it is asked; a change of
-    /// the ledger is checked again by [`AdminContext::change`].
+    /// One of these permissions. If there are several, the operation determines the necessary one from the request.
+    /// [`AdminContext::change`] checks changes of the ledger again.
     OneOf(&'static [Permission]),
 }
 
-/// On whose data an operation works.
+/// The data that an operation may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// On the whole scheme's: a DFSP's operators are refused.
+    /// Data of the whole scheme: operators of a DFSP are rejected.
     Scheme,
-    /// On those of the participant `{name}` of the path, which must be the caller's own.
+    /// Data of the participant `{name}` in the path, which must be the caller's own.
     Named,
-    /// On what the handler finds to be the caller's own.
+    /// Data that the handler restricts to the caller's own.
     Own,
 }
 
-/// What a route asks of its callers.
+/// Requirements of a route for its callers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guard {
     pub(crate) needs: Needs,
     pub(crate) reach: Reach,
 }
 
-/// Lets a request through to its handler, or refuses it.
+/// Passes a request to its handler, or rejects it.
 pub(crate) async fn admit(
     State((guard, context)): State<(Guard, AdminContext)>,
     parameters: Result<RawPathParams, RawPathParamsRejection>,
@@ -71,7 +71,7 @@ pub(crate) async fn admit(
 }
 
 impl Guard {
-    /// What a path has that is no text is refused by its handler.
+    /// Segments of a path that are not text are rejected by the handler.
     fn check(&self, caller: &Caller, parameters: Option<&RawPathParams>) -> Result<(), ApiError> {
         match self.needs {
             Needs::Nothing => return Ok(()),
@@ -119,7 +119,7 @@ impl FromRequestParts<AdminContext> for Call {
     }
 }
 
-// Parts of a request's path and query, with refusals in this API's form.
+// Parts of a request's path and query, with errors in this API's form.
 
 /// The variable segments of a path.
 pub(crate) struct Segments<T>(pub(crate) T);
@@ -134,7 +134,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segment
     }
 }
 
-/// The query's parameters; an empty value counts as a missing one.
+/// The query's parameters; an empty value counts as missing.
 pub(crate) struct Parameters(BTreeMap<String, String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Parameters {
@@ -153,12 +153,12 @@ impl Parameters {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// A parameter that must be there.
+    /// A required parameter.
     pub(crate) fn required(&self, name: &str) -> Result<&str, ApiError> {
         self.get(name).ok_or_else(|| ApiError::malformed(&format!("\"{name}\" is required")))
     }
 
-    /// Refuses parameters of other names, which would be passed over where they were meant to narrow something.
+    /// Rejects unknown parameters. Otherwise, a misspelt filter would silently have no effect.
     pub(crate) fn only(&self, names: &[&str]) -> Result<(), ApiError> {
         match self.0.keys().find(|name| !names.contains(&name.as_str())) {
             None => Ok(()),
@@ -190,18 +190,18 @@ impl Parameters {
             .ok_or_else(|| ApiError::malformed(&format!("\"{name}\" must be a whole number from 1 to {max}")))
     }
 
-    /// Whether a flag is set: any value but `false` and `0`.
+    /// Whether a flag is set: to any value except `false` and `0`.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 }
 
-/// The participant that a path names. What cannot be a name is the name of nobody.
+/// The participant in a path. Invalid names count as unknown participants.
 pub(crate) fn participant_name(text: &str) -> Result<FspId, ApiError> {
     FspId::parse(text).ok_or_else(|| ApiError::unknown_participant(text))
 }
 
-/// The account that a path names.
+/// The account in a path.
 pub(crate) fn account_id(text: &str) -> Result<AccountId, ApiError> {
     text.parse()
         .ok()
@@ -209,7 +209,7 @@ pub(crate) fn account_id(text: &str) -> Result<AccountId, ApiError> {
         .ok_or_else(|| ApiError::malformed("\"id\" must be a positive number"))
 }
 
-/// The transfer that a path names.
+/// The transfer in a path.
 pub(crate) fn transfer_id(text: &str) -> Result<TransferId, ApiError> {
     TransferId::parse(text)
         .ok_or_else(|| ApiError::malformed("\"transferId\" must be a valid GUID or ULID in its usual case"))

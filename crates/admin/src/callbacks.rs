@@ -1,4 +1,4 @@
-//! `/callbacks`: what DFSPs have not been told yet, and another try at it.
+//! `/callbacks`: undelivered callbacks, and their redelivery.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,16 +23,16 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, json, ok};
 
-/// Callbacks of one page unless the query says otherwise.
+/// Default number of callbacks per page.
 const PAGE_DEFAULT: usize = 100;
-/// Most callbacks of one page.
+/// Maximum number of callbacks per page.
 const PAGE_MAX: usize = 1_000;
-/// Most callbacks that one request names to be redelivered, and that one command has redelivered.
+/// Maximum number of callbacks in one request, and in one command, for redelivery.
 const REDELIVERED_MAX: usize = 10_000;
-/// Callbacks whose content is read from the journal at once: their bodies are in memory together.
+/// Number of callbacks whose content is read from the journal together: their bodies are in memory at the same time.
 const CONTENTS_READ_AT_ONCE: usize = 16;
 
-/// A callback's key as operators write it: `target-sequence-index`.
+/// A callback's key in the API: `target-sequence-index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(pub(crate) CallbackKey);
 
@@ -68,11 +68,11 @@ struct CallbackView {
     key: Key,
     participant: String,
     state: &'static str,
-    /// What it says, in the words of the API; absent when the journal no longer holds it.
+    /// Description of the message; absent if the journal no longer contains it.
     message: Option<String>,
     transfer_id: Option<String>,
     created_date: Option<Instant>,
-    /// How often it was tried, and what went wrong last; absent as long as nothing did.
+    /// Number of attempts and the last failure; absent without failures.
     attempts: Option<u32>,
     reason: Option<Box<str>>,
     parked_date: Option<Instant>,
@@ -95,7 +95,7 @@ impl CallbackView {
     }
 }
 
-/// What a callback says, in the words of the API.
+/// Description of a callback's message.
 pub(crate) fn message_of(callback: &Callback) -> String {
     let path_id = (callback.content.method() != "POST").then_some("{ID}");
     let mut message = format!("{} ", callback.content.method());
@@ -106,19 +106,19 @@ pub(crate) fn message_of(callback: &Callback) -> String {
 #[derive(Serialize)]
 struct Page {
     callbacks: Vec<CallbackView>,
-    /// What to give as `after` for the next page; absent on the last one.
+    /// Value of `after` for the next page; absent on the last one.
     next: Option<Key>,
     totals: Totals,
 }
 
-/// Of all participants.
+/// Totals of all participants.
 #[derive(Serialize)]
 struct Totals {
     pending: usize,
     parked: usize,
 }
 
-/// Which callbacks are asked for.
+/// The requested callbacks.
 #[derive(Clone, Copy)]
 struct Selection {
     parked: Option<bool>,
@@ -140,7 +140,7 @@ impl Selection {
         Ok(Self { parked, participant, after: after.map(|key| key.0) })
     }
 
-    /// The callbacks selected, in order of their keys.
+    /// The selected callbacks, ordered by key.
     fn select(
         self,
         ledger: &Ledger,
@@ -191,7 +191,7 @@ pub(crate) async fn get(Call(context): Call, Segments(key): Segments<String>) ->
     ok(&views[0])
 }
 
-/// Completes pending callbacks with what the lanes know of attempts that failed.
+/// Adds the lanes' failed attempts to pending callbacks.
 fn add_failures(context: &AdminContext, callbacks: &mut [CallbackView]) {
     let pending = callbacks.iter().filter(|callback| callback.attempts.is_none());
     let keys: Vec<_> = pending.map(|callback| callback.key.0).collect();
@@ -205,7 +205,7 @@ fn add_failures(context: &AdminContext, callbacks: &mut [CallbackView]) {
     }
 }
 
-/// Completes callbacks with what the journal holds of them.
+/// Adds the journal's contents to callbacks.
 async fn read_contents(context: &AdminContext, callbacks: &mut [CallbackView]) -> Result<(), ApiError> {
     for chunk in callbacks.chunks_mut(CONTENTS_READ_AT_ONCE) {
         let keys = chunk.iter().map(|callback| callback.key.0).collect();
@@ -222,9 +222,10 @@ async fn read_contents(context: &AdminContext, callbacks: &mut [CallbackView]) -
 
 #[derive(Serialize)]
 struct Redelivered {
-    /// Callbacks that are tried again.
+    /// Number of callbacks that are sent again.
     redelivered: usize,
-    /// Callbacks of the selection that are still parked, because the hub could not take them; ask again for them.
+    /// Number of callbacks of the selection that are still parked because the hub was busy; repeat the request for
+    /// them.
     remaining: usize,
 }
 
@@ -242,7 +243,7 @@ pub(crate) async fn redeliver(Call(context): Call, body: JsonBody) -> Result<Res
     json(StatusCode::ACCEPTED, &redelivered)
 }
 
-/// Gives how many of these were parked and are tried again; a refusal if none was.
+/// Returns how many of these were parked and are sent again; an error if none was.
 async fn redeliver_these(
     context: &AdminContext,
     keys: Vec<CallbackKey>,
@@ -255,7 +256,8 @@ async fn redeliver_these(
     }
 }
 
-/// All that are selected, a bounded number at a time. What could not be taken any more is counted as remaining.
+/// Redelivers the whole selection, a limited number at a time. Callbacks that could not be accepted are counted as
+/// remaining.
 async fn redeliver_all(context: &AdminContext, mut selection: Selection) -> Result<Redelivered, ApiError> {
     let mut redelivered = 0;
     loop {
@@ -267,7 +269,7 @@ async fn redeliver_all(context: &AdminContext, mut selection: Selection) -> Resu
             return Ok(Redelivered { redelivered, remaining: 0 });
         };
         match redeliver_these(context, keys).await {
-            // Somebody else has them redelivered meanwhile.
+            // Another operator has redelivered them meanwhile.
             Ok(Err(_)) => {}
             Ok(Ok(count)) => redelivered += count,
             Err(error) if redelivered == 0 => return Err(error),
@@ -294,7 +296,7 @@ fn read_keys(fields: &Fields<'_>) -> Result<Vec<CallbackKey>, ApiError> {
     Ok(keys)
 }
 
-/// All parked callbacks, or those to one participant.
+/// All parked callbacks, or those of one participant.
 fn read_selection(fields: &Fields<'_>) -> Result<Selection, ApiError> {
     let all = fields.required("all")?;
     if !all.flag()? {

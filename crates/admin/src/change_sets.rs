@@ -1,8 +1,8 @@
 //! `/changeSets`: changes that are proposed, approved and applied together.
 //!
-//! The changes of a set are requests of this API, in order. Each goes to the handler of its own route, which leaves its
-//! command in a [`Collector`] in place of making it: so a change is read by the same rules, and needs the same
-//! permission, alone and in a set.
+//! The changes of a set are requests of this API, in order. Each is passed to the handler of its own route, which
+//! leaves its command in a [`Collector`] instead of submitting it. So a change follows the same rules and needs the
+//! same permission, alone and in a set.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,27 +32,27 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::ok;
 
-/// Longest name of a set and longest reason, in characters.
+/// Maximum length of a set's name and of its reason, in characters.
 const NAME_CHARS_MAX: usize = 64;
 const REASON_CHARS_MAX: usize = 256;
-/// Longest path of a change, with its query.
+/// Maximum length of a change's path, with its query.
 const PATH_CHARS_MAX: usize = 1_024;
-/// How long a change waits while the hub takes no commands.
+/// Delay before a change is retried while the hub accepts no commands.
 const RETRY: Duration = Duration::from_millis(200);
-/// Longest error that a handler answers, in bytes.
+/// Maximum length of a handler's error, in bytes.
 const ERROR_BYTES_MAX: usize = 4 * 1024;
 
-/// The paths of changes in a set begin with one of these: they change the ledger.
+/// Allowed beginnings of paths of changes in a set: they change the ledger.
 const ROOTS: [&str; 6] =
     ["/participants", "/blocks", "/settlementModels", "/feeRules", "/ledgerAccountTypes", "/v2"];
 const METHODS: [Method; 3] = [Method::POST, Method::PUT, Method::DELETE];
 
-/// Takes the command of a change that is proposed as part of a set.
+/// Receives the command of a change that is proposed as part of a set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collector(Arc<Mutex<Option<AdminCommand>>>);
 
 impl Collector {
-    /// Takes the command, and ends its handler.
+    /// Stores the command; returns the error that ends its handler.
     pub(crate) fn collect(&self, command: AdminCommand) -> ApiError {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
         ApiError {
@@ -70,14 +70,14 @@ impl Collector {
 #[derive(Clone, Debug)]
 pub(crate) struct Operations(pub(crate) Router);
 
-/// The answer if nothing waits.
+/// The answer if no approval is pending.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NothingWaits {
     approval_id: Option<u64>,
 }
 
-/// Proposes a set. If nothing in it needs a second person, nothing is proposed or made.
+/// Proposes a set. If no change in it needs an approval, nothing is proposed or made.
 pub(crate) async fn propose(
     Call(mut context): Call,
     Extension(operations): Extension<Operations>,
@@ -104,13 +104,13 @@ pub(crate) async fn propose(
     let (operator, wanted) = (context.caller.operator.clone(), set.clone());
     let needs_second = context.ask(move |ledger| ledger.needs_second(&operator, &wanted)).await?;
     if needs_second && !context.access.acts_alone(&context.caller) {
-        // A set that waits is the error that says so.
+        // A proposed set returns the error for pending approvals.
         context.change(set).await?;
     }
     ok(&NothingWaits { approval_id: None })
 }
 
-/// A change of a set: what its own operation makes of it.
+/// Reads a change of a set through its own operation.
 async fn read_change(
     context: &AdminContext,
     operations: &Operations,
@@ -172,17 +172,17 @@ async fn refused(response: Response, number: usize) -> ApiError {
     ApiError { status, ..ApiError::new(code, &format!("Change {number}: {detail}")) }
 }
 
-/// A refusal as a proposal keeps it.
+/// The text of a rejection, as a proposal stores it.
 pub(crate) fn words(refusal: &AdminRefusal) -> String {
     let (code, detail) = admin_detail(refusal);
     code.describe(&detail)
 }
 
-/// Applies a set that was approved, change by change, until it ends or stops. A set is applied by several callers as by
-/// one. If the hub ends before the set does, [`continue_change_sets`] goes on.
+/// Applies an approved set, change by change, until it ends or stops. Several callers may apply a set concurrently. If
+/// the hub stops before the set ends, [`continue_change_sets`] continues.
 pub(crate) async fn apply(engine: &EngineHandle, id: u64) {
     loop {
-        // The entry names the people who proposed and approved the set.
+        // The entry names the operators who proposed and approved the set.
         let by = Attribution {
             operator: "hub".into(),
             known_by: "nothing".into(),
@@ -209,7 +209,7 @@ pub(crate) async fn apply(engine: &EngineHandle, id: u64) {
     }
 }
 
-/// Goes on with the sets that were approved before the hub ended.
+/// Continues the sets that were approved before the hub stopped.
 pub async fn continue_change_sets(engine: EngineHandle) {
     let Ok(ids) = engine.read(|ledger| ledger.approvals().applying().collect::<Vec<_>>()).await else {
         return;

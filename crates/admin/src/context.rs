@@ -1,4 +1,4 @@
-//! What the API works with: the engine, and what the process lends it.
+//! The dependencies of the API: the engine, and parts of the process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,22 +30,21 @@ use crate::signature_keys::SignatureKeyRules;
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is logged, and how that is changed.
+/// The log level, and its changes.
 pub trait LogLevel: Send + Sync {
-    /// What is in force: a level, or a list of directives.
+    /// The current level, or list of directives.
     fn level(&self) -> String;
 
-    /// The targets that directives may name.
+    /// Targets that directives may name.
     fn targets(&self) -> Vec<String>;
 
-    /// Puts another level in force.
+    /// Sets another level.
     ///
-    /// # Errors
-    /// Why it is none; nothing was changed.
+    /// # Errors The reason why it is invalid; nothing was changed.
     fn set_level(&self, level: &str) -> Result<(), String>;
 }
 
-/// The log of a process that cannot change it.
+/// A log whose level cannot be changed.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedLog;
 
@@ -63,69 +62,69 @@ impl LogLevel for FixedLog {
     }
 }
 
-/// Finds a kept quote by its id.
+/// Finds a stored quote by its id.
 pub type FindQuote = Arc<dyn Fn(&str) -> Result<Option<QuoteView>, TablesError> + Send + Sync>;
 
-/// What the API works with. Cheap to clone.
+/// The dependencies of the API. Cheap to clone.
 #[derive(Clone)]
 pub struct AdminContext {
-    /// The hub.
+    /// The hub's engine.
     pub engine: EngineHandle,
-    /// Host that stands in the links of answers, with a port where it has one.
+    /// Host in the links of answers, with a port if it has one.
     pub hostname: Arc<str>,
     /// Version of the hub, for `/health`.
     pub version: &'static str,
     /// The party directory and the oracles; without them, those resources answer 501.
     pub directory: Option<DirectoryHandle>,
-    /// The kept quotes; `None` if quotes are not kept.
+    /// The stored quotes; `None` if quotes are not stored.
     pub quotes: Option<FindQuote>,
     /// The lanes of callbacks.
     pub lanes: Arc<dyn Lanes>,
-    /// How long DFSPs take to answer.
+    /// Times in which DFSPs answer.
     pub response_times: ResponseTimes,
     /// The metrics.
     pub metrics: MetricsText,
-    /// What `/debug/heap` shows of the hub itself; `None` where profiling is off.
+    /// Memory use of the hub's parts for `/debug/heap`; `None` if profiling is disabled.
     pub profiling: Option<Holders>,
     /// The log's level.
     pub log_level: Arc<dyn LogLevel>,
-    /// The addresses that endpoints may have.
+    /// Rules for the addresses of endpoints.
     pub schemes: Schemes,
-    /// The hosts that requests may name; `None` for any.
+    /// Host names that requests may use; `None` for any.
     pub allowed_hosts: Option<AllowedHosts>,
-    /// Origins of pages that are the port's own, beside the host that a request names.
+    /// Origins of the port's own pages, in addition to the host of the request.
     pub allowed_origins: AllowedOrigins,
-    /// How long a body may take.
+    /// Time limit for a request's body.
     pub body_timeout: Duration,
-    /// When the process started, for its uptime.
+    /// Start of the process, for its uptime.
     pub started: Instant,
-    /// The same by the calendar.
+    /// Start of the process by the calendar.
     pub started_at: Timestamp,
     /// The public keys of the hub's signatures.
     pub hub_keys: HubKeys,
-    /// What is known of the keys of participants besides the ledger.
+    /// Rules and files of participants' keys, in addition to the ledger.
     pub signature_keys: SignatureKeyRules,
-    /// The number of this node, if the hub is one of a cluster.
+    /// Number of this node, if the hub is part of a cluster.
     pub node: Option<u32>,
-    /// How far this node is, if it follows: then reads are answered, and changes are not.
+    /// Progress of this node, if it is a follower. Then reads are answered, and changes are not.
     pub followed: Option<FollowedNow>,
-    /// Lets a node that follows lead.
+    /// Lets a follower claim leadership.
     pub promote: Option<Arc<dyn Fn() + Send + Sync>>,
     /// The audit trail.
     pub audit: AuditPort,
-    /// The provider of the tokens that DFSPs show on the FSPIOP port, for `/health`.
+    /// The provider of DFSPs' tokens on the FSPIOP port, for `/health`.
     pub provider_of_clients: Option<Provider>,
-    /// How callers are known.
+    /// Authentication of callers.
     pub access: Access,
-    /// The permit to have the diff of a change set made.
+    /// Permit for computing the diff of a change set.
     pub diffs: Arc<Semaphore>,
-    /// Who calls. Each request has its own.
+    /// The caller. Each request has its own.
     pub caller: Arc<Caller>,
 }
 
 impl AdminContext {
-    /// A context with the defaults: host name `central-ledger`, no directory, no quotes, no lanes, no metrics, a log
-    /// level that stays, requests to any host.
+    /// A context with the defaults: host name `central-ledger`, no directory, no quotes, no lanes, no metrics, a fixed
+    /// log level, requests to any host.
     pub fn new(engine: EngineHandle) -> Self {
         let started_at = engine.clock().now();
         let access = Access::open();
@@ -160,15 +159,15 @@ impl AdminContext {
         }
     }
 
-    /// The same for a port whose callers are known like this.
+    /// Sets the authentication of callers.
     pub fn with_access(self, access: Access) -> Self {
         let caller = Arc::new(access.stranger(None));
         Self { access, caller, ..self }
     }
 
-    /// Makes a change, with its entry in the audit trail, and waits until both are durable. The log has from what to
-    /// what; another operator's change of the same thing at the same moment may lie between. If the change needs a
-    /// second person, that is the error.
+    /// Makes a change, with its entry in the audit trail, and waits until both are durable. The log shows the old and
+    /// the new value; another operator's concurrent change may lie between. If the change needs an approval, that is
+    /// the error.
     pub(crate) async fn change(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
         match self.change_or_propose(command).await? {
             AdminOutcome::Proposed(id) => Err(approvals::waits(self, id).await?),
@@ -176,7 +175,7 @@ impl AdminContext {
         }
     }
 
-    /// Makes a change, or proposes it to a second person.
+    /// Makes a change, or proposes it for approval.
     pub(crate) async fn change_or_propose(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
         if let Some(collector) = &self.caller.collector {
             return Err(self.collect(collector, command).await);
@@ -197,7 +196,7 @@ impl AdminContext {
         self.act(permission, Deed::Change(command), change).await
     }
 
-    /// Takes a change into the set that is being proposed, if the caller may make it.
+    /// Adds a change to the set that is being proposed, if the caller may make it.
     async fn collect(&self, collector: &Collector, command: AdminCommand) -> ApiError {
         let asked = command.clone();
         let looked = self
@@ -215,7 +214,7 @@ impl AdminContext {
         }
     }
 
-    /// Does something, with its entry in the audit trail.
+    /// Performs an action, with its entry in the audit trail.
     pub(crate) async fn act(
         &self,
         permission: Permission,
@@ -233,7 +232,7 @@ impl AdminContext {
         }
     }
 
-    /// The same; what the ledger refuses is not entered.
+    /// Performs an action; if the ledger rejects it, there is no entry.
     pub(crate) async fn try_act(
         &self,
         permission: Permission,
@@ -268,8 +267,8 @@ impl AdminContext {
         }
     }
 
-    /// Makes a change of something that is no part of the ledger. Its entry in the audit trail comes first; a further
-    /// one says if the change then failed.
+    /// Makes a change outside the ledger. Its entry in the audit trail is recorded before; a further entry records
+    /// whether the change then failed.
     pub(crate) async fn elsewhere<T>(
         &self,
         permission: Permission,
@@ -281,7 +280,7 @@ impl AdminContext {
         Ok(made)
     }
 
-    /// The same for what logs itself.
+    /// The same, for changes that write their own log line.
     pub(crate) async fn elsewhere_unlogged<T>(
         &self,
         permission: Permission,
@@ -298,13 +297,13 @@ impl AdminContext {
         made
     }
 
-    /// Enters a refused attempt into the audit trail.
+    /// Records a rejected attempt in the audit trail.
     pub(crate) async fn refused(&self, permission: Permission, object: String, error: &ApiError) {
         let (by, is_proven) = (self.caller.attribution(permission, None), self.caller.is_proven());
         self.access.record_refusal(&self.engine, is_proven, by, object, &error.description).await;
     }
 
-    /// Asks a question of what is durable.
+    /// Queries the durable state.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Ledger) -> T + Send + 'static,
@@ -319,7 +318,7 @@ impl fmt::Debug for AdminContext {
     }
 }
 
-/// Writes what an operator changed into the log, if anything was changed.
+/// Logs an operator's change, if it changed anything.
 pub(crate) fn log_change(change: Change, outcome: &AdminOutcome, by: &Caller) {
     if let Some(Change { what, from, to }) = change.made(outcome) {
         tracing::info!(%what, %from, %to, operator = %by.operator, "an operator's change");

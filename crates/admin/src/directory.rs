@@ -1,4 +1,4 @@
-//! `/directory`: the hub's own party directory, as operators see and mend it.
+//! `/directory`: the built-in party directory for operators.
 
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
@@ -23,10 +23,10 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{empty, ok};
 
-/// What this API needs for `/oracles` and `/directory`.
+/// Dependencies of `/oracles` and `/directory`.
 #[derive(Clone, Debug)]
 pub struct DirectoryHandle {
-    /// Parties of the hub's own directory.
+    /// Parties of the built-in directory.
     pub built_in: BuiltInDirectory,
     /// Bulk imports into it.
     pub imports: Imports,
@@ -35,7 +35,7 @@ pub struct DirectoryHandle {
 }
 
 impl DirectoryHandle {
-    /// Over a directory and a registry.
+    /// Uses this directory and registry.
     pub fn new(built_in: BuiltInDirectory, oracles: OracleRegistry) -> Result<Self, TablesError> {
         Ok(Self { imports: Imports::open(&built_in)?, built_in, oracles })
     }
@@ -48,7 +48,7 @@ impl AdminContext {
             .ok_or_else(|| ApiError::new(ErrorCode::NOT_IMPLEMENTED, "This hub has no party directory"))
     }
 
-    /// Who may be named as the DFSP of a party.
+    /// The DFSPs that may be named as owners of parties.
     pub(crate) async fn dfsp_names(&self) -> Result<Vec<FspId>, ApiError> {
         self.ask(|ledger| {
             let participants = ledger.participants().iter();
@@ -77,7 +77,7 @@ impl From<OracleError> for ApiError {
     }
 }
 
-/// The party-id type that a request names.
+/// The party identifier type in a request.
 fn party_id_type(label: &str, text: &str) -> Result<PartyIdType, ApiError> {
     PartyIdType::parse(text).ok_or_else(|| {
         let known: Vec<_> = PartyIdType::ALL.iter().map(|kind| kind.as_str()).collect();
@@ -88,9 +88,9 @@ fn party_id_type(label: &str, text: &str) -> Result<PartyIdType, ApiError> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Summary {
-    /// Whether it answers where no oracle fits.
+    /// Whether it answers if no oracle matches.
     is_enabled: bool,
-    /// Identifiers; too many by those that were changed lately.
+    /// Number of identifiers; recent changes make it too high.
     parties_estimate: u64,
     disk_bytes: u64,
 }
@@ -182,25 +182,25 @@ pub(crate) async fn delete(
     empty(StatusCode::NO_CONTENT)
 }
 
-/// A party as the audit trail has it: not by its number, but so that an auditor who knows it finds it.
+/// A party in the audit trail: without its identifier, but so that an auditor who knows it can find it.
 fn party(kind: PartyIdType, id: &str) -> String {
     let digest = Sha256::digest(id.as_bytes());
     format!("party {} with SHA-256 {}…", kind.as_str(), hex(&digest[..8]))
 }
 
-// `/directory/imports`: parties in bulk, chunk by chunk.
+// `/directory/imports`: bulk imports of parties, chunk by chunk.
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ImportView {
     import_id: String,
-    /// The line of the file that comes next, counted from 1.
+    /// The next line of the file, counted from 1.
     next_line: u64,
-    /// Lines that were taken so far.
+    /// Lines that were accepted so far.
     taken: u64,
-    /// Lines that were refused so far.
+    /// Lines that were rejected so far.
     refused: u64,
-    /// What became of the chunk that was sent.
+    /// Outcome of the chunk in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     chunk: Option<ChunkView>,
 }
@@ -209,7 +209,7 @@ struct ImportView {
 struct ChunkView {
     taken: usize,
     refused: usize,
-    /// The first refused lines.
+    /// The first rejected lines.
     refusals: Vec<RefusalView>,
 }
 
@@ -223,7 +223,7 @@ impl ImportView {
     fn of(id: &ImportId, progress: Progress, chunk: Option<ChunkView>) -> Self {
         Self {
             import_id: id.as_str().to_owned(),
-            // What has not begun begins with the first line.
+            // An import that has not begun continues with the first line.
             next_line: progress.next_line.max(1),
             taken: progress.taken,
             refused: progress.refused,
@@ -257,7 +257,7 @@ impl<S: Send + Sync> FromRequest<S> for CsvBody {
         if !["text/csv", "text/plain"].iter().any(|known| media_type.eq_ignore_ascii_case(known)) {
             return Err(ApiError::malformed("\"content-type\" must be text/csv"));
         }
-        // The service has read the body within its limits already.
+        // The service has already read the body within its limits.
         let body = Bytes::from_request(request, state).await;
         body.map(Self).map_err(|error| ApiError::malformed(&error.body_text()))
     }

@@ -1,4 +1,4 @@
-//! `/participants/{name}/endpoints`: where a DFSP takes callbacks, and whom the hub writes to.
+//! `/participants/{name}/endpoints`: the URLs that receive callbacks, and the addresses for notifications.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,8 @@ pub(crate) async fn set(
     empty(StatusCode::CREATED)
 }
 
-/// Sets several endpoints: all below a base URL, and single ones by type, which count more. Endpoints of further types
-/// stay.
+/// Sets several endpoints: all below a base URL, and single ones by type, which take precedence. Endpoints of other
+/// types remain.
 pub(crate) async fn set_all(
     Call(context): Call,
     Segments(name): Segments<String>,
@@ -80,7 +80,7 @@ fn read(context: &AdminContext, fields: &Fields<'_>) -> Result<(EndpointType, Bo
     Ok((kind, value.into()))
 }
 
-/// Whether this hub lets an endpoint have a value.
+/// Checks whether this hub allows a value for an endpoint.
 fn check(context: &AdminContext, kind: EndpointType, value: &str) -> Result<(), String> {
     check_endpoint(kind, value)?;
     if !kind.is_called() {
@@ -90,10 +90,9 @@ fn check(context: &AdminContext, kind: EndpointType, value: &str) -> Result<(), 
     demand.map_or(Ok(()), |demand| Err(demand.to_owned()))
 }
 
-/// Whether an endpoint of a type may have a value: who sets it hears at once what would fail later.
+/// Checks a value for an endpoint, so that the operator learns at once of faults that would appear later.
 ///
-/// # Errors
-/// What the value must be, or what is wrong with it: a phrase that follows the value's name.
+/// # Errors The requirement or the fault: a phrase that follows the value's name.
 pub fn check_endpoint(kind: EndpointType, value: &str) -> Result<(), String> {
     if value.is_empty() || value.len() > ENDPOINT_VALUE_BYTES_MAX {
         return Err(format!("length must be 1 to {ENDPOINT_VALUE_BYTES_MAX} characters"));
@@ -107,15 +106,15 @@ pub fn check_endpoint(kind: EndpointType, value: &str) -> Result<(), String> {
     if kind.is_called() { check_callable(kind, value) } else { Ok(()) }
 }
 
-/// Templates such as `http://dfsp/transfers/{{transferId}}` are no URLs yet, so only their beginning is looked at.
+/// Templates such as `http://dfsp/transfers/{{transferId}}` are not URLs yet, so only their beginning is checked.
 fn is_absolute_url(value: &str) -> bool {
     let rest = value.strip_prefix("http://").or_else(|| value.strip_prefix("https://"));
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
         && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
 
-/// Fills the template and reads the URL as it is done when a callback is due, with any id: who sets an endpoint hears
-/// at once what would park its callbacks later.
+/// Fills the template with any id and parses the URL, as for a callback. So the operator learns at once of a fault that
+/// would park callbacks later.
 fn check_callable(kind: EndpointType, value: &str) -> Result<(), String> {
     let no_url = "is no URL that can be called; write it as http://host:port/path";
     let parsed = Target::parse(&fill(kind, value)?);
@@ -158,7 +157,7 @@ fn fill(kind: EndpointType, value: &str) -> Result<String, String> {
     };
     match filled {
         Ok(()) => Ok(url),
-        // What it may have first: a long name may be cut.
+        // The allowed placeholders come first, because a long name may be cut.
         Err(TemplateError::Unknown { name }) => Err(format!("may have the placeholders {known}; not {name}")),
         Err(error @ TemplateError::Unclosed { .. }) => Err(format!("cannot be called: {error}")),
     }

@@ -1,4 +1,4 @@
-//! `GET /enums`: the names and numbers that portals translate with.
+//! `GET /enums`: names and their numbers, for portals.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ const ROLE_TYPES: [&str; 7] = [
     "COUNTER_PARTY_FSP",
 ];
 
-/// States inside a hub, and what DFSPs see of them. This hub itself uses some of them; portals know all.
+/// Internal states, and the states that DFSPs see. This hub uses some of them; portals know all.
 const TRANSFER_STATES: [(&str, &str); 16] = [
     ("RECEIVED_PREPARE", "RECEIVED"),
     ("INVALID", "ABORTED"),
@@ -111,7 +111,7 @@ struct HubParticipant {
     created_date: Instant,
 }
 
-/// Names numbered from 1 in their order.
+/// Numbers the names from 1 in their order.
 fn numbered(names: impl IntoIterator<Item = impl ToString>) -> Numbers {
     names.into_iter().zip(1..).map(|(name, number)| (name.to_string(), number)).collect()
 }

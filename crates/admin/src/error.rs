@@ -1,4 +1,4 @@
-//! The one error of this API: a status and an FSPIOP `errorInformation` object.
+//! The error type of this API: a status and an FSPIOP `errorInformation` object.
 
 use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -8,18 +8,18 @@ use upesi_fspiop::refusal::admin_detail;
 use upesi_ledger::AdminRefusal;
 use upesi_types::ErrorCode;
 
-/// Longest description, in characters: for all permissions, or all currencies, in one list. The 128 of the FSPIOP API
-/// are for messages to DFSPs.
+/// Maximum length of a description, in characters: enough for a list of all permissions or all currencies. The 128 of
+/// the FSPIOP API apply to messages to DFSPs.
 const DESCRIPTION_CHARS_MAX: usize = 4_096;
 
-/// A refusal as the operator gets it, or that a change waits for a second person.
+/// An error for the operator, or the answer that an approval is pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     pub(crate) code: ErrorCode,
     /// Standard text and detail.
     pub(crate) description: String,
-    /// What waits, as JSON.
+    /// The pending approval, as JSON.
     pub(crate) waiting: Option<Box<str>>,
 }
 
@@ -31,7 +31,7 @@ impl ApiError {
         Self { status, code, description, waiting: None }
     }
 
-    /// 202: a second person has to approve what was asked for.
+    /// 202: the requested change needs an approval.
     pub(crate) fn waiting(proposal: &impl serde::Serialize) -> Self {
         match serde_json::to_string(proposal) {
             Ok(text) => Self {
@@ -43,12 +43,12 @@ impl ApiError {
         }
     }
 
-    /// 400 with 3101: the request is not what the resource takes. `sentence` names the field in quotes.
+    /// 400 with 3101: the request is invalid. `sentence` names the field in quotes.
     pub(crate) fn malformed(sentence: &str) -> Self {
         Self::new(ErrorCode::MALFORMED_SYNTAX, sentence)
     }
 
-    /// 400 with 3200: there is no such thing.
+    /// 400 with 3200: the object does not exist.
     pub(crate) fn not_found(detail: &str) -> Self {
         Self::new(ErrorCode::ID_NOT_FOUND, detail)
     }
@@ -57,12 +57,12 @@ impl ApiError {
         Self::not_found(&format!("Participant '{name}' does not exist"))
     }
 
-    /// 500 with 2001: the hub is at fault.
+    /// 500 with 2001: a fault of the hub.
     pub(crate) fn internal(detail: &str) -> Self {
         Self::new(ErrorCode::INTERNAL, detail)
     }
 
-    /// The same, of a secret that could not be made.
+    /// 500 with 2001: a secret could not be created.
     pub(crate) fn no_random_bits() -> Self {
         Self::internal("The system has no random bits")
     }

@@ -1,4 +1,4 @@
-//! `/feeRules`: which transfers owe an interchange fee, how much, and who pays it.
+//! `/feeRules`: the transfers that owe an interchange fee, its amount, and its payer.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -17,7 +17,7 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Decimal, Instant, json, ok};
 
-/// Decimals that a share is rounded to unless a rule says otherwise.
+/// Default number of decimals to which a share is rounded.
 const DECIMALS_DEFAULT: u8 = 2;
 /// Ends a rule at the instant of the request.
 const NOW: &str = "now";
@@ -79,7 +79,7 @@ impl FeeRuleView {
     }
 }
 
-/// Lists all rules, those that have ended included.
+/// Lists all rules, including ended ones.
 pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
     let rules = context.ask(|ledger| {
         ledger.fee_rules().iter().map(|rule| FeeRuleView::of(ledger, rule)).collect::<Vec<_>>()
@@ -143,7 +143,7 @@ fn read(fields: &Fields<'_>) -> Result<NewFeeRule, ApiError> {
     Ok(NewFeeRule { terms, from, until })
 }
 
-/// DFSPs by their names; all of them if there is no list.
+/// DFSPs by name; all of them if there is no list.
 fn parties(fields: &Fields<'_>, name: &str) -> Result<Vec<FspId>, ApiError> {
     let Some(list) = fields.optional(name) else { return Ok(Vec::new()) };
     list.array(FEE_RULE_PARTIES_MAX)?.iter().map(Field::participant_name).collect()
@@ -155,7 +155,7 @@ fn amount(fields: &Fields<'_>, name: &str) -> Result<Option<Amount>, ApiError> {
     if amount.is_negative() { Err(field.refuse("must not be negative")) } else { Ok(Some(amount)) }
 }
 
-/// A share in percent with at most four decimals: ten-thousandths of a percent are millionths.
+/// A share in percent with at most four decimals, returned in millionths.
 fn rate(field: &Field<'_>) -> Result<u32, ApiError> {
     let millionths = u32::try_from(field.decimal()?.units()).ok();
     let rate = millionths.filter(|rate| *rate <= RATE_WHOLE);

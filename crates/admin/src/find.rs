@@ -1,4 +1,4 @@
-//! `GET /transfers`: transfers by who, when, how much and what became of them.
+//! `GET /transfers`: transfers by party, time, amount and state.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,11 +17,11 @@ use crate::error::ApiError;
 use crate::json::ok;
 use crate::transfers::{TransferView, parties_of, view};
 
-/// Transfers of a page, unless the caller says otherwise.
+/// Default number of transfers per page.
 const PAGE_DEFAULT: usize = 100;
-/// Most transfers of a page.
+/// Maximum number of transfers per page.
 const PAGE_MAX: usize = 1_000;
-/// Transfers that one call looks at, at most.
+/// Maximum number of transfers that one call examines.
 const LOOKED_AT_MAX: usize = 100_000;
 /// The parameters.
 const NAMES: [&str; 10] =
@@ -31,12 +31,11 @@ const NAMES: [&str; 10] =
 #[derive(Serialize)]
 struct Page {
     transfers: Vec<TransferView>,
-    /// The `cursor` of the next page; absent when everything was looked at.
+    /// The `cursor` of the next page; absent at the end.
     next: Option<Cursor>,
 }
 
-/// Where a page ends: `r-…` among the reserved transfers, `f-…` among the finished ones in memory, `a-…` in the
-/// archive.
+/// End of a page: `r-…` among the reserved transfers, `f-…` among the finished ones in memory, `a-…` in the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cursor(SearchPlace);
 
@@ -81,7 +80,7 @@ impl Serialize for Cursor {
     }
 }
 
-/// What a transfer's state must be.
+/// Filter for a transfer's state.
 #[derive(Clone, Copy)]
 enum WantedState {
     Public(PublicState),
@@ -110,9 +109,9 @@ impl WantedState {
     }
 }
 
-/// What is asked for.
+/// The filters of a search.
 struct Wanted {
-    /// The DFSP whose operator asks.
+    /// The DFSP of the calling operator.
     own: Option<ParticipantId>,
     fsp: Option<ParticipantId>,
     payer: Option<ParticipantId>,

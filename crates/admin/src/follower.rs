@@ -1,5 +1,4 @@
-//! A node that follows answers reads from its memory, and says of when they are; for everything else it names the node
-//! that leads.
+//! A follower answers reads from its memory, with their age. For all other requests it names the leader.
 
 use std::sync::Arc;
 
@@ -9,35 +8,35 @@ use upesi_types::ErrorCode;
 
 use crate::error::ApiError;
 
-/// How old an answer is at most, in milliseconds.
+/// Header with the maximum age of an answer, in milliseconds.
 const AGE: HeaderName = HeaderName::from_static("upesi-age-ms");
-/// The last record that it knows.
+/// Header with the last record that the follower knows.
 const RECORD: HeaderName = HeaderName::from_static("upesi-record");
-/// The node that leads.
+/// Header with the leader's number.
 const LEADER: HeaderName = HeaderName::from_static("upesi-leader");
 
-/// Reads of what only the node that leads has: in its memory, or in its store.
+/// Reads of data that only the leader has, in its memory or its store.
 const OF_LEADER: [&str; 5] = ["/oracles", "/directory", "/quotes", "/sessions", "/audit/checkpoint"];
 
-/// The one change that a node that follows takes: it is to lead.
+/// The one change that a follower accepts: to claim leadership.
 const PROMOTE: &str = "/cluster/promote";
 
-/// How far a node that follows is.
+/// Progress of a follower.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
-    /// The node that leads, and the address that it names; `None` if none does.
+    /// Number and address of the leader; `None` if there is none.
     pub leader: Option<(u32, String)>,
-    /// Age of what was read last, in milliseconds; `None` before the first.
+    /// Age of the last entry that was read, in milliseconds; `None` before the first.
     pub age_ms: Option<u64>,
-    /// The last record that is part of the state.
+    /// The last record in the state.
     pub record: u64,
 }
 
-/// Asks how far the node is.
+/// Returns the progress of the follower.
 pub type FollowedNow = Arc<dyn Fn() -> Followed + Send + Sync>;
 
 impl Followed {
-    /// Why a request is not answered here.
+    /// The reason why a request is not answered here.
     pub(crate) fn check(&self, method: &Method, path: &str) -> Result<(), ApiError> {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         if !(is_read || path == PROMOTE) || is_of_leader(path) {
@@ -49,7 +48,7 @@ impl Followed {
         Ok(())
     }
 
-    /// Says who leads.
+    /// The error that names the leader.
     pub(crate) fn refusal(&self) -> ApiError {
         let detail = match &self.leader {
             Some((node, address)) => format!("This node follows; node {node} leads, at {address}"),
@@ -58,7 +57,7 @@ impl Followed {
         ApiError::new(ErrorCode::UNAVAILABLE, &detail)
     }
 
-    /// Says of when an answer is, that was asked for after this.
+    /// Adds the age of the answer, for a request that arrived after this state was read.
     pub(crate) fn tell(&self, response: &mut Response) {
         let headers = response.headers_mut();
         if let Some(age_ms) = self.age_ms {
@@ -77,7 +76,7 @@ fn is_of_leader(path: &str) -> bool {
         .any(|of| path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-/// Whether an answer is about more than the process.
+/// Whether an answer needs more than the process itself.
 fn needs_state(path: &str) -> bool {
     const OF_PROCESS: [&str; 10] = [
         "/",

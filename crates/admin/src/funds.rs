@@ -17,12 +17,12 @@ use crate::error::ApiError;
 use crate::json::{Decimal, Instant, empty, ok, raw};
 use crate::transfers::REASON_CHARS_MAX;
 
-/// Longest bank reference and longest key or value of an extension, in characters.
+/// Maximum length of a bank reference, and of a key or value of an extension, in characters.
 const EXTENSION_CHARS_MAX: usize = 128;
-/// Most extensions of a movement of funds.
+/// Maximum number of extensions of a movement of funds.
 const EXTENSIONS_MAX: usize = 16;
 
-/// In place of an account's number in the path of a deposit: the one of this type.
+/// Used instead of an account's number in the path of a deposit: the account of this type.
 const SETTLEMENT: &str = "SETTLEMENT";
 
 const PREPARE_ACTIONS: [(&str, FundsDirection); 2] =
@@ -45,7 +45,7 @@ struct Extension {
     value: String,
 }
 
-/// Reads `extensionList` into the JSON text of its array.
+/// Reads `extensionList` as the JSON text of its array.
 fn read_extensions(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
     let Some(list) = fields.optional("extensionList") else { return Ok(None) };
     let list = list.object()?;
@@ -61,8 +61,8 @@ fn read_extensions(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
     Ok(Some(text.map_err(|error| ApiError::internal(&error.to_string()))?.into()))
 }
 
-/// A deposit, or the first step of a withdrawal. A withdrawal that the cover does not allow is recorded as refused and
-/// taken all the same; [`show`] tells.
+/// A deposit, or the first step of a withdrawal. A withdrawal that exceeds the cover is recorded as rejected, although
+/// the request is accepted; [`show`] returns its state.
 pub(crate) async fn prepare(
     Call(context): Call,
     Segments((name, account)): Segments<(String, String)>,
@@ -133,7 +133,7 @@ struct FundsView {
     reason: Box<str>,
     created_date: Instant,
     changed_date: Instant,
-    /// When a reserved withdrawal is given back.
+    /// Time at which a reserved withdrawal is released.
     #[serde(skip_serializing_if = "Option::is_none")]
     expiration: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,7 +173,7 @@ impl FundsView {
     }
 }
 
-/// Where a movement of funds stands.
+/// The state of a movement of funds.
 pub(crate) async fn show(
     Call(context): Call,
     Segments((name, account, id)): Segments<(String, String, String)>,

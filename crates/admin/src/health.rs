@@ -11,9 +11,9 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::json::{Instant, Seconds, json, ok};
 
-/// What is wrong with a store that an earlier failure stopped.
+/// Error of a store that stopped after a failure.
 const STORE_STOPPED: &str = "the disk failed it: changes are refused until a restart, reads go on";
-/// Why a node that follows takes no payments itself.
+/// Reason why a follower accepts no payments itself.
 const FOLLOWS: &str = "this node follows: another one leads, or none";
 
 #[derive(Serialize)]
@@ -23,7 +23,7 @@ struct Health {
     uptime: Seconds,
     start_time: Instant,
     version_number: &'static str,
-    /// `empty` without any DFSP: the hub is new, or its data directory is the wrong one.
+    /// `empty` if there is no DFSP: the hub is new, or its data directory is the wrong one.
     #[serde(skip_serializing_if = "Option::is_none")]
     ledger: Option<&'static str>,
     services: Vec<Service>,
@@ -33,7 +33,6 @@ struct Health {
 struct Service {
     name: &'static str,
     status: &'static str,
-    /// What is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
 }
@@ -48,17 +47,17 @@ const fn word(is_up: bool) -> &'static str {
     if is_up { "OK" } else { "DOWN" }
 }
 
-/// Whether payments are taken. The store is no part of that: a balancer that took the hub away because nothing can be
-/// registered would stop the payments as well, and the fulfils of those that hold money already.
+/// Whether payments are accepted. The state of the store is not included. If a load balancer removed the hub because
+/// nothing can be registered, this would also stop payments, and fulfils of payments that already hold money.
 fn takes_payments(status: &EngineStatus) -> bool {
     status.serving == Serving::Yes
 }
 
-/// The parts of the hub. One of the first three is down when the hub cannot take payments for its sake; the clock when
-/// its time is not to be relied on, which stops nothing; the store, if it has one, when the disk failed it;
-/// providers of identities, if there are any, when their keys cannot be fetched: known ones go on.
-/// `datastore` and `broker` are what monitors of reference hubs look for: what keeps payments (journal and archive) and
-/// what takes messages (the engine).
+/// The parts of the hub. One of the first three is down if it prevents payments. The clock is down if its time is not
+/// reliable, which stops nothing. The store, if there is one, is down after a disk failure. Identity providers, if
+/// there are any, are down if their keys cannot be fetched; cached keys stay in use. `datastore` and `broker` are the
+/// names that Mojaloop's monitors expect: the storage of payments (journal and archive) and the recipient of messages
+/// (the engine).
 fn services(
     status: &EngineStatus,
     store: Option<StoreStats>,
@@ -100,7 +99,7 @@ fn services(
     .collect()
 }
 
-/// 200 while payments are taken, else 502.
+/// 200 while payments are accepted, otherwise 502.
 pub(crate) async fn get(Call(context): Call) -> Result<Response, ApiError> {
     let status = context.engine.status();
     let store = context.directory.as_ref().map(|directory| directory.built_in.store().stats());
@@ -125,7 +124,7 @@ struct Live {
     status: &'static str,
 }
 
-/// 200 for as long as the process answers at all.
+/// 200 as long as the process answers.
 pub(crate) async fn live() -> Result<Response, ApiError> {
     ok(&Live { status: word(true) })
 }

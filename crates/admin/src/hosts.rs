@@ -1,5 +1,5 @@
-//! By which names the ports of operators and of metrics may be called. They may have no authentication, so a page in an
-//! operator's browser must not reach them under a name of its own (DNS rebinding).
+//! Permitted host names of requests to the admin and metrics ports. These ports may have no authentication, so a page
+//! in an operator's browser must not reach them under a name of its own (DNS rebinding).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,30 +11,31 @@ use upesi_types::ErrorCode;
 
 use crate::error::ApiError;
 
-/// Characters of a refused host that the refusal repeats.
+/// Maximum number of characters of a rejected host in the error.
 const SHOWN_CHARS_MAX: usize = 40;
 
-/// The hosts that requests may name.
+/// The permitted host names.
 #[derive(Clone, Debug)]
 pub struct AllowedHosts {
     listen: IpAddr,
-    /// In lower case.
     others: Arc<[String]>,
 }
 
 impl AllowedHosts {
-    /// Loopback names and addresses, the address listened on (any address where it listens on all), and these: names or
+    /// Loopback names and addresses, the listening address (any address if it listens on all), and these: names or
     /// addresses without a port; `*` for all.
     pub fn new<'a>(listen: SocketAddr, others: impl IntoIterator<Item = &'a str>) -> Self {
         Self { listen: listen.ip(), others: others.into_iter().map(str::to_ascii_lowercase).collect() }
     }
 
-    /// Loopback names, all addresses, and these: no page has an address as its own name.
+    /// Loopback names, all addresses, and these names. Addresses are safe, because no page has one as a name of its
+    /// own.
     pub fn any_address<'a>(others: impl IntoIterator<Item = &'a str>) -> Self {
         Self::new((Ipv4Addr::UNSPECIFIED, 0).into(), others)
     }
 
-    /// Refuses a request that names another host. One that names none, as balancers send, comes from no browser.
+    /// Rejects a request that names another host. A request without a host, as load balancers send it, does not come
+    /// from a browser.
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         let named = request.headers().get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
         let target = request.uri().authority().map(|authority| authority.as_str());
@@ -56,7 +57,7 @@ impl AllowedHosts {
     }
 }
 
-/// Without the port, and an IPv6 address without its brackets.
+/// The host without the port, and an IPv6 address without its brackets.
 fn host_of(authority: &str) -> &str {
     match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(host, _)| host),
@@ -70,25 +71,23 @@ fn refusal(authority: &str) -> ApiError {
     ApiError { status: StatusCode::MISDIRECTED_REQUEST, ..error }
 }
 
-// What a page in an operator's browser may make it send: nothing, unless the page is this port's own.
+// Requests caused by a page in an operator's browser: only this port's own pages may send any.
 
-/// Origins of pages that are the port's own although requests name another host: a proxy in front of the port may have
-/// rewritten it.
+/// Origins of the port's own pages although requests name another host, for example because a proxy has rewritten it.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedOrigins(Arc<[String]>);
 
 impl AllowedOrigins {
-    /// Origins such as `https://portal.example:8443`, separated by commas.
+    /// Parses origins such as `https://portal.example:8443`, separated by commas.
     ///
-    /// # Errors
-    /// The part that is not an origin.
+    /// # Errors The part that is not an origin.
     pub fn parse(list: &str) -> Result<Self, String> {
         let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
         let origins = parts.map(|part| canonical_origin(part).ok_or_else(|| part.to_owned()));
         origins.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether the page is one of these, by each `Origin` of a request that has one.
+    /// Whether all `Origin` headers of a request are among these.
     fn name_all(&self, headers: &HeaderMap) -> bool {
         let is_named = |value: &HeaderValue| {
             let origin = value.to_str().ok().and_then(canonical_origin);
@@ -113,8 +112,8 @@ fn canonical_origin(text: &str) -> Option<String> {
     is_host.then(|| format!("{scheme}://{authority}"))
 }
 
-/// Refuses a request that a page of another site caused. Programs that are no browsers send neither header. A link from
-/// elsewhere to a page of this port is followed: that shows something and changes nothing.
+/// Rejects a request that a page of another site caused. Programs other than browsers send neither header. A link from
+/// another site to a page of this port is allowed, because it only shows data.
 pub(crate) fn check_site<B>(request: &Request<B>, origins: &AllowedOrigins) -> Result<(), ApiError> {
     let headers = request.headers();
     if origins.name_all(headers) {
@@ -130,13 +129,13 @@ pub(crate) fn check_site<B>(request: &Request<B>, origins: &AllowedOrigins) -> R
     Ok(())
 }
 
-/// By what the browser says of the site: no page can change that.
+/// Uses the header in which browsers state the site; pages cannot change it.
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     let known = |value: &HeaderValue| value == "same-origin" || value == "none";
     headers.get_all("sec-fetch-site").iter().any(|value| !known(value))
 }
 
-/// Whether an origin is the host that the request names, by whatever scheme: one of TLS may end before this port.
+/// Whether an origin is the host that the request names, with any scheme, because TLS may end at a proxy.
 fn is_own(origin: &HeaderValue, headers: &HeaderMap) -> bool {
     let Some((scheme, host)) = origin.to_str().ok().and_then(|text| text.split_once("://")) else {
         return false;

@@ -65,7 +65,7 @@ impl Serialize for Seconds {
     }
 }
 
-/// Writes digits as they are: numbers never pass through a float.
+/// Writes digits unchanged: numbers are never converted to a float.
 pub(crate) fn number<S: Serializer>(digits: String, serializer: S) -> Result<S::Ok, S::Error> {
     RawValue::from_string(digits).map_err(S::Error::custom)?.serialize(serializer)
 }
@@ -80,7 +80,7 @@ impl Serialize for Instant {
     }
 }
 
-/// Only as it is written, so that no two texts are the same instant.
+/// Accepts only the written form, so that no two texts are the same instant.
 impl<'de> Deserialize<'de> for Instant {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
-/// A flag as portals expect most of them: 0 or 1.
+/// A flag as 0 or 1, the form that portals usually expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flag(pub(crate) bool);
 
@@ -99,7 +99,7 @@ impl Serialize for Flag {
     }
 }
 
-/// JSON text that was checked when it came in, or `None` when it is no JSON after all.
+/// JSON text that was checked at input; `None` if it is not JSON.
 pub(crate) fn raw(text: &str) -> Option<Box<RawValue>> {
     serde_json::from_str(text).ok()
 }

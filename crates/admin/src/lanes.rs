@@ -1,4 +1,4 @@
-//! `GET /lanes`: how the callbacks to each participant are getting on, and how fast it answers.
+//! `GET /lanes`: the state of the callbacks to each participant, and its response times.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::callbacks::Key;
 use crate::error::ApiError;
 use crate::json::ok;
 
-/// Most pairs with failures that a lane shows.
+/// Maximum number of pairs with failures that a lane shows.
 const PAIRS_SHOWN_MAX: usize = 10;
 
-/// The state of callbacks on their way.
+/// The state of callback lanes.
 pub trait Lanes: Send + Sync {
-    /// Every lane now.
+    /// The current state of every lane.
     fn lanes(&self) -> Vec<LaneStatus>;
 
-    /// Those of these callbacks that were tried in vain and are not given up.
+    /// The failures of those of these callbacks that are still being repeated.
     fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure>;
 }
 
@@ -54,7 +54,7 @@ impl Lanes for NoLanes {
 struct LaneView {
     participant: Option<String>,
     state: &'static str,
-    /// The node of the cluster that delivers; absent where the one that leads delivers all.
+    /// The node of the cluster that delivers; absent if the leader delivers all.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<u32>,
     queued: usize,
@@ -74,7 +74,7 @@ struct LaneView {
     response_times: ResponsesView,
 }
 
-/// How a participant answered requests of the last minutes.
+/// A participant's answers to requests in the last minutes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResponsesView {
@@ -97,7 +97,7 @@ struct KindView {
     failed: u64,
     unanswered: u64,
     undelivered: u64,
-    /// Absent if no callback came.
+    /// Absent if there was no callback.
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,7 +150,7 @@ fn whole_ms(time: Duration) -> u64 {
 impl PairView {
     fn of(pair: &PairSummary, asker: String) -> Self {
         let PairSummary { requests, failed, .. } = *pair;
-        // Rounded up: one failure in a thousand is not none.
+        // Rounded up, so that one failure in a thousand is not shown as none.
         Self { asker, requests, failed, failed_percent: (failed * 100).div_ceil(requests.max(1)) }
     }
 }

@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::json::{Decimal, Percentage, empty, ok};
 
-/// The only kind of limit there is.
+/// The only type of limit.
 pub(crate) const NET_DEBIT_CAP: &str = "NET_DEBIT_CAP";
 
 #[derive(Serialize)]
@@ -47,7 +47,7 @@ impl LimitView {
     }
 }
 
-/// Which limits a query asks for.
+/// The limits that a query requests.
 #[derive(Clone, Copy)]
 struct Filter {
     currency: Option<Currency>,

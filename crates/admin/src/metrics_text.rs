@@ -1,4 +1,4 @@
-//! The text of the metrics, made only so often.
+//! The text of the metrics, rendered at a limited rate.
 
 mod format;
 
@@ -16,8 +16,8 @@ pub(crate) use self::format::Format;
 use crate::hosts::AllowedHosts;
 use crate::service::{NO_CACHE, answer};
 
-/// The metrics in the OpenMetrics text format. However many ask, they are made at most once in an interval; who asks
-/// again before waits for the next one, so that no answer is older than its question.
+/// The metrics in the OpenMetrics text format. However many clients request them, they are rendered at most once in an
+/// interval. An earlier request waits for the next rendering, so that no answer is older than its request.
 #[derive(Clone)]
 pub struct MetricsText {
     make: Arc<dyn Fn() -> String + Send + Sync>,
@@ -26,12 +26,12 @@ pub struct MetricsText {
 }
 
 impl MetricsText {
-    /// Made by `make`, at most once in `interval`.
+    /// Rendered by `make`, at most once in `interval`.
     pub fn new(interval: Duration, make: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Self { make: Arc::new(make), interval, last: Arc::default() }
     }
 
-    /// The text as of now or later.
+    /// The current or a later text.
     pub(crate) async fn text(&self) -> Bytes {
         let asked = Instant::now();
         let mut last = self.last.lock().await;
@@ -54,9 +54,9 @@ impl fmt::Debug for MetricsText {
     }
 }
 
-// The metrics on a port of their own: for a monitoring system that is to reach nothing else.
+// The metrics on a separate port, for a monitoring system that must not reach the admin API.
 
-/// Answers `GET /metrics`, and nothing else.
+/// Answers only `GET /metrics`.
 #[derive(Clone, Debug)]
 pub struct MetricsService {
     text: MetricsText,
@@ -65,7 +65,7 @@ pub struct MetricsService {
 }
 
 impl MetricsService {
-    /// Of this text, which other ports may show, too, to who calls by one of these hosts.
+    /// `text` may be shared with other ports; `hosts` are the permitted host names.
     pub fn new(text: MetricsText, hosts: AllowedHosts) -> Self {
         Self { text, hosts, pace: Arc::default() }
     }

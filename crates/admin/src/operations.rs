@@ -1,4 +1,4 @@
-//! What concerns the process and not the scheme: metadata, metrics, log level, clock, cluster, profiles, documents.
+//! Operations of the process: metadata, metrics, log level, clock, cluster, profiles, documents.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::error::ApiError;
 use crate::json::{Instant, ok};
 use crate::transfers::REASON_CHARS_MAX;
 
-/// Longest log level, in characters; a level may be a list of filters.
+/// Maximum length of a log level, in characters; a level may be a list of filters.
 const LOG_LEVEL_CHARS_MAX: usize = 256;
 
 #[derive(Serialize)]
@@ -91,24 +91,22 @@ pub(crate) async fn set_log_level(Call(context): Call, body: JsonBody) -> Result
     let level = field.text_of(1, LOG_LEVEL_CHARS_MAX)?;
     fields.only(&["level"])?;
     let change = Change::new("log level", context.log_level.level(), level.clone());
-    // The log tells of it itself: one of the two levels may keep the line back.
+    // The log module itself logs the change, because one of the two levels may suppress the line.
     let set = async || context.log_level.set_level(&level).map_err(|error| field.refuse(&error));
     context.elsewhere_unlogged(Permission::ProcessLog, change, set).await?;
     ok(&Level { level, targets: None })
 }
 
-// `/clock`: the hub's time, and how it stands to the machine's clocks.
+// `/clock`: the hub's time compared with the machine's clocks.
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ClockView {
-    /// The hub's time.
     now: Instant,
-    /// How far the wall clock jumped from it; 0 when it did not.
+    /// Jump of the wall clock relative to the hub's time; 0 if there was none.
     jump_ms: i64,
-    /// How far the journal's time is ahead of it; 0 when it is not.
+    /// Time by which the journal is ahead of the hub's time; 0 if it is not.
     journal_ahead_ms: i64,
-    /// What is wrong.
     detail: Option<String>,
 }
 
@@ -127,7 +125,7 @@ pub(crate) async fn get_clock(Call(context): Call) -> Result<Response, ApiError>
     ok(&clock_view(&context))
 }
 
-/// The jump that there is now is right: the hub follows the wall clock, and the journal says who wanted it so.
+/// Accepts the current jump: the hub follows the wall clock, and the journal records the operator.
 pub(crate) async fn accept_clock(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
@@ -136,7 +134,7 @@ pub(crate) async fn accept_clock(Call(context): Call, body: JsonBody) -> Result<
     ok(&clock_view(&context))
 }
 
-// `/cluster/hand-over`: lets another node of the cluster lead.
+// `/cluster/hand-over`: hands leadership to another node of the cluster.
 
 /// Highest number of a node.
 const NODE_MAX: u32 = 1_000_000;
@@ -147,7 +145,7 @@ struct HandedOver {
     to: Option<u32>,
 }
 
-/// Nothing is taken from here on; the answer comes when the log has the hand-over, and then this node serves no more.
+/// Accepts nothing from here on. The answer is sent when the log has the handover; then this node stops serving.
 pub(crate) async fn hand_over(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let field = fields.optional("to");
@@ -169,15 +167,15 @@ pub(crate) async fn hand_over(Call(context): Call, body: JsonBody) -> Result<Res
     ok(&HandedOver { from, to })
 }
 
-// `/cluster/promote`: lets this node lead.
+// `/cluster/promote`: lets this node claim leadership.
 
 #[derive(Serialize)]
 struct Promoted {
     node: u32,
 }
 
-/// It claims once, without waiting for silence. Whether it leads the log says: nothing is entered in the audit trail,
-/// which only the node that leads writes.
+/// Claims leadership once, without waiting for the election timeout. The log decides whether the claim succeeds. The
+/// audit trail has no entry, because only the leader writes it.
 pub(crate) async fn promote(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     body.fields()?.only(&[])?;
     let Some(node) = context.node else {
@@ -191,7 +189,7 @@ pub(crate) async fn promote(Call(context): Call, body: JsonBody) -> Result<Respo
     ok(&Promoted { node })
 }
 
-// `/openapi.yaml` and `/docs`: this API, described.
+// `/openapi.yaml` and `/docs`: documentation of this API.
 
 pub(crate) async fn get_docs(uri: Uri, headers: HeaderMap) -> Response {
     match Surface::Admin.file(uri.path()) {
@@ -200,16 +198,16 @@ pub(crate) async fn get_docs(uri: Uri, headers: HeaderMap) -> Response {
     }
 }
 
-// `GET /debug/profile` and `GET /debug/heap`: where CPU time and memory of this process go.
+// `GET /debug/profile` and `GET /debug/heap`: use of CPU time and memory by this process.
 
-/// Who in the hub holds how much memory, asked for when it is shown.
+/// Returns the current memory use of the hub's parts.
 pub type Holders = Arc<dyn Fn() -> Vec<Holder> + Send + Sync>;
 
 const SECONDS_DEFAULT: usize = 10;
-/// The graph has a script and a style of its own and needs nothing from anywhere.
+/// The graph contains its script and style, and loads nothing.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
-/// How the profile is wanted.
+/// Requested form of the profile.
 #[derive(Clone, Copy)]
 enum Form {
     FlameGraph,
@@ -227,8 +225,8 @@ pub(crate) async fn profile(Call(context): Call, parameters: Parameters) -> Resu
     };
     tracing::info!(seconds, "taking a CPU profile");
     let version = context.version;
-    // Gone with this future, when the client goes away or the hub stops, which then need not wait for the profile's
-    // end.
+    // Dropped with this future when the client disconnects or the hub stops, so that the hub need not wait for the
+    // profile.
     let waiting = Arc::new(());
     let waited_for = Arc::downgrade(&waiting);
     let take = move || {
@@ -262,7 +260,7 @@ pub(crate) async fn heap(Call(context): Call) -> Result<Response, ApiError> {
     Ok((StatusCode::OK, headers, summary.to_json()).into_response())
 }
 
-/// Without them, profiling is off.
+/// The parts; an error if profiling is disabled.
 fn holders(context: &AdminContext) -> Result<&Holders, ApiError> {
     let off = || ApiError::new(ErrorCode::NOT_IMPLEMENTED, "Profiling is off, as admin.profiling is false");
     context.profiling.as_ref().ok_or_else(off)

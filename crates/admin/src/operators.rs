@@ -1,4 +1,4 @@
-//! `/operators`: who may use this API, and `/self`: who the caller is.
+//! `/operators`: the accounts of this API, and `/self`: the caller's own.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -19,11 +19,11 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, empty, json, ok};
 
-/// Days that a token is good for, unless its request says otherwise.
+/// Default lifetime of a token, in days.
 const TOKEN_DAYS_DEFAULT: i64 = 90;
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
-/// Hours that an enrolment's token is good for, unless its request says otherwise.
+/// Default lifetime of an enrolment's token, in hours.
 const ENROLMENT_HOURS_DEFAULT: i64 = 24;
 
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ const ENROLMENT_HOURS_DEFAULT: i64 = 24;
 struct OperatorView {
     name: Box<str>,
     roles: Vec<&'static str>,
-    /// The DFSP whose operator it is.
+    /// The DFSP of the operator.
     participant: Option<String>,
     is_active: bool,
     created_date: Instant,
@@ -44,7 +44,7 @@ struct CredentialView {
     id: u32,
     kind: &'static str,
     created_date: Instant,
-    /// From when on it is refused; passwords do not expire.
+    /// Time from which it is rejected; passwords do not expire.
     expiration: Option<Instant>,
 }
 
@@ -84,11 +84,11 @@ struct SelfView {
     known_by: Box<str>,
     participant: Option<String>,
     permissions: Vec<&'static str>,
-    /// Whether changes of the caller may wait for a second person.
+    /// Whether changes of the caller may need an approval.
     second_person: bool,
 }
 
-/// Who the caller is, and what it may do.
+/// The caller's identity and permissions.
 pub(crate) async fn itself(Call(context): Call) -> Result<Response, ApiError> {
     let caller = &context.caller;
     let allowed = Permission::ALL.iter().filter(|permission| caller.may(**permission));
@@ -129,7 +129,7 @@ fn read_roles(fields: &Fields<'_>) -> Result<Option<Roles>, ApiError> {
     roles.map(role).collect::<Result<Roles, _>>().map(Some)
 }
 
-/// A new operator, without credentials.
+/// Creates an operator without credentials.
 pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let name = fields.required("name")?.text()?;
@@ -146,7 +146,7 @@ pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Respon
     show(&context, name, StatusCode::CREATED).await
 }
 
-/// Other roles, or whether it is active.
+/// Changes the roles of an operator, or whether it is active.
 pub(crate) async fn update(
     Call(context): Call,
     Segments(name): Segments<String>,
@@ -176,15 +176,15 @@ pub(crate) async fn update(
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TokenView {
-    /// Shown this once.
+    /// Shown only once.
     token: String,
     expiration: Instant,
-    /// The approval by which it becomes good, if it needs one.
+    /// The approval that activates it, if it needs one.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval_id: Option<u64>,
 }
 
-/// A new token of an operator. The answer is the only place where it stands.
+/// Creates a token of an operator. Only this answer contains it.
 pub(crate) async fn add_token(
     Call(context): Call,
     Segments(name): Segments<String>,
@@ -196,7 +196,7 @@ pub(crate) async fn add_token(
     hand_out(&context, name, (token, secret), days * DAY_MS).await
 }
 
-/// A new token by which a person takes a password and a second factor, in place of earlier ones.
+/// Creates a token with which a user sets a password and a second factor, replacing earlier ones.
 pub(crate) async fn add_enrolment(
     Call(context): Call,
     Segments(name): Segments<String>,
@@ -208,7 +208,7 @@ pub(crate) async fn add_enrolment(
     hand_out(&context, name, (token, secret), hours * HOUR_MS).await
 }
 
-/// How long a token is to be good for.
+/// Lifetime of a requested token.
 fn read_life(body: &JsonBody, name: &str, default: i64, max: i64) -> Result<i64, ApiError> {
     let fields = body.fields()?;
     let life = match fields.optional(name) {

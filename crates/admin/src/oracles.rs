@@ -1,4 +1,4 @@
-//! `/oracles`: who is asked for the parties of a type and currency.
+//! `/oracles`: the oracles for each type and currency.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,7 +20,7 @@ use crate::context::log_change;
 use crate::error::ApiError;
 use crate::json::{empty, ok};
 
-/// The only type of endpoint there is.
+/// The only type of endpoint.
 const ENDPOINT_TYPE: &str = "URL";
 
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ struct OracleView {
     endpoint: EndpointView,
     #[serde(skip_serializing_if = "Option::is_none")]
     currency: Option<String>,
-    /// 1 or 0, as scheme practice has it.
+    /// 1 or 0, as is scheme practice.
     is_default: u8,
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Respon
     let spec = OracleSpec { kind, currency: change.currency, url, is_default };
     let to = described(&spec);
     let create = async || Ok(registry.create(spec, now()).await?);
-    // Its number is known once it is there.
+    // Its number is known only after its creation.
     let change = Change::new("a new oracle", "none", to.as_str());
     let id = context.elsewhere_unlogged(Permission::OracleManage, change, create).await?;
     let change = Change::new(format!("oracle {id}"), "none", to);
@@ -112,7 +112,7 @@ pub(crate) async fn delete(
     empty(StatusCode::NO_CONTENT)
 }
 
-/// An oracle as the log tells it.
+/// Description of an oracle for the log.
 fn described(spec: &OracleSpec) -> String {
     let currency = spec.currency.map_or_else(|| "every currency".to_owned(), |code| code.to_string());
     let default = if spec.is_default { ", the default" } else { "" };
@@ -128,7 +128,7 @@ fn now() -> Timestamp {
     Timestamp::from_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// What cannot be an oracle's number is the number of none.
+/// An invalid number counts as that of an unknown oracle.
 fn number(text: &str) -> u32 {
     text.parse().unwrap_or(0)
 }
@@ -165,7 +165,7 @@ fn read_endpoint(field: &Field<'_>) -> Result<Box<str>, ApiError> {
     Ok(value.into())
 }
 
-/// What is optional everywhere; refuses members that are none. Portals send back the number they were given.
+/// Reads the optional members and rejects unknown ones. Portals send back the number that they received.
 fn read_rest(fields: &Fields<'_>) -> Result<OracleChange, ApiError> {
     fields.only(&["oracleId", "oracleIdType", "endpoint", "currency", "isDefault"])?;
     Ok(OracleChange {

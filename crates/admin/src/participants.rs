@@ -1,4 +1,4 @@
-//! `/participants`: the hub and the DFSPs; what proves who they are, whom they stand for, who is blocked.
+//! `/participants`: the hub and the DFSPs; their bindings, the DFSPs behind proxies, and blocks.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -14,7 +14,7 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Flag, Instant, empty, json, ok};
 
-/// A participant as portals know it.
+/// A participant in the form for portals.
 #[derive(Serialize)]
 pub(crate) struct ParticipantView {
     name: String,
@@ -26,7 +26,7 @@ pub(crate) struct ParticipantView {
     accounts: Vec<AccountView>,
     #[serde(rename = "isProxy")]
     is_proxy: Flag,
-    /// The proxy that it is behind.
+    /// The proxy in front of it.
     #[serde(rename = "proxiedBy", skip_serializing_if = "Option::is_none")]
     proxied_by: Option<String>,
 }
@@ -45,7 +45,7 @@ struct AccountView {
     currency: String,
     is_active: Flag,
     created_date: Instant,
-    /// The operator who wanted it.
+    /// The operator who created it.
     created_by: String,
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn set_activity(
     show(&context, name, StatusCode::OK).await
 }
 
-/// The body `{"isActive": …}`, which several resources take.
+/// The body `{"isActive": …}` of several resources.
 pub(crate) fn read_activity(body: &JsonBody) -> Result<bool, ApiError> {
     let fields = body.fields()?;
     let is_active = fields.required("isActive")?.flag()?;
@@ -134,7 +134,7 @@ pub(crate) fn read_activity(body: &JsonBody) -> Result<bool, ApiError> {
     Ok(is_active)
 }
 
-// `/participants/{name}/bindings`: what proves that a caller is a DFSP.
+// `/participants/{name}/bindings`: assignments of certificates and tokens to a participant.
 
 #[derive(Serialize)]
 struct BindingView {
@@ -237,7 +237,7 @@ pub(crate) async fn remove_proxied(
     empty(StatusCode::NO_CONTENT)
 }
 
-// `/blocks`: certificates, keys and participants that the hub lets in no more.
+// `/blocks`: blocked certificates, keys and participants.
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,10 +1,10 @@
 //! `GET /transfers/{id}/progress`: the callbacks of a transfer with their deliveries, and the state of its settlement.
 //!
-//! 1. The records of the prepare and of the end hold the callbacks. Later records report the deliveries.
-//! 2. A call reads a bounded number of records after each of both. A DFSP that answers has its callback within
+//! 1. The records of the prepare and of the end contain the callbacks. Later records report the deliveries.
+//! 2. A call reads a limited number of records after each of both. A DFSP that answers gets its callback within
 //!    milliseconds.
-//! 3. A callback that the outbox no longer holds was delivered, also if the record is not among them: the answer has no
-//!    time of delivery then.
+//! 3. A callback that the outbox no longer contains was delivered, even if its delivery record was not read. Then the
+//!    answer has no time of delivery.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, ok};
 
-/// Records of the journal that one call reads after the prepare, and as many after the end.
+/// Maximum number of journal records that one call reads after the prepare, and again after the end.
 const RECORDS_READ_MAX: u64 = 20_000;
 
 #[derive(Serialize)]
@@ -33,7 +33,7 @@ struct ProgressView {
     transfer_id: String,
     /// Oldest first.
     callbacks: Vec<ToldView>,
-    /// Whether all records were read that could have callbacks of the transfer.
+    /// Whether all records were read that could contain callbacks of the transfer.
     is_whole: bool,
     /// Absent before the commit, and if the commit settled the transfer.
     settlement: Option<SettlementView>,
@@ -48,11 +48,12 @@ struct ToldView {
     message: String,
     state: &'static str,
     created_date: Instant,
-    /// When the delivery was recorded, a moment after it. Absent if it is owed, or if no record read has it.
+    /// Time of the record of the delivery, shortly after it. Absent if the callback is undelivered, or if its delivery
+    /// record was not read.
     delivered_date: Option<Instant>,
     /// Failed attempts; absent without any, and after the delivery.
     attempts: Option<u32>,
-    /// Why the last attempt failed.
+    /// Reason of the last failure.
     reason: Option<Box<str>>,
 }
 
@@ -61,7 +62,7 @@ struct ToldView {
 struct SettlementView {
     window_id: u32,
     window_state: &'static str,
-    /// The settlement that the window's part in the transfer's currency is or was last in.
+    /// The settlement that contains, or last contained, the window's part in the transfer's currency.
     settlement_id: Option<u32>,
     settlement_state: Option<&'static str>,
 }
@@ -83,7 +84,7 @@ impl SettlementView {
     }
 }
 
-/// A callback as the journal has it.
+/// A callback in the journal.
 struct Told {
     message: String,
     created_at: Timestamp,
@@ -92,14 +93,14 @@ struct Told {
 
 /// The callbacks of a transfer in the journal.
 struct Reading {
-    /// The subject of the callbacks: the transfer, or the bulk that it is an item of.
+    /// Subject of the callbacks: the transfer, or the bulk transfer that contains it.
     subject: Subject,
     told: BTreeMap<(u64, u8), (CallbackKey, Told)>,
     is_whole: bool,
 }
 
 impl Reading {
-    /// Reads from a record on, until everything found is delivered. Returns the record to continue with.
+    /// Reads from a record on, until all found callbacks are delivered. Returns the record to continue with.
     fn read(&mut self, engine: &EngineHandle, from: u64, last: u64) -> Result<u64, FollowError> {
         let to = last.min(from.saturating_add(RECORDS_READ_MAX - 1));
         let mut records = engine.follow(from);

@@ -1,4 +1,4 @@
-//! `GET /quotes/{id}`: a kept quote as operators see it.
+//! `GET /quotes/{id}`: a stored quote for operators.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::json::{Instant, ok};
 
-/// A kept quote as operators see it.
+/// A stored quote for operators.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuoteView {
@@ -26,18 +26,18 @@ pub struct QuoteView {
     pub request: Option<MessageView>,
     /// The answer with the terms.
     pub response: Option<MessageView>,
-    /// The last error about it, of a DFSP or of the hub.
+    /// The last error about it, from a DFSP or from the hub.
     pub error: Option<MessageView>,
 }
 
-/// A message of a kept quote.
+/// A message of a stored quote.
 #[derive(Clone, Debug, Serialize)]
 pub struct MessageView {
     at: Instant,
     source: String,
     destination: Option<String>,
     headers: BTreeMap<String, String>,
-    /// Byte for byte, so that its signature can be verified; `None` if it is no text.
+    /// Byte for byte, so that its signature can be verified; `None` if it is not text.
     body: Option<String>,
 }
 
@@ -57,7 +57,7 @@ fn not_kept(detail: String) -> ApiError {
 }
 
 impl QuoteView {
-    /// A quote of which no message is known yet.
+    /// A quote without messages yet.
     pub fn new(
         resource: Resource,
         id: TransferId,
@@ -77,7 +77,7 @@ impl QuoteView {
 }
 
 impl MessageView {
-    /// A message with its header block, `name: value` lines, and its body as it was received.
+    /// A message with its header block, `name: value` lines, and its body as received.
     pub fn new(
         at: Timestamp,
         source: FspId,
@@ -86,7 +86,7 @@ impl MessageView {
         body: Vec<u8>,
     ) -> Self {
         let mut headers = BTreeMap::<String, String>::new();
-        // Credentials never come into a header block.
+        // Header blocks never contain credentials.
         for (name, value) in Block(header_block).iter() {
             let value = String::from_utf8_lossy(value);
             let name = String::from_utf8_lossy(name).into_owned();

@@ -1,4 +1,4 @@
-//! The table of operations: path, method, what the caller needs, whose data it reaches, handler.
+//! The table of operations: path, method, required permissions, reach, and handler.
 
 use axum::handler::Handler;
 use axum::http::Method;
@@ -25,18 +25,18 @@ const POST: Method = Method::POST;
 const PUT: Method = Method::PUT;
 const DELETE: Method = Method::DELETE;
 
-/// An operation and who may use it, as documents and tests have it.
+/// An operation and its permissions, for documents and tests.
 #[derive(Clone, Debug)]
 pub struct Operation {
     /// The method.
     pub method: Method,
-    /// The path, with names in braces where anything may stand.
+    /// The path, with names of variable segments in braces.
     pub path: &'static str,
-    /// One of these permissions is needed; none if it is open to all, or to all that say who they are.
+    /// One of these permissions is needed; if empty, the operation is open to all callers or to all authenticated ones.
     pub permissions: Vec<&'static str>,
-    /// Whether callers need not say who they are.
+    /// Whether callers need not authenticate.
     pub is_open: bool,
-    /// Whether a DFSP's operators may use it for what is the DFSP's own.
+    /// Whether a DFSP's operators may use it for data of their DFSP.
     pub is_for_dfsps: bool,
 }
 
@@ -51,11 +51,11 @@ impl Operation {
     }
 }
 
-/// Marks the answer to a request that no operation takes.
+/// Marks the answer to a request without an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoOperation;
 
-/// A router that has no operation without a guard.
+/// A router in which each operation has a guard.
 struct Table {
     router: Router<AdminContext>,
     context: AdminContext,
@@ -82,7 +82,7 @@ impl Table {
         self
     }
 
-    /// An operation on the whole scheme.
+    /// Adds an operation on the whole scheme.
     fn scheme<H, T>(
         self,
         method: Method,
@@ -97,7 +97,7 @@ impl Table {
         self.add((path, method), (OneOf(needs), Scheme), handler)
     }
 
-    /// An operation on the participant `{name}`, which its own operators may use, too.
+    /// Adds an operation on the participant `{name}`, which its own operators may also use.
     fn named<H, T>(self, method: Method, path: &'static str, needs: &'static [Permission], handler: H) -> Self
     where
         H: Handler<T, AdminContext>,
@@ -107,16 +107,16 @@ impl Table {
     }
 }
 
-/// What serves the operations, and the operations.
+/// The router of all operations, and their list.
 pub(crate) fn router(context: AdminContext) -> (Router, Vec<Operation>) {
     let table = table(context.clone());
     let (routes, operations) = (table.router, table.operations);
-    // What a change set is made of. The operations do not hold themselves: that would be a circle.
+    // The operations for change sets. They do not contain themselves, which would be a cycle.
     let inner = Operations(complete(routes.clone()).with_state(context.clone()));
     (complete(routes.layer(Extension(inner))).with_state(context), operations)
 }
 
-/// With answers to what no operation takes.
+/// Adds the answers to requests without an operation.
 fn complete(routes: Router<AdminContext>) -> Router<AdminContext> {
     routes
         .fallback(async || (Extension(NoOperation), ApiError::unknown_path()))
@@ -130,7 +130,7 @@ fn table(context: AdminContext) -> Table {
     ))))))
 }
 
-/// What belongs to participants.
+/// Operations about participants.
 fn participants_table(table: Table) -> Table {
     let one = "/participants/{name}";
     let endpoints_of = "/participants/{name}/endpoints";
@@ -179,7 +179,7 @@ fn participants_table(table: Table) -> Table {
         .named(PUT, funds, &[FundsOutCommit, FundsOutAbort], funds::end)
 }
 
-/// What belongs to the scheme.
+/// Operations about the scheme.
 fn scheme_table(table: Table) -> Table {
     table
         .scheme(GET, "/settlementModels", &[SettlementRead], settlement_models::list)
@@ -195,7 +195,7 @@ fn scheme_table(table: Table) -> Table {
         .add(("/enums", GET), (Identity, Scheme), enums::get)
 }
 
-/// Windows and settlements.
+/// Operations about windows and settlements.
 fn settlement_table(table: Table) -> Table {
     let one = "/v2/settlements/{id}";
     let participant = "/v2/settlements/{id}/participants/{participantId}";
@@ -219,7 +219,7 @@ fn settlement_table(table: Table) -> Table {
 const SETTLE: &[Permission] = &[SettlementAdvance, SettlementFinalise];
 const SETTLE_OR_ABORT: &[Permission] = &[SettlementAdvance, SettlementFinalise, SettlementAbort];
 
-/// Who serves which party.
+/// Operations about the directory.
 fn directory_table(table: Table) -> Table {
     let party = "/directory/parties/{Type}/{ID}";
     table
@@ -235,7 +235,7 @@ fn directory_table(table: Table) -> Table {
         .scheme(POST, "/directory/imports/{importId}/chunks", &[PartyManage], directory::take_import)
 }
 
-/// Transfers, quotes, positions and callbacks.
+/// Operations about transfers, quotes, positions and callbacks.
 fn payments_table(table: Table) -> Table {
     table
         .add(("/transfers", GET), (OneOf(&[TransferSearch]), Own), find::list)
@@ -251,7 +251,7 @@ fn payments_table(table: Table) -> Table {
         .scheme(GET, "/lanes", &[CallbackRead], lanes::list)
 }
 
-/// The process and its documents.
+/// Operations about the process and its documents.
 fn process_table(table: Table) -> Table {
     table
         .add(("/", GET), (Nothing, Scheme), operations::metadata)
@@ -274,7 +274,7 @@ fn process_table(table: Table) -> Table {
         .scheme(GET, "/debug/heap", &[ProcessProfile], operations::heap)
 }
 
-/// How the hub's own people enrol, log in and out.
+/// Enrolment, login and logout of the hub's own users.
 fn people_table(table: Table) -> Table {
     table
         .add(("/enrolments", POST), (Nothing, Scheme), sessions::begin_enrolment)
@@ -286,10 +286,10 @@ fn people_table(table: Table) -> Table {
         .add(("/self/password", PUT), (Identity, Own), sessions::set_password)
 }
 
-/// Which one, the proposal says.
+/// The proposal determines the necessary one.
 const DECIDE: &[Permission] = &[ApprovalOperations, ApprovalTreasury, ApprovalIam];
 
-/// Operators, their credentials, what they did, and what waits for a second one.
+/// Operations about operators, their credentials, the audit trail, and approvals.
 fn operators_table(table: Table) -> Table {
     table
         .add(("/self", GET), (Identity, Own), operators::itself)

@@ -1,4 +1,4 @@
-//! Between the server loop and the resources: bodies read within limits, changes logged.
+//! The service between the server loop and the resources: reads bodies within limits, and logs changes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,18 +31,18 @@ use crate::hosts::{AllowedHosts, AllowedOrigins};
 use crate::routes::{NoOperation, Operation, router};
 use crate::shown::shown;
 
-/// Longest body that is read.
+/// Maximum size of a request's body.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// Longest body of a request by which callers become known.
+/// Maximum size of the body of a request that authenticates.
 const ENTRANCE_BYTES_MAX: usize = 8 * 1024;
-/// Those requests.
+/// Paths of the requests that authenticate.
 pub(crate) const ENTRANCES: [&str; 3] = ["/sessions", "/enrolments", "/enrolments/confirm"];
 
-/// Caches must ask again each time. For answers that say nothing else.
+/// Caches must revalidate each time. For answers without another rule.
 pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// What connections to this API may use. Those of one address may fill half of it; whoever comes then, others that idle
-/// make room for.
+/// Limits of connections to this API. Connections of one address may use half of them; after that, idle ones of it are
+/// closed for a new one.
 pub fn limits(connections_max: usize) -> Limits {
     Limits {
         connections_max,
@@ -53,35 +53,35 @@ pub fn limits(connections_max: usize) -> Limits {
     }
 }
 
-/// What is asked without looking at the hub's state. It has a pace for each address, as has what strangers ask and what
-/// no operation takes, so that it takes nobody's time.
+/// Whether a request needs no state of the hub. Such requests have a rate limit per address, as have unauthenticated
+/// requests and those without an operation, so that they do not delay others.
 fn is_own_page(path: &str) -> bool {
     matches!(path, "/" | "/health" | "/v2/health" | "/live" | "/openapi.yaml" | "/docs")
         || path.starts_with("/docs/")
 }
 
-/// Whether it is a request of load balancers and service managers.
+/// Whether it is a health check of load balancers or service managers.
 fn is_for_probes(head: &Parts) -> bool {
     matches!(head.method, Method::GET | Method::HEAD) && matches!(head.uri.path(), "/health" | "/live")
 }
 
-/// Whether a request may be read before its caller is known: it changes nothing, or it is how callers become known.
+/// Whether a request may be read before its caller is authenticated: it changes nothing, or it authenticates.
 fn is_open(head: &Parts) -> bool {
     matches!(head.method, Method::GET | Method::HEAD) || is_entrance(head)
 }
 
-/// Whether it is a request of who has yet to prove who it is.
+/// Whether it is a request that authenticates.
 fn is_entrance(head: &Parts) -> bool {
     head.method == Method::POST && ENTRANCES.contains(&head.uri.path())
 }
 
-/// The body of the request has not been read, and nobody could tell it from the next request.
+/// The body of the request was not read, and cannot be distinguished from the next request.
 fn last(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// The operator's API as a service for [`upesi_http::Server`].
+/// The operators' API as a service for [`upesi_http::Server`].
 #[derive(Clone)]
 pub struct AdminService {
     router: Router,
@@ -89,7 +89,7 @@ pub struct AdminService {
     hosts: Option<AllowedHosts>,
     origins: AllowedOrigins,
     pace: Arc<Pace>,
-    /// Rejected requests of clients that have proven nothing, whose log lines are counted.
+    /// Counts rejected requests of unauthenticated clients, which share log lines.
     rejected: Arc<Mutex<Failures>>,
     access: Access,
     engine: EngineHandle,
@@ -104,12 +104,12 @@ impl fmt::Debug for AdminService {
 }
 
 impl AdminService {
-    /// How callers are known.
+    /// Authentication of callers.
     pub const fn access(&self) -> &Access {
         &self.access
     }
 
-    /// The API over these parts.
+    /// Creates the API with these dependencies.
     pub fn new(context: AdminContext) -> Self {
         let (hosts, body_timeout) = (context.allowed_hosts.clone(), context.body_timeout);
         let origins = context.allowed_origins.clone();
@@ -120,12 +120,12 @@ impl AdminService {
         Self { router, body_timeout, hosts, origins, pace, rejected, access, engine, followed, operations }
     }
 
-    /// All operations, and who may use them.
+    /// All operations and their permissions.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
 
-    /// Answers a request, and leaves its caller in `known`. Unauthenticated clients have a pace, whatever they ask.
+    /// Answers a request, and stores its caller in `known`. Requests of unauthenticated clients have a rate limit.
     async fn answer(
         &self,
         request: Request<Incoming>,
@@ -151,7 +151,7 @@ impl AdminService {
         *known = Some(Arc::clone(&caller));
         let is_stranger = caller.check_known().is_err();
         if caller.is_proven() {
-            // Beyond the share it goes on as a stranger's connection.
+            // Above the share, the connection remains unidentified.
             let _ = connection.become_known(KnownAs::Named);
         }
         let is_paced = is_stranger || is_own_page(head.uri.path());
@@ -163,7 +163,7 @@ impl AdminService {
         if is_stranger && !is_open(&head) {
             return last(unauthenticated().into_response());
         }
-        // What is answered was known then, or later.
+        // The state of the answer is at least as recent as this.
         let followed = self.followed.as_ref().map(|followed| followed());
         if let Some(Err(error)) = followed.as_ref().map(|at| at.check(&head.method, head.uri.path())) {
             return last(error.into_response());
@@ -179,7 +179,7 @@ impl AdminService {
             Err(error) => return body_refusal(error, bytes_max),
         };
         drop(waiting);
-        // Metrics are waited for, which may make room for who does more.
+        // A request for metrics waits, so its connection may be closed to make room.
         let _waiting = (head.uri.path() == "/metrics").then(|| connection.wait());
         let mut response = self.dispatch(Request::from_parts(head, Body::from(body))).await;
         if !is_paced && response.extensions().get::<NoOperation>().is_some() {
@@ -222,7 +222,7 @@ impl AdminService {
         response
     }
 
-    /// Answers a whole request, without the server around it.
+    /// Answers a complete request without a server.
     pub async fn answer_whole(&self, request: Request<Bytes>) -> Response<Full<Bytes>> {
         to_full(self.dispatch(request.map(Body::from)).await).await
     }
@@ -240,7 +240,7 @@ fn body_refusal(error: BodyError, bytes_max: usize) -> Response<Body> {
             let late =
                 ApiError::new(ErrorCode::SERVER_TIMED_OUT, "the request body was not received in time");
             let mut response = ApiError { status: StatusCode::REQUEST_TIMEOUT, ..late }.into_response();
-            // The rest of the body may still come; nobody could tell it from the next request.
+            // The rest of the body may still arrive, and cannot be distinguished from the next request.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             response
         }
@@ -248,7 +248,7 @@ fn body_refusal(error: BodyError, bytes_max: usize) -> Response<Body> {
     }
 }
 
-/// All bodies of this API are whole in memory already.
+/// All bodies of this API are already in memory.
 async fn to_full(response: Response<Body>) -> Response<Full<Bytes>> {
     let (mut head, body) = response.into_parts();
     head.headers.entry(CACHE_CONTROL).or_insert(NO_CACHE);
@@ -283,7 +283,7 @@ pub fn not_yet() -> Response<Full<Bytes>> {
     answer(&ApiError::new(ErrorCode::UNAVAILABLE, "This node has not read its copy yet"))
 }
 
-/// An error of this API as the server loop sends it.
+/// An error of this API as a response of the server loop.
 pub(crate) fn answer(error: &ApiError) -> Response<Full<Bytes>> {
     let mut body = Vec::new();
     upesi_fspiop::render::write_error(&mut body, error.code, &error.description);

@@ -1,4 +1,4 @@
-//! `/sessions`: people log in at the hub by password and second factor, and out. `/self/password`: another password.
+//! `/sessions`: login and logout of users by password and second factor. `/self/password`: change of the password.
 
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, empty, json, ok};
 
-/// The name of the caller's own session in a path.
+/// Name of the caller's own session in a path.
 const CURRENT: &str = "current";
 
 #[derive(Serialize)]
@@ -35,9 +35,9 @@ struct SessionView {
     address: String,
     opened_date: Instant,
     used_date: Instant,
-    /// When a code was shown last.
+    /// Time of the last code.
     code_date: Instant,
-    /// From when on it is refused, if nothing is asked until then.
+    /// Time at which it ends unless there is a request before.
     expiration: Instant,
     is_current: bool,
 }
@@ -60,44 +60,44 @@ impl SessionView {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct OpenedView {
-    /// Shown this once.
+    /// Shown only once.
     token: String,
     idle_seconds: i64,
     #[serde(flatten)]
     session: SessionView,
 }
 
-/// What a person is, as the ledger has it.
+/// A user in the ledger.
 struct Known {
     person: Person,
     roles: Roles,
 }
 
-/// Who tries, from where, with which password and code.
+/// A login attempt: name, address, password and code.
 struct Attempt {
     operator: String,
     address: IpAddr,
     password: Password,
     code: String,
-    /// What for, in the audit trail.
+    /// Action in the audit trail.
     action: &'static str,
 }
 
-/// A person whose password and code were right.
+/// A user whose password and code were right.
 struct Proven {
     known: Known,
     opened: Opened,
     code_step: u64,
 }
 
-/// The hub's own people, if there can be any.
+/// The hub's own users, if there can be any.
 pub(crate) fn people(context: &AdminContext) -> Result<&People, ApiError> {
     let refuse =
         || ApiError::new(ErrorCode::CLIENT, "This hub asks nobody who they are: admin.authentication is off");
     context.access.people().ok_or_else(refuse)
 }
 
-/// A code as people type it, with or without a space in the middle.
+/// A code as typed, with or without a space in the middle.
 pub(crate) fn read_code(fields: &Fields<'_>) -> Result<String, ApiError> {
     let field = fields.required("code")?;
     let code: String = field.secret()?.chars().filter(|letter| *letter != ' ').collect();
@@ -105,14 +105,14 @@ pub(crate) fn read_code(fields: &Fields<'_>) -> Result<String, ApiError> {
     if is_code { Ok(code) } else { Err(field.refuse("must have 6 digits")) }
 }
 
-/// A password that was chosen before.
+/// An existing password.
 fn read_shown(fields: &Fields<'_>) -> Result<Password, ApiError> {
     let field = fields.required("password")?;
     let refuse = || field.refuse(&format!("must be {PASSWORD_BYTES_MAX} bytes at most"));
     Password::shown(field.secret()?).ok_or_else(refuse)
 }
 
-/// A password that is chosen now.
+/// A newly chosen password.
 pub(crate) fn read_chosen(fields: &Fields<'_>, name: &str) -> Result<Password, ApiError> {
     let field = fields.required(name)?;
     let refuse = || {
@@ -122,23 +122,23 @@ pub(crate) fn read_chosen(fields: &Fields<'_>, name: &str) -> Result<Password, A
     Password::chosen(field.secret()?).ok_or_else(refuse)
 }
 
-/// 401. It does not tell which part was wrong.
+/// Error 401. It does not reveal which part was wrong.
 pub(crate) fn wrong(what: &str) -> ApiError {
     ApiError { status: StatusCode::UNAUTHORIZED, ..ApiError::new(ErrorCode::CLIENT, what) }
 }
 
-/// Refuses who tried too often.
+/// Error after too many attempts.
 pub(crate) fn too_often(wait_s: u64) -> ApiError {
     let text = format!("Too many attempts: try again in {wait_s} s");
     ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..ApiError::new(ErrorCode::SERVER_BUSY, &text) }
 }
 
-/// Refuses while others log in.
+/// Error while other logins are in progress.
 pub(crate) fn busy() -> ApiError {
     ApiError::new(ErrorCode::SERVER_BUSY, "Others are logging in: try again")
 }
 
-/// Makes an entry in the audit trail, with its effect, of what needs no permission.
+/// Performs an action without a permission, with its entry in the audit trail.
 pub(crate) async fn enter(
     context: &AdminContext,
     by: Attribution,
@@ -163,7 +163,8 @@ impl Attempt {
         Attribution { operator: operator.into(), known_by, ..caller.attribution_of(self.action, None) }
     }
 
-    /// Counts the failure, and keeps it in the audit trail. An unknown name is left out: it may be a password.
+    /// Counts the failure, and records it in the audit trail. An unknown name is left out, because it may be a
+    /// password.
     async fn failed(&self, context: &AdminContext, known: Option<&Known>, why: &str) {
         context.access.count_rejected(CredentialKind::Password);
         let object = match known {
@@ -175,7 +176,7 @@ impl Attempt {
         context.access.record_refusal(&context.engine, is_proven, by, object, why).await;
     }
 
-    /// Looks at password and code. Neither is tried for who tried too often.
+    /// Verifies password and code. After too many attempts, neither is checked.
     async fn verify(&self, context: &AdminContext) -> Result<Proven, ApiError> {
         let people = people(context)?;
         let name = self.operator.clone();
@@ -208,7 +209,7 @@ impl Attempt {
         }
     }
 
-    /// The second factor under the hub's secret, too, if it is not yet.
+    /// Seals the second factor again with the hub's secret, if it is sealed without.
     async fn sealed_anew(&self, context: &AdminContext, proven: &Proven) -> Result<Option<Sealed>, ApiError> {
         if !proven.opened.is_weak {
             return Ok(None);
@@ -218,7 +219,7 @@ impl Attempt {
         sealed.map_err(|_| busy())?.ok_or_else(ApiError::no_random_bits).map(Some)
     }
 
-    /// Uses the code up, with its entry in the audit trail.
+    /// Marks the code as used, with its entry in the audit trail.
     async fn use_code(
         &self,
         context: &AdminContext,
@@ -245,7 +246,6 @@ impl Attempt {
     }
 }
 
-/// Logs in.
 pub(crate) async fn open(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let attempt = Attempt {
@@ -290,7 +290,7 @@ fn own(context: &AdminContext) -> Result<Session, ApiError> {
     context.caller.session.clone().ok_or_else(refuse)
 }
 
-/// The sessions that last: all for who reads operators, else the caller's own.
+/// The sessions that have not ended: all of them if the caller may read operators, otherwise its own.
 pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
     let Some(people) = context.access.people() else { return ok(&Vec::<SessionView>::new()) };
     let caller = &context.caller;
@@ -301,7 +301,7 @@ pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
     ok(&views)
 }
 
-/// Ends a session: one's own, or anybody's by who manages operators.
+/// Ends a session: the caller's own, or any if the caller may manage operators.
 pub(crate) async fn end(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
     let people = people(&context)?;
     let id = if id == CURRENT { own(&context)?.id } else { id.into() };
@@ -317,7 +317,7 @@ pub(crate) async fn end(Call(context): Call, Segments(id): Segments<String>) -> 
     empty(StatusCode::NO_CONTENT)
 }
 
-/// An attempt of who has a session.
+/// A login attempt of a caller with a session.
 fn again(
     context: &AdminContext,
     fields: &Fields<'_>,
@@ -333,7 +333,7 @@ fn again(
     Ok((session, attempt))
 }
 
-/// Shows password and code again, to approve for some further minutes.
+/// Verifies password and code again, to allow approvals for some further minutes.
 pub(crate) async fn renew(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let (session, attempt) = again(&context, &fields, &["password", "code"], "session.renew")?;
@@ -348,7 +348,7 @@ pub(crate) async fn renew(Call(context): Call, body: JsonBody) -> Result<Respons
     ok(&SessionView::of(&renewed, Some(&renewed)))
 }
 
-/// Another password for the same second factor. Other sessions of the person end.
+/// Sets another password for the same second factor. Other sessions of the user end.
 pub(crate) async fn set_password(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let chosen = read_chosen(&fields, "newPassword")?;
@@ -364,7 +364,7 @@ pub(crate) async fn set_password(Call(context): Call, body: JsonBody) -> Result<
     empty(StatusCode::NO_CONTENT)
 }
 
-/// The caller's session goes on by the new password; all others of the person end.
+/// Binds the caller's session to the new password; all others of the user end.
 async fn follow(context: &AdminContext, session: &Session) -> Result<(), ApiError> {
     let credential = credential_of(context, &session.operator).await?;
     let people = people(context)?;
@@ -373,22 +373,22 @@ async fn follow(context: &AdminContext, session: &Session) -> Result<(), ApiErro
     Ok(())
 }
 
-/// Number of a person's password; 0, which is nobody's, if it was removed meanwhile.
+/// Number of a user's password; 0, which is never assigned, if it was removed meanwhile.
 async fn credential_of(context: &AdminContext, operator: &str) -> Result<u32, ApiError> {
     let name = operator.to_owned();
     let found = context.ask(move |ledger| ledger.operators().named(&name)?.person.map(|person| person.id));
     Ok(found.await?.unwrap_or_default())
 }
 
-// `/enrolments`: a person takes a password and a second factor, by the token that an administrator made.
+// `/enrolments`: a user sets a password and a second factor, with the token that an administrator created.
 
-/// As the audit trail has it.
+/// Action in the audit trail.
 const ENROLMENT: &str = "enrolment.use";
 
 #[derive(Serialize)]
 struct BegunView {
     operator: Box<str>,
-    /// The secret of the second factor, shown this once: as people type it, and as apps read it from a picture.
+    /// The secret of the second factor, shown only once: for typing, and for a QR code.
     secret: String,
     uri: String,
 }
@@ -407,14 +407,14 @@ fn enrolment_refused() -> ApiError {
     wrong("There is no such enrolment, or it was used or expired")
 }
 
-/// Keeps in the audit trail that somebody came with a token that is none.
+/// Records the use of an invalid token in the audit trail.
 async fn enrolment_failed(context: &AdminContext, operator: &str, why: &str) {
     let by = Attribution { operator: operator.into(), ..context.caller.attribution_of(ENROLMENT, None) };
     let is_proven = context.caller.is_proven();
     context.access.record_refusal(&context.engine, is_proven, by, "enrolment".to_owned(), why).await;
 }
 
-/// Takes a password, and answers with the secret of a second factor. Nothing changes until its first code is shown.
+/// Accepts a password, and returns the secret of a second factor. Nothing changes until its first code is shown.
 pub(crate) async fn begin_enrolment(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let (token, password) = (read_token(&fields)?, read_chosen(&fields, "password")?);
@@ -428,7 +428,7 @@ pub(crate) async fn begin_enrolment(Call(context): Call, body: JsonBody) -> Resu
         is_good.then(|| (operator.name.clone(), credential.id))
     });
     let Some((operator, credential)) = found.await? else {
-        // No account is concerned: the address alone waits.
+        // There is no account yet, so only the address is delayed.
         people.begin("", address, now).map_err(too_often)?;
         enrolment_failed(&context, "nobody", "no such enrolment").await;
         return Err(enrolment_refused());
@@ -442,7 +442,7 @@ pub(crate) async fn begin_enrolment(Call(context): Call, body: JsonBody) -> Resu
     json(StatusCode::CREATED, &view)
 }
 
-/// Takes the first code, by which password and second factor become those of the operator.
+/// Accepts the first code. Password and second factor then become those of the operator.
 pub(crate) async fn confirm_enrolment(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let (token, code) = (read_token(&fields)?, read_code(&fields)?);

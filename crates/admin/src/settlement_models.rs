@@ -1,4 +1,4 @@
-//! `/settlementModels`: which accounts a currency uses and how they are settled.
+//! `/settlementModels`: the accounts of a currency, and the way they are settled.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -25,9 +25,9 @@ struct ModelView {
     settlement_delay: &'static str,
     currency: Option<String>,
     require_liquidity_check: bool,
-    /// Holds a name, whatever it is called: portals read it so.
+    /// Contains a name in spite of the member's name, because portals expect it.
     ledger_account_type_id: String,
-    /// The account that gives cover; a name as well.
+    /// The account that provides cover; also a name.
     settlement_account_type_id: String,
     auto_position_reset: bool,
 }

@@ -1,4 +1,4 @@
-//! `/v2/settlementWindows`: which committed transfers are settled together, and the close of the open window.
+//! `/v2/settlementWindows`: settlement windows, and the close of the open one.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -22,10 +22,10 @@ use crate::transfers::REASON_CHARS_MAX;
 /// States that a filter may name; the hub's windows are never in the last two.
 const STATES: [&str; 7] =
     ["OPEN", "CLOSED", "PENDING_SETTLEMENT", "SETTLED", "ABORTED", "PROCESSING", "FAILED"];
-/// Most windows, or settlements, of an answer: the newest.
+/// Maximum number of windows, or settlements, in an answer: the newest.
 pub(crate) const FOUND_MAX: usize = 1_000;
 const FILTERS: [&str; 5] = ["participantId", "state", "fromDateTime", "toDateTime", "currency"];
-/// A filter of this hub: the reason that a close gave, whatever became of the window since.
+/// A filter of this hub: the reason of a close, whatever the later states of the window.
 const CLOSE_REASON: &str = "closeReason";
 
 /// A window as `/v2/settlementWindows` shows it.
@@ -85,7 +85,7 @@ pub(crate) fn number(text: &str, name: &str) -> Result<u32, ApiError> {
     number.ok_or_else(|| ApiError::malformed(&format!("\"{name}\" must be a positive number")))
 }
 
-/// 400 with 3100, as settlement answers what it does not find.
+/// 400 with 3100: the settlement API's answer if an object does not exist.
 pub(crate) fn refuse(detail: &str) -> ApiError {
     ApiError::new(ErrorCode::VALIDATION, detail)
 }
@@ -99,7 +99,7 @@ async fn show(context: &AdminContext, id: WindowId) -> Result<Response, ApiError
     ok(&view.await?.ok_or_else(|| ApiError::from(AdminRefusal::WindowUnknown { window: id }))?)
 }
 
-/// Closes the open window; the answer is the one that is open now.
+/// Closes the open window; returns the new open one.
 pub(crate) async fn close(
     Call(context): Call,
     Segments(id): Segments<String>,
@@ -117,7 +117,7 @@ pub(crate) async fn close(
     }
 }
 
-/// A period in a filter, both ends included.
+/// A period in a filter, including both ends.
 pub(crate) struct Period {
     from: Option<Timestamp>,
     to: Option<Timestamp>,
@@ -138,7 +138,7 @@ pub(crate) fn positive(parameters: &Parameters, name: &str) -> Result<Option<u32
     parameters.get(name).map(|text| number(text, name)).transpose()
 }
 
-/// One of the names in a filter.
+/// One of several names in a filter.
 pub(crate) fn one_of(
     parameters: &Parameters,
     name: &str,
@@ -151,7 +151,7 @@ pub(crate) fn one_of(
         .ok_or_else(|| ApiError::malformed(&format!("\"{name}\" must be one of [{}]", known.join(", "))))
 }
 
-/// Refuses a search without any filter, or with an unknown one. `own` are those that Mojaloop does not have.
+/// Rejects a search without filters, or with unknown ones. `own` are filters that Mojaloop does not have.
 pub(crate) fn check_filters(parameters: &Parameters, names: &[&str], own: &[&str]) -> Result<(), ApiError> {
     parameters.only(&[names, own].concat())?;
     if names.iter().chain(own).any(|name| parameters.get(name).is_some()) {
@@ -160,7 +160,7 @@ pub(crate) fn check_filters(parameters: &Parameters, names: &[&str], own: &[&str
     Err(refuse(&format!("Use at least one parameter: {}", names.join(", "))))
 }
 
-/// The windows that meet all filters, newest change first; none is an error, as portals expect it.
+/// The windows that match all filters, newest change first. None is an error, as portals expect it.
 pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
     check_filters(&parameters, &FILTERS, &[CLOSE_REASON])?;
     let participant = positive(&parameters, "participantId")?;
@@ -206,7 +206,7 @@ fn uses(ledger: &Ledger, window: &Window, participant: Option<u32>, currency: Op
 
 const _: () = assert!(STATES.len() == WindowState::ALL.len() + 2);
 
-// `/v2/settlementWindows/{id}/pairs`: what the DFSPs of a window owe each other, pair by pair.
+// `/v2/settlementWindows/{id}/pairs`: the obligations between the DFSPs of a window, pair by pair.
 
 const PAIRS_DEFAULT: usize = 1_000;
 const PAIRS_MAX: usize = 10_000;
@@ -248,7 +248,7 @@ impl Serialize for WideDecimal {
     }
 }
 
-/// A pair by its accounts, such as `3-5`.
+/// A pair of accounts, such as `3-5`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PairKey(AccountId, AccountId);
 
@@ -275,7 +275,7 @@ impl Serialize for PairKey {
     }
 }
 
-/// A page of a window's pairs, in order of accounts. Those of the open window grow meanwhile.
+/// A page of a window's pairs, ordered by account. Pairs of the open window may grow meanwhile.
 pub(crate) async fn list_pairs(
     Call(context): Call,
     Segments(id): Segments<String>,

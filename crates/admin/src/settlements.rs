@@ -25,18 +25,18 @@ use crate::settlement_windows::{
 };
 use crate::transfers::REASON_CHARS_MAX;
 
-/// Longest reference of a bank, in characters.
+/// Maximum length of a bank reference, in characters.
 const REFERENCE_CHARS_MAX: usize = 50;
 const NOT_FOUND: &str = "Settlement not found";
-/// Most windows that a request names.
+/// Maximum number of windows in a request.
 const WINDOWS_MAX: usize = 1_000;
-/// Most participants, or accounts of one, that a request names.
+/// Maximum number of participants, or accounts of one, in a request.
 const ITEMS_MAX: usize = 5_000;
-/// A filter of this hub: the reason that its creation gave, whatever became of the settlement since.
+/// A filter of this hub: the reason of a creation, whatever the later states of the settlement.
 const CREATION_REASON: &str = "creationReason";
-/// Another one: only settlements with a number below this, so that a reader comes to all of them.
+/// A filter of this hub: only settlements with a lower number than this, so that clients can read all of them.
 const BEFORE: &str = "before";
-/// A search answers settlements until they have so many accounts together.
+/// Maximum number of accounts in the settlements of an answer.
 const FOUND_ACCOUNTS_MAX: usize = 10_000;
 const FILTERS: [&str; 9] = [
     "currency",
@@ -65,7 +65,7 @@ struct SettlementView {
     participants: Vec<Party>,
 }
 
-/// A window with what this settlement takes of it.
+/// A window with the contents that belong to this settlement.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SettledWindow {
@@ -98,10 +98,10 @@ struct AccountView {
     /// The deposit or withdrawal that moved the cover of the net.
     #[serde(skip_serializing_if = "Option::is_none")]
     cover_transfer_id: Option<String>,
-    /// What earlier settlements left over, below the currency's smallest unit.
+    /// Remainder of earlier settlements, below the currency's smallest unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     carried_in: Option<Decimal>,
-    /// What this one leaves over.
+    /// Remainder of this settlement.
     #[serde(skip_serializing_if = "Option::is_none")]
     carried_over: Option<Decimal>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,7 +147,7 @@ impl AccountView {
         }
     }
 
-    /// An account that the settlement does not have, as it was asked for.
+    /// A requested account that the settlement does not have.
     fn unknown(item: &AdvanceItem) -> Self {
         Self {
             id: item.account,
@@ -164,7 +164,7 @@ impl AccountView {
     }
 }
 
-/// Which accounts of a settlement a view has.
+/// The accounts of a settlement in a view.
 #[derive(Clone, Copy, Default)]
 struct Part {
     participant: Option<u32>,
@@ -214,7 +214,7 @@ impl SettlementView {
     }
 }
 
-/// The windows of a settlement with those of its contents that are wanted; others are left out.
+/// The windows of a settlement with the requested contents.
 fn settled_windows(
     ledger: &Ledger,
     settlement: &Settlement,
@@ -275,7 +275,7 @@ pub(crate) async fn get_account(
     show(&context, SettlementId(number(&id, "id")?), part).await
 }
 
-/// The settlements that meet all filters, newest first; none is an error, as portals expect it.
+/// The settlements that match all filters, newest first. None is an error, as portals expect it.
 pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
     check_filters(&parameters, &FILTERS, &[CREATION_REASON, BEFORE])?;
     let part = Part {
@@ -403,7 +403,7 @@ pub(crate) async fn update_account(
     advance_accounts(&context, SettlementId(number(&id, "id")?), vec![item]).await
 }
 
-/// `PUT /v2/settlements/{id}/cover`: accounts become COMMITTED and what the bank moved for them is recorded, at once.
+/// `PUT /v2/settlements/{id}/cover`: sets accounts to COMMITTED and records the amounts that the bank moved, together.
 pub(crate) async fn move_cover(
     Call(context): Call,
     Segments(id): Segments<String>,
@@ -413,7 +413,7 @@ pub(crate) async fn move_cover(
     let fields = body.fields()?;
     let items = read_participants(&fields.required("participants")?, read_cover)?;
     fields.only(&["participants"])?;
-    // The answer has the accounts as they are then.
+    // The answer shows the accounts after the change.
     let asked = items.iter().map(|item| AdvanceItem {
         participant: item.participant,
         account: item.account,
@@ -437,7 +437,7 @@ fn read_cover(participant: u32, fields: &Fields<'_>) -> Result<CoverItem, ApiErr
     Ok(item)
 }
 
-/// The accounts of all participants of a request, each read by a function of its participant and its fields.
+/// The accounts of all participants of a request; `read` reads each from its participant and its fields.
 fn read_participants<T>(participants: &Field<'_>, read: ReadAccount<T>) -> Result<Vec<T>, ApiError> {
     let mut items = Vec::new();
     for participant in participants.array(ITEMS_MAX)? {
@@ -480,8 +480,7 @@ fn read_reference(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
     field.map(|field| Ok(field.text_of(1, REFERENCE_CHARS_MAX)?.into())).transpose()
 }
 
-/// The settlement with the accounts of the request only, in its order, each with what is wrong with it, and with the
-/// windows that those accounts have a part in.
+/// The settlement with only the accounts of the request, in its order, each with its fault, and with their windows.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AdvancedView {
@@ -524,7 +523,7 @@ async fn advance(
     ok(&view.await?.ok_or_else(|| refuse(NOT_FOUND))?)
 }
 
-/// The windows, and of each the contents, that the accounts without a fault are in.
+/// The windows and contents of the accounts without a fault.
 fn affected_windows(
     ledger: &Ledger,
     settlement: &Settlement,
@@ -535,7 +534,7 @@ fn affected_windows(
     let items = items.iter().zip(0..).filter(|(_, at)| !faulty.contains(at));
     let accounts: BTreeSet<_> = items.filter_map(|(item, _)| AccountId::new(item.account)).collect();
     settled_windows(ledger, settlement, |content| {
-        // The nets of windows that were settled long ago are not kept.
+        // The nets of windows that were settled long ago are not retained.
         let is_kept = !content.nets.is_empty();
         let has_part = content.nets.iter().any(|net| accounts.contains(&net.account));
         !accounts.is_empty() && (has_part || !is_kept)

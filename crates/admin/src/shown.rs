@@ -1,8 +1,8 @@
-//! Text from outside as log and audit trail keep it: bounded, and without characters that a terminal obeys.
+//! Text from outside for log and audit trail: shortened, and without characters that control terminals.
 
 use upesi_types::text::escape;
 
-/// Characters of a path that are kept.
+/// Maximum number of characters of a path.
 const PATH_CHARS_MAX: usize = 128;
 
 /// The path of a request.

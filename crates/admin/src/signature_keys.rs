@@ -1,4 +1,4 @@
-//! `/participants/{name}/signatureKeys`, `/signatures/participants`: the public keys by which participants sign.
+//! `/participants/{name}/signatureKeys`, `/signatures/participants`: the public keys for participants' signatures.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, empty, json, ok};
 
-/// What the process knows of such keys besides the ledger.
+/// Rules and files of such keys, in addition to the ledger.
 #[derive(Clone)]
 pub struct SignatureKeyRules {
-    /// Whether keys on P-256 are taken.
+    /// Whether keys on P-256 are accepted.
     pub allows_es256: bool,
-    /// The keys in files at a moment.
+    /// Returns the current keys in files.
     pub in_files: Arc<dyn Fn() -> Vec<KeyView> + Send + Sync>,
 }
 
@@ -40,7 +40,7 @@ impl Default for SignatureKeyRules {
     }
 }
 
-/// What a key is worth now.
+/// State of a key at this time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeyState {
     Known(SignatureKeyState),
@@ -130,9 +130,9 @@ impl KeyEntry {
     }
 }
 
-/// All keys of a participant: those of the ledger, those in its file, those that were revoked.
+/// All keys of a participant: those of the ledger, those in its file, and revoked ones.
 fn entries(ledger: &Ledger, name: &FspId, in_files: &[KeyView], now: Timestamp) -> Vec<KeyEntry> {
-    // Records of one moment have instants of their own.
+    // Records of one moment have distinct instants.
     let now = now.max(ledger.last_time());
     let all = ledger.signature_keys();
     let nothing = ParticipantKeys::default();
@@ -170,7 +170,7 @@ pub(crate) async fn list(
     ok(&KeysView { keys })
 }
 
-/// The keys of all participants that count now: what a DFSP verifies by.
+/// The valid keys of all participants, for DFSPs that verify signatures.
 pub(crate) async fn list_all(Call(context): Call) -> Result<Response, ApiError> {
     let now = context.engine.clock().now();
     let mut in_files: BTreeMap<String, Vec<KeyView>> = BTreeMap::new();
@@ -219,12 +219,12 @@ pub(crate) async fn add(
     json(StatusCode::CREATED, &AddedView { sha256: key.sha256 })
 }
 
-/// Names of files are those of participants, in any case.
+/// Names of files are participants' names, compared without regard to case.
 fn is_of(key: &KeyView, name: &FspId) -> bool {
     key.participant.eq_ignore_ascii_case(name.as_str())
 }
 
-/// A key that is in another participant's file is that one's.
+/// A key in another participant's file belongs to that participant.
 fn check_files(context: &AdminContext, name: &FspId, sha256: &str) -> Result<(), ApiError> {
     let in_files = (context.signature_keys.in_files)();
     let is_other = |key: &&KeyView| hex(&key.sha256) == sha256 && !is_of(key, name);
@@ -262,20 +262,20 @@ pub(crate) async fn revoke(
     empty(StatusCode::NO_CONTENT)
 }
 
-// `/signatures/keys`: the public keys of the hub, for those who verify what it signs.
+// `/signatures/keys`: the public keys of the hub, for receivers of its signatures.
 
-/// Characters of a line in PEM.
+/// Number of characters in a line of PEM.
 const PEM_LINE: usize = 64;
 
-/// Whether a key signs.
+/// State of a key of the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HubKeyState {
-    /// It will.
+    /// It will sign next.
     Next,
-    /// It does.
+    /// It signs now.
     Current,
-    /// It did.
+    /// It signed before.
     Previous,
 }
 
@@ -293,7 +293,7 @@ pub struct HubKey {
     ends: Option<Instant>,
 }
 
-/// The public keys of the hub at a moment.
+/// Returns the current public keys of the hub.
 pub type HubKeys = Arc<dyn Fn() -> Vec<HubKey> + Send + Sync>;
 
 #[derive(Serialize)]
@@ -302,7 +302,7 @@ struct HubKeysView {
 }
 
 impl HubKey {
-    /// A key by its X.509 `SubjectPublicKeyInfo`, and until when it is shown.
+    /// A key by its X.509 `SubjectPublicKeyInfo`, and the time until which it is shown.
     pub fn new(
         state: HubKeyState,
         algorithm: &'static str,
@@ -314,7 +314,7 @@ impl HubKey {
         Self { state, algorithm, sha256, public_key: pem(public_key), until, ends: None }
     }
 
-    /// The same with the first instant after its certificate's validity.
+    /// Sets the first instant after its certificate's validity.
     #[must_use]
     pub fn ending_at(self, end: Option<Timestamp>) -> Self {
         Self { ends: end.map(Instant), ..self }

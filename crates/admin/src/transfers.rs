@@ -1,4 +1,4 @@
-//! `/transfers/{id}`: a transfer as operators see it, its end by an operator, and the transaction inside it.
+//! `/transfers/{id}`: a transfer for operators, its end by an operator, and its transaction.
 
 use axum::response::Response;
 use serde::Serialize;
@@ -18,16 +18,16 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Decimal, Instant, ok, raw};
 
-/// Longest reason, in characters.
+/// Maximum length of a reason, in characters.
 pub(crate) const REASON_CHARS_MAX: usize = 512;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TransferView {
     transfer_id: String,
-    /// What DFSPs see.
+    /// State that DFSPs see.
     transfer_state: &'static str,
-    /// How it came to that.
+    /// Internal state.
     internal_state: &'static str,
     payer: Option<Party>,
     payee: Option<Party>,
@@ -40,7 +40,7 @@ pub(crate) struct TransferView {
     /// Journal record of the prepare.
     prepare_seq: u64,
     error_information: Option<ErrorInformation>,
-    /// Why an operator ended it.
+    /// Reason for which an operator ended it.
     operator_reason: Option<Box<str>>,
     extensions: Option<Box<RawValue>>,
 }
@@ -69,7 +69,7 @@ pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> 
     show(&context, transfer_id(&id)?).await
 }
 
-/// Ends a reservation by the rules of expiry; the answer is the transfer as it stands then.
+/// Ends a reservation by the rules of expiry; returns the transfer after that.
 pub(crate) async fn end(
     Call(context): Call,
     Segments(id): Segments<String>,
@@ -98,7 +98,7 @@ async fn show(context: &AdminContext, id: TransferId) -> Result<Response, ApiErr
         let [payer, payee] = parties_of(ledger, &transfer);
         Some(view(transfer, payer, payee))
     });
-    // Whose transfer it is not learns nothing of it.
+    // A caller that is not a party of the transfer learns nothing of it.
     ok(&shown.await?.ok_or_else(unknown)?)
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party
     }
 }
 
-// `GET /transactions/{id}`: the transaction inside a transfer's ILP packet. The id is the transfer's.
+// `GET /transactions/{id}`: the transaction in a transfer's ILP packet. The id is the transfer's.
 
 pub(crate) async fn get_transaction(
     Call(context): Call,
@@ -163,7 +163,7 @@ pub(crate) async fn get_transaction(
     ok(&transaction)
 }
 
-/// The packet as the request has it: the transfer's own, or that of the bulk that it is an item of.
+/// The packet of the request: the transfer's own, or that of the bulk transfer that contains it.
 async fn packet_of(context: &AdminContext, transfer: &Transfer) -> Result<String, ApiError> {
     let refuse = |error: SyncError| unreadable(&error.description);
     if let Some((bulk, place)) = context.engine.item_of(transfer.prepare_seq).await? {
@@ -178,7 +178,7 @@ async fn packet_of(context: &AdminContext, transfer: &Transfer) -> Result<String
     Ok(parse_prepare(&body).map_err(refuse)?.ilp_packet.into_owned())
 }
 
-/// The body of a request. Of refused ones the journal keeps none.
+/// The body of a request. The journal stores none of rejected requests.
 async fn body_of(context: &AdminContext, seq: u64) -> Result<Vec<u8>, ApiError> {
     let payload = context.engine.payload(seq).await?.ok_or_else(gone)?;
     if payload.body.is_empty() {

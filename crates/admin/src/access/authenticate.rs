@@ -1,4 +1,4 @@
-//! How a caller is known: by the token that it sends, the hub's own or a provider's.
+//! Authenticates a caller by its token: one of the hub, or one of a provider.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,62 +24,62 @@ use super::{Token, bootstrap, break_glass};
 use crate::error::ApiError;
 use crate::shown::shown;
 
-/// Header by which a caller says why it asks, for requests whose body has no reason.
+/// Header with the reason of a request whose body has none.
 const REASON_HEADER: &str = "upesi-reason";
-/// Longest such reason, in bytes.
+/// Maximum length of such a reason, in bytes.
 const REASON_BYTES_MAX: usize = 512;
-/// Name in the audit trail of whoever uses the token of `upesi admin bootstrap`, and how it is known.
+/// Name in the audit trail of the user of a `upesi admin bootstrap` token, and its way of authentication.
 pub(crate) const BOOTSTRAP: &str = "bootstrap";
-/// The same of whoever uses that of `upesi admin break-glass`.
+/// The same for a token of `upesi admin break-glass`.
 const BREAK_GLASS: &str = "break-glass";
 
-/// What wrong credentials of one address may come at; further ones wait, then are refused.
+/// Rate limit of wrong credentials per address; further ones are delayed, then rejected.
 const WRONG_CREDENTIALS: PaceLimits = PaceLimits { rate: 2, burst: 20, wait_max: Duration::from_secs(2) };
 
-/// Why a caller does not approve.
+/// Error if a program tries to approve.
 const ONLY_PEOPLE: &str = "Only people approve here: log in (upesi admin login)";
 const CODE_IS_OLD: &str = "Approving needs a code of the last 5 minutes: upesi admin login --renew";
 
-/// How callers of the admin port are known. Cheap to clone.
+/// Authentication of the admin port's callers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Access(Arc<Inner>);
 
-/// How callers are known who must say who they are.
+/// Options of authentication.
 #[derive(Debug)]
 pub struct AccessOptions {
-    /// Where `upesi admin bootstrap` leaves the digest of its token, by which the first operators are made.
+    /// File with the digest of the token of `upesi admin bootstrap`, which creates the first operators.
     pub bootstrap_file: PathBuf,
-    /// Where `upesi admin break-glass` keeps the digest of its code or token.
+    /// File with the digest of the code or token of `upesi admin break-glass`.
     pub break_glass_file: PathBuf,
-    /// Whether some changes need a second person.
+    /// Whether some changes need an approval.
     pub is_by_two: bool,
-    /// Whether only people approve: by a session, or by a provider's token that proves a person's log-in.
+    /// Whether only users approve: by a session, or by a provider's token that proves a user's login.
     pub approvers_are_people: bool,
-    /// Providers whose tokens are taken beside the hub's own.
+    /// Providers whose tokens are accepted in addition to the hub's own.
     pub issuers: Vec<Issuer>,
-    /// What is mixed into the keys of second factors of people: a secret that is not in the data directory.
+    /// A secret outside the data directory that is mixed into the keys of users' second factors.
     pub people_secret: Option<upesi_keys::Secret>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    /// `None` if everybody may do everything.
+    /// `None` if there is no authentication and every caller may do everything.
     required: Option<AccessOptions>,
     wrong: Pace,
     refusals: Refusals,
     rejected: Rejected,
     people: People,
-    /// Digest of the token of break-glass whose use is in the audit trail.
+    /// Digest of the break-glass token whose use is already in the audit trail.
     break_glass: Mutex<Option<[u8; 32]>>,
 }
 
 impl Access {
-    /// Everybody may do everything.
+    /// No authentication: every caller may do everything.
     pub fn open() -> Self {
         Self::new(None)
     }
 
-    /// Callers must say who they are.
+    /// Callers must authenticate.
     pub fn required(options: AccessOptions) -> Self {
         Self::new(Some(options))
     }
@@ -96,17 +96,17 @@ impl Access {
         }))
     }
 
-    /// The providers whose tokens are taken.
+    /// The providers whose tokens are accepted.
     pub(crate) fn providers(&self) -> impl Iterator<Item = &Provider> {
         self.0.required.iter().flat_map(|options| &options.issuers).map(Issuer::provider)
     }
 
-    /// The hub's own people, if callers say who they are.
+    /// The hub's own users, if callers must authenticate.
     pub(crate) fn people(&self) -> Option<&People> {
         self.0.required.is_some().then_some(&self.0.people)
     }
 
-    /// How many credentials were rejected since the start, by kind.
+    /// Number of rejected credentials since the start, by kind.
     pub fn rejected_credentials(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.0.rejected.counts()
     }
@@ -115,20 +115,20 @@ impl Access {
         self.0.rejected.count(kind);
     }
 
-    /// Whether a caller needs no second person, whatever the policy says. Who may write into the data directory owns
-    /// the hub anyhow.
+    /// Whether a caller needs no approval, whatever the policy. Write access to the data directory already gives
+    /// control of the hub.
     pub(crate) fn acts_alone(&self, caller: &Caller) -> bool {
         self.0.required.as_ref().is_none_or(|options| !options.is_by_two)
             || &*caller.known_by == BOOTSTRAP
             || caller.rights == Rights::Emergency
     }
 
-    /// Who calls when nothing is known of the caller.
+    /// A caller without credentials.
     pub(crate) fn stranger(&self, address: Option<Box<str>>) -> Caller {
         if self.0.required.is_some() { Caller::nobody(address) } else { Caller::anonymous(address) }
     }
 
-    /// Who sent a request; a refusal if it shows a credential that is none.
+    /// The caller of a request; an error if its credential is invalid.
     pub(crate) async fn identify(
         &self,
         engine: &EngineHandle,
@@ -154,7 +154,8 @@ impl Access {
         Ok(Arc::new(caller))
     }
 
-    /// The operator whose credential a request has, or why it is none: the audit trail says so, and no answer.
+    /// The operator of a request's credential, or the reason why the credential is invalid. The reason is recorded in
+    /// the audit trail, and never answered.
     async fn known(
         &self,
         options: &AccessOptions,
@@ -221,7 +222,7 @@ impl Access {
         Ok(Ok(caller))
     }
 
-    /// The first use of a token of break-glass is in the audit trail before anything is done by it.
+    /// Records the first use of a break-glass token in the audit trail before any action.
     async fn enter_emergency(
         &self,
         engine: &EngineHandle,
@@ -245,7 +246,7 @@ impl Access {
         Ok(())
     }
 
-    /// The person of a session. It ends if the operator or the password is not what it was when it was opened.
+    /// The user of a session. The session ends if the operator or the password has changed since it was opened.
     async fn in_session(
         &self,
         engine: &EngineHandle,
@@ -275,7 +276,7 @@ impl Access {
         Ok(Ok(Caller { participant, cannot_approve, session: Some(session), ..caller }))
     }
 
-    /// The token of `upesi admin bootstrap` has done its work.
+    /// Invalidates the token of `upesi admin bootstrap` after its use.
     pub(crate) fn end_bootstrap(&self) {
         let Some(options) = &self.0.required else { return };
         let file = &options.bootstrap_file;
@@ -289,7 +290,7 @@ impl Access {
         }
     }
 
-    /// A wrong credential in the audit trail.
+    /// Records a wrong credential in the audit trail.
     async fn refused_credential(
         &self,
         engine: &EngineHandle,
@@ -309,8 +310,8 @@ impl Access {
         self.record_refusal(engine, false, by, object, why).await;
     }
 
-    /// Keeps a refused attempt in the audit trail, unless there were too many of the same operator, or of
-    /// unauthenticated clients. Each attempt of an operator that `is_proven` is logged.
+    /// Records a rejected attempt in the audit trail, unless the same operator, or unauthenticated clients together,
+    /// had too many. Each attempt of an authenticated operator is logged.
     pub(crate) async fn record_refusal(
         &self,
         engine: &EngineHandle,
@@ -336,7 +337,7 @@ impl Access {
         }
     }
 
-    /// Keeps an attempt that failed in the audit trail.
+    /// Records a failed attempt in the audit trail.
     pub(crate) async fn record_failure(
         &self,
         engine: &EngineHandle,
@@ -350,12 +351,12 @@ impl Access {
         }
     }
 
-    /// Logs an attempt and enters it into the audit trail; `false` if it cannot be written, as on a full disk. The next
-    /// entry of the same budget then reports it.
+    /// Logs an attempt and records it in the audit trail; `false` if it cannot be written, for example on a full disk.
+    /// The next entry of the same budget then reports it.
     async fn keep(&self, engine: &EngineHandle, by: Attribution, object: String, why: &str) -> bool {
         log_refusal(&by, &object, why);
         if engine.status().serving == Serving::Following {
-            // Only the leader writes; the line above is all that is kept of it.
+            // Only the leader writes the audit trail, so a follower only logs the attempt.
             return true;
         }
         let deed = Deed::Refused { object: object.into(), why: why.into() };
@@ -372,7 +373,7 @@ fn log_refusal(by: &Attribution, object: &str, why: &str) {
     tracing::warn!(operator = %by.operator, object, why, "an operator's request was rejected");
 }
 
-/// Whom the token of a provider vouches for, or why for nobody.
+/// The identity that a provider's token asserts, or the reason why it is invalid.
 async fn vouched(
     issuer: &Issuer,
     options: &AccessOptions,

@@ -1,4 +1,4 @@
-//! The first administrator: whoever may write into the data directory may make one.
+//! The first administrator: write access to the data directory is sufficient to create one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use upesi_types::hex;
 use super::Token;
 use super::token::{is_secret_good, now_s, read_secret, replace_private};
 
-/// The file of the data directory that has the digest of the token, and until when it is good.
+/// File in the data directory with the digest of the token and its expiry.
 pub const BOOTSTRAP_FILE: &str = "bootstrap";
-/// How long the token is good for.
+/// Lifetime of the token, in minutes.
 pub const BOOTSTRAP_MINUTES: u64 = 15;
 const LIFETIME_S: u64 = BOOTSTRAP_MINUTES * 60;
 
-/// Why no token was made.
+/// Reason why no token was created.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    /// The system has no random bits.
+    /// The system returned no random bits.
     #[error("the system has no random bits")]
     Random,
     /// The file cannot be written.
@@ -25,15 +25,15 @@ pub enum BootstrapError {
     Write {
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// Makes a token for the hub of a data directory, in place of an earlier one. Returns the token, which is nowhere else.
+/// Creates a token for the hub of a data directory and replaces an earlier one. The returned token is stored nowhere
+/// else.
 ///
-/// # Errors
-/// The directory cannot be written to.
+/// # Errors The directory cannot be written to.
 pub fn make_bootstrap(data: &Path) -> Result<String, BootstrapError> {
     let token = Token::random().ok_or(BootstrapError::Random)?;
     let file = data.join(BOOTSTRAP_FILE);
@@ -42,7 +42,7 @@ pub fn make_bootstrap(data: &Path) -> Result<String, BootstrapError> {
     Ok(token.reveal())
 }
 
-/// Whether a token is that of the file, and the file is young enough.
+/// Whether the file contains this token, and it has not expired.
 pub(super) fn is_token_of(file: &Path, token: &Token) -> bool {
     read_secret(file).is_ok_and(|text| is_token_at(&text, token, now_s()))
 }

@@ -1,5 +1,5 @@
-//! Break-glass: a code that was sealed in an envelope opens a token for an hour, by which harm is stopped if nobody who
-//! may do that is there. It moves no money and approves nothing.
+//! Break-glass: a code in a sealed envelope opens a token for an hour. The token allows actions that prevent damage
+//! when no authorised operator is available. It moves no money and approves nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,14 @@ use super::Permission::*;
 use super::token::{is_secret_good, now_s, read_secret, replace_private};
 use super::{Permission, Token};
 
-/// The file of the data directory that has the digest of the code, or of the token and until when that is good.
+/// File in the data directory with the digest of the code, or of the token with its expiry.
 pub const BREAK_GLASS_FILE: &str = "break-glass";
-/// How long the token is good for.
+/// Lifetime of the token, in minutes.
 pub const BREAK_GLASS_MINUTES: u64 = 60;
 const LIFETIME_S: u64 = BREAK_GLASS_MINUTES * 60;
 
-/// What may be done by it: read, take out, have callbacks sent again. Of operators see [`may_change`].
+/// Permissions of the token: reading, blocking, disabling, removing, and redelivery of callbacks. For changes of
+/// operators see [`may_change`].
 pub(super) const EMERGENCY: &[Permission] = &[
     ParticipantRead,
     SettlementRead,
@@ -40,7 +41,7 @@ pub(super) const EMERGENCY: &[Permission] = &[
     IamUser,
 ];
 
-/// Whether a change of operators may be made by it: an administrator who was switched off is there again as before.
+/// Whether the token allows a change of operators: to activate an administrator again who was deactivated.
 pub(crate) fn may_change(command: &AdminCommand, ledger: &Ledger) -> bool {
     match command {
         AdminCommand::SetOperator(new) => ledger.operators().named(&new.name).is_some_and(|known| {
@@ -51,10 +52,10 @@ pub(crate) fn may_change(command: &AdminCommand, ledger: &Ledger) -> bool {
     }
 }
 
-/// Why a code was not sealed or opened.
+/// Reason why a code was not created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum BreakGlassError {
-    /// The system has no random bits.
+    /// The system returned no random bits.
     #[error("the system has no random bits")]
     Random,
     /// The file cannot be read or written.
@@ -62,29 +63,27 @@ pub enum BreakGlassError {
     File {
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// Error of the system.
         source: io::Error,
     },
-    /// No code is sealed, or another one, or it was used.
+    /// There is no code, it is another one, or it was already used.
     #[error("this code is not valid: it was used, or another code has been sealed")]
     Code,
 }
 
-/// Seals a new code for the hub of a data directory, in place of an earlier one; a token that is open ends. Returns the
-/// code, which is nowhere else.
+/// Creates a new code for the hub of a data directory and replaces an earlier one; an open token ends. The returned
+/// code is stored nowhere else.
 ///
-/// # Errors
-/// The directory cannot be written to.
+/// # Errors The directory cannot be written to.
 pub fn seal_break_glass(data: &Path) -> Result<String, BreakGlassError> {
     let code = Token::break_glass().ok_or(BreakGlassError::Random)?;
     write(data, &format!("sealed {}\n", hex(&code.digest())))?;
     Ok(code.reveal())
 }
 
-/// Opens a token by the sealed code, which is good for nothing then. Returns the token, which is nowhere else.
+/// Exchanges the code for a token; the code becomes invalid. The returned token is stored nowhere else.
 ///
-/// # Errors
-/// The code is not the sealed one, or the directory cannot be written to.
+/// # Errors The code is wrong, or the directory cannot be written to.
 pub fn open_break_glass(data: &Path, code: &str) -> Result<String, BreakGlassError> {
     let code = Token::received(code.trim()).ok_or(BreakGlassError::Code)?;
     let file = data.join(BREAK_GLASS_FILE);
@@ -98,23 +97,23 @@ pub fn open_break_glass(data: &Path, code: &str) -> Result<String, BreakGlassErr
     Ok(token.reveal())
 }
 
-/// Whether the file has a token that is good now.
+/// Whether the file contains a token that is valid now.
 pub fn is_break_glass_open(file: &Path) -> bool {
     read_secret(file).is_ok_and(|text| opened(&text, now_s()).is_some())
 }
 
-/// Whether a token is that of the file, and young enough.
+/// Whether the file contains this token, and it has not expired.
 pub(super) fn is_token_of(file: &Path, token: &Token) -> bool {
     read_secret(file).is_ok_and(|text| opened(&text, now_s()) == Some(hex(&token.digest()).as_str()))
 }
 
-/// The digest of the open token, if it is good at this second.
+/// The digest of the open token, if it is valid at this second.
 fn opened(text: &str, now_s: u64) -> Option<&str> {
     let (digest, until_s) = text.trim_end().strip_prefix("open ")?.split_once(' ')?;
     is_secret_good(until_s, now_s, LIFETIME_S).then_some(digest)
 }
 
-/// Writes the file anew.
+/// Replaces the file.
 fn write(data: &Path, text: &str) -> Result<(), BreakGlassError> {
     let file = data.join(BREAK_GLASS_FILE);
     replace_private(&file, text).map_err(|source| BreakGlassError::File { file, source })

@@ -1,4 +1,4 @@
-//! A caller: who it is, how that is known, and what it may do.
+//! A caller of the admin API: its identity, its authentication and its permissions.
 
 use std::sync::Arc;
 
@@ -11,45 +11,45 @@ use super::{Permission, Session, permission};
 use crate::change_sets::Collector;
 use crate::error::ApiError;
 
-/// What a caller may do at all.
+/// The permissions of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// Everything: the port asks nobody who they are.
+    /// All permissions: the port has no authentication.
     All,
-    /// What the roles may do.
+    /// The permissions of the roles.
     Roles(Roles),
-    /// What stops harm: the caller has the token of break-glass.
+    /// The permissions of the break-glass token.
     Emergency,
-    /// What needs no permission: the caller did not say who it is.
+    /// No permissions: the caller is not authenticated.
     None,
 }
 
-/// Who calls.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub(crate) operator: Box<str>,
     pub(crate) known_by: Box<str>,
     pub(crate) address: Option<Box<str>>,
     pub(crate) rights: Rights,
-    /// The DFSP whose operator it is.
+    /// The DFSP of the operator.
     pub(crate) participant: Option<FspId>,
-    /// Why it may not approve now, whatever its roles.
+    /// The reason why it may not approve now, whatever its roles.
     pub(crate) cannot_approve: Option<&'static str>,
     /// Its session, if it has logged in at the hub.
     pub(crate) session: Option<Session>,
-    /// Why it asks, if it says so.
+    /// The reason of the request, if it has one.
     pub(crate) reason: Option<Box<str>>,
-    /// Where its changes go while it proposes a change set.
+    /// Collects its changes while it proposes a change set.
     pub(crate) collector: Option<Collector>,
 }
 
 impl Caller {
-    /// Whoever calls a port that asks nobody.
+    /// A caller of a port without authentication.
     pub(crate) fn anonymous(address: Option<Box<str>>) -> Self {
         Self::new("anonymous", "nothing", address, Rights::All)
     }
 
-    /// Whoever has not said who they are.
+    /// A caller that is not authenticated.
     pub(crate) fn nobody(address: Option<Box<str>>) -> Self {
         Self::new("nobody", "nothing", address, Rights::None)
     }
@@ -79,7 +79,7 @@ impl Caller {
         }
     }
 
-    /// Refuses what it may not do: 401 if it has not said who it is, else 403.
+    /// Rejects a call without permission: 401 if the caller is not authenticated, otherwise 403.
     pub(crate) fn check(&self, any_of: &[Permission]) -> Result<(), ApiError> {
         if any_of.iter().any(|permission| self.may(*permission)) {
             return Ok(());
@@ -91,22 +91,23 @@ impl Caller {
         Err(forbidden(&format!("needs the permission {}", names.join(" or "))))
     }
 
-    /// Whether it has proven that it is this operator.
+    /// Whether it has authenticated as this operator.
     pub(crate) const fn is_proven(&self) -> bool {
         matches!(self.rights, Rights::Roles(_) | Rights::Emergency)
     }
 
-    /// Refuses a caller that has not said who it is.
+    /// Rejects a caller that is not authenticated.
     pub(crate) fn check_known(&self) -> Result<(), ApiError> {
         if self.rights == Rights::None { Err(unauthenticated()) } else { Ok(()) }
     }
 
-    /// As the audit trail has it.
+    /// Its attribution for the audit trail.
     pub(crate) fn attribution(&self, permission: Permission, reason: Option<Box<str>>) -> Attribution {
         self.attribution_of(permission.name(), reason)
     }
 
-    /// The same for what needs no permission. What is done by break-glass is of the area `emergency`.
+    /// The attribution for an action that needs no permission. Actions with the break-glass token have the area
+    /// `emergency`.
     pub(crate) fn attribution_of(&self, action: &str, reason: Option<Box<str>>) -> Attribution {
         let action = match self.rights {
             Rights::Emergency => format!("emergency.{action}"),
@@ -123,16 +124,16 @@ impl Caller {
     }
 }
 
-/// 401. It never tells which part of a credential was wrong.
+/// Error 401. It never reveals which part of a credential was wrong.
 pub(crate) fn unauthenticated() -> ApiError {
     let error = ApiError::new(ErrorCode::CLIENT, "Say who you are: Authorization: Bearer TOKEN");
     ApiError { status: StatusCode::UNAUTHORIZED, ..error }
 }
 
-/// 403.
+/// Error 403.
 pub(crate) fn forbidden(detail: &str) -> ApiError {
     ApiError { status: StatusCode::FORBIDDEN, ..ApiError::new(ErrorCode::CLIENT, detail) }
 }
 
-/// Callers are shared by what is done for them.
+/// A caller, shared by the tasks of its request.
 pub(crate) type SharedCaller = Arc<Caller>;

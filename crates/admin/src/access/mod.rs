@@ -1,4 +1,4 @@
-//! Who may do what: permissions, roles, and how a caller is known.
+//! Access to the admin API: permissions, roles and authentication.
 
 mod authenticate;
 mod bootstrap;

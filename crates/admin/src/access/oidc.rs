@@ -1,4 +1,4 @@
-//! People and machines whom an OpenID Connect provider vouches for.
+//! Users and programs that an OpenID Connect provider authenticates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use upesi_ledger::{Role, Roles};
 use upesi_oidc::{Claims, LEEWAY_S, Provider, ProviderConfig};
 use upesi_types::{FspId, Timestamp};
 
-/// A provider, and what its tokens mean.
+/// A provider, and the meaning of its tokens' claims.
 #[derive(Clone, Debug)]
 pub struct IssuerConfig {
-    /// What stands before its people's names in the audit trail, such as `staff`.
+    /// Prefix of its users' names in the audit trail, such as `staff`.
     pub label: &'static str,
-    /// The provider, and for whom its tokens are.
+    /// The provider, and the audience of its tokens.
     pub provider: ProviderConfig,
-    /// The claim that is the operator's name.
+    /// The claim with the operator's name.
     pub name_claim: String,
-    /// The claim that lists groups; with dots for one inside others.
+    /// The claim that lists groups; dots name a claim inside another.
     pub groups_claim: String,
-    /// The roles that groups give.
+    /// The roles of each group.
     pub roles: BTreeMap<String, Vec<Role>>,
-    /// The claim that is the name of the DFSP whose people these are; the hub's own if absent.
+    /// The claim with the name of the operator's DFSP; without it, the operator belongs to the hub.
     pub participant_claim: Option<String>,
-    /// Who approves has logged in so many seconds ago at most (`auth_time`); any time ago if absent.
+    /// Maximum age in seconds of the login (`auth_time`) of an approver; without it any age.
     pub approval_age_s: Option<i64>,
-    /// Who approves has logged in by one of these methods (`amr`), such as `mfa`; by any if there is none.
+    /// Login methods (`amr`) of an approver, such as `mfa`; if empty, any method.
     pub approval_methods: Vec<String>,
 }
 
-/// A provider whose tokens the admin port takes. Cheap to clone.
+/// A provider whose tokens the admin port accepts. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Issuer {
     config: Arc<IssuerConfig>,
@@ -36,13 +36,13 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// A provider. Somebody has to keep its keys.
+    /// Creates a provider. Its keys must be kept current by a separate task.
     pub fn new(config: IssuerConfig) -> Self {
         let provider = Provider::new(config.provider.clone());
         Self { config: Arc::new(config), provider }
     }
 
-    /// What stands before its people's names.
+    /// Prefix of its users' names.
     pub fn label(&self) -> &'static str {
         self.config.label
     }
@@ -52,7 +52,7 @@ impl Issuer {
         &self.provider
     }
 
-    /// Whom a token vouches for, where perhaps only people approve.
+    /// The identity that a token asserts. `approvers_are_people`: whether only users may approve.
     pub(crate) async fn verify(
         &self,
         text: &str,
@@ -64,12 +64,12 @@ impl Issuer {
     }
 }
 
-// What of a token's claims counts on the admin port.
+// The claims of a token that the admin port uses.
 
-/// Longest name of an operator, and of a DFSP.
+/// Maximum length of an operator's and of a DFSP's name, in bytes.
 const NAME_BYTES_MAX: usize = 120;
 
-/// Why a token is not taken. Only the audit trail says which.
+/// Reason why a token is rejected. Only the audit trail shows it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error(transparent)]
@@ -84,18 +84,18 @@ pub(crate) enum Fault {
     Participant,
 }
 
-/// Whom a token vouches for.
+/// The identity that a token asserts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Vouched {
-    /// The provider and the name.
+    /// The prefix of the provider and the name.
     pub(crate) name: String,
     pub(crate) roles: Roles,
     pub(crate) participant: Option<FspId>,
-    /// Why it may not approve now, whatever its roles.
+    /// The reason why it may not approve now, whatever its roles.
     pub(crate) cannot_approve: Option<&'static str>,
 }
 
-/// Whom claims that were verified vouch for at a time.
+/// The identity that verified claims assert at a time.
 fn judge_claims(
     claims: &Claims,
     config: &IssuerConfig,
@@ -116,8 +116,8 @@ fn judge_claims(
     Ok(Vouched { name: format!("{}:{name}", config.label), roles, participant, cannot_approve })
 }
 
-/// An approval may need a person, a recent log-in, and one by a second factor. A provider's machine has logged in at no
-/// time (`auth_time`) and by no method (`amr`).
+/// Approvals may require a user, a recent login, and a second factor. The token of a program has no login time
+/// (`auth_time`) and no method (`amr`).
 fn cannot_approve(
     claims: &Claims,
     config: &IssuerConfig,
@@ -141,7 +141,7 @@ fn cannot_approve(
     (!is_fine).then_some("Log in by another method: approving needs a second factor")
 }
 
-/// What the groups give. Groups change outside, so what excludes each other is looked at again here.
+/// The roles of the groups. Groups change at the provider, so roles that exclude each other are checked here again.
 fn roles_of(claims: &Claims, config: &IssuerConfig) -> Result<Roles, Fault> {
     let groups: BTreeSet<_> = claims.texts(&config.groups_claim).into_iter().collect();
     let given = groups.iter().filter_map(|group| config.roles.get(*group)).flatten().copied();

@@ -1,4 +1,4 @@
-//! The permissions, which of them a change of the ledger needs, and which each role has.
+//! The permissions: those that changes of the ledger need, and those of each role.
 
 use upesi_ledger::{AdminAction, Area, Role, Roles};
 
@@ -7,17 +7,17 @@ use self::Permission as P;
 /// Rows are `Name "name";`.
 macro_rules! permissions {
     ($($(#[$doc:meta])* $name:ident $text:literal;)*) => {
-        /// What an operation needs.
+        /// A permission for operations.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Permission {
             $($(#[$doc])* $name,)*
         }
 
         impl Permission {
-            /// All of them.
+            /// All permissions.
             pub(crate) const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// As documents and the audit trail have it.
+            /// Name in documents and in the audit trail.
             pub(crate) const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
@@ -40,10 +40,10 @@ permissions! {
     /// A key by which a participant signs.
     JwsAdd "jws.add";
     JwsRevoke "jws.revoke";
-    /// Certificates, keys and participants that are let in no more.
+    /// Block certificates, keys and participants, or lift a block.
     BlockSet "block.set";
     BlockLift "block.lift";
-    /// A higher net debit cap, or the first one.
+    /// Raise a net debit cap, or set the first one.
     LimitRaise "limit.raise";
     LimitLower "limit.lower";
     FundsIn "funds.in";
@@ -60,11 +60,11 @@ permissions! {
     ModelManage "model.manage";
     TransferSearch "transfer.search";
     TransferRead "transfer.read";
-    /// What was sent: quotes and ILP packets, with personal data.
+    /// Contents of messages: quotes and ILP packets, with personal data.
     TransferMessages "transfer.messages";
     TransferEnd "transfer.end";
     DirectoryRead "directory.read";
-    /// Who serves a party.
+    /// The DFSPs that serve parties.
     PartyRead "party.read";
     PartyManage "party.manage";
     OracleManage "oracle.manage";
@@ -75,17 +75,17 @@ permissions! {
     ProcessProfile "process.profile";
     ProcessLog "process.log";
     ProcessClock "process.clock";
-    /// Which node of a cluster leads.
+    /// Hand leadership to another node of a cluster.
     ClusterHandOver "cluster.hand-over";
-    /// What waits for a second person, and which changes need one.
+    /// Pending approvals, and the policy of approvals.
     ApprovalRead "approval.read";
-    /// Approves and rejects what operations propose.
+    /// Approve and reject proposals of the area operations.
     ApprovalOperations "approval.operations";
     ApprovalTreasury "approval.treasury";
     ApprovalIam "approval.iam";
-    /// Which changes need a second person.
+    /// The policy: changes that need an approval.
     ApprovalPolicy "approval.policy";
-    /// Proposes several changes at once. Each needs its own permission.
+    /// Propose several changes together. Each needs its own permission.
     ChangeSet "change.set";
     AuditRead "audit.read";
     IamRead "iam.read";
@@ -93,7 +93,7 @@ permissions! {
     IamUser "iam.user";
 }
 
-/// What a change of the ledger needs.
+/// The permission for a change of the ledger.
 pub(crate) const fn permission_of(action: AdminAction) -> Permission {
     use AdminAction as A;
     use Permission as P;
@@ -130,7 +130,7 @@ pub(crate) const fn permission_of(action: AdminAction) -> Permission {
     }
 }
 
-/// What it takes to decide about a proposal.
+/// The permission to decide about a proposal.
 pub(crate) const fn permission_to_decide(area: Area) -> Permission {
     match area {
         Area::Operations => Permission::ApprovalOperations,
@@ -139,9 +139,9 @@ pub(crate) const fn permission_to_decide(area: Area) -> Permission {
     }
 }
 
-// What each role may do.
+// The permissions of each role.
 
-/// What every role of the hub reads.
+/// The read permissions of every role of the hub.
 const READS: &[Permission] = &[
     P::ParticipantRead,
     P::SettlementRead,
@@ -154,7 +154,7 @@ const READS: &[Permission] = &[
     P::ApprovalRead,
 ];
 
-/// What a role may do besides.
+/// The additional permissions of a role.
 const fn own(role: Role) -> &'static [Permission] {
     match role {
         Role::Viewer => &[],
@@ -221,7 +221,7 @@ const fn own(role: Role) -> &'static [Permission] {
     }
 }
 
-/// Whether a role reads what all of the hub's roles read.
+/// Whether a role has the read permissions of the hub's roles.
 const fn reads(role: Role) -> bool {
     !matches!(role, Role::Monitor | Role::IamAdmin | Role::DfspUser | Role::DfspMachine)
 }

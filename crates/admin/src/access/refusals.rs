@@ -1,27 +1,27 @@
-//! Refused attempts: how many of them the audit trail keeps. Each operator has a budget, and unauthenticated clients
-//! share one of their own, so that they cannot hide what an operator tries.
+//! Rejected attempts: limits their number in the audit trail. Each operator has a budget. Unauthenticated clients share
+//! a separate one, so that they cannot hide the attempts of an operator.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Refusals of a burst that are kept.
+/// Number of rejections of a burst that are recorded.
 pub(super) const REFUSALS_BURST: u32 = 30;
-/// Interval after which a further one is kept.
+/// Interval after which a further one is recorded.
 pub(super) const REFUSALS_INTERVAL: Duration = Duration::from_secs(2);
-/// Operators with a budget of their own at a time; those beyond share one.
+/// Maximum number of operators with a budget of their own; further ones share one.
 const OPERATORS_MAX: usize = 1_024;
 
-/// The budget that a refused attempt uses.
+/// The budget of a rejected attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Budgeted<'a> {
-    /// An operator that has proven its name.
+    /// An authenticated operator.
     Operator(&'a str),
-    /// A client that has proven nothing.
+    /// An unauthenticated client.
     Unauthenticated,
 }
 
-/// Decides which refusals the audit trail keeps, so that no client fills the disk with its own.
+/// Decides which rejections the audit trail records, so that no client fills the disk.
 #[derive(Debug)]
 pub(super) struct Refusals(Mutex<Budgets>);
 
@@ -65,7 +65,7 @@ impl Budget {
         Some(std::mem::take(&mut self.passed_over))
     }
 
-    /// Whether it is like a new one.
+    /// Whether it is equivalent to a new one.
     fn is_unused(&mut self, now: Instant) -> bool {
         self.refill(now);
         self.left == REFUSALS_BURST && self.passed_over == 0
@@ -78,12 +78,12 @@ impl Refusals {
         Self(Mutex::new(Budgets { unauthenticated: full, operators: BTreeMap::new(), others: full }))
     }
 
-    /// Whether this one is kept: with the number of those before it, of the same budget, that were not.
+    /// Whether this rejection is recorded; then the number of earlier ones of the same budget that were not.
     pub(super) fn keep(&self, whose: Budgeted<'_>, now: Instant) -> Option<u64> {
         self.budgets().of(whose, now).keep(now)
     }
 
-    /// Counts refusals that were to be kept and could not be: the next one of the budget reports them.
+    /// Counts rejections that could not be recorded: the next one of the budget reports them.
     pub(super) fn lose(&self, whose: Budgeted<'_>, count: u64, now: Instant) {
         self.budgets().of(whose, now).passed_over += count;
     }

@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A kind of credential, as far as a rejected one shows it.
+/// Kind of a rejected credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CredentialKind {
-    /// A token of the hub's own form: of an operator, of bootstrap or of break-glass.
+    /// A token in the hub's own form: of an operator, of bootstrap or of break-glass.
     Token,
     /// A token of a session.
     Session,
-    /// A token that a provider may have made.
+    /// A token that a provider may have issued.
     Provider,
-    /// A name with password and code, at log-in.
+    /// A name with password and code, at a login.
     Password,
     /// Anything else.
     Unknown,

@@ -1,4 +1,4 @@
-//! Tokens: 256 random bits, of which the hub keeps only a digest; and files that hold such digests.
+//! Tokens: 256 random bits, of which the hub stores only a digest; and files with such digests.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -12,14 +12,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// What tokens of this hub begin with, so that scanners of leaked secrets know them.
+/// Prefix of this hub's tokens, so that scanners for leaked secrets recognise them.
 const PREFIX: &str = "upesi_";
-/// What tokens of sessions and of enrolments begin with.
+/// Prefix of the tokens of sessions and enrolments.
 const SESSION: &str = "upesi_session_";
 const ENROLMENT: &str = "upesi_enrol_";
-/// What codes of break-glass begin with.
+/// Prefix of break-glass codes.
 const BREAK_GLASS: &str = "upesi_break_";
-/// Longest text that may be a token.
+/// Maximum length of a token.
 const TOKEN_BYTES_MAX: usize = 128;
 
 /// A token. It prints as a mask.
@@ -27,22 +27,22 @@ const TOKEN_BYTES_MAX: usize = 128;
 pub(crate) struct Token(String);
 
 impl Token {
-    /// A new one; `None` if the system has no random bits.
+    /// A new token; `None` if the system returned no random bits.
     pub(crate) fn random() -> Option<Self> {
         Self::beginning_with(PREFIX)
     }
 
-    /// A new one for a session.
+    /// A new token of a session.
     pub(crate) fn session() -> Option<Self> {
         Self::beginning_with(SESSION)
     }
 
-    /// A new one by which a person enrols.
+    /// A new token of an enrolment.
     pub(crate) fn enrolment() -> Option<Self> {
         Self::beginning_with(ENROLMENT)
     }
 
-    /// A new code of break-glass.
+    /// A new break-glass code.
     pub(crate) fn break_glass() -> Option<Self> {
         Self::beginning_with(BREAK_GLASS)
     }
@@ -53,22 +53,22 @@ impl Token {
         Some(Self(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bits))))
     }
 
-    /// Whether it may be that of a session.
+    /// Whether it may be the token of a session.
     pub(crate) fn is_of_session(&self) -> bool {
         self.0.starts_with(SESSION)
     }
 
-    /// What a caller sent.
+    /// A token from a request.
     pub(crate) fn received(text: &str) -> Option<Self> {
         (text.len() <= TOKEN_BYTES_MAX && text.starts_with(PREFIX)).then(|| Self(text.to_owned()))
     }
 
-    /// What is kept of it.
+    /// The stored digest.
     pub(crate) fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
     }
 
-    /// The token itself, for the one answer that has it.
+    /// The token itself, for the only answer that contains it.
     pub(crate) fn reveal(self) -> String {
         self.0
     }
@@ -80,9 +80,10 @@ impl fmt::Debug for Token {
     }
 }
 
-// Files of the data directory with the digest of a secret: whoever may write there owns the hub anyhow.
+// Files of the data directory with the digest of a secret. Write access to this directory already gives control of the
+// hub.
 
-/// Longest file that is read.
+/// Maximum size of such a file.
 const FILE_BYTES_MAX: u64 = 256;
 
 /// The text of such a file.
@@ -92,10 +93,9 @@ pub(super) fn read_secret(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes a file anew that only its owner reads: it has the new text, or the old one.
+/// Replaces a file that only its owner may read. The file has either the old or the new text.
 ///
-/// # Errors
-/// Its directory cannot be written to.
+/// # Errors Its directory cannot be written to.
 pub fn replace_private(file: &Path, text: &str) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".new");
@@ -109,14 +109,14 @@ pub fn replace_private(file: &Path, text: &str) -> io::Result<()> {
     fs::rename(&beside, file)
 }
 
-/// Whether what is good until a second, as it is written, is good now. More than its lifetime ahead, the clock was
-/// wrong, then or now.
+/// Whether a secret is valid now, given its expiry in seconds as text. If the expiry is further ahead than the
+/// lifetime, the clock was wrong then or is wrong now.
 pub(super) fn is_secret_good(until_s: &str, now_s: u64, lifetime_s: u64) -> bool {
     let left_s = until_s.parse().ok().and_then(|until_s: u64| until_s.checked_sub(now_s));
     left_s.is_some_and(|left_s| (1..=lifetime_s).contains(&left_s))
 }
 
-/// Seconds since 1970, by the machine's clock: the commands that write such files run without a hub.
+/// Seconds since 1970 by the machine's clock, because the commands that write such files run without a hub.
 pub(super) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -1,4 +1,4 @@
-//! Checkpoints: the end of the audit trail, signed by the hub, to be kept where the hub cannot write.
+//! Checkpoints: the end of the audit trail, signed by the hub, for storage outside the hub's control.
 
 use std::fmt::{self, Display};
 use std::fs;
@@ -18,16 +18,16 @@ use upesi_types::{Timestamp, hex, unhex};
 
 use crate::context::AdminContext;
 
-/// Largest file of a key, in bytes.
+/// Maximum size of a key file, in bytes.
 const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
-/// How often the log gets a checkpoint, if there are new entries.
+/// Interval of checkpoints in the log, if there are new entries.
 const LOG_INTERVAL: Duration = Duration::from_secs(3_600);
-/// What a checkpoint begins with; the number is that of its form.
+/// First words of a checkpoint; the number is that of its format.
 const WORDS: [&str; 2] = ["upesi-audit-checkpoint", "1"];
-/// What stands before the key itself in an X.509 public key of Ed25519 (RFC 8410).
+/// Prefix of the key in an X.509 public key of Ed25519 (RFC 8410).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// Why a file has no key.
+/// Reason why a key could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditKeyError {
     /// The file cannot be read.
@@ -35,16 +35,16 @@ pub enum AuditKeyError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// Others may read the private key.
+    /// Other users may read the private key.
     #[error("{0} contains a private key that every user of this machine can read; run: chmod 600 {0}")]
     IsPublic(PathBuf),
-    /// There is no such key in it.
+    /// The file has no private key of this kind.
     #[error("{0} has no private key of Ed25519; make one with: upesi pki audit-key NAME")]
     NoPrivateKey(PathBuf),
-    /// There is no such key in it.
+    /// The file has no public key of this kind.
     #[error("{0} has no public key of Ed25519; it is beside the private key: upesi pki audit-key NAME")]
     NoPublicKey(PathBuf),
 }
@@ -68,10 +68,10 @@ impl fmt::Debug for AuditKey {
 }
 
 impl AuditKey {
-    /// The key of a PEM file (PKCS #8), as `upesi pki audit-key` and `openssl genpkey -algorithm ed25519` write it.
+    /// Loads the key from a PEM file (PKCS #8), as `upesi pki audit-key` and `openssl genpkey -algorithm ed25519` write
+    /// it.
     ///
-    /// # Errors
-    /// The file cannot be read, may be read by everybody, or has no such key.
+    /// # Errors The file cannot be read, may be read by other users, or has no such key.
     pub fn load(path: &Path) -> Result<Self, AuditKeyError> {
         let bytes = read(path, true)?;
         let no_key = || AuditKeyError::NoPrivateKey(path.to_owned());
@@ -80,7 +80,7 @@ impl AuditKey {
         Ed25519KeyPair::from_pkcs8(key.secret_pkcs8_der()).map(Self).map_err(|_| no_key())
     }
 
-    /// Signs that the trail has so many entries, the last with this `chain`.
+    /// Signs that the trail has `number` entries, the last with this `chain`.
     pub fn sign(&self, number: u64, at: Timestamp, chain: [u8; 32]) -> Checkpoint {
         let mut made = Checkpoint { number, at, chain, signature: [0; 64] };
         let signature = self.0.sign(made.statement().as_bytes());
@@ -89,15 +89,14 @@ impl AuditKey {
     }
 }
 
-/// The key that checkpoints are verified with.
+/// The key that verifies checkpoints.
 #[derive(Clone, Debug)]
 pub struct AuditPublicKey(Vec<u8>);
 
 impl AuditPublicKey {
-    /// The key of a PEM file (X.509), as `upesi pki audit-key` and `openssl pkey -pubout` write it.
+    /// Loads the key from a PEM file (X.509), as `upesi pki audit-key` and `openssl pkey -pubout` write it.
     ///
-    /// # Errors
-    /// The file cannot be read, or has no such key.
+    /// # Errors The file cannot be read, or has no such key.
     pub fn load(path: &Path) -> Result<Self, AuditKeyError> {
         let bytes = read(path, false)?;
         let no_key = || AuditKeyError::NoPublicKey(path.to_owned());
@@ -110,40 +109,39 @@ impl AuditPublicKey {
     }
 }
 
-/// The end of the trail at some moment, signed.
+/// The signed end of the trail at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Entries of the trail.
+    /// Number of entries in the trail.
     pub number: u64,
-    /// When it was signed.
+    /// Time of the signature.
     pub at: Timestamp,
     /// The `chain` of the last entry; zeros if there is none.
     pub chain: [u8; 32],
     signature: [u8; 64],
 }
 
-/// Why a text is no checkpoint.
+/// Reason why a text is not a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
-    /// It is not what a hub writes.
+    /// The text does not have the form of a checkpoint.
     #[error("is no whole checkpoint")]
     Malformed,
-    /// Another key made it, or it was changed.
+    /// Another key signed it, or it was changed.
     #[error("is not signed by this key, or was changed")]
     Signature,
 }
 
 impl Checkpoint {
-    /// The checkpoint that stands somewhere in a line, such as a line of the log; `None` if there is none in it.
+    /// The checkpoint in a line, for example of the log; `None` if it has none.
     pub fn find(line: &str) -> Option<Result<Self, CheckpointError>> {
         let (_, rest) = line.split_once(WORDS[0])?;
         Some(format!("{}{rest}", WORDS[0]).parse())
     }
 
-    /// Whether it is signed by a key.
+    /// Verifies the signature with a key.
     ///
-    /// # Errors
-    /// It is not.
+    /// # Errors The signature is wrong.
     pub fn verify(&self, key: &AuditPublicKey) -> Result<(), CheckpointError> {
         let verified = UnparsedPublicKey::new(&ED25519, &key.0);
         verified.verify(self.statement().as_bytes(), &self.signature).map_err(|_| CheckpointError::Signature)
@@ -164,7 +162,7 @@ impl Display for Checkpoint {
 impl FromStr for Checkpoint {
     type Err = CheckpointError;
 
-    /// What follows the signature is passed over.
+    /// Text after the signature is ignored.
     fn from_str(text: &str) -> Result<Self, CheckpointError> {
         let mut words = text.split(' ');
         let mut next = || words.next().ok_or(CheckpointError::Malformed);
@@ -184,8 +182,8 @@ impl FromStr for Checkpoint {
     }
 }
 
-/// Logs a checkpoint every hour, and one at once, whenever the trail has got longer: whatever takes the log elsewhere
-/// takes them along. Never ends.
+/// Logs a checkpoint immediately and then every hour, whenever the trail has grown. Systems that collect the log
+/// collect them, too. Never ends.
 pub async fn log_checkpoints(context: AdminContext, key: Arc<AuditKey>) {
     let mut due = tokio::time::interval(LOG_INTERVAL);
     let mut logged = None;

@@ -1,4 +1,4 @@
-//! Entries of the audit trail as programs read them, and which of them are asked for.
+//! Entries of the audit trail for programs, and filters for them.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use upesi_ledger::{Attribution, AuditEntry, Event, effects_of};
@@ -9,13 +9,13 @@ use crate::json::Instant;
 /// Nanoseconds of a millisecond.
 const NS_PER_MS: i64 = 1_000_000;
 
-/// An entry as JSON, in `GET /audit` and in `upesi audit trail --json`. It is read back with each member once and no
-/// others.
+/// An entry as JSON, in `GET /audit` and in `upesi audit trail --json`. Reading it requires each member exactly once,
+/// and no others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuditEntryView {
     number: u64,
-    /// The record of the journal that it is in, with its effect.
+    /// The record of the journal with the entry and its effect.
     record: u64,
     at: Instant,
     /// Nanoseconds within the millisecond of `at`.
@@ -31,7 +31,7 @@ pub struct AuditEntryView {
     after: Box<str>,
     outcome: Outcome,
     refused: Option<Box<str>>,
-    /// The digest of the record's other events, to which the entry is bound.
+    /// Digest of the record's other events, to which the entry is bound.
     effects: String,
     chain: String,
 }
@@ -65,19 +65,18 @@ impl AuditEntryView {
 /// A line of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportedEntry {
-    /// The record of the journal that it was in.
+    /// The record of the journal that contained it.
     pub record: u64,
     /// The entry.
     pub entry: AuditEntry,
-    /// The digest of the record's other events.
+    /// Digest of the record's other events.
     pub effects: [u8; 32],
 }
 
 impl ExportedEntry {
-    /// Reads a line back.
+    /// Parses a line.
     ///
-    /// # Errors
-    /// What is wrong with it.
+    /// # Errors Description of the fault.
     pub fn parse(line: &str) -> Result<Self, String> {
         let row: AuditEntryView = serde_json::from_str(line).map_err(|error| error.to_string())?;
         if i64::from(row.nanoseconds) >= NS_PER_MS {
@@ -108,22 +107,22 @@ impl ExportedEntry {
     }
 }
 
-/// What became of an attempt.
+/// Outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
+    /// The action was performed.
     Done,
-    /// It was refused.
+    /// The action was rejected.
     Refused,
 }
 
 impl Outcome {
-    /// That of an entry.
+    /// The outcome of an entry.
     pub fn of(entry: &AuditEntry) -> Self {
         if entry.refused.is_some() { Self::Refused } else { Self::Done }
     }
 
-    /// The outcome of this name.
+    /// The outcome with this name.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Done, Self::Refused].into_iter().find(|outcome| outcome.name() == text)
     }
@@ -150,25 +149,25 @@ impl<'de> Deserialize<'de> for Outcome {
     }
 }
 
-/// Which entries are asked for. What is absent is not asked about.
+/// Conditions for entries; absent ones match all.
 #[derive(Clone, Debug, Default)]
 pub struct EntryFilter {
-    /// Of this operator, or on its behalf.
+    /// Entries of this operator, or on its behalf.
     pub operator: Option<Box<str>>,
-    /// Of this permission (`limit.raise`) or of this area (`limit`).
+    /// Entries of this permission (`limit.raise`) or area (`limit`).
     pub action: Option<Box<str>>,
-    /// Whose object has this text in it.
+    /// Entries whose object contains this text.
     pub object: Option<Box<str>>,
-    /// With this outcome.
+    /// Entries with this outcome.
     pub outcome: Option<Outcome>,
-    /// From this instant on.
+    /// Entries from this instant on.
     pub since: Option<Timestamp>,
-    /// Before this instant.
+    /// Entries before this instant.
     pub until: Option<Timestamp>,
 }
 
 impl EntryFilter {
-    /// Whether an entry is asked for.
+    /// Whether an entry matches all conditions.
     pub fn is_met_by(&self, entry: &AuditEntry) -> bool {
         let is_of = |name: &str| {
             *entry.by.operator == *name || entry.by.on_behalf_of.as_deref().is_some_and(|other| other == name)

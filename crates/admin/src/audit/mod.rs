@@ -1,5 +1,5 @@
-//! `GET /audit`: the entries of the audit trail by who, what, when and outcome. `GET /audit/checkpoint`: its end,
-//! signed.
+//! `GET /audit`: the entries of the audit trail by operator, action, time and outcome. `GET /audit/checkpoint`: its
+//! end, signed.
 
 mod checkpoint;
 mod entry;
@@ -22,32 +22,32 @@ use crate::json::{Instant, ok};
 pub use checkpoint::{AuditKey, AuditKeyError, AuditPublicKey, Checkpoint, CheckpointError, log_checkpoints};
 pub use entry::{AuditEntryView, EntryFilter, ExportedEntry, Outcome};
 
-/// Entries of a page, unless the caller says otherwise.
+/// Default number of entries per page.
 const PAGE_DEFAULT: usize = 100;
-/// Most entries of a page.
+/// Maximum number of entries per page.
 const PAGE_MAX: usize = 1_000;
-/// Records of the journal that one call reads, at most.
+/// Maximum number of journal records that one call reads.
 const RECORDS_READ_MAX: u64 = 100_000;
-/// Calls that read the journal at a time; further ones are answered 503.
+/// Maximum number of concurrent calls that read the journal; further ones are answered 503.
 const READERS_MAX: usize = 2;
 /// The parameters.
 const NAMES: [&str; 8] = ["operator", "action", "object", "outcome", "from", "to", "limit", "cursor"];
 
-/// What the calls about the audit trail work with. Cheap to clone.
+/// State of the calls about the audit trail. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AuditPort {
-    /// What signs checkpoints, if anything does.
+    /// Signs checkpoints, if there is a key.
     pub key: Option<Arc<AuditKey>>,
     readers: Arc<Semaphore>,
 }
 
 impl AuditPort {
-    /// With a key that signs checkpoints, or without.
+    /// `key` signs checkpoints, if there is one.
     pub fn new(key: Option<Arc<AuditKey>>) -> Self {
         Self { key, readers: Arc::new(Semaphore::new(READERS_MAX)) }
     }
 
-    /// A place among the calls that read the journal; none while there are enough of them.
+    /// A slot for a call that reads the journal; `None` if all are in use.
     pub(crate) fn reader(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.readers).try_acquire_owned().ok()
     }
@@ -57,11 +57,11 @@ impl AuditPort {
 #[derive(Serialize)]
 struct Page {
     entries: Vec<AuditEntryView>,
-    /// The `cursor` of the next page; absent when everything was looked at.
+    /// The `cursor` of the next page; absent at the end.
     next: Option<String>,
 }
 
-/// The entries of some records, and the record to go on with.
+/// The entries of some records, and the record to continue with.
 struct Found {
     entries: Vec<AuditEntryView>,
     next: Option<u64>,
@@ -107,7 +107,7 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
     ok(&Page { entries, next: next.map(|seq| seq.to_string()) })
 }
 
-/// The entries from a record on; without one, from the first record of the time that is asked for.
+/// The entries from a record on; without one, from the first record of the requested time.
 fn read(
     engine: &EngineHandle,
     cursor: Option<u64>,
@@ -129,7 +129,7 @@ fn read(
         let followed = match records.next_up_to(last) {
             Ok(Some(followed)) => followed,
             Ok(None) => break,
-            // Retention has removed records since the page before.
+            // Retention has removed records since the previous page.
             Err(FollowError::Gone { oldest, .. }) if oldest > seq => {
                 return Ok(Found { entries, next: Some(oldest) });
             }
@@ -153,7 +153,7 @@ fn read(
     Ok(Found { entries, next: None })
 }
 
-/// The first record that is not before an instant, by halves: times of records increase.
+/// The first record that is not before an instant. It uses a binary search, because times of records increase.
 pub(crate) fn first_since(engine: &EngineHandle, since: Timestamp, last: u64) -> Result<u64, FollowError> {
     let mut records = engine.follow(1);
     let oldest = match records.next_up_to(last) {
@@ -175,16 +175,16 @@ pub(crate) fn first_since(engine: &EngineHandle, since: Timestamp, last: u64) ->
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CheckpointView {
-    /// Entries of the trail.
+    /// Number of entries in the trail.
     number: u64,
-    /// The `chain` of the last one.
+    /// The `chain` of the last entry.
     chain: String,
     signed_date: Instant,
-    /// The line that `upesi audit trail --checkpoints` takes.
+    /// The line that `upesi audit trail --checkpoints` reads.
     checkpoint: String,
 }
 
-/// The end of the trail, signed now.
+/// Signs the current end of the trail.
 pub(crate) async fn checkpoint(Call(context): Call) -> Result<Response, ApiError> {
     let Some(key) = context.audit.key.clone() else {
         let detail = "This hub signs no checkpoints: admin.audit_key_file is not set";
@@ -199,7 +199,7 @@ pub(crate) async fn checkpoint(Call(context): Call) -> Result<Response, ApiError
     })
 }
 
-/// A checkpoint of the end of the trail.
+/// A checkpoint of the current end of the trail.
 pub(crate) async fn sign_end(context: &AdminContext, key: &AuditKey) -> Result<Checkpoint, ApiError> {
     let trail = context.ask(upesi_ledger::Ledger::trail).await?;
     Ok(key.sign(trail.count, context.engine.clock().now(), trail.head))

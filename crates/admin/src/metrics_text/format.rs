@@ -1,4 +1,4 @@
-//! The text formats of metrics: OpenMetrics, as the hub writes them, and Prometheus' classic format.
+//! Text formats of metrics: OpenMetrics, which the hub writes, and Prometheus' classic format.
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
@@ -11,7 +11,7 @@ const CLASSIC: &str = "text/plain";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     OpenMetrics,
-    /// Prometheus' own, version 0.0.4.
+    /// The classic format of Prometheus, version 0.0.4.
     Classic,
 }
 
@@ -44,7 +44,7 @@ impl Format {
         }
     }
 
-    /// A text of OpenMetrics in this format.
+    /// Converts a text of OpenMetrics to this format.
     pub(crate) fn of(self, text: Bytes) -> Bytes {
         match self {
             Self::OpenMetrics => text,
@@ -53,8 +53,8 @@ impl Format {
     }
 }
 
-/// The classic format names a family of counters as its samples, with `_total`. Units, exemplars and the mark of the
-/// end are left out.
+/// The classic format names a family of counters like its samples, with `_total`. Units, exemplars and the end mark are
+/// left out.
 fn classic(text: &str) -> String {
     let counters: std::collections::BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
@@ -82,7 +82,7 @@ fn classic(text: &str) -> String {
     converted
 }
 
-/// A sample without its exemplar. The exemplar begins after the labels, and their values may have any text.
+/// A sample without its exemplar. The exemplar begins after the labels, and their values may contain any text.
 fn without_exemplar(line: &str) -> &str {
     let mut is_quoted = false;
     let mut is_escaped = false;

@@ -1,5 +1,5 @@
-//! Attempts to log in: who guesses waits longer and longer. A stranger makes the person itself wait only at the
-//! addresses that the stranger has.
+//! Login attempts: delays grow after failures. An attacker delays the user only at the addresses that the attacker
+//! uses.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -7,29 +7,30 @@ use std::net::IpAddr;
 
 use upesi_types::Timestamp;
 
-/// Counts that are kept; beyond it those make room that were longest without an attempt.
+/// Maximum number of counts; the ones without attempts for the longest time are dropped.
 const COUNTS_MAX: usize = 16_384;
-/// Accounts and addresses known of each.
+/// Maximum number of accounts, and of known addresses of each.
 const ACCOUNTS_MAX: usize = 1_024;
 const ADDRESSES_MAX: usize = 8;
-/// How long failures count.
+/// Time for which failures are counted.
 const FORGOTTEN_AFTER_MS: i64 = 3_600_000;
-/// The first wait; each further failure doubles it.
+/// The first delay; each further failure doubles it.
 const WAIT_FIRST_MS: i64 = 2_000;
 
-/// What failures are counted of. Names are hashed: people type passwords in their place, and anybody may make them up.
+/// The subject of a count. Names are hashed, because users may type a password as the name, and clients can invent
+/// names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     /// A name, tried from an address.
     Pair(u64, IpAddr),
-    /// An address, whatever names it tries.
+    /// An address, with any name.
     Address(IpAddr),
-    /// A name, tried from addresses that it was never right from.
+    /// A name, from addresses that it has not logged in from.
     Name(u64),
 }
 
 impl Key {
-    /// Failures that cost nothing, and the longest wait.
+    /// Number of failures without a delay, and the longest delay.
     const fn limits(self) -> (u32, i64) {
         match self {
             Self::Pair(..) => (5, 300_000),
@@ -46,7 +47,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// Milliseconds until the next attempt is looked at.
+    /// Milliseconds until the next attempt is accepted.
     fn wait_ms(self, key: Key, now: Timestamp) -> i64 {
         let (free, wait_max_ms) = key.limits();
         let Some(over) = self.count.checked_sub(free) else { return 0 };
@@ -55,20 +56,19 @@ impl Failures {
     }
 }
 
-/// Failed attempts of late.
+/// Recent failed attempts.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     hasher: RandomState,
     counts: BTreeMap<Key, Failures>,
-    /// From where names were right: by name, the latest last.
+    /// Addresses of successful logins by name, the latest last.
     known: BTreeMap<u64, VecDeque<IpAddr>>,
 }
 
 impl Attempts {
-    /// Counts an attempt as failed until it is [`Self::succeeded`], so that attempts at once count, too.
+    /// Counts an attempt as failed until [`Self::succeeded`] is called, so that concurrent attempts also count.
     ///
-    /// # Errors
-    /// Seconds to wait: this one is not looked at, and does not count.
+    /// # Errors Seconds to wait: this attempt is rejected, and is not counted.
     pub(super) fn begin(&mut self, name: &str, address: IpAddr, now: Timestamp) -> Result<(), u64> {
         let keys = self.keys(name, address);
         self.counts.retain(|_, one| now.ms_since(one.last_at) < FORGOTTEN_AFTER_MS);
@@ -85,7 +85,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// The attempt was right.
+    /// Records that the attempt succeeded.
     pub(super) fn succeeded(&mut self, name: &str, address: IpAddr) {
         for key in self.keys(name, address).into_iter().flatten() {
             match (key, self.counts.get_mut(&key)) {
@@ -108,12 +108,12 @@ impl Attempts {
         addresses.push_back(address);
     }
 
-    /// Whether a name was right from an address.
+    /// Whether a name has logged in from an address.
     pub(super) fn knows(&self, name: &str, address: IpAddr) -> bool {
         self.known.get(&self.hasher.hash_one(name)).is_some_and(|known| known.contains(&address))
     }
 
-    /// A name that was right from an address does not wait for failures from others.
+    /// A name that has logged in from an address is not delayed by failures from others.
     fn keys(&self, name: &str, address: IpAddr) -> [Option<Key>; 3] {
         let is_known = self.knows(name, address);
         let name = self.hasher.hash_one(name);

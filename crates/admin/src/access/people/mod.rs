@@ -1,4 +1,4 @@
-//! People of the hub's own: passwords, second factors, sessions.
+//! The hub's own users: passwords, second factors, sessions.
 
 mod attempts;
 mod sealing;
@@ -20,21 +20,22 @@ pub(crate) use self::sessions::{IDLE_MS, Session, id_of};
 use super::Token;
 pub(crate) use sealing::{base32, device_uri, step_of};
 
-/// Passwords that are hashed at a time: each takes 19 MiB and a core for some tens of milliseconds.
+/// Maximum number of passwords that are hashed at the same time: each needs 19 MiB and a core for some tens of
+/// milliseconds.
 const HASHED_AT_ONCE: usize = 1;
-/// Log-ins of strangers that wait for that; further ones are refused.
+/// Maximum number of waiting logins from unknown addresses; further ones are rejected.
 const STRANGERS_WAITING_MAX: usize = 8;
-/// The same for people at addresses that they have logged in from.
+/// Maximum number of waiting logins from known addresses of users.
 const KNOWN_WAITING_MAX: usize = 8;
-/// Enrolments that wait for their first code, and how long they do.
+/// Maximum number of enrolments that wait for their first code, and their time limit.
 const ENROLMENTS_MAX: usize = 64;
 const ENROLMENT_MS: i64 = 10 * 60_000;
 
-/// Others are logging in: this one was not looked at.
+/// Other logins are in progress: this one was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
 
-/// An enrolment whose person has chosen a password and not shown a code yet.
+/// An enrolment with a password, before the first code.
 #[derive(Clone, Debug)]
 pub(crate) struct Begun {
     pub(crate) operator: Box<str>,
@@ -45,10 +46,10 @@ pub(crate) struct Begun {
     begun_at: Timestamp,
 }
 
-/// What the hub knows of people beside the ledger.
+/// The hub's data about users outside the ledger.
 #[derive(Debug)]
 pub(crate) struct People {
-    /// What is mixed into the keys of second factors.
+    /// A secret that is mixed into the keys of second factors.
     secret: Option<Secret>,
     hashing: Semaphore,
     strangers: Semaphore,
@@ -68,13 +69,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The address of a caller; one for all that have none.
+/// The address of a caller; callers without one share one.
 pub(crate) fn address_of(text: Option<&str>) -> IpAddr {
     text.and_then(|text| text.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
 impl People {
-    /// With the secret of the hub that is mixed into the keys of second factors, if it has one.
+    /// `secret` is mixed into the keys of second factors, if the hub has one.
     pub(crate) fn new(secret: Option<Secret>) -> Self {
         Self {
             secret,
@@ -89,18 +90,17 @@ impl People {
 
     /// Counts an attempt as failed until it has succeeded.
     ///
-    /// # Errors
-    /// Seconds to wait.
+    /// # Errors Seconds to wait.
     pub(crate) fn begin(&self, name: &str, address: IpAddr, now: Timestamp) -> Result<(), u64> {
         locked(&self.attempts).begin(name, address, now)
     }
 
-    /// The attempt was right.
+    /// Records that the attempt succeeded.
     pub(crate) fn succeeded(&self, name: &str, address: IpAddr) {
         locked(&self.attempts).succeeded(name, address);
     }
 
-    /// The secret of a second factor, if the password is right. For who is no person it takes as long, and it is not.
+    /// The secret of a second factor, if the password is right. For an unknown user it takes equally long, and fails.
     pub(crate) async fn open(
         &self,
         password: Password,
@@ -117,7 +117,7 @@ impl People {
         self.hash(operator, address, open).await
     }
 
-    /// A secret sealed under a password; `None` if the system has no random bits.
+    /// A secret sealed under a password; `None` if the system returned no random bits.
     pub(crate) async fn seal(
         &self,
         password: Password,
@@ -130,7 +130,7 @@ impl People {
         self.hash(operator, address, seal).await
     }
 
-    /// Runs on a thread that does nothing else meanwhile.
+    /// Runs on a separate thread.
     async fn hash<T: Send + 'static>(
         &self,
         operator: &str,
@@ -144,32 +144,31 @@ impl People {
         Ok(tokio::task::spawn_blocking(work).await.unwrap_or_default())
     }
 
-    /// Opens a session.
     pub(crate) fn open_session(&self, token: &Token, session: Session) {
         locked(&self.sessions).open(token, session);
     }
 
-    /// The session of a token, which is used now.
+    /// The session of a token; counts as its use.
     pub(crate) fn session(&self, token: &Token, now: Timestamp) -> Option<Session> {
         locked(&self.sessions).by_token(token, now)
     }
 
-    /// All sessions that last.
+    /// All sessions that have not ended.
     pub(crate) fn sessions(&self, now: Timestamp) -> Vec<Session> {
         locked(&self.sessions).list(now)
     }
 
-    /// Changes a session; whether it was there.
+    /// Changes a session; false if there is none.
     pub(crate) fn change_session(&self, id: &str, change: impl FnOnce(&mut Session)) -> bool {
         locked(&self.sessions).change(id, change)
     }
 
-    /// Ends the sessions that a condition is true for.
+    /// Ends the sessions that match a condition.
     pub(crate) fn end_sessions(&self, which: impl Fn(&Session) -> bool) {
         locked(&self.sessions).end(which);
     }
 
-    /// Keeps an enrolment until its person shows a code. The oldest one makes room.
+    /// Stores an enrolment until its first code is shown. The oldest one is dropped if there are too many.
     pub(crate) fn begin_enrolment(
         &self,
         token: &Token,
@@ -187,14 +186,14 @@ impl People {
         begun.insert(token.digest(), Begun { operator, credential, sealed, seed, begun_at: now });
     }
 
-    /// The enrolment of a token, if it was begun and is young enough.
+    /// The enrolment of a token, if it was begun and has not expired.
     pub(crate) fn enrolment(&self, token: &Token, now: Timestamp) -> Option<Begun> {
         let begun = locked(&self.enrolments);
         let found = begun.get(&token.digest()).filter(|one| now.ms_since(one.begun_at) < ENROLMENT_MS);
         found.cloned()
     }
 
-    /// It is done.
+    /// Removes a completed enrolment.
     pub(crate) fn end_enrolment(&self, token: &Token) {
         locked(&self.enrolments).remove(&token.digest());
     }

@@ -1,6 +1,6 @@
-//! The secret of a second factor under a password: sealed by a key that Argon2id makes of the password, so that what is
-//! kept is neither of them, and its tag tells whether a password is right. Where the hub has a secret outside its data,
-//! that is mixed into the key: who has the data alone cannot try passwords.
+//! The secret of a second factor, sealed under a password. The sealing key is derived from the password with Argon2id.
+//! So neither of them is stored, and the tag shows whether a password is right. If the hub has a secret outside its
+//! data, it is mixed into the key. Then the data alone is not sufficient to try passwords.
 
 use std::fmt;
 
@@ -12,14 +12,15 @@ use upesi_keys::Secret;
 use upesi_ledger::{SEED_BYTES, Sealed};
 use upesi_types::Timestamp;
 
-/// Fewest characters of a password.
+/// Minimum number of characters of a password.
 pub(crate) const PASSWORD_CHARS_MIN: usize = 12;
-/// Longest password that is looked at, in bytes.
+/// Maximum length of a password, in bytes.
 pub(crate) const PASSWORD_BYTES_MAX: usize = 512;
 /// Memory and passes of Argon2id: the second row of OWASP's table, with one lane.
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
-/// What is taken of a stored password at most: whoever can write the journal does not take the memory, too.
+/// Maximum memory that a stored password may require, so that write access to the journal is not sufficient to exhaust
+/// the memory.
 const MEMORY_KIB_MAX: u32 = 64 * 1024;
 const PASSES_MAX: u32 = 8;
 
@@ -28,12 +29,12 @@ const PASSES_MAX: u32 = 8;
 pub(crate) struct Password(String);
 
 impl Password {
-    /// One that a person shows.
+    /// A password for a login.
     pub(crate) fn shown(text: String) -> Option<Self> {
         (text.len() <= PASSWORD_BYTES_MAX).then_some(Self(text))
     }
 
-    /// One that a person chooses: long enough. Nothing else makes passwords stronger.
+    /// A newly chosen password; `None` if it is too short. Other rules do not make passwords stronger.
     pub(crate) fn chosen(text: String) -> Option<Self> {
         let is_long = text.chars().count() >= PASSWORD_CHARS_MIN;
         Self::shown(text).filter(|_| is_long)
@@ -51,7 +52,7 @@ impl fmt::Debug for Password {
 pub(crate) struct Seed([u8; SEED_BYTES]);
 
 impl Seed {
-    /// A new one; `None` if the system has no random bits.
+    /// A new secret; `None` if the system returned no random bits.
     pub(crate) fn random() -> Option<Self> {
         let mut bytes = [0; SEED_BYTES];
         rand::fill(&mut bytes).ok()?;
@@ -74,8 +75,8 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// The secret of an operator, sealed under a password and the hub's secret, if it has one; `None` if the system has no
-/// random bits or no memory.
+/// Seals the secret of an operator under a password and the hub's secret, if it has one; `None` if the system returned
+/// no random bits or memory.
 pub(crate) fn seal(
     password: &Password,
     hubs: Option<&Secret>,
@@ -95,15 +96,15 @@ pub(crate) fn seal(
     Some(Sealed { secret, ..unsealed })
 }
 
-/// What was sealed for an operator.
+/// The unsealed secret of an operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
     pub(crate) seed: Seed,
-    /// Whether the hub has a secret that was not mixed in: it had none when this was sealed.
+    /// Whether the hub now has a secret, but had none when this was sealed.
     pub(crate) is_weak: bool,
 }
 
-/// What was sealed for an operator, if the password is right.
+/// Unseals the secret of an operator, if the password is right.
 pub(crate) fn open(
     password: &Password,
     hubs: Option<&Secret>,
@@ -126,7 +127,7 @@ pub(crate) fn open(
     }
 }
 
-/// What is opened for an operator that is none, so that it takes as long.
+/// Sealed data for an unknown operator, so that the attempt takes equally long.
 pub(crate) fn decoy() -> Sealed {
     Sealed { salt: [0; 16], memory_kib: MEMORY_KIB, passes: PASSES, secret: [0; _] }
 }
@@ -139,7 +140,7 @@ fn hash(password: &Password, sealed: &Sealed) -> Option<[u8; 32]> {
     Some(hashed)
 }
 
-/// The hash of a password, of no use without the hub's secret.
+/// Mixes the hub's secret into the hash of a password, which is useless without it.
 fn mix(hubs: &Secret, hashed: &[u8; 32]) -> [u8; 32] {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, hubs.bytes()), hashed);
     let mut mixed = [0; 32];
@@ -151,22 +152,22 @@ fn key(bytes: &[u8; 32]) -> Option<LessSafeKey> {
     Some(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, bytes).ok()?))
 }
 
-/// A key seals once: its salt is new each time.
+/// A constant, because each key seals only once: its salt is always new.
 fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-// Codes of a second factor by time: RFC 6238 with SHA-1, six digits and 30 seconds, as all authenticator apps have it.
+// Time-based codes of a second factor: RFC 6238 with SHA-1, six digits and 30 seconds, as in all authenticator apps.
 
-/// Milliseconds that a code is shown for.
+/// Duration of a code's interval, in milliseconds.
 const STEP_MS: i64 = 30_000;
 /// Digits of a code.
 const DIGITS: u32 = 6;
 /// The alphabet of RFC 4648 §6.
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/// The interval of a code that is right at this moment: that of now, the one before or the one after. If several have
-/// the same code, it is the latest.
+/// The interval of a valid code: the current one, the previous or the next. If several have the same code, it is the
+/// latest.
 pub(crate) fn step_of(seed: &Seed, code: &str, now: Timestamp) -> Option<u64> {
     if code.len() != DIGITS as usize {
         return None;
@@ -187,9 +188,9 @@ fn code_at(seed: &Seed, step: u64) -> String {
     format!("{:06}", (number & 0x7fff_ffff) % 10_u32.pow(DIGITS))
 }
 
-/// The secret as people type it into an app.
+/// The secret as users type it into an app.
 pub(crate) fn base32(seed: &Seed) -> String {
-    // 20 bytes are 32 letters without a rest.
+    // 20 bytes are exactly 32 letters.
     let letter = |index: usize| {
         let bit = index * 5;
         let pair = seed.bytes()[bit / 8..].iter().copied().chain([0]).take(2);
@@ -199,7 +200,7 @@ pub(crate) fn base32(seed: &Seed) -> String {
     (0..seed.bytes().len() * 8 / 5).map(letter).collect()
 }
 
-/// The secret as apps read it from a picture.
+/// The secret as apps read it from a QR code.
 pub(crate) fn device_uri(seed: &Seed, operator: &str) -> String {
     let operator = operator.replace('@', "%40");
     format!("otpauth://totp/Upesi:{operator}?secret={}&issuer=Upesi", base32(seed))

@@ -1,4 +1,4 @@
-//! Sessions of people: in memory, bounded in time and number.
+//! Sessions of users: in memory, limited in time and number.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,47 +8,47 @@ use upesi_types::{Timestamp, hex};
 
 use super::super::Token;
 
-/// How long a session lasts without a request.
+/// Time after which an idle session ends.
 pub(crate) const IDLE_MS: i64 = 15 * 60_000;
-/// How long it lasts at most.
+/// Maximum duration of a session.
 const ABSOLUTE_MS: i64 = 10 * 3_600_000;
-/// Age of the last code with which a person may still approve.
+/// Maximum age of the last code for approvals.
 const FACTOR_MS: i64 = 5 * 60_000;
-/// Sessions of an operator; the oldest makes room.
+/// Maximum number of sessions of an operator; the oldest ends.
 const SESSIONS_OF_OPERATOR_MAX: usize = 8;
 
-/// A person that has logged in.
+/// A session of a logged-in user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// What it is called: the beginning of its token's digest.
+    /// Its id: the beginning of its token's digest.
     pub(crate) id: Box<str>,
-    /// The person.
+    /// The user.
     pub(crate) operator: Box<str>,
-    /// Number of the password by which it was opened: it ends with that.
+    /// Number of the password that opened it. The session ends with that password.
     pub(crate) credential: u32,
-    /// What the operator was then: it ends when that changes.
+    /// The roles of the operator at the login. The session ends when they change.
     pub(crate) roles: Roles,
-    /// Where it was opened.
+    /// Address of the login.
     pub(crate) address: IpAddr,
     pub(crate) opened_at: Timestamp,
     pub(crate) used_at: Timestamp,
-    /// When a code was shown last.
+    /// Time of the last code.
     pub(crate) factor_at: Timestamp,
 }
 
 impl Session {
-    /// From when on it is refused, if nothing is asked until then.
+    /// Time at which it ends unless there is a request before.
     pub(crate) fn ends_at(&self) -> Timestamp {
         self.used_at.plus_ms(IDLE_MS).min(self.opened_at.plus_ms(ABSOLUTE_MS))
     }
 
-    /// Whether the last code is young enough to approve.
+    /// Whether the last code is recent enough to approve.
     pub(crate) fn may_approve(&self, now: Timestamp) -> bool {
         now.ms_since(self.factor_at) <= FACTOR_MS
     }
 }
 
-/// What a session is called.
+/// The id of a session.
 pub(crate) fn id_of(token: &Token) -> Box<str> {
     hex(&token.digest()[..6]).into()
 }
@@ -58,7 +58,6 @@ pub(crate) fn id_of(token: &Token) -> Box<str> {
 pub(super) struct Sessions(BTreeMap<[u8; 32], Session>);
 
 impl Sessions {
-    /// Opens one.
     pub(super) fn open(&mut self, token: &Token, session: Session) {
         self.0.retain(|_, known| known.ends_at() > session.opened_at);
         let own = |known: &Session| known.operator == session.operator;
@@ -72,7 +71,7 @@ impl Sessions {
         self.0.insert(token.digest(), session);
     }
 
-    /// The session of a token, which is used now; `None` if there is none, or it has lasted too long.
+    /// The session of a token; counts as its use. `None` if there is none, or if it has ended.
     pub(super) fn by_token(&mut self, token: &Token, now: Timestamp) -> Option<Session> {
         let digest = token.digest();
         let session = self.0.get_mut(&digest)?;
@@ -84,17 +83,17 @@ impl Sessions {
         Some(session.clone())
     }
 
-    /// Those that last.
+    /// The sessions that have not ended.
     pub(super) fn list(&self, now: Timestamp) -> Vec<Session> {
         self.0.values().filter(|session| session.ends_at() > now).cloned().collect()
     }
 
-    /// Changes one; whether it was there.
+    /// Changes a session; false if there is none.
     pub(super) fn change(&mut self, id: &str, change: impl FnOnce(&mut Session)) -> bool {
         self.0.values_mut().find(|session| *session.id == *id).map(change).is_some()
     }
 
-    /// Ends those that a condition is true for.
+    /// Ends the sessions that match a condition.
     pub(super) fn end(&mut self, which: impl Fn(&Session) -> bool) {
         self.0.retain(|_, session| !which(session));
     }
