@@ -40,7 +40,8 @@ pub trait LogLevel: Send + Sync {
 
     /// Sets another level.
     ///
-    /// # Errors The reason why it is invalid; nothing was changed.
+    /// # Errors
+    /// The reason why it is invalid; nothing was changed.
     fn set_level(&self, level: &str) -> Result<(), String>;
 }
 

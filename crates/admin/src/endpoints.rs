@@ -92,7 +92,8 @@ fn check(context: &AdminContext, kind: EndpointType, value: &str) -> Result<(), 
 
 /// Checks a value for an endpoint, so that the operator learns at once of faults that would appear later.
 ///
-/// # Errors The requirement or the fault: a phrase that follows the value's name.
+/// # Errors
+/// The requirement or the fault: a phrase that follows the value's name.
 pub fn check_endpoint(kind: EndpointType, value: &str) -> Result<(), String> {
     if value.is_empty() || value.len() > ENDPOINT_VALUE_BYTES_MAX {
         return Err(format!("length must be 1 to {ENDPOINT_VALUE_BYTES_MAX} characters"));

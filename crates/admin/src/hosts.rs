@@ -80,7 +80,8 @@ pub struct AllowedOrigins(Arc<[String]>);
 impl AllowedOrigins {
     /// Parses origins such as `https://portal.example:8443`, separated by commas.
     ///
-    /// # Errors The part that is not an origin.
+    /// # Errors
+    /// The part that is not an origin.
     pub fn parse(list: &str) -> Result<Self, String> {
         let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
         let origins = parts.map(|part| canonical_origin(part).ok_or_else(|| part.to_owned()));

@@ -62,7 +62,8 @@ impl<T> Timed<T> {
 
     /// Stores an entry until `due`, which must not be before that of the previous one.
     ///
-    /// # Panics With 2^32 - 1 entries or more.
+    /// # Panics
+    /// With 2^32 - 1 entries or more.
     pub(crate) fn keep(&mut self, hash: u64, due: Instant, thing: T, same: impl Fn(&T, &T) -> bool) -> Place {
         let head = self.head(hash, |other| same(other, &thing));
         let slot = self.vacate();

@@ -183,7 +183,8 @@ impl Guard {
 
     /// Whether a URL may be registered, as far as its text shows: by its port, and by its host if that is an address.
     ///
-    /// # Errors The reason why it may not.
+    /// # Errors
+    /// The reason why it may not.
     pub fn check_target(&self, target: &Target) -> Result<(), Refused> {
         let Some(shared) = &self.0 else { return Ok(()) };
         shared.check_port(target.origin.port())?;

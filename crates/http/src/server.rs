@@ -55,7 +55,8 @@ pub trait Service: Send + Sync + 'static {
 
     /// Records the participant of a new connection's certificate, before the first request.
     ///
-    /// # Errors Its participant has reached its limit of connections: the connection's first request is answered by
+    /// # Errors
+    /// Its participant has reached its limit of connections: the connection's first request is answered by
     /// [`Service::refuse`].
     fn meet(&self, _connection: &Connection) -> Result<(), OverShare> {
         Ok(())

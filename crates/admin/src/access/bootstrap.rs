@@ -33,7 +33,8 @@ pub enum BootstrapError {
 /// Creates a token for the hub of a data directory and replaces an earlier one. The returned token is stored nowhere
 /// else.
 ///
-/// # Errors The directory cannot be written to.
+/// # Errors
+/// The directory cannot be written to.
 pub fn make_bootstrap(data: &Path) -> Result<String, BootstrapError> {
     let token = Token::random().ok_or(BootstrapError::Random)?;
     let file = data.join(BOOTSTRAP_FILE);

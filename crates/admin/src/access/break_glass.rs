@@ -74,7 +74,8 @@ pub enum BreakGlassError {
 /// Creates a new code for the hub of a data directory and replaces an earlier one; an open token ends. The returned
 /// code is stored nowhere else.
 ///
-/// # Errors The directory cannot be written to.
+/// # Errors
+/// The directory cannot be written to.
 pub fn seal_break_glass(data: &Path) -> Result<String, BreakGlassError> {
     let code = Token::break_glass().ok_or(BreakGlassError::Random)?;
     write(data, &format!("sealed {}\n", hex(&code.digest())))?;
@@ -83,7 +84,8 @@ pub fn seal_break_glass(data: &Path) -> Result<String, BreakGlassError> {
 
 /// Exchanges the code for a token; the code becomes invalid. The returned token is stored nowhere else.
 ///
-/// # Errors The code is wrong, or the directory cannot be written to.
+/// # Errors
+/// The code is wrong, or the directory cannot be written to.
 pub fn open_break_glass(data: &Path, code: &str) -> Result<String, BreakGlassError> {
     let code = Token::received(code.trim()).ok_or(BreakGlassError::Code)?;
     let file = data.join(BREAK_GLASS_FILE);

@@ -95,7 +95,8 @@ pub(super) fn read_secret(file: &Path) -> io::Result<String> {
 
 /// Replaces a file that only its owner may read. The file has either the old or the new text.
 ///
-/// # Errors Its directory cannot be written to.
+/// # Errors
+/// Its directory cannot be written to.
 pub fn replace_private(file: &Path, text: &str) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".new");

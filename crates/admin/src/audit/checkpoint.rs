@@ -71,7 +71,8 @@ impl AuditKey {
     /// Loads the key from a PEM file (PKCS #8), as `upesi pki audit-key` and `openssl genpkey -algorithm ed25519` write
     /// it.
     ///
-    /// # Errors The file cannot be read, may be read by other users, or has no such key.
+    /// # Errors
+    /// The file cannot be read, may be read by other users, or has no such key.
     pub fn load(path: &Path) -> Result<Self, AuditKeyError> {
         let bytes = read(path, true)?;
         let no_key = || AuditKeyError::NoPrivateKey(path.to_owned());
@@ -96,7 +97,8 @@ pub struct AuditPublicKey(Vec<u8>);
 impl AuditPublicKey {
     /// Loads the key from a PEM file (X.509), as `upesi pki audit-key` and `openssl pkey -pubout` write it.
     ///
-    /// # Errors The file cannot be read, or has no such key.
+    /// # Errors
+    /// The file cannot be read, or has no such key.
     pub fn load(path: &Path) -> Result<Self, AuditKeyError> {
         let bytes = read(path, false)?;
         let no_key = || AuditKeyError::NoPublicKey(path.to_owned());
@@ -141,7 +143,8 @@ impl Checkpoint {
 
     /// Verifies the signature with a key.
     ///
-    /// # Errors The signature is wrong.
+    /// # Errors
+    /// The signature is wrong.
     pub fn verify(&self, key: &AuditPublicKey) -> Result<(), CheckpointError> {
         let verified = UnparsedPublicKey::new(&ED25519, &key.0);
         verified.verify(self.statement().as_bytes(), &self.signature).map_err(|_| CheckpointError::Signature)

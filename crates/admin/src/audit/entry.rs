@@ -76,7 +76,8 @@ pub struct ExportedEntry {
 impl ExportedEntry {
     /// Parses a line.
     ///
-    /// # Errors Description of the fault.
+    /// # Errors
+    /// Description of the fault.
     pub fn parse(line: &str) -> Result<Self, String> {
         let row: AuditEntryView = serde_json::from_str(line).map_err(|error| error.to_string())?;
         if i64::from(row.nanoseconds) >= NS_PER_MS {

@@ -42,7 +42,8 @@ struct OpenLanes {
 impl Courier {
     /// Creates a courier without lanes. Callbacks open lanes, and so does [`Self::open`].
     ///
-    /// # Errors Every mistake in the configuration.
+    /// # Errors
+    /// Every mistake in the configuration.
     pub fn start(
         workers: &Workers,
         config: CourierConfig,

@@ -31,7 +31,8 @@ impl FollowedCallbacks {
     /// Passes the callbacks of the records to the lanes as they become durable, until the engine has stopped. Blocks
     /// the thread.
     ///
-    /// # Errors A record cannot be read.
+    /// # Errors
+    /// A record cannot be read.
     pub fn run(mut self, mut records: Follow) -> Result<(), FollowError> {
         while let Some(first) = records.wait_next()? {
             self.take(first);

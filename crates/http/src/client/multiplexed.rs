@@ -327,7 +327,8 @@ pub enum Unanswered {
 
 /// Sends a request over any stream, by the same code as a [`Pool`](super::Pool) over its connections.
 ///
-/// # Errors There is no answer.
+/// # Errors
+/// There is no answer.
 pub async fn exchange_http2<T>(
     stream: T,
     request: Request<Full<Bytes>>,

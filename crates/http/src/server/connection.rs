@@ -108,7 +108,8 @@ impl Connection {
 
     /// Records the participant of the peer, or that it is not a participant, as the service knows at a generation.
     ///
-    /// # Errors The peer was another participant before: the connection should be closed.
+    /// # Errors
+    /// The peer was another participant before: the connection should be closed.
     pub fn identify(&self, identity: Option<PeerIdentity>, generation: u64) -> Result<(), OtherIdentity> {
         let is_same = match (self.identity.get(), identity) {
             (None, Some(first)) => self.identity.set(first).is_ok(),
@@ -129,8 +130,9 @@ impl Connection {
     /// Records that the connection carried a request of this party. From now on it counts for the party, and
     /// unidentified connections make room before it.
     ///
-    /// # Errors The party has reached its limit of connections, and none of them can make room. The request must be
-    /// rejected; the connection remains unchanged.
+    /// # Errors
+    /// The party has reached its limit of connections, and none of them can make room. The request must be rejected;
+    /// the connection remains unchanged.
     pub fn become_known(&self, known_as: KnownAs) -> Result<(), OverShare> {
         // One task serves all requests of a connection, so there are no concurrent changes.
         let before = self.known_as.load(Ordering::Relaxed);

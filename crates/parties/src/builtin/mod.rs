@@ -89,7 +89,8 @@ impl BuiltInDirectory {
     /// Registers many parties with one sync. Returns one result for each entry, in their order; a rejected entry does
     /// not affect the others. If the outer result is [`RegisterError::Store`], no entry was registered.
     ///
-    /// # Panics With more than [`BATCH_ENTRIES_MAX`] entries.
+    /// # Panics
+    /// With more than [`BATCH_ENTRIES_MAX`] entries.
     pub async fn register_batch(
         &self,
         entries: Vec<Entry>,

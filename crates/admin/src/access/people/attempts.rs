@@ -68,7 +68,8 @@ pub(super) struct Attempts {
 impl Attempts {
     /// Counts an attempt as failed until [`Self::succeeded`] is called, so that concurrent attempts also count.
     ///
-    /// # Errors Seconds to wait: this attempt is rejected, and is not counted.
+    /// # Errors
+    /// Seconds to wait: this attempt is rejected, and is not counted.
     pub(super) fn begin(&mut self, name: &str, address: IpAddr, now: Timestamp) -> Result<(), u64> {
         let keys = self.keys(name, address);
         self.counts.retain(|_, one| now.ms_since(one.last_at) < FORGOTTEN_AFTER_MS);

@@ -90,7 +90,8 @@ impl People {
 
     /// Counts an attempt as failed until it has succeeded.
     ///
-    /// # Errors Seconds to wait.
+    /// # Errors
+    /// Seconds to wait.
     pub(crate) fn begin(&self, name: &str, address: IpAddr, now: Timestamp) -> Result<(), u64> {
         locked(&self.attempts).begin(name, address, now)
     }
