@@ -1,7 +1,7 @@
 //! Finished transfers on disk: an embedded LSM store behind the small [`Archive`] trait.
 //!
-//! The archive is *derived data*: everything in it was read from the journal, and a lost or damaged archive is rebuilt
-//! by deleting its directory and folding the journal again. It never sits on the commit path. One thread writes
+//! The archive is *derived data*: everything in it comes from the journal. A lost or damaged archive is rebuilt by
+//! deleting its directory and folding the journal again. It is never on the commit path. One thread writes
 //! ([`Archive::apply`]); any number of threads look up.
 //!
 #![doc = include_str!("archive/README.md")]
@@ -34,32 +34,32 @@ use crate::{Part, TablesError};
 /// One finished transfer: its id and its encoded outcome, which this crate does not interpret.
 pub type ArchiveEntry = (TransferId, Vec<u8>);
 
-/// The largest value that is accepted, in bytes. A finished transfer takes 150 to 250, a bulk of a thousand items with
-/// the longest results 16 million; the limit catches a caller that archives something else.
+/// Maximum size of a value, in bytes. A finished transfer needs 150 to 250, a bulk transfer of a thousand items with
+/// the longest results 16 million. The limit detects a caller that archives something else.
 pub const VALUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The store of finished transfers that left memory.
 ///
 /// # Watermarks
-/// A watermark is a journal sequence number: every transfer that finished at or before it is in the archive.
-/// Two are kept, because an applied batch can be read at once but survives a crash of the machine only once synced:
-/// [`Archive::watermark_applied`] says which transfers the hot state may forget, [`Archive::watermark`] says what is
-/// still there after any crash. A snapshot of the hot state, or the removal of journal segments, may only rely on
-/// the latter.
+/// A watermark is a journal sequence number: every transfer that finished at or before it is in the archive. There are
+/// two, because an applied batch is readable at once but survives a crash of the machine only after a sync.
+/// [`Archive::watermark_applied`] determines which transfers the hot state may drop; [`Archive::watermark`] determines
+/// which are retained after any crash. A snapshot of the hot state, and the removal of journal segments, may rely only
+/// on the latter.
 pub trait Archive: Send + Sync {
     /// The value stored for `id`. May read from disk.
     fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError>;
 
-    /// `false`: `id` is not archived. `true`: ask [`Archive::get`]. Answers from memory, without locks.
+    /// `false`: `id` is not archived. `true`: call [`Archive::get`]. Answers from memory, without locks.
     fn may_contain(&self, id: &TransferId) -> bool;
 
-    /// Stores `entries` and moves the applied watermark to `watermark`. The durable watermark follows at once or later,
-    /// but never before all the entries. Called by one thread. Applying a range again is harmless; a watermark below
-    /// the present one leaves it where it is. May wait for the store's housekeeping.
+    /// Stores `entries` and advances the applied watermark to `watermark`. The durable watermark follows at once or
+    /// later, but never before all the entries. Called by one thread. Applying a range again is harmless; a watermark
+    /// below the current one has no effect. May wait for the store's housekeeping.
     fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), TablesError>;
 
-    /// [`Archive::apply`], with the time of the record `watermark`, by which retention later knows how old a
-    /// division is.
+    /// Like [`Archive::apply`], with the time of the record `watermark`. Retention uses this time as the age of a
+    /// division.
     fn apply_at(&self, entries: &[ArchiveEntry], watermark: u64, time: Timestamp) -> Result<(), TablesError> {
         let _ = time;
         self.apply(entries, watermark)
@@ -68,10 +68,10 @@ pub trait Archive: Send + Sync {
     /// Makes everything applied so far survive a crash and returns the durable watermark.
     fn sync(&self) -> Result<u64, TablesError>;
 
-    /// The durable watermark: the journal sequence number up to which every finished transfer survives a crash;
-    /// 0 when nothing was archived. Read after opening, it is where folding the journal goes on. A store whose
-    /// directory files were lost may open as an empty one, so the owner of a snapshot or of removed segments compares
-    /// watermarks: an archive that is behind is damaged and has to be rebuilt.
+    /// The durable watermark: the journal sequence number up to which every finished transfer survives a crash; 0 if
+    /// nothing was archived. After opening, folding of the journal continues there. A store whose directory files were
+    /// lost may open as an empty one. So the owner of a snapshot or of removed segments compares watermarks: an archive
+    /// that is behind is damaged and must be rebuilt.
     fn watermark(&self) -> u64;
 
     /// The journal sequence number up to which every finished transfer can be looked up. Never below the durable one.
@@ -81,16 +81,15 @@ pub trait Archive: Send + Sync {
     fn stats(&self) -> ArchiveStats;
 
     /// Visits every entry in the order of [`TransferId::to_bytes`], until `visit` breaks. Sees the state at the time of
-    /// the call; writers go on meanwhile.
+    /// the call, even while there are writes.
     fn for_each(
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TablesError>;
 
-    /// Visits the transfers behind a place, division by division, the oldest first, and in each in the order of
-    /// [`TransferId::to_bytes`], until `visit` breaks. Divisions all of whose transfers finished before `since` are
-    /// passed over. What is applied after a visit from the very beginning may be missing from those that go on
-    /// behind it.
+    /// Visits the transfers after a position, division by division, the oldest first, and within each in the order of
+    /// [`TransferId::to_bytes`], until `visit` breaks. Skips divisions all of whose transfers finished before `since`.
+    /// Transfers that are applied after a visit from the very beginning may be missing from visits that continue it.
     fn visit_behind(
         &self,
         place: Place,
@@ -105,7 +104,7 @@ pub trait Archive: Send + Sync {
         })
     }
 
-    /// The divisions, the oldest first; empty for an archive that has none.
+    /// The divisions, the oldest first; empty for an archive without divisions.
     fn divisions(&self) -> Vec<Division> {
         Vec::new()
     }
@@ -115,13 +114,13 @@ pub trait Archive: Send + Sync {
         self.divisions().first().map_or(1, |division| division.first_seq)
     }
 
-    /// Closes the division that grows, unless it is empty, and begins the next. Any thread may call this.
+    /// Closes the growing division, unless it is empty, and begins the next. Any thread may call this.
     fn divide(&self) -> Result<(), TablesError> {
         Ok(())
     }
 
-    /// Visits the transfers of one division in the order of [`TransferId::to_bytes`], until `visit` breaks; `false`
-    /// if there is no division that begins with `first_seq`.
+    /// Visits the transfers of one division in the order of [`TransferId::to_bytes`], until `visit` breaks; `false` if
+    /// no division begins with `first_seq`.
     fn for_each_in(
         &self,
         first_seq: u64,
@@ -131,25 +130,25 @@ pub trait Archive: Send + Sync {
         Ok(false)
     }
 
-    /// Finishes the housekeeping: filters are read and closed divisions are in order afterwards. It takes one pass
-    /// over each division that was closed. Transfers that are applied meanwhile can make more of it.
+    /// Finishes the housekeeping: afterwards filters are loaded and closed divisions are sorted. It takes one pass over
+    /// each closed division. Transfers that are applied meanwhile may cause more of it.
     fn finish_upkeep(&self) -> Result<(), TablesError> {
         Ok(())
     }
 
-    /// Removes the divisions whose transfers finished at or before the record `seq`, and returns how many those
-    /// were. The removal is durable when this returns: they are not there again after any crash, and the archive
-    /// begins behind `seq` then, also if nothing was ever archived. A division that goes on beyond `seq` stays as a
-    /// whole. A reader of a removed division reads on; its files go afterwards. Any thread may call this.
+    /// Removes the divisions whose transfers finished at or before the record `seq`, and returns their number. The
+    /// removal is durable when this returns: they do not reappear after any crash, and the archive then begins after
+    /// `seq`, even if nothing was ever archived. A division that extends beyond `seq` is retained as a whole. A reader
+    /// of a removed division can continue; its files are deleted afterwards. Any thread may call this.
     fn remove_to(&self, seq: u64) -> Result<u64, TablesError>;
 }
 
-/// How far a visit of an archive has come.
+/// Position of a visit of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The division, by its first journal sequence number; 0 before the first.
     pub division: u64,
-    /// The transfer that was visited last there; absent before the first.
+    /// The transfer that was visited last there; `None` before the first.
     pub after: Option<TransferId>,
 }
 
@@ -163,24 +162,25 @@ pub struct Division {
     pub watermark: u64,
     /// The time of that record; `None` if it is not known.
     pub last_time: Option<Timestamp>,
-    /// Number of its transfers; an overestimate by those that were applied twice.
+    /// Number of its transfers; those that were applied twice make it too high.
     pub transfers_estimate: u64,
-    /// Whether another division has begun behind it.
+    /// Whether there is a younger division.
     pub is_closed: bool,
 }
 
 /// Sizes and counts of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveStats {
-    /// Number of stored transfers; an overestimate by those that were applied twice and not yet merged.
+    /// Number of stored transfers; those that were applied twice and not yet merged make it too high.
     pub transfers_estimate: u64,
     /// Bytes on disk.
     pub disk_bytes: u64,
-    /// Tables not yet merged into the sorted levels; a growing number means that writes outrun housekeeping.
+    /// Tables that are not yet merged into the sorted levels. A growing number means that housekeeping is too slow for
+    /// the writes.
     pub unmerged_tables: u64,
-    /// Memory taken by the filter behind [`Archive::may_contain`], in bytes.
+    /// Memory of the filter behind [`Archive::may_contain`], in bytes.
     pub filter_bytes: u64,
-    /// Whether [`Archive::may_contain`] tells ids apart yet; `false` while the filter is rebuilt after a start.
+    /// Whether the filter behind [`Archive::may_contain`] is ready; `false` while it is rebuilt after a start.
     pub filter_ready: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Names beside others, and directories that appear as a whole.
+//! Derived file names, and directories that appear completely or not at all.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Makes a directory beside its place with `make`, and moves it there durably; not if `make` returns false, and then
-/// nothing is left. fjall makes its files one by one and cannot go on where a crash stopped it.
+/// Creates a directory under a temporary name with `make`, and moves it to its place durably. If `make` returns false,
+/// nothing is left. fjall creates its files one by one and cannot continue after a crash in between.
 pub(crate) fn make_whole<E>(
     path: &Path,
     fail: impl Fn(io::Error) -> E,

@@ -12,9 +12,9 @@ use crate::lsm::Fault;
 /// The part of this crate that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Finished transfers. They are derived from the journal, so no error here loses one.
+    /// Finished transfers. They are derived from the journal, so an error here loses none.
     Archive,
-    /// Parties, oracles and kept quotes.
+    /// Parties, oracles and stored quotes.
     Store,
 }
 
@@ -52,7 +52,7 @@ impl Display for Part {
     }
 }
 
-/// An operation on tables that failed. Cheap to clone, because every caller of a failed batch gets it.
+/// An operation on tables that failed. Cheap to clone, because every caller in a failed batch gets it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TablesError {
@@ -62,7 +62,7 @@ pub enum TablesError {
         /// The queue's limit.
         updates_max: usize,
     },
-    /// The disk is nearly full; nothing was stored, and updates are taken again once there is room.
+    /// The disk is nearly full; nothing was stored. Updates are accepted again once there is space.
     #[error(
         "the disk of {path} has {free_bytes} bytes left, less than the {free_bytes_min} that the store keeps free: free \
          some space; reads continue, and updates will be accepted again automatically"
@@ -70,15 +70,15 @@ pub enum TablesError {
     DiskFull {
         /// The store's directory.
         path: PathBuf,
-        /// Room that was found.
+        /// Free space on the disk.
         free_bytes: u64,
-        /// Room that has to be left.
+        /// Minimum of free space.
         free_bytes_min: u64,
     },
-    /// Another node of the cluster leads; nothing was stored.
+    /// Another node of the cluster is the leader; nothing was stored.
     #[error("this node is no longer the leader{}; nothing was stored, retry", said(.by))]
     NotLeading {
-        /// Where that node is reached; empty if it is not known.
+        /// Address of that node; empty if it is not known.
         by: String,
     },
     /// The store was closed; nothing was stored.
@@ -89,29 +89,29 @@ pub enum TablesError {
         "a {what} of {bytes} bytes exceeds the {part}'s limit of {bytes_max}; nothing of the batch was stored"
     )]
     TooLarge {
-        /// The part that refuses it.
+        /// The part that rejects it.
         part: Part,
         /// `key`, `value` or `update`.
         what: &'static str,
-        /// The size found.
+        /// Its size.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// A value is stored whole, but its owner cannot read it.
+    /// A value is stored completely, but its owner cannot read it.
     #[error("{what} is stored in a form that this version cannot read; use the version that wrote it")]
     Content {
-        /// What it was to be.
+        /// Its expected content.
         what: &'static str,
     },
-    /// The files do not hold what was written to them.
+    /// The files do not contain the data that was written to them.
     #[error("the {part} in {path} is damaged ({detail}); {}", .part.remedy())]
     Damaged {
         /// The damaged part.
         part: Part,
         /// Its directory.
         path: PathBuf,
-        /// What was found.
+        /// Description of the damage.
         detail: String,
     },
     /// The directory was written by another version.
@@ -119,11 +119,11 @@ pub enum TablesError {
         "the {part} in {path} has a format this version cannot read ({detail}); {}", .part.remedy_of_format()
     )]
     Format {
-        /// The part that has it.
+        /// The part with this format.
         part: Part,
         /// Its directory.
         path: PathBuf,
-        /// The format that was found.
+        /// Description of the format.
         detail: String,
     },
     /// Another process has it open.
@@ -134,18 +134,18 @@ pub enum TablesError {
         /// Its directory.
         path: PathBuf,
     },
-    /// The operating system refused a read or a write. If it was a write, nothing more is written until the next
-    /// opening.
+    /// The operating system reported an error of a read or a write. After a failed write, nothing more is written until
+    /// the next opening.
     #[error("the {part} in {path} cannot be read or written: {source}; check permissions and free space")]
     Io {
         /// The part that failed.
         part: Part,
         /// Its directory.
         path: PathBuf,
-        /// The operating system's answer.
+        /// Error of the system.
         source: Arc<std::io::Error>,
     },
-    /// An earlier write failed. What of it is on disk is unknown until the next opening.
+    /// An earlier write failed. It is unknown until the next opening which part of it is on disk.
     #[error("the {part} in {path} refuses writes after an earlier failure; restart the hub to reopen it")]
     Poisoned {
         /// The part that failed.
@@ -156,7 +156,7 @@ pub enum TablesError {
 }
 
 impl TablesError {
-    /// The FSPIOP code of a request that failed for this reason: 2003 when a repetition may succeed, 2001 otherwise.
+    /// The FSPIOP code of a request that failed for this reason: 2003 if a repetition may succeed, 2001 otherwise.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Busy { .. }
@@ -168,12 +168,12 @@ impl TablesError {
         }
     }
 
-    /// A value that its owner cannot read; `what` it was to be.
+    /// A value that its owner cannot read; `what` is its expected content.
     pub fn content(what: &'static str) -> Self {
         Self::Content { what }
     }
 
-    /// A refusal of the operating system.
+    /// An error of the operating system.
     pub fn io(part: Part, path: impl AsRef<Path>, source: std::io::Error) -> Self {
         Self::Io { part, path: path.as_ref().to_path_buf(), source: Arc::new(source) }
     }
@@ -214,7 +214,7 @@ impl TablesError {
     }
 }
 
-/// Who leads, if it is known.
+/// Names the leader, if it is known.
 fn said(by: &str) -> String {
     if by.is_empty() { String::new() } else { format!(" ({by} is)") }
 }

@@ -1,8 +1,8 @@
 //! Tables on disk: finished transfers, parties, oracles and quotes, in the embedded LSM store fjall.
 //!
-//! - [`archive`] keeps finished transfers; everything in it is derived from the journal.
-//! - [`store`] keeps the party directory, oracles and quotes; its log is their only copy.
-//! - [`lsm`] is the border to fjall for both.
+//! - [`archive`] stores finished transfers; everything in it is derived from the journal.
+//! - [`store`] stores the party directory, oracles and quotes; its log is their only copy.
+//! - [`lsm`] is the interface of both to fjall.
 
 pub mod archive;
 mod beside;

@@ -1,11 +1,11 @@
-//! The border to the embedded LSM store fjall, behind which archive and store keep their tables. Only files of
-//! this module name the library.
+//! The interface to the embedded LSM store fjall, which contains the tables of archive and store. Only files of this
+//! module name the library.
 //!
-//! fjall checks its blocks when it reads them, but believes its lists of tables: if one is damaged it deletes tables
-//! that it no longer finds in the list, or panics. So [`open`] checks every list by the checksum that fjall keeps of
-//! it and never looks at, before fjall may touch anything; and by what an owner has had [noted](note), that none is
-//! an old copy of itself. Panics that are left become a [`Fault`] like any other if that is possible.
-//! Names that fjall leaves to the file system are made durable here, too.
+//! fjall checks its blocks when it reads them, but trusts its lists of tables. If a list is damaged, fjall deletes
+//! tables that it no longer finds in the list, or panics. So [`open`] checks every list before fjall may change
+//! anything. It uses the checksum that fjall stores but never reads, and the version that an owner has [noted](note),
+//! so that no list is an old copy of itself. Remaining panics become a [`Fault`] like any other if possible. This
+//! module also makes names durable that fjall leaves to the file system.
 
 mod durable;
 mod fault;
@@ -23,10 +23,10 @@ pub use guard::{Opening, opening};
 pub(crate) use keyspace::{Tuning, wait_for_merging};
 pub use noted::note;
 
-/// Opens the database in `path`, or makes one there, with `work`; `remedy` is what an operator does about damage.
+/// Opens the database in `path`, or creates one there, with `work`; `remedy` is the operator's remedy for damage.
 ///
 /// # Errors
-/// Errors of `work`, and before it [`Fault::Damaged`] if a list is not what was written. Then nothing was changed.
+/// Errors of `work`, and before it [`Fault::Damaged`] if a list is not as it was written. Then nothing was changed.
 pub fn open<T>(
     path: &Path,
     remedy: &'static str,

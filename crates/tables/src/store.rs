@@ -1,9 +1,9 @@
-//! Durable key-value tables for what is not money: the party directory, the registry of oracles, kept quotes.
+//! Durable key-value tables for data other than money: the party directory, the registry of oracles, stored quotes.
 //!
-//! One thread writes. [`Store::update`] hands it a closure that reads, checks and writes; everything that queued up
-//! while the last batch was being synced becomes one record of the log with one sync, and each caller is answered only
-//! once its record is durable. Readers ([`Table::get`], [`Table::scan`]) never wait for the writer's queue and see
-//! durable values only.
+//! One thread writes. [`Store::update`] passes it a closure that reads, checks and writes. All updates that queued up
+//! during the sync of the previous batch become one record of the log with one sync, and each caller is answered only
+//! when its record is durable. Readers ([`Table::get`], [`Table::scan`]) never wait for the writer's queue and see only
+//! durable values.
 //!
 #![doc = include_str!("store/README.md")]
 
@@ -48,14 +48,14 @@ pub use table::{Entry, Table, Value};
 pub use tables::OPEN_FILES_MAX;
 pub use transaction::Transaction;
 
-/// The longest key, in bytes.
+/// Maximum length of a key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1024;
-/// The largest value, in bytes: a quote's request with room to spare.
+/// Maximum size of a value, in bytes: more than a quote's request needs.
 pub const VALUE_BYTES_MAX: usize = 8 << 20;
-/// Keys and values that one update may write, in bytes.
+/// Maximum size of the keys and values that one update writes, in bytes.
 pub const UPDATE_BYTES_MAX: usize = 64 << 20;
 
-/// Durable tables in a directory of their own. Cheap to clone; the last clone that goes stops the writer.
+/// Durable tables in a directory. Cheap to clone; dropping the last clone stops the writer.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -67,17 +67,17 @@ pub struct Store {
 pub struct StoreStats {
     /// Batches that were synced since opening.
     pub batches: u64,
-    /// Updates that were answered with success since opening.
+    /// Updates that succeeded since opening.
     pub updates: u64,
-    /// Updates that were refused because the queue or the disk was full, or after a failure.
+    /// Updates that were rejected because the queue or the disk was full, or after a failure.
     pub updates_shed: u64,
     /// Bytes of the sorted tables on disk.
     pub disk_bytes: u64,
-    /// Changes in memory that wait to be sorted, in bytes; approximate.
+    /// Approximate size of changes in memory that are not in sorted tables yet, in bytes.
     pub pending_bytes: u64,
-    /// Tables that are in memory as a whole, so that gets need no disk.
+    /// Tables that are completely in memory, so that gets need no disk.
     pub resident_tables: u64,
-    /// Memory of those and of the tables still being read, in bytes.
+    /// Memory of these tables and of those that are still being loaded, in bytes.
     pub resident_bytes: u64,
     /// Whether an earlier failure stopped all updates.
     pub poisoned: bool,
@@ -89,7 +89,7 @@ pub(crate) struct Inner {
     pub(crate) options: StoreOptions,
     pub(crate) tables: Arc<Tables>,
     poisoned: AtomicBool,
-    /// Another node of the cluster leads.
+    /// Set when another node of the cluster is the leader.
     superseded: OnceLock<TablesError>,
     pub(crate) batches: AtomicU64,
     pub(crate) updates: AtomicU64,
@@ -103,15 +103,15 @@ struct WriterHandle {
 }
 
 impl Store {
-    /// Opens the store in `path`, creating it when it does not exist. What was answered with success before is there,
-    /// whatever happened meanwhile; an update that was not answered is there as a whole or not at all.
+    /// Opens the store in `path`, and creates it if it does not exist. Every update that succeeded is there, whatever
+    /// happened meanwhile. An update that was not answered is there completely or not at all.
     pub fn open(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Self, TablesError> {
         let path = path.as_ref();
         durable::create_directory(path).map_err(|source| TablesError::io(Part::Store, path, source))?;
         Self::open_with_log_on(path, Arc::new(RealDisk::new(path, Access::Write)), options)
     }
 
-    /// The same with the log on another disk, such as a simulated one; the sorted tables are in `path` all the same.
+    /// The same with the log on another disk, for example a simulated one. The sorted tables are in `path`.
     pub fn open_with_log_on(
         path: impl AsRef<Path>,
         disk: Arc<dyn Disk>,
@@ -124,7 +124,7 @@ impl Store {
         Self::start(path, disk, Arc::new(tables), options, end)
     }
 
-    /// Starts the writer over tables that show all of the log.
+    /// Starts the writer over tables that show the whole log.
     fn start(
         path: PathBuf,
         disk: Arc<dyn Disk>,
@@ -154,18 +154,18 @@ impl Store {
         Ok(Self { inner, writer: Arc::new(writer) })
     }
 
-    /// The table called `name` (letters, digits, `_`), created when it does not exist. Costs a few syncs the first
-    /// time.
+    /// The table called `name` (letters, digits, `_`), which is created if it does not exist. Creation costs a few
+    /// syncs.
     pub fn table(&self, name: &str) -> Result<Table, TablesError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         assert!(!name.is_empty() && name.bytes().all(is_name), "{name:?} is no name of a table");
         Ok(Table { state: self.inner.tables.table(name)?, tables: Arc::clone(&self.inner.tables) })
     }
 
-    /// Has all of `table` kept in memory, in about 13 bytes for each entry, so that [`Table::get`] takes a fraction of
-    /// a microsecond. For tables with few different values; others stay on disk. It is read once, beside everything
-    /// else; until then, and when it would take more than `bytes_max` bytes, gets go to the disk as ever. Nothing else
-    /// changes.
+    /// Keeps all of `table` in memory, in about 13 bytes for each entry, so that [`Table::get`] takes a fraction of a
+    /// microsecond. This is for tables with few different values; other values stay on disk. The table is loaded once,
+    /// in the background. Until then, and if it would need more than `bytes_max` bytes, gets read the disk as usual.
+    /// There is no other change.
     pub fn keep_in_memory(&self, table: &Table, bytes_max: u64) {
         if table.state.make_resident(bytes_max) {
             self.inner.to_load().push_back(Arc::clone(&table.state));
@@ -174,11 +174,11 @@ impl Store {
         }
     }
 
-    /// Queues `update` at once and resolves when what it wrote is durable; only then is it visible to readers.
+    /// Queues `update` at once and resolves when its writes are durable; only then are they visible to readers.
     ///
-    /// Updates run in the order of these calls, on the writer's thread; each sees what all before it wrote. An update
-    /// that returns an error changed nothing. Dropping the future does not take the update back. The closure should
-    /// take microseconds: all other updates wait for it.
+    /// Updates run in the order of these calls, on the writer's thread; each sees the writes of all earlier ones. An
+    /// update that returns an error changes nothing. Dropping the future does not cancel the update. The closure should
+    /// take microseconds, because all other updates wait for it.
     pub fn update<T, F>(&self, update: F) -> impl Future<Output = Result<T, TablesError>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -188,10 +188,10 @@ impl Store {
         async move { answer?.await.unwrap_or(Err(TablesError::Closed)) }
     }
 
-    /// [`Store::update`] for threads that may wait, such as tools.
+    /// [`Store::update`] for threads that may block, such as tools.
     ///
     /// # Panics
-    /// Inside an async runtime, which must not be held up.
+    /// Inside an async runtime, which must not be blocked.
     pub fn update_blocking<T, F>(&self, update: F) -> Result<T, TablesError>
     where
         T: Send + 'static,
@@ -200,12 +200,13 @@ impl Store {
         self.enqueue(update)?.blocking_recv().unwrap_or(Err(TablesError::Closed))
     }
 
-    /// Whether another node of the cluster was found to lead: updates are refused since.
+    /// Whether another node of the cluster was found to be the leader. Updates are rejected since then.
     pub fn is_superseded(&self) -> bool {
         self.inner.superseded.get().is_some()
     }
 
-    /// Takes no more updates, finishes those that are queued, and stops the writer. Readers go on. Waits for the disk.
+    /// Accepts no more updates, finishes those that are queued, and stops the writer. Readers can continue. Waits for
+    /// the disk.
     pub fn close(&self) {
         self.writer.close();
     }
@@ -257,12 +258,12 @@ impl Store {
 }
 
 impl Inner {
-    /// Tables that are still to be taken into memory.
+    /// Tables that are still to be loaded into memory.
     pub(crate) fn to_load(&self) -> MutexGuard<'_, VecDeque<Arc<TableState>>> {
         lock(&self.to_load)
     }
 
-    /// Whether a batch may be begun.
+    /// Whether a batch may begin.
     pub(crate) fn ready(&self) -> Result<(), TablesError> {
         if let Some(superseded) = self.superseded.get() {
             return Err(superseded.clone());
@@ -277,7 +278,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes no more updates.
+    /// Stops all updates after this error.
     pub(crate) fn poison(&self, error: &TablesError) -> u64 {
         if matches!(error, TablesError::NotLeading { .. }) {
             let _ = self.superseded.set(error.clone());
@@ -300,7 +301,7 @@ impl Inner {
         TablesError::DiskFull { path: self.path.clone(), free_bytes, free_bytes_min }
     }
 
-    /// Room on the disk for a process without privileges, in bytes.
+    /// Free space on the disk for a process without privileges, in bytes.
     fn free_bytes(&self) -> Result<u64, TablesError> {
         let found = rustix::fs::statvfs(&self.path);
         let found = found.map_err(|error| TablesError::io(Part::Store, &self.path, error.into()))?;
@@ -318,11 +319,11 @@ impl WriterHandle {
     fn close(&self) {
         drop(lock(&self.queue).take());
         let thread = lock(&self.thread).take();
-        // An update may hold the last clone of its own store; the writer cannot wait for itself, and ends anyway.
+        // An update may hold the last clone of its own store. The writer cannot wait for itself, and ends anyway.
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // Callers that waited know of a panic there, since their answers were dropped. It must not go unseen.
+            // Waiting callers know of a panic there, since their answers were dropped. It must not stay unnoticed.
             if let (Err(panic), false) = (thread.join(), std::thread::panicking()) {
                 std::panic::resume_unwind(panic);
             }
@@ -337,6 +338,6 @@ impl Drop for WriterHandle {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What these guard is whole after every statement.
+    // The guarded data is consistent after every statement.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

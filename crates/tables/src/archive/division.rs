@@ -1,4 +1,4 @@
-//! A division: the transfers that finished within a range of the journal, in a store of their own.
+//! A division: the transfers that finished within a range of the journal, in a separate store.
 
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
@@ -17,30 +17,29 @@ use crate::archive::{ArchiveOptions, Division as DivisionInfo};
 use crate::beside::with_suffix;
 use crate::lsm::Slice;
 
-/// Ids are added to a filter in portions of this size.
+/// Number of ids that are added to a filter together.
 const IDS_AT_ONCE: usize = 512;
 
-/// Only the youngest is written to; the others never change but by merging.
+/// Only the youngest division is written to; merging is the only change of the others.
 pub(crate) struct Division {
-    /// Its directory; the filter's file lies beside it.
+    /// Its directory; the file of the filter is next to it.
     pub(crate) path: PathBuf,
-    /// The first journal sequence number whose finished transfers are here. Its directory is named so.
+    /// The first journal sequence number whose finished transfers are here. It is the name of the directory.
     pub(crate) first_seq: u64,
     pub(crate) store: Store,
-    /// Durable.
     watermark: AtomicU64,
     time_ns: AtomicI64,
-    /// Entries written since it was made; those that were written twice count twice.
+    /// Entries written since its creation; those that were written twice count twice.
     entries: AtomicU64,
     filter: OnceLock<Filter>,
     is_filter_ready: AtomicBool,
-    /// Set once another follows it.
+    /// Set once there is a younger division.
     is_closed: AtomicBool,
-    /// After the store, which is closed before its files go.
+    /// After the store, which must be closed before its files are deleted.
     files: Files,
 }
 
-/// The files of a division, which go with it if it was doomed.
+/// The files of a division; they are deleted with it if it was removed.
 struct Files {
     path: PathBuf,
     is_doomed: AtomicBool,
@@ -51,7 +50,7 @@ impl Drop for Files {
         if !self.is_doomed.load(Ordering::Acquire) {
             return;
         }
-        // The next start removes what stays: the archive's beginning is recorded beside it.
+        // The next start removes the remaining files, because the archive's beginning is already recorded.
         if let Err(error) = remove_files(&self.path) {
             tracing::warn!(%error, path = %self.path.display(), "cannot remove the files of an archive division");
         }
@@ -81,7 +80,7 @@ impl Division {
         })
     }
 
-    /// Makes an empty one, durably.
+    /// Creates an empty division durably.
     pub(crate) fn create(
         path: PathBuf,
         first_seq: u64,
@@ -104,7 +103,7 @@ impl Division {
         Mark { watermark: self.watermark(), time: self.time() }
     }
 
-    /// Lets its files go once nobody has it any more.
+    /// Deletes its files once it has no more users.
     pub(crate) fn doom(&self) {
         self.files.is_doomed.store(true, Ordering::Release);
     }
@@ -137,7 +136,7 @@ impl Division {
         Ok(found.map(|value| value.to_vec()))
     }
 
-    /// Without the filter everything may be there.
+    /// Without the filter any transfer may be there.
     pub(crate) fn may_contain(&self, id: &TransferId) -> bool {
         !self.is_filter_ready.load(Ordering::Acquire)
             || self.filter.get().is_none_or(|filter| filter.may_contain(id))
@@ -151,7 +150,7 @@ impl Division {
         self.filter.get().map_or(0, Filter::bytes)
     }
 
-    /// Rows in the order of their keys, each once.
+    /// Writes rows, which must be ordered by key and unique.
     pub(crate) fn write(
         &self,
         rows: &[([u8; 17], &[u8])],
@@ -168,7 +167,7 @@ impl Division {
         Ok(())
     }
 
-    /// The present state of a division that may still grow: any table more, or merged, is another.
+    /// The current state of a division that may still grow: each new table or merge changes it.
     fn growing_identity(&self) -> Identity {
         Identity {
             first_seq: self.first_seq,
@@ -186,12 +185,12 @@ impl Division {
         filter_path(&self.path)
     }
 
-    /// Begins the filter of a division that takes ids: with that of the last close where nothing happened since, else
-    /// to be filled by [`build_filter`](Self::build_filter). Room is made for `keys`.
+    /// Begins the filter of the growing division: with the filter of the last close if nothing has happened since,
+    /// otherwise empty, to be filled by [`build_filter`](Self::build_filter). It has space for `keys`.
     pub(crate) fn begin_filter(&self, segment_keys_min: usize, keys: usize) -> std::io::Result<()> {
         let path = self.filter_path();
         let kept = filter_file::load(&path, self.growing_identity());
-        // What is written from now on is not in that file. Should its removal be lost, its identity does not fit.
+        // That file lacks the ids that are written from now on. If its removal is lost, its identity does not match.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             other => other.and_then(|()| durable::sync_parent(&path))?,
@@ -202,13 +201,13 @@ impl Division {
         Ok(())
     }
 
-    /// The filter of a division that was just made, whole.
+    /// Sets the complete filter of a new division.
     pub(crate) fn take_filter(&self, filter: Filter) {
         let _ = self.filter.set(filter);
         self.is_filter_ready.store(true, Ordering::Release);
     }
 
-    /// Keeps the filter of the division that took ids until now; a failure costs only time at the next start.
+    /// Stores the filter of a division that no longer grows; a failure costs only time at the next start.
     pub(crate) fn keep_filter(&self) {
         let Some(filter) = self.filter.get().filter(|_| self.is_filter_ready()) else { return };
         let is_closed = self.is_closed();
@@ -226,7 +225,7 @@ impl Division {
     }
 
     /// Makes the filter ready: from its file, or from the tables, which takes half a second per million. Returns early
-    /// when `stop` says so.
+    /// if `stop` is set.
     pub(crate) fn build_filter(&self, stop: &AtomicBool) -> Result<(), TablesError> {
         if self.is_filter_ready() {
             return Ok(());
@@ -264,7 +263,7 @@ impl Division {
         self.iter_behind(None)
     }
 
-    /// The same, from behind one of them.
+    /// Its transfers after one of them.
     pub(crate) fn iter_behind(
         &self,
         after: Option<TransferId>,
@@ -297,7 +296,7 @@ impl Division {
     }
 }
 
-/// Removes the files of a division that nobody has open, so that a crash leaves it whole or away.
+/// Removes the files of a division that is not open. After a crash it is complete or absent.
 pub(crate) fn remove_files(path: &Path) -> std::io::Result<()> {
     let removed = with_suffix(path, ".removed");
     std::fs::rename(path, &removed)?;

@@ -1,8 +1,9 @@
-//! Answers "surely not archived" from memory.
+//! A filter in memory that proves that an id is not archived.
 //!
-//! A bloom filter of blocks, each 256 bits in which a key sets eight (the "split block" layout of Parquet), so a check
-//! touches one cache line per segment. Checks take no lock: a worker thread must not wait while the archivist writes.
-//! The filter grows by segments, each as large as all before it, because nobody knows how many transfers will come.
+//! It is a Bloom filter of blocks, each 256 bits in which a key sets eight (the "split block" layout of Parquet), so a
+//! check reads one cache line per segment. Checks take no lock: a worker thread must not wait while the archivist
+//! writes. The number of transfers is not known in advance, so the filter grows by segments, each as large as all
+//! before it.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
@@ -13,15 +14,15 @@ use upesi_types::TransferId;
 
 use super::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard};
 
-/// Two bytes per transfer: about one check in a thousand passes in vain, per segment.
+/// Two bytes per transfer: about one check in a thousand is a false positive, per segment.
 const BITS_PER_KEY: usize = 16;
 const BLOCK_WORDS: usize = 8;
 const KEYS_PER_BLOCK: usize = BLOCK_WORDS * 32 / BITS_PER_KEY;
-/// The first segment of a set that grows holds this many keys, unless more are known to come: 2 MB.
+/// Number of keys of the first segment of a growing set, unless more are expected: 2 MB.
 pub(crate) const SEGMENT_KEYS_MIN: usize = 1 << 20;
-/// Doubling 31 times from the smallest segment exceeds any disk.
+/// Doubling the smallest segment 31 times exceeds any disk.
 const SEGMENTS_MAX: usize = 32;
-/// Odd constants, one per word of a block, that spread a key's 32 bits (as Parquet's specification lists them).
+/// Odd constants, one per word of a block, that spread a key's 32 bits (as in Parquet's specification).
 const SALTS: [u32; BLOCK_WORDS] =
     [0x47b6_137b, 0x4497_4d91, 0x8824_ad5b, 0xa2b7_289d, 0x7054_95c7, 0x2df1_424b, 0x9efc_4947, 0x5c6b_fb31];
 pub(crate) const HASHER: FixedState = FixedState::with_seed(0);
@@ -29,11 +30,11 @@ pub(crate) const HASHER: FixedState = FixedState::with_seed(0);
 /// A growing set of transfer ids without false negatives.
 pub(crate) struct Filter {
     segments: [OnceLock<Segment>; SEGMENTS_MAX],
-    /// How many segments are in use; the last of them takes new keys.
+    /// Number of segments in use; the last of them receives new keys.
     segments_used: AtomicUsize,
-    /// Keys that the last segment may still take.
+    /// Number of keys that the last segment may still receive.
     room: Mutex<usize>,
-    /// The least that a new segment holds.
+    /// Minimum number of keys of a new segment.
     segment_keys_min: usize,
 }
 
@@ -42,21 +43,21 @@ struct Segment {
 }
 
 impl Filter {
-    /// A filter for `keys` ids, of which all are known.
+    /// A filter for exactly `keys` ids.
     pub(crate) fn with_capacity(keys: usize) -> Self {
         Self::with_segments_of(1, keys)
     }
 
-    /// A filter that expects `keys` ids to begin with, and has segments of at least so many.
+    /// A filter that expects `keys` ids at first, with segments of at least `segment_keys_min`.
     pub(crate) fn with_segments_of(segment_keys_min: usize, keys: usize) -> Self {
         let filter = Self::without_segments(segment_keys_min);
         filter.grow(&mut filter.room(), keys);
         filter
     }
 
-    /// Adds ids. They are found by every check that happens after this call returned.
+    /// Adds ids. Every check after this call finds them.
     pub(crate) fn insert<'a>(&self, ids: impl IntoIterator<Item = &'a TransferId>) {
-        // Only writers (the archivist, and the rebuild after a start) meet at this lock.
+        // Only writers (the archivist, and the rebuild after a start) use this lock.
         let mut room = self.room();
         for id in ids {
             if *room == 0 {
@@ -66,7 +67,7 @@ impl Filter {
             if let Some(segment) = self.segments[last].get() {
                 segment.insert(HASHER.hash_one(id));
             }
-            // The very last segment takes what comes: more false positives, never a false negative.
+            // The very last segment receives all further keys: more false positives, but no false negatives.
             *room = room.saturating_sub(1);
         }
     }
@@ -78,22 +79,23 @@ impl Filter {
         self.segments[..used].iter().filter_map(OnceLock::get).any(|segment| segment.may_contain(hash))
     }
 
-    /// Memory taken, in bytes.
+    /// Size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.segments.iter().filter_map(OnceLock::get).map(|segment| segment.words.len() * 4).sum()
     }
 
-    /// The words of each segment, in order, for keeping the filter in a file.
+    /// The words of each segment, in order, for storing the filter in a file.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &[AtomicU32]> {
         self.segments.iter().filter_map(OnceLock::get).map(|segment| &*segment.words)
     }
 
-    /// How many ids the last segment may still take.
+    /// Number of ids that the last segment may still receive.
     pub(crate) fn room_left(&self) -> u64 {
         *self.room() as u64
     }
 
-    /// A filter from the words of its segments, the last with room for so many ids; `None` where no filter has such.
+    /// A filter from the words of its segments, the last with space for `room` ids; `None` if they are not a valid
+    /// filter.
     pub(crate) fn from_segments(segments: Vec<Vec<u32>>, room: u64) -> Option<Self> {
         let count = segments.len();
         let is_segment = |words: &Vec<u32>| !words.is_empty() && words.len().is_multiple_of(BLOCK_WORDS);
@@ -124,7 +126,7 @@ impl Filter {
     }
 
     fn room(&self) -> MutexGuard<'_, usize> {
-        // A panic leaves the count at worst too high: a fuller segment, still without false negatives.
+        // After a panic the count is at worst too high: a fuller segment, still without false negatives.
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,7 +148,7 @@ impl Segment {
         Self { words: (0..blocks * BLOCK_WORDS).map(|_| AtomicU32::new(0)).collect() }
     }
 
-    /// The block of a hash by its upper half; its lower half picks the bits.
+    /// The block is chosen by the upper half of the hash; the lower half chooses the bits.
     fn block(&self, hash: u64) -> &[AtomicU32] {
         let blocks = (self.words.len() / BLOCK_WORDS) as u64;
         let block = (((hash >> 32) * blocks) >> 32) as usize;

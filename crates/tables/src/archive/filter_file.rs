@@ -1,7 +1,7 @@
-//! A filter kept in a file, so that a start need not read a whole division to make it again.
+//! A filter in a file, so that a start need not read a whole division to build it.
 //!
-//! A filter with a bit too few would let a duplicate pass for new, so the file says what it belongs to and everything
-//! in it is under a checksum. Whatever is wrong with it, the filter is made from the tables instead.
+//! A filter with a missing bit would let a duplicate pass as new. So the file contains the identity of its division,
+//! and a checksum of everything. If anything is wrong, the filter is built from the tables instead.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -14,17 +14,17 @@ use crate::archive::filter::Filter;
 use crate::beside::with_suffix;
 
 const MAGIC: &[u8; 8] = b"UPESIFLT";
-/// Also stands for the hash and the layout of the blocks: a filter of another version finds nothing.
+/// Also covers the hash and the layout of the blocks: a filter of another version is not loaded.
 const VERSION: u64 = 1;
 const BUFFER_WORDS: usize = 64 * 1024;
 
-/// What a filter belongs to. A division in any other state has a filter of its own.
+/// The division state that a filter belongs to. Any other state has a different identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Where the division begins and how far it is complete.
+    /// First record and watermark of the division.
     pub(crate) first_seq: u64,
     pub(crate) watermark: u64,
-    /// Entries and bytes in its tables, for a division that may still grow; 0 for one that was closed.
+    /// Entries and bytes in its tables, for a division that may still grow; 0 for a closed one.
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
 }
@@ -35,7 +35,7 @@ impl Identity {
     }
 }
 
-/// Writes the filter; it is there, whole and durable, when this returns `Ok`.
+/// Writes the filter; it is complete and durable when this returns `Ok`.
 pub(crate) fn save(path: &Path, identity: Identity, filter: &Filter) -> io::Result<()> {
     let unfinished = with_suffix(path, ".new");
     let mut sink = Sink { file: BufWriter::new(File::create(&unfinished)?), crc: 0 };
@@ -65,7 +65,7 @@ pub(crate) fn save(path: &Path, identity: Identity, filter: &Filter) -> io::Resu
     durable::sync_parent(path)
 }
 
-/// Reads a filter of this identity; `None` where there is none, or it is not whole.
+/// Reads a filter of this identity; `None` if there is none, or it is damaged.
 pub(crate) fn load(path: &Path, identity: Identity) -> Option<Filter> {
     let file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -83,7 +83,7 @@ pub(crate) fn load(path: &Path, identity: Identity) -> Option<Filter> {
     let (room, segments) = (source.number()?, source.number()?);
     let lengths = (0..segments).map(|_| source.number()).collect::<Option<Vec<_>>>()?;
     let words = lengths.iter().try_fold(0_u64, |sum, words| sum.checked_add(*words))?;
-    // Before room is made for what a damaged length asks for.
+    // Checked before memory is allocated, because a length may be damaged.
     let header_bytes = 8 * (8 + segments);
     if words.checked_mul(4)?.checked_add(header_bytes + 4)? != length {
         return None;

@@ -1,9 +1,9 @@
-//! The archive on disk: divisions, each a store of its own, with a filter and a pending batch in front.
+//! The archive on disk: divisions, each a separate store, with a filter and a pending batch in front.
 //!
 //! Applied transfers gather in memory until there are enough for a table, which is then written sorted by bulk
-//! ingestion. The store's own journal and memtable are not used: the archive is derived from Upesi's journal, so what a
-//! crash takes from memory is simply applied again. A table and the watermark inside it become visible and durable
-//! together, and a restart has nothing to replay.
+//! ingestion. The store's own journal and memtable are not used: the archive is derived from Upesi's journal, so
+//! transfers that a crash removes from memory are applied again. A table and the watermark inside it become visible and
+//! durable together, and a restart has nothing to replay.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -23,16 +23,15 @@ use crate::archive::{
 };
 use crate::{Part, TablesError};
 
-/// Pending transfers are copied in portions of this size, so that a lookup waits microseconds at most.
+/// Pending transfers are copied in portions of this size, so that a lookup waits for microseconds at most.
 const PENDING_CHUNK: usize = 512;
-/// Up to this size the filter is rebuilt during `open`; it takes milliseconds.
+/// Up to this size the filter is rebuilt during `open`, within milliseconds.
 const FILTER_INLINE_TRANSFERS: u64 = 50_000;
 
-/// An [`Archive`] in a directory of its own. Closing it writes no transfer: call [`Archive::sync`] to keep what is
-/// pending.
+/// An [`Archive`] in a directory. Closing it writes no transfer: call [`Archive::sync`] to store pending ones.
 pub struct FjallArchive {
     inner: Arc<Inner>,
-    /// Threads that read filters and settle divisions.
+    /// Threads that load filters and settle divisions.
     upkeep: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -46,28 +45,28 @@ struct Inner {
     divisions: RwLock<Divisions>,
     watermark: AtomicU64,
     watermark_applied: AtomicU64,
-    /// Of the record `watermark_applied`.
+    /// Time of the record `watermark_applied`.
     time_applied_ns: AtomicI64,
-    /// Held while transfers are applied or synced, and while divisions begin or go.
+    /// Held while transfers are applied or synced, and while divisions begin or are removed.
     writer: Mutex<()>,
     pending: RwLock<HashMap<TransferId, Vec<u8>>>,
-    /// Of the values there, and of those that they replaced.
+    /// Size of the pending values, and of those that they replaced.
     pending_bytes: AtomicUsize,
-    /// Held by the thread that does the upkeep.
+    /// Held by the thread that does the housekeeping.
     upkeep: Mutex<()>,
     closing: AtomicBool,
 }
 
 impl FjallArchive {
-    /// Opens the archive in `path`, creating it when it does not exist. A large archive opens in milliseconds too; its
-    /// filters are read by a thread, and until then lookups of absent ids ask the stores.
+    /// Opens the archive in `path`, and creates it if it does not exist. Even a large archive opens in milliseconds: a
+    /// thread loads its filters, and until then lookups of absent ids read the stores.
     pub fn open(path: impl AsRef<Path>, options: &ArchiveOptions) -> Result<Self, TablesError> {
         let path = path.as_ref().to_path_buf();
         let shared = Shared::new(options);
         let divisions = open_divisions(&path, &shared, options)?;
         let newest = divisions.iter().rev().find(|division| division.watermark() > 0);
         let (watermark, time) = newest.map_or((0, Timestamp::EPOCH), |last| (last.watermark(), last.time()));
-        // A division begins behind what was durable, and is the only one after the others were removed.
+        // A division begins after the durable watermark, even if all others were removed.
         let watermark = divisions.last().map_or(0, |last| last.first_seq.saturating_sub(1)).max(watermark);
         let inner = Arc::new(Inner {
             path,
@@ -96,12 +95,12 @@ impl FjallArchive {
         Ok(archive)
     }
 
-    /// Reads filters and settles closed divisions on a thread of its own; one at a time works.
+    /// Loads filters and settles closed divisions on a separate thread; only one works at a time.
     fn start_upkeep(&self) -> Result<(), TablesError> {
         let inner = Arc::clone(&self.inner);
         let work = move || {
             if let Err(error) = inner.keep_up() {
-                // Lookups go to the stores, which report the error to them; the next start tries again.
+                // Lookups read the stores, which report the error to their callers; the next start tries again.
                 tracing::warn!(%error, "archive maintenance failed; it is retried at the next start");
             }
         };
@@ -121,7 +120,8 @@ impl Drop for FjallArchive {
     fn drop(&mut self) {
         self.inner.closing.store(true, Ordering::Relaxed);
         for thread in self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A panic there leaves a filter unready or a division unsettled, which is safe; but it must not go unseen.
+            // After a panic there a filter is not ready or a division not settled, which is safe; but the panic must
+            // not stay unnoticed.
             if let (Err(panic), false) = (thread.join(), std::thread::panicking()) {
                 std::panic::resume_unwind(panic);
             }
@@ -133,7 +133,7 @@ impl Drop for FjallArchive {
     }
 }
 
-/// Opens the divisions and checks that none is missing between two others.
+/// Opens the divisions and checks that none is missing in between.
 fn open_divisions(
     path: &Path,
     shared: &Shared,
@@ -173,7 +173,7 @@ impl Inner {
     }
 
     fn writer(&self) -> MutexGuard<'_, ()> {
-        // Guards no data; the maps behind it are whole after every call.
+        // The lock guards no data; the maps behind it are consistent after every call.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -194,7 +194,7 @@ impl Inner {
         Arc::clone(&divisions[divisions.len() - 1])
     }
 
-    /// A small archive begins with a small filter; when divisions follow each other, they get as large as their bound.
+    /// A small archive begins with a small filter. If there are several divisions, each one grows to its limit.
     fn begin_filter(&self, division: &Division) -> Result<(), TablesError> {
         let is_first = division.first_seq == 1;
         let keys_max = self.options.division_transfers;
@@ -210,7 +210,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads filters and settles closed divisions, after a thread that is doing so.
+    /// Loads filters and settles closed divisions, after another thread that is doing so.
     fn keep_up(&self) -> Result<(), TablesError> {
         let _turn = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         self.build_filters()?;
@@ -225,32 +225,32 @@ impl Inner {
         self.pending_bytes.fetch_add(value_bytes(entries), Ordering::Relaxed);
     }
 
-    /// Forgets what is pending.
+    /// Drops the pending transfers.
     fn clear_pending(&self) {
         let cleared = std::mem::take(&mut *self.pending.write().unwrap_or_else(PoisonError::into_inner));
-        // Freed without the lock: lookups go on.
+        // Freed without the lock, so that lookups can continue.
         drop(cleared);
         self.pending_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Whether so many more may gather in memory; the caller holds the writer's lock.
+    /// Whether these entries may be added to the pending ones; the caller holds the writer's lock.
     fn has_room_for(&self, entries: &[ArchiveEntry]) -> bool {
         let bytes = self.pending_bytes.load(Ordering::Relaxed) + value_bytes(entries);
         self.pending().len() + entries.len() < self.pending_transfers() && bytes < self.options.pending_bytes
     }
 
-    /// Writes what is pending and `entries` as tables, the watermark into the last of them.
+    /// Writes the pending transfers and `entries` as tables, with the watermark in the last one.
     fn write(&self, entries: &[ArchiveEntry], mark: Mark) -> Result<(), TablesError> {
         let division = self.growing();
         let pending = self.pending();
         let mut rows: Vec<([u8; 17], &[u8])> = Vec::with_capacity(pending.len() + entries.len());
         rows.extend(entries.iter().rev().map(|(id, value)| (id.to_bytes(), value.as_slice())));
         rows.extend(pending.iter().map(|(id, value)| (id.to_bytes(), value.as_slice())));
-        // The newest of equal ids stands first, the sort is stable, and the first of equals is kept.
+        // The newest of equal ids comes first, the sort is stable, and the first of equals is retained.
         rows.sort_by_key(|row| row.0);
         rows.dedup_by_key(|row| row.0);
-        // More than one table only for a batch far larger than asked for. The earlier ones may survive a crash without
-        // the watermark; applying them again is harmless.
+        // There is more than one table only for a very large batch. The earlier ones may survive a crash without the
+        // watermark; applying them again is harmless.
         let tables = rows.len().div_ceil(self.pending_transfers() * 2).max(1);
         let rows_per_table = rows.len().div_ceil(tables).max(1);
         let mut chunks = rows.chunks(rows_per_table).peekable();
@@ -280,7 +280,7 @@ impl Inner {
         }
     }
 
-    /// Writes what is pending; the caller holds the writer's lock.
+    /// Writes the pending transfers; the caller holds the writer's lock.
     fn flush(&self) -> Result<u64, TablesError> {
         let mark = self.mark_applied();
         if mark.watermark > self.watermark.load(Ordering::Relaxed) || !self.pending().is_empty() {
@@ -289,8 +289,8 @@ impl Inner {
         Ok(mark.watermark)
     }
 
-    /// Begins the next division behind what is durable, unless the present one is empty; nothing is pending, and the
-    /// caller holds the writer's lock.
+    /// Begins the next division after the durable watermark, unless the current one is empty. Nothing may be pending,
+    /// and the caller holds the writer's lock.
     fn begin_division(&self) -> Result<bool, TablesError> {
         let growing = self.growing();
         if growing.watermark() < growing.first_seq {
@@ -301,7 +301,7 @@ impl Inner {
         let mut divisions = self.divisions().to_vec();
         divisions.push(next);
         self.set_divisions(divisions);
-        // Only now that nothing can be added to it any more.
+        // Only now, because nothing can be added to it any longer.
         growing.close_for_writing();
         growing.keep_filter();
         Ok(true)
@@ -314,7 +314,7 @@ impl Inner {
         Ok(Arc::new(division))
     }
 
-    /// Writes closed divisions anew, in order, and puts them in the place of the old ones.
+    /// Rewrites closed divisions in order, and replaces the old ones.
     fn settle(&self) -> Result<(), TablesError> {
         for division in self.divisions().iter().filter(|division| settling::is_due(division)) {
             let Some(settled) = settling::settle(division, &self.shared, &self.options, &self.closing)?
@@ -324,7 +324,7 @@ impl Inner {
             let _writer = self.writer();
             let settled = Arc::new(settled);
             let mut divisions = self.divisions().to_vec();
-            // It may have been removed meanwhile; then the settled one goes too.
+            // It may have been removed meanwhile; then the settled one is also removed.
             match divisions.iter_mut().find(|present| present.first_seq == division.first_seq) {
                 Some(present) => *present = settled,
                 None => settled.doom(),
@@ -358,7 +358,7 @@ impl Archive for FjallArchive {
     }
 
     fn may_contain(&self, id: &TransferId) -> bool {
-        // The lock is held for a moment when a division begins or goes, never while the disk is waited for.
+        // The lock is held briefly when a division begins or is removed, never during disk access.
         let divisions = self.inner.divisions.read().unwrap_or_else(PoisonError::into_inner);
         divisions.iter().any(|division| division.may_contain(id))
     }
@@ -374,7 +374,7 @@ impl Archive for FjallArchive {
         let applied = inner.mark_applied();
         let mark = Mark { watermark: watermark.max(applied.watermark), time: time.max(applied.time) };
         let growing = inner.growing();
-        // Before the entries themselves, so that no lookup finds the filter behind the store.
+        // Before the entries themselves, so that every lookup that finds an entry also passes the filter.
         growing.note(entries.iter().map(|(id, _)| id));
         if inner.has_room_for(entries) {
             inner.gather(entries);
@@ -423,7 +423,7 @@ impl Archive for FjallArchive {
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TablesError> {
-        // Pending transfers are written first: one order, one source.
+        // Pending transfers are written first, so that there is one source in one order.
         self.sync()?;
         merged::visit(&self.inner.divisions(), visit)
     }
@@ -435,7 +435,7 @@ impl Archive for FjallArchive {
         visit: &mut dyn FnMut(Place, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TablesError> {
         if place == Place::default() {
-            // Pending transfers are written first, once for all the visits that go on behind this one.
+            // Pending transfers are written first, once for all visits that continue this one.
             self.sync()?;
         }
         let divisions = self.inner.divisions();
@@ -488,7 +488,7 @@ impl Archive for FjallArchive {
         let divisions = inner.divisions();
         let is_over = |division: &&Arc<Division>| division.is_closed() && division.watermark() <= seq;
         let mut leaving = divisions.iter().take_while(is_over).count();
-        // All that was ever applied goes, and what is to come begins behind it.
+        // All transfers are removed, and later ones begin after them.
         let is_all = leaving + 1 == divisions.len() && inner.mark_applied().watermark <= seq;
         leaving += usize::from(is_all && inner.growing().first_seq <= seq);
         let Some(oldest) = divisions.get(..leaving).filter(|oldest| !oldest.is_empty()) else { return Ok(0) };

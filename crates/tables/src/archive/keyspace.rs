@@ -1,4 +1,4 @@
-//! One LSM store as fjall keeps it: making, opening, writing tables, and what its errors mean.
+//! One LSM store of fjall: creating, opening, writing tables, and the meaning of its errors.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -12,22 +12,23 @@ use crate::beside::make_whole;
 use crate::lsm::{self, Config, Database, Fault, Guard, Keyspace, Tuning, wait_for_merging};
 use crate::{Part, TablesError};
 
-/// Where the watermark is stored: behind every transfer id, whose first byte is a small tag.
+/// Key of the watermark: after every transfer id, whose first byte is a small tag.
 pub(crate) const WATERMARK_KEY: [u8; 1] = [0xff];
 const KEYSPACE: &str = "transfers";
-/// What an operator does if a division cannot be opened.
+/// Remedy if a division cannot be opened.
 const REMEDY: &str = "it is derived data: stop the hub, delete the whole archive directory and start again; it is then rebuilt from the journal";
-/// Tables that a division keeps open; lookups mostly find index and filter in memory and need the file for one block.
+/// Number of tables that a division keeps open. Lookups mostly find index and filter in memory and need the file for
+/// one block.
 pub const OPEN_FILES_MAX: usize = 16;
-/// With this many more unmerged tables than start a merge, a writer waits for merging to catch up.
+/// If there are this many more unmerged tables than start a merge, a writer waits for merging to catch up.
 const UNMERGED_TABLES_OVER: usize = 24;
 
-/// How far a store is complete, stored in the table that makes it so.
+/// The watermark of a store, written in the table that reaches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// The journal sequence number up to which every finished transfer is there; 0: nothing yet.
+    /// The journal sequence number up to which every finished transfer is there; 0 if there is none.
     pub(crate) watermark: u64,
-    /// The time of that record; 1970 if it is not known.
+    /// Time of that record; 1970 if it is not known.
     pub(crate) time: Timestamp,
 }
 
@@ -46,15 +47,15 @@ impl Mark {
     }
 }
 
-/// An open store. The handle of the keyspace comes first, so that it is gone when the database closes.
+/// An open store. The handle of the keyspace comes first, so that it is dropped before the database closes.
 pub(crate) struct Store {
     pub(crate) keyspace: Keyspace,
     _database: Database,
 }
 
-/// What all stores of an archive share.
+/// Resources that all stores of an archive share.
 pub(crate) struct Shared {
-    /// For its block cache, whose type has no public name.
+    /// Contains the block cache, whose type has no public name.
     config: Config,
 }
 
@@ -65,7 +66,7 @@ impl Shared {
     }
 }
 
-/// Makes an empty store in its place.
+/// Creates an empty store in its directory.
 pub(crate) fn create(path: &Path, shared: &Shared, options: &ArchiveOptions) -> Result<(), TablesError> {
     let fail = |source| TablesError::io(Part::Archive, path, source);
     make_whole(path, fail, |unfinished| open(unfinished, shared, options).map(|_| true)).map(drop)
@@ -86,7 +87,7 @@ pub(crate) fn open(path: &Path, shared: &Shared, options: &ArchiveOptions) -> Re
 }
 
 impl Store {
-    /// Reads the watermark, and checks that a scan sees the same one: it is the last key, and a store that lost its
+    /// Reads the watermark, and checks that a scan sees the same one. It is the last key, and a store that lost its
     /// count of writes would show an old state to scans while lookups still find the newest.
     pub(crate) fn mark(&self, path: &Path) -> Result<Mark, TablesError> {
         let fail = |error| store_error(path, error);
@@ -100,7 +101,7 @@ impl Store {
         Mark::decode(&stored).ok_or_else(|| store_damaged(path, "the watermark is malformed"))
     }
 
-    /// One sorted table, synced to disk before this returns.
+    /// Writes one sorted table, and syncs it before this returns.
     pub(crate) fn write_table(
         &self,
         rows: &[([u8; 17], &[u8])],
@@ -116,7 +117,7 @@ impl Store {
         table.finish()
     }
 
-    /// Waits a while if merging is far behind.
+    /// Waits for a limited time if merging is far behind.
     pub(crate) fn wait_for_merging(&self, options: &ArchiveOptions) {
         let tables_max = usize::from(options.unmerged_tables) + UNMERGED_TABLES_OVER;
         let Ok(()) = wait_for_merging(&self.keyspace, tables_max, || Ok::<_, Infallible>(()));
@@ -135,8 +136,8 @@ pub(crate) fn damaged(path: &Path, detail: &str) -> TablesError {
     TablesError::damaged(Part::Archive, path, detail)
 }
 
-/// The directory that an error about the store in `path` names: the whole archive's, because a part of it cannot be
-/// made again by itself.
+/// The directory in errors about the store in `path`: that of the whole archive, because a part of it cannot be rebuilt
+/// separately.
 fn archive_of(path: &Path) -> PathBuf {
     path.parent().unwrap_or(path).to_path_buf()
 }

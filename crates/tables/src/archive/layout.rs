@@ -1,10 +1,10 @@
-//! How divisions lie in the archive's directory.
+//! Layout of the archive's directory.
 //!
 //! ```text
 //! 00000000000000000001/           a division, named by its first journal record (twenty digits)
 //! 00000000000000000001.filter     its filter
 //! 00000000000016777231/           the next; the last of them grows
-//! 00000000000016777231.begins     what finished before this record was removed; empty
+//! 00000000000016777231.begins     transfers that finished before this record were removed; empty
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,22 +18,22 @@ use crate::{Part, TablesError};
 
 const DIGITS: usize = 20;
 
-/// The ending of a settled division.
+/// Suffix of a settled division.
 const SETTLED: &str = ".sorted";
-/// What is behind a division's name in that of its filter.
+/// Suffix of the filter of a division.
 const FILTER: &str = ".filter";
-/// The ending of the file whose name says where the archive begins.
+/// Suffix of the file whose name is the archive's first record.
 const BEGINS: &str = ".begins";
 
 /// The divisions of an archive.
 pub(crate) struct Layout {
-    /// Where it begins: what finished before this record was removed. 1 if nothing was.
+    /// First record of the archive: transfers that finished before it were removed. 1 if none were.
     pub(crate) begins: u64,
-    /// Its divisions by their first record.
+    /// Directories of the divisions by their first record.
     pub(crate) divisions: BTreeMap<u64, PathBuf>,
 }
 
-/// Where a division is once it is settled; its own path if it is.
+/// Path of a division once it is settled; its own path if it is.
 pub(crate) fn settled_path(division: &Path) -> PathBuf {
     if division.extension().is_some_and(|ending| ending == &SETTLED[1..]) {
         division.to_path_buf()
@@ -42,7 +42,7 @@ pub(crate) fn settled_path(division: &Path) -> PathBuf {
     }
 }
 
-/// Where the filter of a division is.
+/// Path of the filter of a division.
 pub(crate) fn filter_path(division: &Path) -> PathBuf {
     with_suffix(division, FILTER)
 }
@@ -51,8 +51,8 @@ pub(crate) fn division_path(archive: &Path, first_seq: u64) -> PathBuf {
     archive.join(format!("{first_seq:020}"))
 }
 
-/// Records durably that the archive begins with a record. What was before is gone from then on, though its files may
-/// still be there.
+/// Records durably that the archive begins with a record. Earlier transfers are then removed, although their files may
+/// still exist.
 pub(crate) fn set_begin(archive: &Path, first_seq: u64) -> std::io::Result<()> {
     let path = archive.join(format!("{first_seq:020}{BEGINS}"));
     std::fs::File::create(&path)?;
@@ -60,7 +60,7 @@ pub(crate) fn set_begin(archive: &Path, first_seq: u64) -> std::io::Result<()> {
     forget_earlier_begins(archive, first_seq)
 }
 
-/// Only the present one counts. The earlier ones may come back after a crash and do no harm.
+/// Removes earlier marks. Only the current one is used; if the others reappear after a crash, they do no harm.
 fn forget_earlier_begins(archive: &Path, present: u64) -> std::io::Result<()> {
     for file in std::fs::read_dir(archive)? {
         let file = file?;
@@ -73,14 +73,15 @@ fn forget_earlier_begins(archive: &Path, present: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes the directory if there is none, finishes what a crash interrupted, and returns the divisions.
+/// Creates the directory if necessary, finishes operations that a crash interrupted, and returns the divisions.
 pub(crate) fn prepare(archive: &Path) -> Result<Layout, TablesError> {
     prepare_files(archive).map_err(|source| TablesError::io(Part::Archive, archive, source))
 }
 
 fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
     durable::create_directory(archive)?;
-    // A crash may have come between a rename and its sync, and what follows removes for good what those names replace.
+    // A crash may have happened between a rename and its sync. The following steps permanently remove the files that
+    // the new names replace.
     durable::sync_directory(archive)?;
     let (mut growing, mut settled, mut begins) = (BTreeMap::new(), BTreeMap::new(), 1);
     let mut filters = Vec::new();
@@ -111,19 +112,19 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
         };
     }
     for (first_seq, path) in settled {
-        // It got its name when it was whole.
+        // It received its name when it was complete.
         if let Some(replaced) = growing.insert(first_seq, path) {
             remove_files(&replaced)?;
         }
     }
     let divisions = growing.split_off(&begins);
     for path in growing.values() {
-        // They are not opened, so it does no harm if their files stay.
+        // They are not opened, so remaining files do no harm.
         if let Err(error) = remove_files(path) {
             tracing::warn!(%error, path = %path.display(), "cannot remove the files of a removed archive division");
         }
     }
-    // A crash while a division was removed may have left its filter.
+    // A crash during the removal of a division may have left its filter.
     for (first_seq, path) in filters {
         if divisions.get(&first_seq).is_none_or(|division| filter_path(division) != path) {
             let _ = std::fs::remove_file(path);
@@ -133,14 +134,14 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
     Ok(Layout { begins, divisions })
 }
 
-/// The first record of a division by the name of something that belongs to it, and how that name ends.
+/// The first record of a division and the suffix in a name.
 fn read_name(name: &str) -> Option<(u64, &str)> {
     let (digits, ending) = name.split_at_checked(DIGITS)?;
     Some((digits.parse().ok()?, ending))
 }
 
-/// The first record of the oldest division of the archive in a directory, by the names there: nothing is opened,
-/// finished or changed. `None` where there is no division, or no archive.
+/// The first record of the oldest division of the archive in a directory, by the names of its files: nothing is opened,
+/// finished or changed. `None` if there is no division or archive.
 pub fn first_seq_of(archive: &Path) -> Option<u64> {
     let (mut divisions, mut begins) = (BTreeSet::new(), 1);
     for name in std::fs::read_dir(archive).ok()?.flatten().map(|entry| entry.file_name()) {

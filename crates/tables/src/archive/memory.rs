@@ -9,8 +9,8 @@ use upesi_types::{Timestamp, TransferId};
 use crate::TablesError;
 use crate::archive::{Archive, ArchiveEntry, ArchiveStats, Division, check_values};
 
-/// Keeps entries in a map. Like a store on disk it tells applied from durable, so that a caller that forgets
-/// [`Archive::sync`] is found out: [`MemoryArchive::crash`] forgets all that was not synced.
+/// Stores entries in a map. Like a store on disk it distinguishes applied from durable entries. So it detects a caller
+/// that forgets [`Archive::sync`]: [`MemoryArchive::crash`] drops all entries that were not synced.
 #[derive(Debug, Default)]
 pub struct MemoryArchive {
     state: Mutex<State>,
@@ -90,7 +90,7 @@ impl Contents {
 struct State {
     applied: Contents,
     durable: Contents,
-    /// How far it went when it was opened.
+    /// Its watermark when it was opened.
     opened_at: u64,
 }
 
@@ -100,32 +100,32 @@ impl MemoryArchive {
         Self::default()
     }
 
-    /// Goes back to what the last [`Archive::sync`] made durable, as a crash of the machine would at worst.
+    /// Returns to the state of the last [`Archive::sync`], the worst case of a crash of the machine.
     pub fn crash(&self) {
         let mut state = self.state();
         state.applied = state.durable.clone();
         state.opened_at = 0;
     }
 
-    /// Opened again after its process was killed: what is found counts as there, synced or not.
+    /// Reopens the archive after its process was killed: all entries are retained, synced or not.
     pub fn open_again(&self) {
         let mut state = self.state();
         state.opened_at = state.applied.watermark;
     }
 
-    /// Forgets everything, as if its directory were lost.
+    /// Drops everything, as if its directory were lost.
     pub fn lose(&self) {
         *self.state() = State::default();
     }
 
-    /// A copy as [`MemoryArchive::crash`] would leave this one, which stays as it is.
+    /// A copy in the state that [`MemoryArchive::crash`] would leave; this archive remains unchanged.
     pub fn after_crash(&self) -> Self {
         let durable = self.state().durable.clone();
         Self { state: Mutex::new(State { applied: durable.clone(), durable, opened_at: 0 }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic in another test thread leaves the maps whole: every change is made by one call.
+        // A panic in another test thread leaves the maps consistent: every change is made by one call.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! All divisions in one order.
+//! Reads all divisions in one order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,8 +10,8 @@ use upesi_types::TransferId;
 use crate::TablesError;
 use crate::archive::division::Division;
 
-/// Visits every transfer once, in the order of the keys. If a crash made two divisions hold the same one, the
-/// younger division has it.
+/// Visits every transfer once, in the order of the keys. If a crash left the same transfer in two divisions, the
+/// younger division is used.
 pub(crate) fn visit(
     divisions: &[Arc<Division>],
     visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,

@@ -1,22 +1,22 @@
-//! How the archive uses memory, disk and CPU.
+//! Use of memory, disk and CPU by the archive.
 
-/// How the archive uses memory, disk and CPU. The defaults are those measured in
+/// Use of memory, disk and CPU by the archive. The defaults are those measured in
 /// `docs/decisions/0003-archive-store.md`.
 #[derive(Clone, Debug)]
 pub struct ArchiveOptions {
-    /// Block cache for values that are read again, in bytes; all divisions share it.
+    /// Block cache for values that are read repeatedly, in bytes; all divisions share it.
     pub cache_bytes: u64,
-    /// Transfers that gather in memory before they are written as one table.
+    /// Number of transfers that gather in memory before they are written as one table.
     pub pending_transfers: usize,
-    /// Bytes of values after which they are written, however few they are.
+    /// Size of values in bytes after which they are written, however few they are.
     pub pending_bytes: usize,
-    /// Transfers after which a division is closed and the next begins. Bounds what merging costs, however many there
-    /// are.
+    /// Number of transfers after which a division is closed and the next begins. It limits the cost of merging, however
+    /// many there are.
     pub division_transfers: u64,
     /// Size of a table after merging, in bytes. Takes effect when a division is created.
     pub table_bytes: u64,
-    /// Tables beside each other that start a merge while a division grows: more than it has, as a rule, because it is
-    /// written anew in order once it is closed. Takes effect when a division is created.
+    /// Number of unmerged tables that start a merge while a division grows. A division usually has fewer, because it is
+    /// rewritten in order once it is closed. Takes effect when a division is created.
     pub unmerged_tables: u8,
     /// Size of the unit that a lookup reads, in bytes. Takes effect when a division is created.
     pub block_bytes: u32,

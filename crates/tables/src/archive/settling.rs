@@ -1,8 +1,8 @@
-//! Settling: a closed division is rewritten, in order, in a store of its own.
+//! Settling: rewrites a closed division, in order, into a new store.
 //!
-//! A division that grows gathers tables side by side and merges none, which would cost several times what writing them
-//! does. When it is closed, one pass writes it anew in order. Until then lookups ask many tables, and a crash or a stop
-//! only makes the pass begin again.
+//! A growing division gathers tables without merging them, because merging would cost several times as much as writing
+//! them. When the division is closed, one pass rewrites it in order. Until then lookups read many tables. A crash or a
+//! stop only makes the pass begin again.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,20 +15,20 @@ use crate::archive::layout::settled_path;
 use crate::beside::make_whole;
 use crate::{Part, TablesError};
 
-/// With no more tables than this beside each other a division is left as it is.
+/// Number of tables up to which a division is left unchanged.
 const TABLES_MAX: usize = 8;
-/// Ids are added to the filter in portions of this size.
+/// Number of ids that are added to the filter together.
 const IDS_AT_ONCE: usize = 512;
 
-/// Whether a closed division is worth the pass.
+/// Whether a closed division has enough tables for the pass.
 pub(crate) fn is_due(division: &Division) -> bool {
     division.is_closed()
         && division.store.keyspace.l0_table_count() > TABLES_MAX
         && division.path != settled_path(&division.path)
 }
 
-/// Writes a closed division anew beside itself; it counts from the moment this returns, when the old one may go. `None`
-/// if `stop` asked for that.
+/// Rewrites a closed division into a new one beside it. The new one is valid when this returns, and the old one may be
+/// removed. `None` if `stop` was set.
 pub(crate) fn settle(
     division: &Division,
     shared: &Shared,

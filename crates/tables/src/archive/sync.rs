@@ -1,4 +1,4 @@
-//! What `filter` is built of. The crate `models` compiles it against Loom's, which runs it through all orders of
+//! Primitives of `filter`. The crate `models` compiles it with Loom's primitives and runs it through all orders of
 //! events.
 
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicUsize};

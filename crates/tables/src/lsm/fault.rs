@@ -2,18 +2,18 @@
 
 use std::io::{Error, ErrorKind};
 
-/// An operation of the embedded store that failed.
+/// A failed operation of the embedded store.
 #[derive(Debug)]
 pub enum Fault {
     /// Another process has it open.
     InUse,
-    /// It refuses writes after an earlier failure.
+    /// It rejects writes after an earlier failure.
     Poisoned,
-    /// The operating system refused.
+    /// Error of the system.
     Io(Error),
     /// Another version wrote it.
     Format(String),
-    /// It does not hold what was written to it.
+    /// Its data is not as it was written.
     Damaged(String),
 }
 
@@ -30,7 +30,7 @@ impl From<fjall::Error> for Fault {
 }
 
 impl Fault {
-    /// At opening, a file that is missing, in the way or too short is damage rather than a refusal of the system.
+    /// At opening, a file that is missing, unexpected or too short is damage rather than an error of the system.
     pub(crate) fn at_opening(self) -> Self {
         use ErrorKind::{AlreadyExists, InvalidData, IsADirectory, NotADirectory, NotFound, UnexpectedEof};
         match self {

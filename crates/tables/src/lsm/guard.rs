@@ -1,8 +1,8 @@
-//! A panic of the embedded store while it opens, as an error.
+//! Converts a panic of the embedded store during opening to an error.
 //!
-//! It is caught here if the program unwinds and the store survives the unwinding; fjall can panic once more while it
-//! is dropped, which ends any process. So a program's panic hook, which comes before all that, asks [`opening`], and
-//! says and does what the error would have.
+//! The panic is caught here if the program unwinds and the store survives the unwinding. fjall can panic again while it
+//! is dropped, which ends any process. So the program's panic hook, which runs before, should call [`opening`], and
+//! report the error itself.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::lsm::Fault;
 
-/// The database that this thread is about to open.
+/// A database that this thread is opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// The database's directory.
@@ -24,7 +24,7 @@ thread_local! {
     static OPENING: RefCell<Option<Opening>> = const { RefCell::new(None) };
 }
 
-/// The database that the present thread is opening; a panic meanwhile means that its files are damaged.
+/// The database that the current thread is opening. A panic meanwhile means that its files are damaged.
 pub fn opening() -> Option<Opening> {
     OPENING.with_borrow(Clone::clone)
 }

@@ -1,4 +1,4 @@
-//! The lists by which fjall knows its tables, checked without it.
+//! Checks fjall's lists of tables without fjall.
 //!
 //! ```text
 //! keyspaces/ID/current     25 bytes: version N (u64), XXH3-128 of the file vN, 0
@@ -24,18 +24,18 @@ const TABLES: &str = "tables";
 const FIRST_KEYSPACE: &str = "0";
 const MAGIC: &[u8; 4] = b"SFA!";
 const CONTENTS_MAGIC: &[u8; 4] = b"TOC!";
-/// Magic, version, kind of checksum, checksum of the contents, their place and length.
+/// Magic, version, kind of checksum, checksum of the contents, their position and length.
 const TRAILER_BYTES: usize = 4 + 1 + 1 + 16 + 8 + 8;
 /// `current` has 25 bytes.
 pub(crate) const CURRENT_BYTES_MAX: u64 = 64;
 /// A list has 33 bytes for each table, so this is for half a million tables.
 const LIST_BYTES_MAX: u64 = 16 << 20;
-/// Contents of a table take 128 bytes.
+/// The contents of a table take 128 bytes.
 const CONTENTS_BYTES_MAX: u64 = 64 << 10;
-/// How often a list is read again because its writer has gone on meanwhile.
+/// Number of attempts to read a list that its writer changes meanwhile.
 const ATTEMPTS_MAX: usize = 16;
 
-/// Checks the lists of the database in `path`. One that is not there yet is whole.
+/// Checks the lists of the database in `path`. A database that does not exist yet is valid.
 pub(crate) fn check(path: &Path) -> Result<(), Fault> {
     let keyspaces = path.join(KEYSPACES);
     let entries = match fs::read_dir(&keyspaces) {
@@ -56,14 +56,13 @@ pub(crate) fn check(path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The bytes of a file, or [`ErrorKind::FileTooLarge`]. A damaged disk may show a file of any length.
+/// The bytes of a file, or [`ErrorKind::FileTooLarge`]. On a damaged disk a file may appear to have any length.
 pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max { Err(ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
-/// The mistake in a keyspace, if there is one.
 #[derive(Debug)]
 enum Flaw {
     Io(io::Error),
@@ -92,8 +91,8 @@ fn check_keyspace(keyspace: &Path, is_first: bool) -> Result<(), Flaw> {
     let mut before = None;
     for _ in 0..ATTEMPTS_MAX {
         let current = match read(&keyspace.join(CURRENT), CURRENT_BYTES_MAX) {
-            // A crash while it was made; fjall removes it. Its first one cannot be missing: the others would go with
-            // it.
+            // A crash during its creation; fjall removes it. The first keyspace cannot be missing: the others would be
+            // missing, too.
             Err(error) if error.kind() == ErrorKind::NotFound && !is_first => return Ok(()),
             current => current.map_err(|error| Flaw::of_file(error, CURRENT))?,
         };
@@ -101,7 +100,7 @@ fn check_keyspace(keyspace: &Path, is_first: bool) -> Result<(), Flaw> {
             Err(flaw @ Flaw::Damaged(_)) => flaw,
             outcome => return outcome,
         };
-        // Another process may be writing: fjall's lock, which is not asked yet, reports that one.
+        // Another process may be writing. fjall's lock, which is taken later, reports that.
         if before.as_ref() == Some(&current) {
             return Err(flaw);
         }
@@ -135,10 +134,10 @@ fn check_list(keyspace: &Path, current: &[u8]) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Among the tables are files that no list names yet, or any more, and nothing else.
+/// The directory of tables may contain files that a list does not name yet, or no longer names, but nothing else.
 fn check_places(tables: &Path) -> Result<(), Flaw> {
     let entries = match fs::read_dir(tables) {
-        // A copy may leave out an empty folder. If the list names tables, each is missed by its name.
+        // A copy may omit an empty directory. If the list names tables, each is reported as missing by its name.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(|error| Flaw::of_file(error, TABLES))?,
     };
@@ -152,7 +151,7 @@ fn check_places(tables: &Path) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Numbers, read one after the other.
+/// Reads numbers one after the other.
 struct Fields<'bytes>(&'bytes [u8]);
 
 impl<'bytes> Fields<'bytes> {
@@ -187,7 +186,7 @@ impl<'bytes> Fields<'bytes> {
     }
 }
 
-/// Where the contents of a file are.
+/// Position of the contents of a file.
 struct Trailer {
     checksum: u128,
     position: u64,
@@ -203,7 +202,7 @@ impl Trailer {
     }
 }
 
-/// The tables that a list names; `None` if it is no list.
+/// The tables that a list names; `None` if it is not a list.
 fn tables(list: &[u8]) -> Option<Vec<u64>> {
     let trailer = Trailer::read(list.get(list.len().checked_sub(TRAILER_BYTES)?..)?)?;
     let from = usize::try_from(trailer.position).ok()?;
@@ -235,7 +234,7 @@ fn named(section: &[u8]) -> Option<Vec<u64>> {
     Some(tables)
 }
 
-/// Whether the contents of a table are what its trailer says. Its blocks are checked when they are read.
+/// Whether the contents of a table match its trailer. Its blocks are checked when they are read.
 fn has_contents(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
     let Some(end) = file.metadata()?.len().checked_sub(TRAILER_BYTES as u64) else { return Ok(false) };

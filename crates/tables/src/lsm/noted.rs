@@ -1,13 +1,12 @@
-//! How far the lists had come when their owner last relied on them.
+//! Versions of the lists when their owner last relied on them.
 //!
 //! ```text
 //! noted    "UPESINOT", then for each keyspace its ID and the version of its list (u64 each), then XXH3-128 of all that
 //! ```
 //!
-//! fjall replaces `current` as a whole, so an old copy of it is sound in itself; and as long as nothing was merged,
-//! the list that it names and that list's tables are there still. fjall would go back to them without a word, and
-//! remove what is newer. Versions only rise, so what was noted is a bound, and what comes after it needs no note of
-//! its own.
+//! fjall replaces `current` as a whole, so an old copy of it is valid in itself. As long as nothing was merged, the
+//! list that it names and that list's tables still exist. fjall would silently return to them, and remove newer ones.
+//! Versions only increase, so a noted version is a lower bound, and later versions need no note.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -26,18 +25,17 @@ const NOTED_BYTES_MAX: u64 = 1 << 20;
 /// A keyspace and the version of its list.
 type Note = (u64, u64);
 
-/// Notes, durably, how far the lists of the database in `path` have come. An opening that finds one of them older
-/// is refused.
+/// Notes durably the versions of the lists of the database in `path`. An opening with an older list is then rejected.
 ///
 /// # Errors
-/// A list cannot be read, or the note cannot be written; then the note before it counts.
+/// A list cannot be read, or the note cannot be written; then the previous note remains.
 pub fn note(path: &Path) -> io::Result<()> {
     let mut notes = Vec::new();
     for entry in fs::read_dir(path.join(KEYSPACES))? {
         let keyspace = entry?;
         let Ok(id) = keyspace.file_name().to_string_lossy().parse::<u64>() else { continue };
         if let Some(version) = version(&keyspace.path())? {
-            // It may have got its name just now, and must not be younger here than after a power loss.
+            // The file may just have received its name. It must not be younger here than after a power loss.
             File::open(keyspace.path())?.sync_all()?;
             notes.push((id, version));
         }
@@ -63,7 +61,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Note>, Fault> {
     decode(&bytes).ok_or_else(|| Fault::Damaged(format!("{NOTED} cannot be decoded")))
 }
 
-/// Whether every list has come as far as was noted. Read the notes before the lists: another process may be writing.
+/// Whether every list has reached its noted version. Read the notes before the lists, because another process may be
+/// writing.
 pub(crate) fn check(path: &Path, notes: &[Note]) -> Result<(), Fault> {
     for (id, noted) in notes {
         let keyspace = format!("{KEYSPACES}/{id}");
@@ -76,7 +75,7 @@ pub(crate) fn check(path: &Path, notes: &[Note]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Of the list in use; `None` if a keyspace has none, as while it is being made.
+/// Version of the current list; `None` if a keyspace has none, for example during its creation.
 fn version(keyspace: &Path) -> io::Result<Option<u64>> {
     match lists::read(&keyspace.join(CURRENT), CURRENT_BYTES_MAX) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -1,4 +1,4 @@
-//! What a store holds, in a number: two stores with the same one hold the same.
+//! Digest of a store: two stores with the same digest have the same content.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::TablesError;
 use crate::store::{StoreFollower, StoreOptions, Table};
 
-/// Where the log lies.
+/// Directory of the log.
 const JOURNAL: &str = "journal";
-/// Entries that are read at a time.
+/// Number of entries that are read together.
 const PORTION: usize = 1024;
 
-/// The content of a store, as of a record of its log.
+/// The digest of a store's content, up to a record of its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreDigest {
     /// The last record; 0 before the first.
     pub record: u64,
     /// Keys with a value.
     pub entries: u64,
-    /// Of all tables' names, keys and values. It finds accidents, not forgers.
+    /// Digest of all tables' names, keys and values. It detects accidents, but not forgery.
     pub digest: u128,
 }
 
-/// Reads all of the store in `path`, which nobody may have open. Nothing is written to its log.
+/// Reads the whole store in `path`, which must not be open. Writes nothing to its log.
 ///
 /// # Errors
-/// It is damaged, or in use.
+/// The store is damaged, or in use.
 pub fn digest(path: impl AsRef<Path>) -> Result<StoreDigest, TablesError> {
     let options = StoreOptions { pending_bytes: usize::MAX, ..StoreOptions::default() };
     let path = path.as_ref();
     let mut follower = StoreFollower::open(path, &options)?;
-    // A backup of a store that has never been written has no log, as it has no empty directories.
+    // A backup of a store that was never written has no log, because backups contain no empty directories.
     if follower.shown > 0 || path.join(JOURNAL).is_dir() {
         follower.show_to(END)?;
     }

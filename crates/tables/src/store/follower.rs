@@ -1,4 +1,4 @@
-//! The store of a node of a cluster: its log is a copy that others write, until this node leads.
+//! The store of a follower: other code writes its log, a copy of the leader's, until this node becomes leader.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::store::tables::Tables;
 use crate::store::{Store, StoreOptions, record};
 use crate::{Part, TablesError};
 
-/// The right to append to a store's log, and where the log ends.
+/// The right to append to a store's log, and the end of the log.
 pub struct StoreEnd {
-    /// Appends behind the last record.
+    /// Appends after the last record.
     pub appender: Box<dyn Appender>,
     /// The last record; 0 if there is none.
     pub last_seq: u64,
@@ -20,7 +20,7 @@ pub struct StoreEnd {
     pub last_time_ns: i64,
 }
 
-/// A store that takes no updates: it shows what its log has. Whoever follows a cluster writes that log.
+/// A store that accepts no updates: it shows the content of its log. The code that follows the cluster writes that log.
 pub struct StoreFollower {
     path: PathBuf,
     options: StoreOptions,
@@ -32,7 +32,7 @@ pub struct StoreFollower {
 }
 
 impl StoreFollower {
-    /// Opens the store in `path`, creating it when it does not exist. Its log is left alone.
+    /// Opens the store in `path`, and creates it if it does not exist. Does not open its log.
     ///
     /// # Errors
     /// The tables are damaged, or in use.
@@ -46,10 +46,10 @@ impl StoreFollower {
         Ok(Self { path, options, disk, tables, reader, watermark, shown: watermark })
     }
 
-    /// Makes the tables that whoever leads will ask for: each is several syncs of the disk.
+    /// Creates the tables that a leader will need: each costs several syncs of the disk.
     ///
     /// # Errors
-    /// A table cannot be made.
+    /// A table cannot be created.
     pub fn prepare(&self, tables: &[&str]) -> Result<(), TablesError> {
         tables.iter().try_for_each(|name| self.tables.table(name).map(drop))
     }
@@ -59,13 +59,13 @@ impl StoreFollower {
         Arc::clone(&self.disk)
     }
 
-    /// How the log is opened.
+    /// Options for opening the log.
     pub fn journal_options(&self) -> upesi_journal::Options {
         journal_options(&self.options, self.watermark)
     }
 
-    /// Shows the records up to `seq`, which the log has. Now and then they become sorted tables, and the log is
-    /// shortened.
+    /// Shows the records up to `seq`, which must be in the log. Occasionally writes them as sorted tables, and shortens
+    /// the log.
     ///
     /// # Errors
     /// The log cannot be read, or the tables cannot be written.
@@ -78,7 +78,7 @@ impl StoreFollower {
         Ok(())
     }
 
-    /// The same, as far as the log goes.
+    /// Shows the records up to `seq`, as far as the log has them.
     pub(super) fn show_to(&mut self, seq: u64) -> Result<(), TablesError> {
         let of_journal = |error| TablesError::of_journal(&self.path, error);
         while self.shown < seq
@@ -95,10 +95,10 @@ impl StoreFollower {
         Ok(())
     }
 
-    /// The store of the node that leads. What the log has is shown first.
+    /// Converts it to the store of a leader. First shows the rest of the log.
     ///
     /// # Errors
-    /// What [`Self::follow_to`] says.
+    /// The errors of [`Self::follow_to`].
     pub fn lead(mut self, end: StoreEnd) -> Result<Store, TablesError> {
         self.follow_to(end.last_seq)?;
         Store::start(self.path, self.disk, self.tables, &self.options, end)

@@ -1,4 +1,4 @@
-//! Taking tables into memory, a portion at a time, between the updates.
+//! Loads tables into memory, a portion at a time, between the updates.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use crate::store::Inner;
 use crate::store::Table;
 
-/// Entries that are taken in between two updates, at most: about a millisecond's work.
+/// Maximum number of entries that are loaded between two updates: about a millisecond's work.
 const PORTION: usize = 2048;
 
-/// The tables that are still being taken in, in the order of the calls that asked for it.
+/// The tables that are still being loaded, in the order of the calls.
 pub(crate) struct Loading {
     inner: Arc<Inner>,
-    /// The last key of the first of them that is in memory.
+    /// The last loaded key of the first of them.
     after: Option<Vec<u8>>,
 }
 
@@ -21,8 +21,7 @@ impl Loading {
         Self { inner, after: None }
     }
 
-    /// Takes in the next portion, if there is one, and says how long to leave the processor to others then: as long as
-    /// that took.
+    /// Loads the next portion, if there is one. Returns a pause for other work, as long as the loading took.
     pub(crate) fn step(&mut self) -> Option<Duration> {
         let state = Arc::clone(self.inner.to_load().front()?);
         let started = Instant::now();

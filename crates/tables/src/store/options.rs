@@ -1,29 +1,31 @@
-//! How a store uses memory, disk and CPU.
+//! Use of memory, disk and CPU by a store.
 
 /// Limits and sizes of a [`crate::store::Store`]. The defaults are those measured in the crate's README.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Updates that may wait for the writer; beyond that [`crate::TablesError::Busy`].
+    /// Maximum number of updates that wait for the writer; further ones return [`crate::TablesError::Busy`].
     pub queue_updates_max: usize,
-    /// Updates that share one sync at most.
+    /// Maximum number of updates that share one sync.
     pub batch_updates_max: usize,
-    /// A batch takes no further update once its keys and values exceed this, in bytes.
+    /// Size in bytes of keys and values after which a batch accepts no further update.
     pub batch_bytes_max: usize,
-    /// Keys and values that one update may write, in bytes, at most [`crate::store::UPDATE_BYTES_MAX`]. A batch takes
-    /// so much more than `batch_bytes_max` at most: a cluster's log has a bound for both.
+    /// Maximum size of the keys and values that one update writes, in bytes, at most
+    /// [`crate::store::UPDATE_BYTES_MAX`]. A batch may exceed `batch_bytes_max` by this size; a cluster's log has a
+    /// limit for both.
     pub update_bytes_max: usize,
-    /// Below this room on the disk, in bytes, updates are refused with [`crate::TablesError::DiskFull`]. It has to
-    /// suffice for what housekeeping writes on its own: two segments of the log and one merge of tables.
+    /// Free space on the disk in bytes below which updates are rejected with [`crate::TablesError::DiskFull`]. It must
+    /// be sufficient for housekeeping: two segments of the log and one merge of tables.
     pub free_bytes_min: u64,
-    /// Changes that gather in memory before they are written as sorted tables, in bytes. A restart reads as much.
+    /// Size in bytes of changes that gather in memory before they are written as sorted tables. A restart reads as
+    /// much.
     pub pending_bytes: usize,
     /// Length of a segment of the log, in bytes.
     pub segment_bytes: u64,
-    /// Block cache for values that are read again, in bytes.
+    /// Block cache for values that are read repeatedly, in bytes.
     pub cache_bytes: u64,
     /// Size of a sorted table after merging, in bytes. Takes effect when a table is created.
     pub table_bytes: u64,
-    /// Unmerged sorted tables that start a merge. Takes effect when a table is created.
+    /// Number of unmerged sorted tables that start a merge. Takes effect when a table is created.
     pub unmerged_tables: u8,
     /// Size of the unit that a lookup reads, in bytes. Takes effect when a table is created.
     pub block_bytes: u32,

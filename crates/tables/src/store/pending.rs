@@ -1,4 +1,4 @@
-//! Changes that are durable in the log and not yet in a sorted table.
+//! Changes that are durable in the log but not yet in a sorted table.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::lsm::{UserKey, UserValue};
 /// A new value, or `None` for a deletion.
 pub(crate) type Change = Option<UserValue>;
 
-/// Changes by key; each key counts once, with its latest change.
+/// Changes by key; each key has only its latest change.
 pub(crate) type Changes = BTreeMap<UserKey, Change>;
 
-/// About what an entry takes in memory beyond its bytes.
+/// Approximate memory of an entry in addition to its bytes.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
-/// The changes of one table, readable while they wait.
+/// The pending changes of one table, readable.
 #[derive(Default)]
 pub(crate) struct Pending {
     changes: Changes,
@@ -29,7 +29,7 @@ impl Pending {
         &self.changes
     }
 
-    /// About what they take in memory, in bytes.
+    /// Their approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! A batch as a record of the log: for each table its name, then keys with values or deletions.
+//! Encoding of a batch as a record of the log: for each table its name, then keys with values or deletions.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::store::pending::{Change, Changes};
 use crate::store::table::TableState;
 use crate::store::tables::Tables;
 
-/// Stands in the place of a value's length.
+/// Marks a deletion in the place of a value's length.
 const DELETED: u32 = u32::MAX;
 
 /// Appends the changes of a batch.
@@ -47,7 +47,7 @@ pub(crate) fn show(tables: &Tables, seq: u64, bytes: &[u8]) -> Result<(), Tables
     shown.ok_or_else(|| tables.damaged(&format!("record {seq} of the log cannot be decoded")))?
 }
 
-/// Reads a record, handing over table name, key and change one by one; `None` when it is no such record.
+/// Decodes a record, and passes on table name, key and change one by one; `None` if it is not a valid record.
 pub(crate) fn decode<E>(
     mut bytes: &[u8],
     mut apply: impl FnMut(&str, &[u8], Change) -> Result<(), E>,
@@ -73,7 +73,7 @@ pub(crate) fn decode<E>(
 /// One change in a record of the log: the table's name, the key, and its new value or none.
 pub type RecordedChange = (String, Vec<u8>, Option<Vec<u8>>);
 
-/// The changes of a record in their order; `None` when it is no such record. For tests and fuzzers.
+/// The changes of a record in their order; `None` if it is not a valid record. For tests and fuzzers.
 pub fn read_record(bytes: &[u8]) -> Option<Vec<RecordedChange>> {
     let mut changes = Vec::new();
     let read = decode(bytes, |name, key, change| {
@@ -94,7 +94,7 @@ pub fn write_record(changes: &[RecordedChange]) -> Vec<u8> {
 }
 
 fn push(buffer: &mut Vec<u8>, bytes: &[u8]) {
-    // Keys and values are bounded far below this.
+    // Keys and values have limits far below this.
     buffer.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     buffer.extend_from_slice(bytes);
 }

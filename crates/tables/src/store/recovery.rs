@@ -1,4 +1,4 @@
-//! The way back: the sorted tables, and behind their watermark the log.
+//! Recovery at a start: opens the sorted tables, and reads the log after their watermark.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::store::{StoreOptions, record};
 
 pub(crate) struct Recovered {
     pub(crate) tables: Tables,
-    /// Continues behind the last record.
+    /// Continues after the last record.
     pub(crate) log: Writer,
 }
 
-/// How the log is opened. The watermark is younger than the log that it was taken from.
+/// Options for opening the log. The log must reach at least to the watermark, which was taken from it.
 pub(crate) fn journal_options(options: &StoreOptions, watermark: u64) -> upesi_journal::Options {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     upesi_journal::Options {
@@ -62,7 +62,7 @@ pub(crate) fn recover(
     Ok(Recovered { tables, log: opened.writer })
 }
 
-/// Shows what the log has from `from_seq` on.
+/// Shows the log's records from `from_seq` on.
 fn replay(path: &Path, disk: &Arc<dyn Disk>, tables: &Tables, from_seq: u64) -> Result<(), TablesError> {
     let mut reader = Reader::new(Arc::clone(disk), from_seq);
     while let Some(found) = reader.next_record(END).map_err(|error| TablesError::of_journal(path, error))? {

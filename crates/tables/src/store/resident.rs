@@ -1,10 +1,10 @@
-//! A whole table in memory, in eleven bytes an entry: for tables of many small keys and few different values, such as a
-//! directory of parties, where even one block read for each lookup costs more than all the rest of it.
+//! A whole table in memory, in eleven bytes per entry. It is for tables of many small keys and few different values,
+//! such as a directory of parties. For these, even one block read costs more than the rest of a lookup.
 //!
-//! An entry is a fingerprint of the key and the number of its value. The fingerprint has 80 bits under a key of this
-//! process, so nobody can choose keys that collide, and among ten million keys two collide with a probability of 4
-//! in 10^11. The entry's place is part of its fingerprint, as in a quotient filter: 8 bits choose the shard, the
-//! first 32 of the other 72 the slot.
+//! An entry is a fingerprint of the key and the number of its value. The fingerprint has 80 bits under a random key of
+//! this process, so nobody can choose keys that collide. Among ten million keys two collide with a probability of 4 in
+//! 10^11. The entry's position is part of its fingerprint, as in a quotient filter: 8 bits choose the shard, the first
+//! 32 of the other 72 the slot.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -18,28 +18,28 @@ use super::sync::{AtomicU8, AtomicU64, RandomState, RwLock, RwLockReadGuard, RwL
 const TAG_BYTES: usize = 9;
 /// A tag and the number of a value.
 const SLOT_BYTES: usize = TAG_BYTES + 2;
-/// Longer values are left on disk.
+/// Longer values stay on disk.
 pub(crate) const VALUE_BYTES_MAX: usize = 256;
-/// Different values that are kept; entries with others are left on disk.
+/// Maximum number of different values; entries with further ones stay on disk.
 pub(crate) const VALUES_MAX: usize = 50_000;
-/// The number of a slot that is free.
+/// Value number of a free slot.
 pub(crate) const FREE: u16 = 0;
-/// The number of a value that is left on disk.
+/// Value number of an entry whose value is on disk.
 const ON_DISK: u16 = u16::MAX;
 
 const LOADING: u8 = 0;
 const COMPLETE: u8 = 1;
 const OFF: u8 = 2;
 
-/// What is known about a key.
+/// Knowledge about a key.
 pub(crate) enum Found {
-    /// It has this value, or none.
+    /// The key has this value, or none.
     Known(Option<UserValue>),
-    /// Only the table on disk knows.
+    /// The table on disk must be read.
     Unknown,
 }
 
-/// The entries of one table. Written by the store's writer only, read by everybody.
+/// The entries of one table. Only the store's writer writes; all threads read.
 pub(crate) struct Resident {
     hashers: [RandomState; 2],
     shards: Box<[RwLock<Shard>]>,
@@ -50,7 +50,7 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
-    /// Empty, and of no use until [`Resident::completed`]. `entries` is how many are expected.
+    /// Empty, and not used until [`Resident::completed`]. `entries` is the expected number.
     pub(crate) fn new(entries: u64, bytes_max: u64) -> Self {
         let entries = entries.min(bytes_max / SLOT_BYTES as u64) as usize;
         let shard = || RwLock::new(Shard::with_room_for(entries / SHARDS));
@@ -77,7 +77,7 @@ impl Resident {
         }
         let (shard, tag) = self.fingerprint(key);
         let shard = read(&self.shards[shard]);
-        // Looked at again under the lock: what was given up is emptied shard by shard.
+        // Checked again under the lock: a dropped table is emptied shard by shard.
         if self.state.load(Ordering::Acquire) != COMPLETE {
             return Found::Unknown;
         }
@@ -88,7 +88,7 @@ impl Resident {
         }
     }
 
-    /// Takes in a durable change.
+    /// Stores a durable change.
     pub(crate) fn set(&self, key: &[u8], change: Option<&UserValue>) {
         if self.state.load(Ordering::Acquire) == OFF {
             return;
@@ -109,12 +109,12 @@ impl Resident {
         }
     }
 
-    /// All entries are here: readers need the disk no more.
+    /// Marks the table as complete: readers no longer need the disk.
     pub(crate) fn completed(&self) {
         let _ = self.state.compare_exchange(LOADING, COMPLETE, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Frees the memory; the table is read from disk from now on.
+    /// Frees the memory; from now on the table is read from disk.
     pub(crate) fn give_up(&self) {
         self.state.store(OFF, Ordering::Release);
         for shard in &self.shards {
@@ -145,7 +145,7 @@ impl Resident {
     }
 }
 
-/// The different values, by number. None is ever forgotten: what they take is bounded.
+/// The different values, by number. They are never removed, but their size is limited.
 #[derive(Default)]
 struct Values {
     by_number: Vec<UserValue>,
@@ -164,7 +164,7 @@ impl Values {
         if value.len() > VALUE_BYTES_MAX || self.by_number.len() == VALUES_MAX {
             return ON_DISK;
         }
-        // Copied: the original may be a part of a block.
+        // Copied, because the original may be part of a block.
         let value = UserValue::from(&**value);
         self.by_number.push(value.clone());
         let number = self.by_number.len() as u16;
@@ -173,7 +173,7 @@ impl Values {
     }
 }
 
-/// Open addressing with linear probing; removal moves what follows back, so there are no graves.
+/// Open addressing with linear probing. A removal moves later entries back, so there are no tombstones.
 pub(crate) struct Shard {
     slots: Vec<[u8; SLOT_BYTES]>,
     pub(crate) used: usize,
@@ -181,7 +181,7 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub(crate) fn with_room_for(entries: usize) -> Self {
-        // Full to seven eighths at most.
+        // At most seven eighths full.
         let slots = entries + entries / 7 + 8;
         let mut shard = Self { slots: Vec::new(), used: 0 };
         shard.slots.reserve_exact(slots);
@@ -216,7 +216,7 @@ impl Shard {
         let mut next = free;
         loop {
             self.slots[free] = [0; SLOT_BYTES];
-            // The next entry that may lie where there is room now: one whose home is not behind it.
+            // The next entry that may move into the gap: one whose home is not after it.
             loop {
                 next = self.behind(next);
                 if number_of(&self.slots[next]) == FREE {
@@ -232,7 +232,7 @@ impl Shard {
         }
     }
 
-    /// Where the tag is, or the free slot where it would be.
+    /// The position of the tag, or the free slot for it.
     fn slot(&self, tag: &[u8; TAG_BYTES]) -> usize {
         let mut slot = self.home(tag);
         while number_of(&self.slots[slot]) != FREE && tag_of(&self.slots[slot]) != *tag {
@@ -282,7 +282,7 @@ fn slot_of(tag: &[u8; TAG_BYTES], number: u16) -> [u8; SLOT_BYTES] {
     })
 }
 
-// What these guard is whole after every call.
+// The guarded data is consistent after every call.
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }

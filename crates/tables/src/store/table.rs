@@ -11,22 +11,21 @@ use crate::store::pending::{Change, Changes, Pending};
 use crate::store::resident::{Found, Resident};
 use crate::store::tables::Tables;
 
-/// Changes are shown to readers in portions of this many, so that a reader waits microseconds at most.
+/// Changes are shown to readers in portions of this number, so that a reader waits for microseconds at most.
 const PORTION: usize = 512;
 
 /// A named table of a store: keys and values are bytes, ordered by key. Cheap to clone.
 ///
-/// Reads come from any thread. They may wait for the disk, and for a moment while the store takes in a new file (a sync
-/// of a small file); usually they take microseconds.
+/// Any thread may read. Reads may wait for the disk, and briefly while the store adds a new file (a sync of a small
+/// file); usually they take microseconds.
 #[derive(Clone)]
 pub struct Table {
     pub(crate) state: Arc<TableState>,
-    // After the keyspace inside the state, so that the store's files are unlocked last.
+    // After the keyspace in the state, so that the store's files are unlocked last.
     pub(crate) tables: Arc<Tables>,
 }
 
-/// A table's two parts: what waits in memory, and what is sorted on disk. And, where that was asked for, all of it in
-/// memory.
+/// The parts of a table: pending changes in memory, sorted data on disk and, if requested, all of it in memory.
 pub(crate) struct TableState {
     pub(crate) keyspace: Keyspace,
     pending: RwLock<Pending>,
@@ -41,7 +40,7 @@ pub struct Value(pub(crate) UserValue);
 pub type Entry = (Vec<u8>, Value);
 
 impl Table {
-    /// The durable value of `key`. A value that is queued or being synced is not seen before its update resolves.
+    /// The durable value of `key`. A value that is queued or being synced is not visible before its update resolves.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>, TablesError> {
         if let Some(resident) = self.state.resident.get()
             && let Found::Known(value) = resident.get(key)
@@ -55,14 +54,14 @@ impl Table {
         self.state.keyspace.get(key).map(|value| value.map(Value)).map_err(|error| self.tables.fail(error))
     }
 
-    /// Up to `limit` entries whose keys begin with `prefix`, in key order, those behind the key `after` if one is
-    /// given. One update that writes several entries may become visible entry by entry.
+    /// Up to `limit` entries whose keys begin with `prefix`, in key order, after the key `after` if there is one. An
+    /// update that writes several entries may become visible entry by entry.
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Entry>, TablesError> {
         let start = match after {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
         };
-        // Held to the end: what is pending stays so meanwhile.
+        // Held to the end, so that pending changes stay pending meanwhile.
         let pending = self.state.pending();
         let mut changes = pending.changes().range::<[u8], _>((start, Bound::Unbounded)).peekable();
         let mut sorted = self.state.keyspace.range::<&[u8], _>((start, Bound::Unbounded));
@@ -97,8 +96,7 @@ impl Table {
         Ok(entries)
     }
 
-    /// Number of entries, an overestimate by those that were overwritten or deleted and are not merged yet. Costs
-    /// nothing.
+    /// Number of entries; overwritten or deleted ones that are not merged yet make it too high. Costs nothing.
     pub fn entries_estimate(&self) -> u64 {
         (self.state.keyspace.approximate_len() + self.state.pending().changes().len()) as u64
     }
@@ -115,7 +113,7 @@ impl TableState {
     }
 
     pub(crate) fn pending(&self) -> RwLockReadGuard<'_, Pending> {
-        // Whole after every call.
+        // Consistent after every call.
         self.pending.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,12 +121,12 @@ impl TableState {
         self.pending.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The table in memory, if that was asked for.
+    /// The table in memory, if this was requested.
     pub(crate) fn resident(&self) -> Option<&Resident> {
         self.resident.get()
     }
 
-    /// Has the table kept in memory from now on; the writer loads what it holds already. Whether this was the first
+    /// Keeps the table in memory from now on; the writer loads its existing entries. Returns whether this was the first
     /// call.
     pub(crate) fn make_resident(&self, bytes_max: u64) -> bool {
         let entries = self.keyspace.approximate_len() as u64;
@@ -152,7 +150,7 @@ impl TableState {
         self.pending_mut().set(key, change);
     }
 
-    /// Writes what is pending as a sorted table, synced before this returns. Called by the writer only.
+    /// Writes the pending changes as a sorted table, and syncs it before this returns. Only the writer calls this.
     pub(crate) fn flush(&self) -> Result<(), lsm::Error> {
         let pending = self.pending();
         if pending.changes().is_empty() {
@@ -168,7 +166,7 @@ impl TableState {
         table.finish()?;
         drop(pending);
         let written = std::mem::take(&mut *self.pending_mut());
-        // Freed without the lock: readers go on.
+        // Freed without the lock, so that readers can continue.
         drop(written);
         Ok(())
     }

@@ -1,9 +1,8 @@
-//! The sorted tables on disk: keyspaces of the LSM store fjall, written by bulk ingestion only.
+//! The sorted tables on disk: keyspaces of the LSM store fjall, written only by bulk ingestion.
 //!
-//! The log is ours: fjall's own write-ahead log and memtables stay empty. (Its recovery does not survive every torn
-//! write.) A keyspace of its own holds the watermark, the sequence number in the log up to which all tables hold
-//! everything; it is written after them, so that a crash in between only repeats changes, each of which is a plain
-//! value.
+//! The store has its own log; fjall's write-ahead log and memtables stay empty, because its recovery does not survive
+//! every torn write. A separate keyspace contains the watermark, the sequence number in the log up to which all tables
+//! are complete. It is written after them, so a crash in between only repeats changes, each of which is a plain value.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,12 +15,12 @@ use crate::store::resident::Resident;
 use crate::store::table::TableState;
 use crate::{Part, TablesError};
 
-/// Sorted tables that the store keeps open.
+/// Number of sorted tables that the store keeps open.
 pub const OPEN_FILES_MAX: usize = 32;
 /// The keyspace of the watermark. No table can have this name.
 const META: &str = "-";
 const WATERMARK_KEY: [u8; 1] = [1];
-/// With more unmerged tables than these the writer waits for merging to catch up.
+/// Number of unmerged tables above which the writer waits for merging to catch up.
 const UNMERGED_TABLES_MAX: usize = 32;
 
 pub(crate) struct Tables {
@@ -29,7 +28,7 @@ pub(crate) struct Tables {
     options: StoreOptions,
     states: Mutex<BTreeMap<String, Arc<TableState>>>,
     meta: Keyspace,
-    // Last, so that the handles of the keyspaces are gone when the database closes.
+    // Last, so that the handles of the keyspaces are dropped before the database closes.
     database: Database,
 }
 
@@ -60,7 +59,7 @@ impl Tables {
         Ok(tables)
     }
 
-    /// The table called `name`, created when it does not exist.
+    /// The table called `name`, which is created if it does not exist.
     pub(crate) fn table(&self, name: &str) -> Result<Arc<TableState>, TablesError> {
         let mut states = self.states();
         if let Some(state) = states.get(name) {
@@ -85,17 +84,17 @@ impl Tables {
         self.states().iter().map(|(name, state)| (name.clone(), Arc::clone(state))).collect()
     }
 
-    /// The sequence number in the log up to which everything is in the sorted tables; 0 at the beginning.
+    /// The sequence number in the log up to which the sorted tables are complete; 0 at the beginning.
     pub(crate) fn watermark(&self) -> Result<u64, TablesError> {
         Ok(self.stored_meta()?.0)
     }
 
-    /// About what waits in memory, in bytes.
+    /// Approximate size of pending changes in memory, in bytes.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.states().values().map(|state| state.pending().bytes()).sum()
     }
 
-    /// Writes everything that waits as sorted tables, and then the watermark. Called by the writer only.
+    /// Writes all pending changes as sorted tables, and then the watermark. Only the writer calls this.
     pub(crate) fn flush(&self, watermark: u64) -> Result<(), TablesError> {
         let states = self.all();
         let fail = |error| self.fail(error);
@@ -109,7 +108,7 @@ impl Tables {
         let mut meta = self.meta.start_ingestion().map_err(fail)?;
         meta.write(WATERMARK_KEY, value).map_err(fail)?;
         meta.finish().map_err(fail)?;
-        // From here on the log may lose what the tables have.
+        // From here on the log may drop records that the tables contain.
         lsm::note(&directory_of(&self.path))
             .map_err(|source| TablesError::io(Part::Store, &self.path, source))?;
         for (_, state) in &states {
@@ -140,7 +139,7 @@ impl Tables {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The watermark, and the names of the tables there were when it was written.
+    /// The watermark, and the names of the tables at the time of writing.
     fn stored_meta(&self) -> Result<(u64, Vec<String>), TablesError> {
         let Some(value) = self.meta.get(WATERMARK_KEY).map_err(|error| self.fail(error))? else {
             return Ok((0, Vec::new()));
@@ -154,7 +153,7 @@ impl Tables {
 
     fn wait_for_merging(&self, keyspace: &Keyspace) -> Result<(), TablesError> {
         wait_for_merging(keyspace, UNMERGED_TABLES_MAX, || {
-            // There is nothing to persist, but this reports whether merging failed for good.
+            // There is nothing to persist, but this reports whether merging has failed permanently.
             self.database.persist(PersistMode::Buffer).map_err(|error| self.fail(error))
         })
     }

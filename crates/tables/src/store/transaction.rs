@@ -1,4 +1,4 @@
-//! The open batch, and the view of it that an update has.
+//! The open batch, and the view of it for an update.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::store::table::TableState;
 use crate::store::{KEY_BYTES_MAX, Table, VALUE_BYTES_MAX, Value};
 use crate::{Part, TablesError};
 
-/// What a record takes for each change beyond its key and its value.
+/// Size of a change in a record in addition to its key and value.
 const CHANGE_OVERHEAD_BYTES: usize = 8;
 
-/// What an update wants done once it is durable.
+/// An action that an update requests for the time when it is durable.
 pub(crate) type Action = Box<dyn FnOnce() + Send>;
 
-/// What the updates of a batch changed so far.
+/// The changes of a batch so far.
 #[derive(Default)]
 pub(crate) struct Batch {
     tables: Vec<(Arc<TableState>, Changes)>,
@@ -28,7 +28,7 @@ impl Batch {
         self.tables.iter().all(|(_, changes)| changes.is_empty())
     }
 
-    /// At least what its record takes, in bytes: overwritten changes are counted, too.
+    /// At least the size of its record, in bytes: overwritten changes are also counted.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -37,7 +37,7 @@ impl Batch {
         self.tables.iter().map(|(table, changes)| (table, changes))
     }
 
-    /// Shows the changes to readers, and hands over what is to be done then.
+    /// Shows the changes to readers, and returns the requested actions.
     pub(crate) fn show(self) -> Vec<Action> {
         for (table, changes) in self.tables {
             table.show(changes);
@@ -59,12 +59,12 @@ impl Batch {
     }
 }
 
-/// What an update may do: read its own writes and those of everybody before it, and write.
+/// The operations of an update: it reads its own writes and those of all earlier updates, and writes.
 ///
-/// If the update returns an error, its writes are taken back and it changed nothing.
+/// If the update returns an error, its writes are rolled back and it changes nothing.
 pub struct Transaction<'a> {
     batch: &'a mut Batch,
-    /// What was there before each write of this update, latest last.
+    /// The previous values for each write of this update, latest last.
     undo: Vec<(Table, UserKey, Option<Change>)>,
     bytes_before: usize,
     bytes_max: usize,
@@ -77,7 +77,7 @@ impl<'a> Transaction<'a> {
         Self { batch, undo: Vec::new(), bytes_before, bytes_max, actions_before }
     }
 
-    /// The value of `key` as of now, in the order of updates.
+    /// The current value of `key`, in the order of updates.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>, TablesError> {
         match self.batch.change(table, key) {
             Some(change) => Ok(change.clone().map(Value)),
@@ -91,14 +91,14 @@ impl<'a> Transaction<'a> {
         self.write(table, key, Some(value.into()))
     }
 
-    /// Removes `key`; nothing happens when it is not there.
+    /// Removes `key`, if it exists.
     pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<(), TablesError> {
         self.write(table, key, None)
     }
 
-    /// Has `action` done once this update is durable, before anybody is answered, even if nobody waits for the answer
-    /// any more: it is the place to show in memory what is on disk now. Actions run in the order of updates, on the
-    /// writer's thread, and not at all when the update or its batch fails.
+    /// Runs `action` once this update is durable, before its caller is answered, even if the caller no longer waits.
+    /// Use it to update copies in memory. Actions run in the order of updates, on the writer's thread, and not at all
+    /// if the update or its batch fails.
     pub fn once_durable(&mut self, action: impl FnOnce() + Send + 'static) {
         self.batch.once_durable.push(Box::new(action));
     }
@@ -116,7 +116,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Takes back everything that this update wrote.
+    /// Rolls back all writes of this update.
     pub(crate) fn roll_back(self) {
         self.batch.once_durable.truncate(self.actions_before);
         for (table, key, before) in self.undo.into_iter().rev() {

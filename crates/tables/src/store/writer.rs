@@ -1,4 +1,4 @@
-//! The writer's thread: batches of whatever queued up, one record of the log and one sync each.
+//! The writer's thread: each batch of queued updates is one record of the log and one sync.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,13 +13,13 @@ use crate::store::loading::Loading;
 use crate::store::record;
 use crate::store::transaction::{Action, Batch, Transaction};
 
-/// Answers an update once its batch is durable, or tells why it is not.
+/// Answers an update once its batch is durable, or reports why it is not.
 pub(crate) type Completion = Box<dyn FnOnce(Result<(), TablesError>) + Send>;
 
-/// Runs an update, or takes notice that it cannot be run, and gives back how to answer it.
+/// Runs an update, or learns that it cannot run. Returns the function that answers it.
 pub(crate) type Job = Box<dyn FnOnce(Result<Transaction<'_>, TablesError>) -> Completion + Send>;
 
-/// What belongs to the thread.
+/// State of the thread.
 pub(crate) struct Worker {
     pub(crate) inner: Arc<Inner>,
     pub(crate) disk: Arc<dyn Disk>,
@@ -30,9 +30,9 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Runs until every sender of `jobs` is gone and the queue is empty.
+    /// Runs until all senders of `jobs` are dropped and the queue is empty.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
-        // So that the first batches find a segment that is written already.
+        // So that the first batches find a segment that is already prepared.
         self.keep_house();
         let mut loading = Loading::new(Arc::clone(&self.inner));
         loop {
@@ -84,10 +84,10 @@ impl Worker {
         }
     }
 
-    /// Logs and syncs the batch, then shows it to readers. Returns what is to be done then.
+    /// Logs and syncs the batch, then shows it to readers. Returns the requested actions.
     fn commit(&mut self, batch: Batch) -> Result<Vec<Action>, TablesError> {
         if batch.is_empty() {
-            // What was read may be told, unless another node has written since.
+            // The values that were read are valid unless another node has written since.
             self.log.confirm().map_err(|error| self.inner.of_journal(error))?;
             return Ok(batch.show());
         }
@@ -100,17 +100,17 @@ impl Worker {
         Ok(batch.show())
     }
 
-    /// The calendar's time since 1970, but always later than the last record's.
+    /// The calendar time since 1970, but always later than that of the last record.
     fn time_ns(&self) -> i64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
         now.max(self.last_time_ns.saturating_add(1))
     }
 
-    /// What is due between batches: the next segment, and sorted tables from what has gathered in memory.
+    /// Work between batches: prepares the next segment, and writes sorted tables from changes in memory.
     fn keep_house(&mut self) {
         match self.try_keep_house() {
-            // No room even for removing a segment; the next sorted tables are another occasion.
+            // There is no space even for removing a segment; the next sorted tables are another opportunity.
             Ok(()) | Err(TablesError::DiskFull { .. }) => {}
             Err(error) => {
                 self.inner.poison(&error);
