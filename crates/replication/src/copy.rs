@@ -1,4 +1,4 @@
-//! What this node accepted: journal files, and how far the log was read.
+//! The node's copy of accepted records: journal files, and the position in the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,44 +13,44 @@ use crate::partition::{Copied, Partition};
 use crate::place::{History, Place, first_in};
 use crate::shared;
 
-/// How often the place is written at most. What lies behind it is read from the log once more at a start.
+/// Minimum interval between writes of the position. A start reads later entries from the log again.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
-/// The same of older places.
+/// Minimum interval between writes of older positions.
 const SAVE_HISTORY_EVERY: Duration = Duration::from_secs(10);
 
-/// Entries that were read together are written together, up to so much.
+/// Entries that were read together are written together, up to this size.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// Where a node keeps records, and how.
+/// Storage of a node's records.
 pub struct CopyOf {
     /// The disk with the journal files.
     pub disk: Arc<dyn Disk>,
-    /// Their form.
+    /// Options of the journal files.
     pub options: Options,
 }
 
-/// Where a node keeps its copies. The disk of the journal has the file `place`, too.
+/// Storage of a node's copies. The disk of the journal also has the file `place`.
 pub struct Copies {
-    /// Of the engine's records.
+    /// Copy of the engine's records.
     pub journal: CopyOf,
-    /// Of the store's.
+    /// Copy of the store's records.
     pub store: CopyOf,
 }
 
-/// Journal files that records of the log are copied to.
+/// Journal files to which records of the log are copied.
 struct Stream {
     part: &'static str,
     disk: Arc<dyn Disk>,
     writer: Writer,
-    /// Records that were accepted and are not in the files yet.
+    /// Accepted records that are not in the files yet.
     batch: Batch,
-    /// Compares entries with records that the copy has already.
+    /// Compares entries with existing records of the copy.
     reader: Box<dyn LogReader>,
 }
 
 impl Stream {
-    /// `copied`: the last record by the place.
+    /// `copied`: the last record according to the position.
     fn open(
         part: &'static str,
         CopyOf { disk, options }: CopyOf,
@@ -65,13 +65,13 @@ impl Stream {
         Ok(Self { part, batch: Batch::new(recovered.last_seq + 1), disk, writer, reader })
     }
 
-    /// The last record of the files.
+    /// The last record in the files.
     fn last_seq(&self) -> u64 {
         self.writer.next_seq() - 1
     }
 
-    /// Takes the records of an entry over, for the next [`Stream::write`]. Those that are here already are compared,
-    /// but for those that were deleted since: the store deletes what its tables have.
+    /// Accepts the records of an entry for the next [`Stream::write`]. Existing records are compared, except those that
+    /// the store has deleted because its tables contain them.
     fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
         let Some(records) = shared::decode(entry.body, entry.first_seq, entry.count) else {
             return Err(ReplicationError::Records { log: log.to_owned(), offset });
@@ -93,7 +93,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes what was taken over: it is on disk when this returns.
+    /// Writes the accepted records and syncs them before this returns.
     fn write(&mut self) -> Result<(), JournalError> {
         if !self.batch.is_empty() {
             self.writer.append(&mut self.batch)?;
@@ -105,7 +105,7 @@ impl Stream {
 }
 
 impl Stream {
-    /// Whether all records behind `seq` are in the files.
+    /// Checks that all records after `seq` are in the files.
     fn expect_kept(&self, seq: u64) -> Result<(), ReplicationError> {
         let oldest = EmbeddedLog::for_reading(&self.disk).oldest_seq()?;
         match oldest {
@@ -116,7 +116,7 @@ impl Stream {
         }
     }
 
-    /// The last record before those in the files, and the time up to which: all of these are later.
+    /// The last record before those in the files, and a time before all of them.
     fn begins_behind(&self) -> Result<(u64, i64), JournalError> {
         let log = EmbeddedLog::for_reading(&self.disk);
         let seq = log.oldest_seq()?.unwrap_or(self.last_seq() + 1) - 1;
@@ -127,7 +127,7 @@ impl Stream {
         Ok((seq, first.map_or(self.writer.last_time_ns(), |time_ns| time_ns - 1)))
     }
 
-    /// The records behind `seq`, until they are so many bytes or there are no more.
+    /// Records after `seq`, until they reach this size or there are no more.
     fn records_behind(&self, seq: u64, bytes_max: usize) -> Result<Batch, JournalError> {
         let mut batch = Batch::new(seq + 1);
         let mut reader = EmbeddedLog::for_reading(&self.disk).read_from(seq + 1);
@@ -149,29 +149,30 @@ pub(crate) struct Copy {
     saved_at: Duration,
     history: History,
     history_saved_at: Duration,
-    /// When the log was told what this node needs.
+    /// Time of the last report about the entries that this node needs.
     told_at: Option<Duration>,
     tell_every: Duration,
 }
 
 impl Copy {
-    /// Opens the copies of a data directory, of which the log is told so often.
+    /// Opens the copies of a data directory. `tell_every`: interval of reports to the log.
     ///
     /// # Errors
-    /// They are damaged, or are not of this cluster.
+    /// They are damaged, or belong to another cluster.
     pub fn open(copies: Copies, cluster: ClusterId, tell_every: Duration) -> Result<Self, ReplicationError> {
         let (mut copy, is_new) = Self::of_any(copies, cluster, tell_every)?;
         if is_new && copy.has_records() {
             return Err(ReplicationError::NotReplicated);
         }
         if is_new {
-            // From its first moment on the directory says whose it is.
+            // From now on the directory records its cluster.
             copy.save()?;
         }
         Ok(copy)
     }
 
-    /// The same, also of a hub alone; whether the directory was of no cluster. Nothing is written.
+    /// Opens the copies without writing, also those of a standalone hub. Returns whether the directory belongs to no
+    /// cluster.
     pub fn of_any(
         copies: Copies,
         cluster: ClusterId,
@@ -213,11 +214,11 @@ impl Copy {
         &self.journal.disk
     }
 
-    /// If the log has not what was accepted last, goes back to something older that it has: what lies between is
-    /// compared with it, record by record.
+    /// If the log does not have the last accepted entry, returns to an older one that it has. The records in between
+    /// are then compared with it, one by one.
     ///
     /// # Errors
-    /// It has nothing that this node knows, or has deleted it.
+    /// The log has no entry that this node knows, or has deleted it.
     pub fn settle_on(
         &mut self,
         partition: &mut dyn Partition,
@@ -240,13 +241,13 @@ impl Copy {
         }
     }
 
-    /// Whether the files have all that a log lacks which goes so far.
+    /// Checks that the files contain all records that a log with this end lacks.
     pub fn expect_kept(&self, log: Copied) -> Result<(), ReplicationError> {
         self.journal.expect_kept(log.seq)?;
         self.store.expect_kept(log.store_seq)
     }
 
-    /// Behind which records the files begin; `None` if they have all.
+    /// The last records before those in the files; `None` if the files are complete.
     pub fn begins_behind(&self) -> Result<Option<Beginning>, JournalError> {
         let ((seq, time_ns), store) = (self.journal.begins_behind()?, self.store.begins_behind()?);
         let store = StorePosition { seq: store.0, time_ns: store.1 };
@@ -259,17 +260,17 @@ impl Copy {
         of.records_behind(seq, bytes_max)
     }
 
-    /// How far the log was read when the directory was opened.
+    /// The position in the log when the directory was opened.
     pub const fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Appends where the engine's own batches go, too.
+    /// The writer of the journal files, to which the engine's own batches are also appended.
     pub const fn writer(&mut self) -> &mut Writer {
         &mut self.journal.writer
     }
 
-    /// The same of the store's.
+    /// The writer of the store's journal files.
     pub const fn store_writer(&mut self) -> &mut Writer {
         &mut self.store.writer
     }
@@ -306,7 +307,7 @@ impl Copy {
         (self.store.last_seq(), self.store.writer.last_time_ns())
     }
 
-    /// Takes an accepted entry over, for the next [`Copy::write`].
+    /// Accepts an entry for the next [`Copy::write`].
     pub fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
         match entry.kind {
             Kind::Batch => self.journal.accept(log, offset, entry),
@@ -316,7 +317,7 @@ impl Copy {
         }
     }
 
-    /// Whether the copy has the records behind which the log begins.
+    /// Checks that the copy contains the records before the beginning of the log.
     fn expect_reached(&self, log: &str, entry: &Entry<'_>) -> Result<(), ReplicationError> {
         match entry.beginning().map(|before| Copied { seq: before.seq, store_seq: before.store.seq }) {
             Some(before) if !self.ends().has_all_of(&before) => {
@@ -327,29 +328,29 @@ impl Copy {
         }
     }
 
-    /// Whether so much was taken over that it is to be written.
+    /// Whether enough was accepted to be written.
     pub fn is_write_due(&self) -> bool {
         self.journal.batch.bytes().max(self.store.batch.bytes()) >= WRITE_BYTES
     }
 
-    /// Writes what was taken over: it is on disk when this returns.
+    /// Writes the accepted records and syncs them before this returns.
     pub fn write(&mut self) -> Result<(), JournalError> {
         self.journal.write()?;
         self.store.write()
     }
 
-    /// The log was read up to here.
+    /// Advances the position in the log.
     pub fn advance(&mut self, fold: &Fold, accepted_at: u64) {
         self.place.position = fold.position().clone();
         self.place.accepted_at = Some(accepted_at);
     }
 
-    /// What the log must have for this node if it starts anew.
+    /// The first entry that this node needs if it starts again.
     pub fn needs(&self) -> u64 {
         self.saved.accepted_at.unwrap_or(0)
     }
 
-    /// Whether the log is to be told now.
+    /// Whether a report to the log is due.
     pub fn is_due_to_tell(&mut self, now: Duration) -> bool {
         let is_due = self.told_at.is_none_or(|told| now.saturating_sub(told) >= self.tell_every);
         if is_due {
@@ -358,7 +359,7 @@ impl Copy {
         is_due
     }
 
-    /// Writes the place now and then. Where the disk has no room it stays what it was, and a start reads the log from
+    /// Writes the position if it is due. If the disk is full, the old position remains, and a start reads the log from
     /// there.
     pub fn save_if_due(&mut self, now: Duration) -> Result<(), JournalError> {
         if self.place == self.saved || now.saturating_sub(self.saved_at) < SAVE_EVERY {
@@ -375,12 +376,12 @@ impl Copy {
         Ok(())
     }
 
-    /// The same at the end.
+    /// Writes the position at the end.
     pub fn save_last(&mut self) -> Result<(), JournalError> {
         without_room(self.save())
     }
 
-    /// Writes the place, behind what it says.
+    /// Writes the position, after the records up to it.
     pub fn save(&mut self) -> Result<(), JournalError> {
         self.write()?;
         let saved = self.place.save(&*self.journal.disk);
@@ -390,7 +391,7 @@ impl Copy {
     }
 }
 
-/// A lack of room is no failure.
+/// Ignores the error of a full disk.
 fn without_room(saved: Result<(), JournalError>) -> Result<(), JournalError> {
     match saved {
         Err(JournalError::DiskFull { .. }) => Ok(()),

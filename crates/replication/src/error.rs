@@ -1,9 +1,9 @@
-//! Why a node cannot go on with a log.
+//! Errors that stop a node from following its log.
 
 use upesi_cluster::{EndLost, Stop};
 use upesi_journal::JournalError;
 
-/// Why a node stops following its log.
+/// Reason why a node stops following its log.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplicationError {
     /// The node's own copy cannot be read or written.
@@ -18,7 +18,7 @@ pub enum ReplicationError {
     TailLost {
         /// The log.
         log: String,
-        /// Where it ends.
+        /// End of the log.
         end: u64,
         /// The last entry that this node accepted.
         accepted: u64,
@@ -33,12 +33,12 @@ pub enum ReplicationError {
         part: &'static str,
         /// The log.
         log: String,
-        /// The last record that it has.
+        /// The last record in the log.
         log_seq: u64,
         /// The last record of the copy.
         copy_seq: u64,
     },
-    /// The log ends below entries that this node has read.
+    /// The log ends before entries that this node has read.
     #[error("{log}: {lost}; do not let any node become leader, and run `upesi cluster repair` on each node")]
     EndLost {
         /// The log.
@@ -46,7 +46,7 @@ pub enum ReplicationError {
         /// The end of the log, and the position of the node.
         lost: EndLost,
     },
-    /// Another node's copy goes further than the log.
+    /// Another node's copy has more records than the log.
     #[error(
         "another node reported record {seq}, and {store_seq} of the store, but {log} ends before them: the log lost \
          its end; run `upesi cluster repair` on each node, or `upesi cluster remove` for a node whose disk is lost"
@@ -54,12 +54,12 @@ pub enum ReplicationError {
     BehindOthers {
         /// The log.
         log: String,
-        /// The last record that another node has.
+        /// The last record of the other node.
         seq: u64,
-        /// The same of the store.
+        /// The last record of its store.
         store_seq: u64,
     },
-    /// The log begins behind records that the copy has not.
+    /// The log begins after records that the copy does not have.
     #[error(
         "{log} begins after record {seq}, and {store_seq} of the store, which this node's copy does not have: restore \
          it from a backup of another node (`upesi cluster add`)"
@@ -69,10 +69,10 @@ pub enum ReplicationError {
         log: String,
         /// The last record before it.
         seq: u64,
-        /// The same of the store.
+        /// The last record of the store before it.
         store_seq: u64,
     },
-    /// Records that the log lacks are not in the copy's files any more.
+    /// Records that the log lacks are no longer in the copy's files.
     #[error(
         "the log lacks records of the {part} from {missing} on, but this node's files begin with {oldest}: the log \
          cannot be repaired from here; create a new topic and repair it"
@@ -82,16 +82,16 @@ pub enum ReplicationError {
         part: &'static str,
         /// The first record that the log lacks.
         missing: u64,
-        /// The oldest record that is kept.
+        /// The oldest record in the files.
         oldest: u64,
     },
-    /// A node leads while the log is to be repaired.
+    /// There is a leader while the log should be repaired.
     #[error("another node is appending to {log}: stop all nodes, then repair it")]
     Contended {
         /// The log.
         log: String,
     },
-    /// The log has deleted what this node needs.
+    /// The log has deleted entries that this node needs.
     #[error(
         "{log} begins at offset {begin}, but this node needs offset {needed}: the entries between were deleted while it \
          was stopped; restore a backup of another node (`upesi backup` there, `upesi restore` here), then start again"
@@ -99,12 +99,12 @@ pub enum ReplicationError {
     Deleted {
         /// The log.
         log: String,
-        /// Where it begins.
+        /// Begin of the log.
         begin: u64,
-        /// The entry that is needed next.
+        /// The next entry that is needed.
         needed: u64,
     },
-    /// The log has something else where this node's last entry was.
+    /// The log has another entry at the offset of this node's last entry.
     #[error(
         "{log} has a different entry at offset {accepted} than the one that this node accepted: the log was created again, \
          or restored from an older copy; use the log that this node belongs to, or an empty data directory"
@@ -115,7 +115,7 @@ pub enum ReplicationError {
         /// The last entry that this node accepted.
         accepted: u64,
     },
-    /// The log of a node that has nothing yet has entries of another cluster.
+    /// A node without entries found entries of another cluster in its log.
     #[error(
         "{log} has entries of another cluster: check `cluster.id`, or use a separate topic for this cluster          (`cluster.topic`)"
     )]
@@ -123,7 +123,7 @@ pub enum ReplicationError {
         /// The log.
         log: String,
     },
-    /// The log's records are not those of the copy.
+    /// Records of the log differ from those of the copy.
     #[error(
         "record {seq} of this node's {part} differs from that of {log}: restore the data directory from a backup, or \
          start with an empty one"
@@ -136,7 +136,7 @@ pub enum ReplicationError {
         /// The first record that differs.
         seq: u64,
     },
-    /// The copy ends before what its position says.
+    /// The copy ends before its recorded position.
     #[error(
         "this node's {part} ends with record {copy}, but its file `place` contains {place}: restore it from a backup"
     )]
@@ -145,7 +145,7 @@ pub enum ReplicationError {
         part: &'static str,
         /// The copy's last record.
         copy: u64,
-        /// The last record by the file.
+        /// The last record according to the file.
         place: u64,
     },
     /// The file with the node's position cannot be read.
@@ -159,23 +159,23 @@ pub enum ReplicationError {
         "this data directory belongs to a node of the cluster {found:032x}, but the settings name {expected:032x}"
     )]
     OtherCluster {
-        /// That of the directory.
+        /// The cluster of the directory.
         found: u128,
-        /// That of the settings.
+        /// The cluster of the settings.
         expected: u128,
     },
-    /// The data directory has a journal, or a store, that no log has.
+    /// The data directory has a journal, or a store, that belongs to no log.
     #[error(
         "this data directory has records or parties that were written without a cluster: `upesi cluster repair --write` \
          fills an empty topic with them; otherwise start with an empty directory, or serve it without `cluster` settings"
     )]
     NotReplicated,
-    /// An entry's records cannot be read, though the entry is intact.
+    /// An entry is intact, but its records cannot be read.
     #[error("{log} has an entry at offset {offset} whose records cannot be read: upgrade this node")]
     Records {
         /// The log.
         log: String,
-        /// The entry.
+        /// Offset of the entry.
         offset: u64,
     },
     /// A newer hub wrote an entry.
@@ -183,35 +183,35 @@ pub enum ReplicationError {
     Newer {
         /// The log.
         log: String,
-        /// The entry.
+        /// Offset of the entry.
         offset: u64,
     },
-    /// The brokers do not deliver what they have.
+    /// The brokers do not deliver their entries.
     #[error(
         "{log} ends at offset {end}, but no entries arrived from offset {offset} on: are the brokers reachable?"
     )]
     Silent {
         /// The log.
         log: String,
-        /// The next entry.
+        /// Offset of the next entry.
         offset: u64,
-        /// Where it ends.
+        /// End of the log.
         end: u64,
     },
-    /// The leader met something that it must not go on from.
+    /// The leader met an entry or error after which it must not continue.
     #[error("{log}: {stop}")]
     Stopped {
         /// The log.
         log: String,
-        /// What it met.
+        /// The entry or error.
         stop: Stop,
     },
-    /// The log's client can never provide what was asked for.
+    /// The log's client reported a permanent failure.
     #[error("{log}: {reason}")]
     Client {
         /// The log.
         log: String,
-        /// Its reason.
+        /// Description of the failure.
         reason: String,
     },
 }

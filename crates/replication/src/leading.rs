@@ -1,4 +1,4 @@
-//! A node that leads: each batch goes to the log, then to the copy.
+//! A leader: each batch is appended to the log, then to the copy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,16 +16,16 @@ use crate::shared;
 use crate::shared::{OfEngine, OfStore, Turns};
 use crate::standby::Clock;
 
-/// How long the leader waits for its client at a time.
+/// Time of one wait of the leader for its client.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// After this time without an acknowledgement the leader reads what the log has: another node may lead, and this one
-/// may never be let write again.
+/// Time without an acknowledgement after which the leader reads the log, because another node may be the leader and
+/// this one may never be able to write again.
 const READ_AFTER: Duration = Duration::from_secs(2);
-/// The same, and the leader is said to be held up.
+/// Time without an acknowledgement after which the leader reports that it is held up.
 const HELD_UP_AFTER: Duration = Duration::from_secs(2);
-/// So many bytes of records are an entry of a repair.
+/// Maximum size of the records in an entry of a repair.
 const ENTRY_BYTES: usize = 900_000;
-/// How long a hand-over may take. Then the others find out by the silence.
+/// Maximum duration of a handover. After it, the other nodes take over because of the silence.
 const HAND_OVER_MAX: Duration = Duration::from_secs(3);
 
 /// The right to append to the log, and the copy.
@@ -34,17 +34,17 @@ pub(crate) struct Leading {
     partition: Box<dyn Partition>,
     copy: Copy,
     clock: Arc<dyn Clock>,
-    /// Whether the process ends, and waits no more for an answer that does not come.
+    /// Set when the process stops; then a missing answer is not awaited any longer.
     stops: Arc<AtomicBool>,
     body: Vec<u8>,
     /// Whether the client reads entries back.
     reads: bool,
-    /// What ended the leadership: nothing may be appended any more.
+    /// The end of the leadership, after which nothing may be appended.
     ended: Option<Ended>,
     is_held_up: Arc<AtomicBool>,
 }
 
-/// Why a node does not lead any more.
+/// Reason why a node is no longer the leader.
 #[derive(Clone, Debug)]
 enum Ended {
     Superseded { by: String },
@@ -68,7 +68,7 @@ impl Leading {
         &self.copy
     }
 
-    /// The last record of the copy, and so of the log, which must have this one.
+    /// Returns the last record of the copy, and so of the log. It must be at least `seq`.
     pub fn expect_record(&self, seq: u64) -> Result<u64, JournalError> {
         let last_seq = self.copy.last_seq();
         if last_seq >= seq {
@@ -78,12 +78,12 @@ impl Leading {
         Err(JournalError::Damaged { file, offset: 0, reason: Damage::Missing(last_seq + 1) })
     }
 
-    /// Says that this node lives, if it is time.
+    /// Appends a heartbeat if it is due.
     pub fn beat_if_due(&mut self) -> Result<(), JournalError> {
         if self.leader.is_beat_due(self.clock.now()) { self.beat() } else { Ok(()) }
     }
 
-    /// Proves that this node leads still.
+    /// Appends a heartbeat, which proves that this node is still the leader.
     pub fn beat(&mut self) -> Result<(), JournalError> {
         self.expect_sound()?;
         let append = self.leader.beat(self.clock.wall_ns());
@@ -112,12 +112,12 @@ impl Leading {
         error
     }
 
-    /// Appends an entry, and waits until it is known whether it was accepted. Returns where it stands.
+    /// Appends an entry, and waits until it is known whether it was accepted. Returns its offset.
     fn settle(&mut self, append: Append) -> Result<u64, JournalError> {
         self.settle_until(append, None)
     }
 
-    /// The same, until an instant of this node's clock at most.
+    /// Like [`Self::settle`], until a time of this node's clock at most.
     fn settle_until(&mut self, append: Append, limit: Option<Duration>) -> Result<u64, JournalError> {
         let settled = self.wait_for(append, limit);
         self.is_held_up.store(false, Ordering::Release);
@@ -148,7 +148,7 @@ impl Leading {
                     (self.leader.acknowledged(tag, offset, now), offset)
                 }
                 Some(Event::Unknown { tag }) => (self.leader.unknown(tag), 0),
-                // What is read again after a change of the position was seen before.
+                // An entry that is read again after a change of the position was seen before.
                 Some(Event::Entry { offset, bytes, .. })
                     if self.reads && offset >= self.leader.fold().position().next_offset =>
                 {
@@ -191,9 +191,9 @@ impl Leading {
     }
 }
 
-/// What the engine asks for.
+/// Interface for the engine.
 impl Leading {
-    /// The batch is accepted, and on this node's disk, when this returns `Ok`.
+    /// When this returns `Ok`, the batch is accepted, and synced on this node's disk.
     pub fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
         self.append_as(Kind::Batch, batch)
     }
@@ -213,7 +213,7 @@ impl Leading {
         }
     }
 
-    /// Appends records that the copy has and the log lost: some of them. Returns whether there were any.
+    /// Appends some of the records that the copy has and the log lost. Returns whether there were any.
     pub fn append_again(&mut self, kind: Kind) -> Result<bool, JournalError> {
         let position = self.leader.fold().position();
         let seq = if kind == Kind::Store { position.store.seq } else { position.seq };
@@ -245,7 +245,7 @@ impl Leading {
         self.copy.writer().reserve(body_bytes)
     }
 
-    /// Also called when nothing was appended: then it is what says that this node lives.
+    /// Also called when nothing was appended, to send heartbeats.
     pub fn maintain(&mut self) -> Result<Maintenance, JournalError> {
         self.expect_sound()?;
         self.beat_if_due()?;
@@ -268,9 +268,9 @@ impl Leading {
     }
 }
 
-/// What the store asks for.
+/// Interface for the store.
 impl Leading {
-    /// The same as for the engine. Without room for it nothing is appended, and the batch may be tried again.
+    /// Like the engine's append. If the disk is full, nothing is appended, and the batch may be repeated.
     pub fn append_store(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
         self.reserve_store(batch.bytes() as u64)?;
         self.append_as(Kind::Store, batch)
@@ -287,12 +287,12 @@ impl Leading {
     }
 }
 
-// The journal of a node that leads, as its engine sees it.
+// The leader's journal, as its engine sees it.
 
-/// How often it is looked whether the log must hear of this node, until an engine does.
+/// Interval at which the due heartbeat is checked until an engine claims the log.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What an engine takes when it starts.
+/// Parts for the engine, until it claims them.
 struct Waiting {
     leading: Mutex<Option<Arc<Turns<Leading>>>>,
     taken: Condvar,
@@ -304,9 +304,10 @@ impl Waiting {
     }
 }
 
-/// The journal of the node that leads. Records are read from its copy; a batch that is appended goes to the log first.
+/// The leader's journal. Records are read from its copy; a batch is appended to the log first.
 ///
-/// Until an engine claims it, a thread keeps the leadership: a recovery may take longer than other nodes are patient.
+/// Until an engine claims it, a thread sends the heartbeats, because a recovery may take longer than the election
+/// timeout.
 pub struct ReplicatedLog {
     disk: Arc<dyn Disk>,
     copy: Arc<dyn Log>,
@@ -321,22 +322,22 @@ impl ReplicatedLog {
         let leading = Some(Arc::new(Turns::new(leading)));
         let waiting = Arc::new(Waiting { leading: Mutex::new(leading), taken: Condvar::new() });
         let beating = Arc::clone(&waiting);
-        // Without it a slow recovery may lose the leadership, and nothing else.
+        // Without this thread, a slow recovery may lose the leadership, and nothing else.
         let _ = thread::Builder::new()
             .name("upesi-log-beat".to_owned())
             .spawn(move || beat_until_taken(&beating));
         Self { copy: EmbeddedLog::for_reading(&disk), disk, waiting, was_called, is_held_up }
     }
 
-    /// Whether the leader before handed over to this node, rather than falling silent.
+    /// Whether the former leader handed over to this node, instead of falling silent.
     pub const fn was_called(&self) -> bool {
         self.was_called
     }
 
-    /// The journal of this node's store, to be taken once, before an engine claims the log.
+    /// The journal of this node's store. Call it once, before an engine claims the log.
     ///
     /// # Errors
-    /// An engine has claimed it.
+    /// An engine has already claimed it.
     pub fn store(&self) -> Result<StoreLog, JournalError> {
         let waiting = self.waiting.lock();
         let leading = waiting.as_ref().ok_or_else(|| JournalError::Superseded { by: String::new() })?;
@@ -349,13 +350,13 @@ impl ReplicatedLog {
 pub struct StoreLog {
     /// The right to append.
     pub appender: Box<dyn Appender>,
-    /// The last record so far; 0 before the first.
+    /// The last record; 0 before the first.
     pub last_seq: u64,
     /// Its time, in nanoseconds since 1970.
     pub last_time_ns: i64,
 }
 
-/// Ends when the leadership was taken or lost.
+/// Sends heartbeats until the leadership was claimed or lost.
 fn beat_until_taken(waiting: &Waiting) {
     let mut leading = waiting.lock();
     while leading.as_ref().is_some_and(|leading| leading.turn().beat_if_due().is_ok()) {
@@ -364,7 +365,7 @@ fn beat_until_taken(waiting: &Waiting) {
 }
 
 impl Log for ReplicatedLog {
-    /// Once: a node that led and lost it stands by anew.
+    /// May succeed once: a node that lost the leadership must stand by again.
     fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
         let mut waiting = self.waiting.lock();
         let leading = waiting.clone().ok_or_else(|| JournalError::Superseded { by: String::new() })?;

@@ -1,13 +1,13 @@
 //! A journal that several nodes share.
 //!
 //! The journal is one [`Partition`] of a log that all nodes read, such as a Kafka topic with one partition. Every node
-//! keeps a copy of what was accepted, in the files of its data directory, and syncs it. [`stand_by`] follows the log
-//! until this node leads; the [`ReplicatedLog`] that it returns is then the engine's journal.
+//! keeps and syncs a copy of the accepted records in the files of its data directory. [`stand_by`] follows the log
+//! until this node becomes leader; the [`ReplicatedLog`] that it returns is then the engine's journal.
 //!
-//! The store beside the journal is shared by the same means: its changes are entries of the log, too, and each node
-//! keeps the store's own journal as a copy of them.
+//! The store beside the journal is shared in the same way: its changes are also entries of the log, and each node keeps
+//! a copy of them as the store's own journal.
 //!
-//! Which entries count, and who leads, is decided by [`upesi_cluster`].
+//! [`upesi_cluster`] decides which entries are valid, and which node is the leader.
 
 mod copy;
 mod error;

@@ -1,37 +1,38 @@
-//! The log as its client sees it.
+//! The interface to the log's client.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use upesi_cluster::{Append, Position};
 
-/// What the log's client reports.
+/// A report of the log's client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The attempt with this tag stands at `offset`, on every replica that is in sync.
+    /// The attempt with this tag is at `offset` in the log, on every in-sync replica.
     Acknowledged {
-        /// That of [`Append::tag`].
+        /// The tag in [`Append::tag`].
         tag: u64,
-        /// Where it stands.
+        /// Offset of the entry.
         offset: u64,
     },
-    /// The client gave up on the attempt: it may stand in the log, now or later, or not.
+    /// The outcome of an attempt is unknown: the entry may be in the log, now or later, or not.
     Unknown {
-        /// That of [`Append::tag`].
+        /// The tag in [`Append::tag`].
         tag: u64,
     },
     /// The next entry of the log, in order.
     Entry {
-        /// Where it stands.
+        /// Offset of the entry.
         offset: u64,
-        /// All of it.
+        /// The complete entry.
         bytes: Arc<[u8]>,
-        /// When the log had it, by the clock of the log, in nanoseconds since 1970; `None` if it does not say.
+        /// Time at which the log received it, by the clock of the log, in nanoseconds since 1970; `None` if it is not
+        /// known.
         appended_ns: Option<i64>,
     },
 }
 
-/// How far the copy of a node goes.
+/// The end of a node's copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// The last record of the engine; 0 before the first.
@@ -41,18 +42,18 @@ pub struct Copied {
 }
 
 impl Copied {
-    /// All that the log has up to a position.
+    /// The end of a copy of everything up to a position.
     pub const fn up_to(position: &Position) -> Self {
         Self { seq: position.seq, store_seq: position.store.seq }
     }
 
-    /// The further one, of records and of the store.
+    /// The furthest ends of both, for records and for the store.
     #[must_use]
     pub fn furthest(self, other: Self) -> Self {
         Self { seq: self.seq.max(other.seq), store_seq: self.store_seq.max(other.store_seq) }
     }
 
-    /// Whether it has all that another has.
+    /// Whether it includes everything of another copy.
     pub const fn has_all_of(&self, other: &Self) -> bool {
         self.seq >= other.seq && self.store_seq >= other.store_seq
     }
@@ -63,30 +64,30 @@ pub trait Partition: Send {
     /// Begins to append. An [`Event`] with the tag follows in any case.
     fn append(&mut self, append: Append);
 
-    /// Reads entries from `offset` on, in place of what was read before.
+    /// Reads entries from `offset` on, instead of the previous position.
     fn read_from(&mut self, offset: u64);
 
-    /// Reads no further entries.
+    /// Stops reading entries.
     fn stop_reading(&mut self);
 
     /// The next event; `None` if there is none within `patience`.
     ///
     /// # Errors
-    /// What was asked for can never come, in words for an operator: for instance the log has no entry at the offset
-    /// that is read.
+    /// A permanent failure, described for operators: for example, the log has no entry at the next offset.
     fn next(&mut self, patience: Duration) -> Result<Option<Event>, String>;
 
-    /// The offset behind the last entry that readers see; `None` if the log cannot be reached.
+    /// The offset after the last readable entry; `None` if the log cannot be reached.
     fn end(&mut self) -> Option<u64>;
 
     /// The offset of the first entry that the log still has; `None` if the log cannot be reached.
     fn begin(&mut self) -> Option<u64>;
 
-    /// Entries before `offset` are needed by this node no more, even if it starts anew, and its copy goes so far. The
-    /// log may forget that it was told: it is told again and again.
+    /// Reports that this node no longer needs entries before `offset`, even if it starts again, and the end of its
+    /// copy. The log may lose the report, so it is repeated.
     fn needs(&mut self, offset: u64, has: Copied);
 
-    /// The furthest copies of records, and of the store, that other nodes told of; `None` if the log cannot be reached.
+    /// The furthest copies of records, and of the store, that other nodes reported; `None` if the log cannot be
+    /// reached.
     fn furthest_of_others(&mut self) -> Option<Copied>;
 
     /// The name of the log, for messages.

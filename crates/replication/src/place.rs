@@ -1,4 +1,4 @@
-//! How far a node has read the log, kept in a file of its data directory.
+//! The position of a node in the log, stored in a file of its data directory.
 
 use std::io;
 
@@ -10,17 +10,17 @@ use crate::partition::{Event, Partition};
 use crate::repair::{LOOKS_MAX, PATIENCE};
 use crate::standby::next;
 
-/// The file of a data directory that says how far its node has read the log. A hub without a cluster has none.
+/// File of a data directory with its node's position in the log. A standalone hub has none.
 pub const PLACE_FILE: &str = "place";
 const MAGIC: [u8; 8] = *b"UPESIPL2";
 pub(crate) const BYTES: usize = 112;
 
-/// The position behind the last accepted entry.
+/// The position after the last accepted entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub cluster: ClusterId,
     pub position: Position,
-    /// Where the last accepted entry stands; `None` before the first.
+    /// Offset of the last accepted entry; `None` before the first.
     pub accepted_at: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Place {
         is_intact.then(|| Self { cluster, position, accepted_at: accepted.checked_sub(1) })
     }
 
-    /// That of a data directory; `None` if it has none.
+    /// The position of a data directory; `None` if it has none.
     pub fn load(disk: &dyn Disk) -> Result<Option<Self>, ReplicationError> {
         let file = match disk.open(PLACE_FILE, Access::Read) {
             Ok(file) => file,
@@ -94,18 +94,18 @@ impl Place {
         }
     }
 
-    /// Writes it in place of the one before, at once and durably.
+    /// Replaces the stored position, atomically and durably.
     pub fn save(&self, disk: &dyn Disk) -> io::Result<()> {
         replace(disk, PLACE_FILE, &self.encode())
     }
 }
 
-/// A disk that fails says nothing of what it holds.
+/// An error of the disk, which says nothing about its contents.
 fn failed(operation: &'static str, source: io::Error) -> ReplicationError {
     ReplicationError::Copy(JournalError::Io { operation, file: PLACE_FILE.to_owned(), source })
 }
 
-/// Writes a file in place of the one before, at once and durably.
+/// Replaces a file atomically and durably.
 pub(crate) fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<()> {
     let temporary = format!("{name}.tmp");
     match disk.remove(&temporary) {
@@ -114,24 +114,24 @@ pub(crate) fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<(
     }
     let file = disk.create(&temporary)?;
     file.write_at(0, bytes)?;
-    // A failed sync is never a mere lack of room.
+    // A failed sync must never be treated as a full disk.
     file.sync().map_err(io::Error::other)?;
     disk.rename(&temporary, name)?;
     disk.sync_directory("").map_err(io::Error::other)
 }
 
-// Places of before: where a node goes back to if the log lost its end.
+// Earlier positions, to which a node returns if the log lost its end.
 
 const HISTORY_FILE: &str = "places";
 /// One for each power of two of the distance, and some more.
 const PLACES_MAX: usize = 80;
 
-/// Older places, the oldest first: the further back the fewer, one for each power of two of entries.
+/// Older positions, the oldest first. Their number decreases with the distance: one for each power of two of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct History(Vec<Place>);
 
 impl History {
-    /// That of a data directory. It only spares a backup: what cannot be read is left out.
+    /// The older positions of a data directory. They only help to avoid a backup, so unreadable ones are ignored.
     pub fn load(disk: &dyn Disk, cluster: ClusterId) -> Self {
         let Ok(file) = disk.open(HISTORY_FILE, Access::Read) else { return Self::default() };
         let mut bytes = vec![0; PLACES_MAX * BYTES];
@@ -145,7 +145,7 @@ impl History {
         replace(disk, HISTORY_FILE, &bytes)
     }
 
-    /// A place from now on is an older one. Those behind it are of entries that the log lost.
+    /// Adds a position. Later ones are removed, because they belong to entries that the log lost.
     pub fn note(&mut self, place: &Place) {
         let Some(newest) = place.accepted_at else { return };
         self.0.retain(|older| older.accepted_at < Some(newest));
@@ -154,12 +154,12 @@ impl History {
         self.0.retain(|older| {
             let distance = newest - older.accepted_at.unwrap_or_default();
             let power = distance.checked_ilog2();
-            // The oldest of each power.
+            // Keeps the oldest of each power.
             taken.replace(power) != Some(power)
         });
     }
 
-    /// Where a node may begin, the newest first: its place, older ones, the beginning of everything.
+    /// Positions from which a node may continue, the newest first: its current one, older ones, and the beginning.
     pub fn candidates(&self, place: &Place) -> Vec<Place> {
         let older = self.0.iter().rev().filter(|older| *older != place).cloned();
         let mut all: Vec<Place> = std::iter::once(place.clone()).chain(older).collect();
@@ -168,7 +168,7 @@ impl History {
     }
 }
 
-/// The first of these places whose last entry the log has, if it has any from its `begin` to its `end`.
+/// The first of these positions whose last entry the log has, if the entry is between its `begin` and its `end`.
 pub(crate) fn first_in(
     partition: &mut dyn Partition,
     places: &[Place],
@@ -188,7 +188,7 @@ pub(crate) fn first_in(
     Ok(None)
 }
 
-/// The chain of the entry at an offset, if it is one.
+/// The chain of the entry at an offset, if it is valid.
 fn chain_at(partition: &mut dyn Partition, at: u64, end: u64) -> Result<Option<Chain>, ReplicationError> {
     partition.read_from(at);
     for _ in 0..LOOKS_MAX {

@@ -1,4 +1,4 @@
-//! What a log lost of its end, appended again from the copy of a node.
+//! Repair of a log that lost its end: appends the lost records again from the copy of a node.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,30 +14,30 @@ use crate::partition::{Copied, Event, Partition};
 use crate::place::Place;
 use crate::standby::{Clock, NodeSettings, SystemClock, next};
 
-/// How long the claim may take.
+/// Maximum duration of the claim.
 const CLAIM_MAX: Duration = Duration::from_secs(30);
 
-/// A node's copy beside the log, of which every record was compared, from the newest entry on that both have.
+/// A node's copy and the log, with every record compared from the newest common entry on.
 ///
-/// The records are what was promised; the entries that carried them are not kept. So a repair claims to lead, like any
-/// node, and appends the records in entries of its own. Nodes compare records, and find theirs.
+/// The records are guaranteed to persist, but the entries that carried them are not stored. So a repair claims
+/// leadership, like any node, and appends the records in entries of its own. Nodes compare records, and find theirs.
 ///
-/// A log that has nothing yet begins with the oldest record that the copy's files have, be it that of a hub alone.
+/// An empty log begins with the oldest record in the copy's files, even if they belong to a standalone hub.
 pub struct Repair {
     partition: Box<dyn Partition>,
     copy: Copy,
     fold: Fold,
     begun_at: u64,
-    /// The directory was of no cluster, and nothing in it was changed.
+    /// The directory belongs to no cluster, and is unchanged so far.
     is_alone: bool,
 }
 
 impl Repair {
-    /// Reads the log to its end. The copy takes what it lacks, as it would by following.
+    /// Reads the log to its end. The copy receives the records that it lacks, as a follower would.
     ///
     /// # Errors
-    /// The log has other records than the copy, or nothing that the copy knows, or anything where the copy is that of a
-    /// hub alone; the brokers do not deliver it.
+    /// The log has other records than the copy, or no entry that the copy knows, or any entry although the copy is that
+    /// of a standalone hub; or the brokers do not deliver it.
     pub fn examine(
         mut partition: Box<dyn Partition>,
         copies: Copies,
@@ -80,16 +80,17 @@ impl Repair {
         self.copy.ends()
     }
 
-    /// The offset from which on both were compared, and where the log ends.
+    /// The offset from which both were compared, and the end of the log.
     pub const fn compared(&self) -> (u64, u64) {
         (self.begun_at, self.fold.position().next_offset)
     }
 
-    /// Appends what the log lacks, and leaves the lead to any node. Nothing happens if it lacks nothing.
+    /// Appends the records that the log lacks, and then leaves leadership to any node. Does nothing if none are
+    /// lacking.
     ///
     /// # Errors
-    /// The copy has deleted a record that the log lacks; another node leads; the brokers do not acknowledge. What was
-    /// appended until then counts, and the rest can be appended by another repair.
+    /// The copy has deleted a record that the log lacks; there is another leader; the brokers do not acknowledge.
+    /// Records that were already appended are valid, and another repair can append the rest.
     pub fn run(self, settings: &NodeSettings) -> Result<(), ReplicationError> {
         let log = self.log();
         let Self { mut partition, mut copy, fold, is_alone, .. } = self;
@@ -101,7 +102,7 @@ impl Repair {
             return Ok(());
         }
         if is_alone {
-            // From now on it is a node's.
+            // From now on the directory belongs to a node.
             copy.save()?;
         }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
@@ -115,7 +116,7 @@ impl Repair {
     }
 }
 
-/// Claims, and waits until the claim counts. Before it, a log that has nothing gets its beginning.
+/// Claims leadership, and waits until the claim is valid. An empty log first gets its beginning.
 fn claim(
     partition: &mut dyn Partition,
     fold: Fold,
@@ -168,18 +169,18 @@ fn claim(
     Err(ReplicationError::Client { log, reason: "the claim was not acknowledged".to_owned() })
 }
 
-// A look at the log, for operators.
+// Reads the log for operators.
 
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
-/// So often in a row there may be no entry, though the log has more.
+/// Maximum number of consecutive reads without an entry although the log has more.
 pub(crate) const LOOKS_MAX: u32 = 100;
 
-/// Reads the log from where a node's directory is, or from its beginning without one, up to `end`. Returns how far the
-/// directory is, and the fold at the end. Nothing is written.
+/// Reads the log up to `end`, from the position of a node's directory, or without one from its beginning. Returns the
+/// position of the directory, and the fold at the end. Writes nothing.
 ///
 /// # Errors
-/// The directory is of another cluster, the log has no such entries any more, a newer hub wrote one of them, or nothing
-/// came for ten seconds.
+/// The directory belongs to another cluster, the log no longer has these entries, a newer hub wrote one of them, or no
+/// entry arrived for ten seconds.
 pub fn survey(
     partition: &mut dyn Partition,
     disk: Option<&dyn Disk>,
@@ -200,10 +201,10 @@ pub fn survey(
     Ok((copied, fold))
 }
 
-/// Reads the log from where the fold is up to `end`; `accept` is shown each entry that counts, once it is folded.
+/// Reads the log from the position of the fold up to `end`; calls `accept` for each valid entry after it is folded.
 ///
 /// # Errors
-/// That of `accept`; a newer hub wrote an entry, or nothing came for ten seconds.
+/// An error of `accept`; a newer hub wrote an entry, or no entry arrived for ten seconds.
 fn read_to(
     partition: &mut dyn Partition,
     fold: &mut Fold,

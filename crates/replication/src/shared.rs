@@ -1,4 +1,4 @@
-//! What engine and store append through: one entry at a time, each in its turn.
+//! Engine and store append in turns, one entry at a time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,8 +7,8 @@ use upesi_journal::{Appended, Appender, Batch, JournalError, Maintenance, Record
 
 use crate::leading::Leading;
 
-/// A lock that whoever waits gets next, before the one who had it last: a lock alone would leave the store without a
-/// turn while the engine is busy.
+/// A fair lock: a waiting thread gets it before the thread that had it last. An ordinary lock would leave the store
+/// without a turn while the engine is busy.
 pub(crate) struct Turns<T> {
     gate: Mutex<()>,
     value: Mutex<T>,
@@ -19,7 +19,7 @@ impl<T> Turns<T> {
         Self { gate: Mutex::new(()), value: Mutex::new(value) }
     }
 
-    /// Waits for one's turn: until the entry that is on its way has arrived.
+    /// Waits until the current append has ended.
     pub fn turn(&self) -> MutexGuard<'_, T> {
         let _next = lock(&self.gate);
         lock(&self.value)
@@ -55,7 +55,7 @@ impl Appender for OfEngine {
     }
 }
 
-/// Appends the store's records. That this node lives is for the engine to say.
+/// Appends the store's records. The engine sends the heartbeats.
 pub(crate) struct OfStore(pub Arc<Turns<Leading>>);
 
 impl Appender for OfStore {
@@ -80,7 +80,7 @@ impl Appender for OfStore {
     }
 }
 
-/// What these guard is whole after every call.
+/// The guarded data is consistent after every call.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -106,7 +106,7 @@ pub(crate) fn encode(batch: &Batch, body: &mut Vec<u8>) -> Times {
     times.expect("a batch that is appended has records")
 }
 
-/// The records of a body; `None` if it does not hold exactly `count`, in increasing times.
+/// The records of a body; `None` if it does not contain exactly `count`, in increasing times.
 pub(crate) fn decode(body: &[u8], first_seq: u64, count: u32) -> Option<Vec<Record<'_>>> {
     let mut records = Vec::with_capacity(body.len().min(count as usize * HEADER_BYTES) / HEADER_BYTES);
     let (mut rest, mut time_before) = (body, None);

@@ -1,4 +1,4 @@
-//! A node that follows the log until it leads.
+//! A standby: a node that follows the log until it becomes leader.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,41 +14,43 @@ use crate::error::ReplicationError;
 use crate::leading::{Leading, ReplicatedLog};
 use crate::partition::{Copied, Event, Partition};
 
-/// How long a standby waits for an entry before it looks at the clock.
+/// Time for which a standby waits for an entry before it checks the clock.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How long the log may lack records of the copy: brokers that change their leader tell less for a moment.
+/// Time for which the log may lack records of the copy, because brokers may briefly report an older end after a leader
+/// change.
 const LOST_AFTER: Duration = Duration::from_secs(5);
-/// How often it is asked what other nodes have, if that is not known.
+/// Interval between queries of other nodes' copies while they are unknown.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// How far a standby is.
+/// Progress of a standby.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The accepted entries.
+    /// Position after the accepted entries.
     pub position: Position,
-    /// Where the leader is reached; `None` if there is none.
+    /// Address of the leader; `None` if there is none.
     pub leader: Option<String>,
-    /// When the last accepted entry was written, by the leader's clock, in nanoseconds since 1970; 0 before the first.
+    /// Time of the last accepted entry by the leader's clock, in nanoseconds since 1970; 0 before the first.
     pub entry_at_ns: i64,
-    /// The entry that was read is void for a reason that an operator must know.
+    /// The last entry was rejected for a reason that operators must know.
     pub is_alarming: bool,
-    /// This node does not lead, though its claim was accepted: its clock is so far ahead of the log's.
+    /// Time by which this node's clock is ahead of the log's, so that the node does not lead although its claim was
+    /// accepted.
     pub ahead: Duration,
 }
 
-/// Why a node no longer stands by.
+/// Reason why a node no longer stands by.
 pub enum Stood {
-    /// It leads. The log is the engine's journal from now on.
+    /// It is the leader. From now on the log is the engine's journal.
     Elected(ReplicatedLog),
-    /// It was told to stop.
+    /// It was asked to stop.
     Stopped,
 }
 
-/// Follows the log into the copies, until this node leads or `stops`. If it leads and `stops` then, it waits no
-/// more for brokers that do not answer.
+/// Follows the log into the copies until this node becomes leader or `stops` is set. If `stops` is set on a leader, it
+/// no longer waits for brokers that do not answer.
 ///
 /// # Errors
-/// The copy or the log is not what it should be: this node must not go on.
+/// The copy or the log is inconsistent: this node must not continue.
 pub fn stand_by(
     mut partition: Box<dyn Partition>,
     copies: Copies,
@@ -65,7 +67,7 @@ pub fn stand_by(
     let mut lost_end = LostEnd::default();
     while !stops.load(Ordering::Acquire) {
         let now = clock.now();
-        // What is there already is written together.
+        // Entries that have already arrived are written together.
         let patience = if following.untold.is_none() { PATIENCE } else { Duration::ZERO };
         match next(&mut *partition, patience)? {
             Some(Event::Entry { offset, bytes, appended_ns }) => {
@@ -95,7 +97,7 @@ pub fn stand_by(
                     continue;
                 }
             }
-            // Of claims: their outcome is read.
+            // Results of claims: their outcome is read from the log.
             Some(Event::Acknowledged { .. } | Event::Unknown { .. }) => {}
             None => following.write(tell)?,
         }
@@ -126,13 +128,13 @@ pub fn stand_by(
     Ok(Stood::Stopped)
 }
 
-/// The time since which the log ends below the position of this node.
+/// The time since which the log ends before the position of this node.
 #[derive(Default)]
 struct LostEnd(Option<Duration>);
 
 impl LostEnd {
-    /// The claim of a standby that was told where the log ends. An end below its position is no error at first: while
-    /// brokers elect a leader, their answer may be of before.
+    /// The claim of a standby that knows the end of the log. An end before its position is not an error at first: while
+    /// brokers elect a leader, their answer may be outdated.
     fn judge(
         &mut self,
         claim: Result<Option<Append>, EndLost>,
@@ -149,27 +151,27 @@ impl LostEnd {
     }
 }
 
-/// The present by both clocks.
+/// The current time by both clocks.
 #[derive(Clone, Copy)]
 struct Moment {
-    /// Of the monotonic clock.
+    /// By the monotonic clock.
     now: Duration,
-    /// Of the wall clock, since 1970.
+    /// By the wall clock, since 1970.
     wall_ns: i64,
 }
 
-/// A node that has just started: it does not know whether the log lost its end.
+/// State of a node after its start, while it does not know whether the log lost its end.
 struct Start {
-    /// What its copy had.
+    /// End of its copy at the start.
     copied: Copied,
     is_wanted: bool,
-    /// Whether all is well: its copy is in the log, and no other node told of more.
+    /// Whether the check is complete: the log contains its copy, and no other node reported more.
     is_over: bool,
-    /// Since when the log lacks records of the copy, and shows no further entry.
+    /// Time since which the log lacks records of the copy, and shows no further entry.
     lacking_since: Duration,
     next_offset: u64,
     asked_at: Option<Duration>,
-    /// Since when others have told of more than the log has.
+    /// Time since which other nodes have reported more than the log has.
     behind_since: Option<Duration>,
 }
 
@@ -179,7 +181,7 @@ impl Start {
         Self { copied, is_wanted, is_over, lacking_since, next_offset, asked_at: None, behind_since: None }
     }
 
-    /// Lets the standby claim once all is well, or makes it claim for an operator. A node that is unfit claims nothing.
+    /// Permits claims once the check is complete, or claims at an operator's request. An unfit node claims nothing.
     fn permit_claims(
         &mut self,
         standby: &mut Standby,
@@ -202,12 +204,12 @@ impl Start {
         Ok(())
     }
 
-    /// Whether the log has all that this node's copy had.
+    /// Whether the log contains everything in this node's copy.
     fn has_all(&self, fold: &Fold) -> bool {
         Copied::up_to(fold.position()).has_all_of(&self.copied)
     }
 
-    /// Whether claims are permitted from now on: once, if at all.
+    /// Whether claims are permitted from now on; becomes true at most once.
     fn may_claim(
         &mut self,
         partition: &mut dyn Partition,
@@ -227,7 +229,7 @@ impl Start {
         }
     }
 
-    /// Waits for records of the copy that the log does not show.
+    /// Waits for records of the copy that the log does not show yet.
     fn expect_more(
         &mut self,
         partition: &mut dyn Partition,
@@ -242,7 +244,7 @@ impl Start {
             return Ok(());
         }
         self.lacking_since = now;
-        // It has more, or cannot be reached: then nothing is lost yet.
+        // The log has more entries, or cannot be reached, so nothing is lost yet.
         if partition.end().is_none_or(|end| end > position.next_offset) {
             return Ok(());
         }
@@ -255,7 +257,7 @@ impl Start {
         Err(ReplicationError::RecordsLost { part, log: partition.name().to_owned(), log_seq, copy_seq })
     }
 
-    /// Asks what the others have.
+    /// Queries the copies of the other nodes.
     fn ask(
         &mut self,
         partition: &mut dyn Partition,
@@ -272,7 +274,7 @@ impl Start {
             self.is_over = true;
             return Ok(true);
         }
-        // What they told of may still be read.
+        // The reported records may not be read yet.
         if partition.end().is_none_or(|end| end > position.next_offset) {
             self.behind_since = None;
             return Ok(false);
@@ -285,7 +287,7 @@ impl Start {
     }
 }
 
-/// Where the log begins and ends; `None` if it is to wait no more.
+/// The begin and the end of the log; `None` if the wait was stopped.
 fn bounds(partition: &mut dyn Partition, stops: &AtomicBool) -> Result<Option<(u64, u64)>, ReplicationError> {
     loop {
         if stops.load(Ordering::Acquire) {
@@ -309,12 +311,12 @@ pub(crate) fn next(
         .map_err(|reason| ReplicationError::Client { log: partition.name().to_owned(), reason })
 }
 
-/// The copy, and the last entry that was accepted before the start until it was seen again.
+/// The copy, and the last entry that was accepted before the start, until it was seen again.
 struct Following {
     copy: Copy,
-    /// What is to be told once the copy is written.
+    /// Progress to report once the copy is written.
     untold: Option<Progress>,
-    /// The entry at that offset must be the one that was accepted last.
+    /// The entry at this offset must be the one that was accepted last.
     expected_at: Option<u64>,
     entry_at_ns: i64,
 }
@@ -329,7 +331,7 @@ impl Following {
             copy.settle_on(partition, bounds)?;
         }
         let (expected_at, needed) = (copy.place().accepted_at, copy.needs());
-        // Before it reads, lest the log deletes what it is about to read.
+        // Before reading, so that the log does not delete the entries that are read next.
         partition.needs(needed, copy.ends());
         partition.read_from(needed);
         Ok(Self { copy, untold: None, expected_at, entry_at_ns: 0 })
@@ -339,7 +341,7 @@ impl Following {
         Fold::new(self.copy.place().cluster, self.copy.place().position.clone())
     }
 
-    /// Reads an entry; what the node is then. How far it is will be told with the next [`Following::write`].
+    /// Reads an entry; returns the role of the node after it. The next [`Following::write`] reports the progress.
     fn read(
         &mut self,
         standby: Standby,
@@ -369,7 +371,8 @@ impl Following {
                 self.copy.advance(fold, offset);
                 self.untold = Some(self.progress(fold));
             }
-            // Two clusters on one log would go on, each held up by the other. A node that has followed its own says so.
+            // Two clusters on one log would obstruct each other without an error. A node that has followed its own
+            // cluster reports this.
             Verdict::Void(Void::ForeignCluster) if !self.copy.has_any() => {
                 return Err(ReplicationError::ForeignLog { log: log.to_owned() });
             }
@@ -385,7 +388,7 @@ impl Following {
         Ok(role)
     }
 
-    /// Writes what was read, and tells it.
+    /// Writes the entries that were read, and reports the progress.
     fn write(&mut self, tell: &mut dyn FnMut(&Progress)) -> Result<(), ReplicationError> {
         if let Some(progress) = self.untold.take() {
             self.copy.write()?;
@@ -405,34 +408,34 @@ impl Following {
     }
 }
 
-// What a node of a cluster is told.
+// Settings of a node of a cluster.
 
-/// A node's place in its cluster.
+/// A node's settings in its cluster.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
     /// The cluster.
     pub cluster: ClusterId,
     /// This node.
     pub node: NodeId,
-    /// What its claims say of it.
+    /// Contents of its claims.
     pub claim: Claim,
-    /// When it claims.
+    /// Conditions for its claims.
     pub patience: Patience,
-    /// Whether it may claim after its start without a word of an operator; see
+    /// Whether it may claim after its start without an operator's request; see
     /// [`upesi_cluster::Standby::permit_claims`].
     pub may_claim: bool,
-    /// Set by an operator: it claims once, without waiting for silence, and may claim from then on, whatever other
-    /// nodes told of.
+    /// Set by an operator: the node claims once, without waiting for silence. From then on it may claim, whatever other
+    /// nodes reported.
     pub is_promoted: Arc<AtomicBool>,
     /// Set when the state of this node has failed: the node follows the log, and no longer claims.
     pub is_unfit: Arc<AtomicBool>,
-    /// How often it tells the log what it needs.
+    /// Interval of its reports to the log about the entries that it needs.
     pub tell_every: Duration,
 }
 
 /// The time of a node.
 pub trait Clock: Send + Sync {
-    /// Since any instant, without jumps.
+    /// Monotonic time since some instant.
     fn now(&self) -> Duration;
 
     /// The time of day, in nanoseconds since 1970.
