@@ -1,4 +1,4 @@
-//! The client of a build without it: its settings cannot be made, so nothing behind them is ever reached.
+//! Replaces the Kafka client in a build without it. Its settings cannot be created, so the rest is never called.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,23 +14,23 @@ use crate::plain::{Deletion, Replicas, Security, Standing, Told};
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The build left it out.
+    /// The build does not include the client.
     #[error(
         "this upesi was built without the Kafka client and cannot serve a cluster: `make build` builds one that can"
     )]
     NotBuiltIn,
 }
 
-/// Nothing is of this type. It is private, so that callers compile without warnings of code that is never reached.
+/// A type without values. It is private, so that callers compile without warnings of unreachable code.
 #[derive(Clone, Debug)]
 enum Never {}
 
-/// Settings that cannot be made.
+/// Settings that cannot be created.
 #[derive(Clone, Debug)]
 pub struct KafkaSettings(Never);
 
 impl KafkaSettings {
-    /// The settings of a client that was not built in.
+    /// The settings of a client that is not included.
     ///
     /// # Errors
     /// Always.
@@ -55,7 +55,7 @@ impl KafkaSettings {
     }
 }
 
-/// No answer of brokers that are never asked.
+/// An error that never occurs.
 #[derive(Debug)]
 pub struct TopicError(Never);
 
@@ -98,7 +98,7 @@ pub fn standing(settings: &KafkaSettings) -> Result<Standing, TopicError> {
     match settings.0 {}
 }
 
-/// The nodes of no cluster.
+/// The nodes of a cluster; never created.
 #[derive(Clone, Debug)]
 pub struct Members(KafkaSettings);
 
@@ -133,7 +133,7 @@ impl Members {
     }
 }
 
-/// A topic that is never reached.
+/// The topic's partition; never created.
 #[derive(Debug)]
 pub struct KafkaPartition(KafkaSettings);
 

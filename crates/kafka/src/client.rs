@@ -1,4 +1,4 @@
-//! Producer and consumer of the one partition.
+//! The client: producer and consumer of the topic's one partition.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -25,38 +25,39 @@ use crate::watch::{Renewal, Watch};
 
 /// The log is one partition: its order is that of the ledger.
 pub(crate) const PARTITION: i32 = 0;
-/// After this time without an acknowledgement an attempt's outcome is unknown, and its entry is appended again.
+/// After this time without an acknowledgement, the outcome of an attempt is unknown, and its entry is appended again.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long the end of the log may take to be told.
+/// Time limit of a query for the end of the log.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the consumer is asked at a time while answers of the producer may come, too.
+/// Time of one poll of the consumer while the producer's results may also arrive.
 const SLICE: Duration = Duration::from_millis(5);
 const NS_PER_MS: i64 = 1_000_000;
-/// So much of the topic may wait to be read.
+/// Maximum size of entries of the topic that wait to be read.
 const QUEUED_KB_MAX: &str = "16384";
-/// How the brokers are reached.
+/// Settings of the connection to the brokers.
 #[derive(Clone, Debug)]
 pub struct KafkaSettings {
     /// Addresses of some brokers, separated by commas.
     pub brokers: String,
-    /// The topic.
+    /// Name of the topic.
     pub topic: String,
-    /// How both sides prove who they are.
+    /// Authentication of both sides.
     pub security: Security,
     /// Counts the failures that the client reports.
     pub errors: Arc<AtomicU64>,
-    /// The newest of them.
+    /// The newest failure.
     pub failure: LastFailure,
 }
 
-/// Why a connection failed last, in librdkafka's words: what it returns says only that no broker was reached.
+/// The reason of the last failed connection, in librdkafka's words. The errors that it returns say only that no broker
+/// was reached.
 #[derive(Clone, Debug, Default)]
 pub struct LastFailure(Arc<Mutex<Option<String>>>);
 
 impl LastFailure {
-    /// A refusal says more than that a second address of the broker was not reached.
+    /// Records a failure. A rejection is more informative than the failure of a broker's second address, so it is kept.
     fn note(&self, message: &str) {
-        // A broker that does not understand the first question closes the connection.
+        // A broker that does not understand the first request closes the connection.
         let is_unasked = message.contains("Disconnected") && message.contains("APIVERSION_QUERY");
         let hint = if is_unasked {
             "; does this listener expect another security.protocol, such as TLS?"
@@ -70,7 +71,7 @@ impl LastFailure {
         }
     }
 
-    /// As the end of a sentence; nothing if there was none.
+    /// The failure as the end of a sentence; empty if there was none.
     pub fn told(&self) -> String {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().map_or_else(String::new, |last| format!("; the last failure: {last}"))
@@ -84,15 +85,15 @@ fn is_refusal(message: &str) -> bool {
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// A setting that librdkafka refuses.
+    /// librdkafka rejects a setting.
     #[error("cannot create the Kafka client: {0}; check the brokers' addresses")]
     Client(#[from] KafkaError),
-    /// A file, of keys, certificates or the password.
+    /// A file of keys, certificates or the password is invalid.
     #[error(transparent)]
     Security(#[from] SecurityError),
 }
 
-/// Tells what became of attempts.
+/// Reports the outcomes of attempts.
 pub(crate) struct Deliveries {
     answers: Sender<Event>,
     told: Context,
@@ -125,21 +126,21 @@ impl ProducerContext for Deliveries {
             }
         }
         let offset = result.as_ref().ok().and_then(|message| u64::try_from(message.offset()).ok());
-        // An acknowledgement without an offset says nothing: librdkafka knows such.
+        // librdkafka sometimes acknowledges without an offset; then the outcome is unknown.
         let event =
             offset.map_or(Event::Unknown { tag: *tag }, |offset| Event::Acknowledged { tag: *tag, offset });
         let _ = self.answers.send(event);
     }
 }
 
-/// Of all other clients.
+/// The context of all clients without a producer's results.
 pub(crate) struct Context {
     errors: Arc<AtomicU64>,
     failure: LastFailure,
 }
 
 impl ClientContext for Context {
-    /// Brokers that cannot be reached are said again and again: at the level of a library.
+    /// Logs at the level of a library, because messages about unreachable brokers are very frequent.
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         if facility == "FAIL" {
             self.failure.note(message);
@@ -162,19 +163,19 @@ pub struct KafkaPartition {
     producer: Arc<ThreadedProducer<Deliveries>>,
     consumer: Reader,
     watch: Watch,
-    /// Where the log ends, by a look that is under way.
+    /// The result of a running query for the end of the log.
     look: Option<Receiver<Option<u64>>>,
     answers: Receiver<Event>,
-    /// For attempts that did not reach the producer.
+    /// Results of attempts that did not reach the producer.
     refused: Sender<Event>,
-    /// Of all its clients.
+    /// Shared by all its clients.
     warnings: Arc<Warnings>,
     node: Option<(ClusterId, NodeId)>,
     group: String,
     reads: bool,
-    /// The entry behind the last that was read.
+    /// Offset after the last entry that was read.
     next_offset: u64,
-    /// Of the files when the clients were made.
+    /// State of the files when the clients were created.
     stamp: Vec<Option<(SystemTime, u64)>>,
 }
 
@@ -182,12 +183,12 @@ impl KafkaSettings {
     /// Brokers by their addresses, separated by commas, and the topic.
     ///
     /// # Errors
-    /// None here: a build without this client has no such settings.
+    /// None; a build without this client returns one.
     pub fn new(brokers: String, topic: String, security: Security) -> Result<Self, ConnectError> {
         Ok(Self { brokers, topic, security, errors: Arc::default(), failure: LastFailure::default() })
     }
 
-    /// The same, with failures counted here.
+    /// Counts failures in this counter.
     #[must_use]
     pub fn counting(self, errors: Arc<AtomicU64>) -> Self {
         Self { errors, ..self }
@@ -198,17 +199,17 @@ impl KafkaSettings {
         &self.topic
     }
 
-    /// Why a connection failed last, as the end of a sentence; empty if none failed.
+    /// The reason of the last failed connection, as the end of a sentence; empty if none failed.
     pub fn last_failure(&self) -> String {
         self.failure.told()
     }
 
-    /// What every client of these brokers is set to.
+    /// The configuration of every client of these brokers.
     pub(crate) fn client(&self) -> Result<ClientConfig, SecurityError> {
         let mut config = ClientConfig::new();
         config
             .set("bootstrap.servers", &self.brokers)
-            // A broker that was frozen closes no connection.
+            // A paused broker does not close its connections.
             .set("socket.timeout.ms", "3000")
             .set("socket.nagle.disable", "true")
             .set("reconnect.backoff.ms", "20")
@@ -216,13 +217,14 @@ impl KafkaSettings {
             .set("retry.backoff.ms", "20")
             .set("retry.backoff.max.ms", "100")
             .set("topic.metadata.refresh.fast.interval.ms", "50");
-        // Failures of connections are told as lines of a log, which goes by another one's level unless it is set.
+        // Failures of connections are reported as log lines. Their level must be set, or another library's level
+        // applies.
         config.set_log_level(RDKafkaLogLevel::Info);
         self.security.apply(&mut config)?;
         Ok(config)
     }
 
-    /// Where a client says what it meets.
+    /// The context of a client, which records its failures.
     pub(crate) fn told(&self) -> Context {
         Context { errors: Arc::clone(&self.errors), failure: self.failure.clone() }
     }
@@ -235,7 +237,7 @@ impl KafkaSettings {
         let made = self
             .client()?
             .set("acks", "all")
-            // It spares most copies. What is left of them is void.
+            // It prevents most duplicates. The fold rejects the rest.
             .set("enable.idempotence", "true")
             .set("linger.ms", "0")
             .set("batch.num.messages", "1")
@@ -248,7 +250,7 @@ impl KafkaSettings {
     fn consumer(&self, group: &str) -> Result<Reader, ConnectError> {
         let made = self
             .client()?
-            // Partitions are assigned by hand. Its offset is what this node needs.
+            // Partitions are assigned explicitly. The offset of the group reports what this node needs.
             .set("group.id", group)
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
@@ -256,10 +258,11 @@ impl KafkaSettings {
             .set("isolation.level", "read_uncommitted")
             .set("fetch.message.max.bytes", ENTRY_BYTES_MAX.to_string())
             .set("fetch.wait.max.ms", "100")
-            // Entries are asked for whether or not others wait to be taken: callbacks wait for them.
+            // Entries are fetched even while others wait to be processed, because callbacks depend on them.
             .set("queued.min.messages", "1000")
             .set("queued.max.messages.kbytes", QUEUED_KB_MAX)
-            // Until there is room again: by default a second, and a node that catches up takes far less.
+            // Delay until there is capacity again. The default is a second, which is too long for a node that catches
+            // up.
             .set("fetch.queue.backoff.ms", "5")
             .set("fetch.error.backoff.ms", "20")
             .create_with_context(self.told())?;
@@ -268,10 +271,10 @@ impl KafkaSettings {
 }
 
 impl KafkaPartition {
-    /// A client, of a node if it is one. No broker has to be there yet.
+    /// A client, for a node if one is given. The brokers need not be reachable yet.
     ///
     /// # Errors
-    /// A setting is wrong.
+    /// A setting is invalid.
     pub fn connect(settings: KafkaSettings, node: Option<(ClusterId, NodeId)>) -> Result<Self, ConnectError> {
         let (refused, answers) = channel();
         let stamp = settings.security.stamp();
@@ -299,8 +302,8 @@ impl KafkaPartition {
         })
     }
 
-    /// Connections are proven when they are made: clients with renewed certificates, keys or passwords take the place
-    /// of those that have the files of before. What the producer had under way is unknown.
+    /// Replaces the clients if the files of certificates, keys or passwords have changed, because connections
+    /// authenticate when they are opened. The outcome of the producer's attempts is then unknown.
     fn renew_if_changed(&mut self) -> Result<(), ConnectError> {
         let stamp = self.settings.security.stamp();
         if stamp == self.stamp {
@@ -312,7 +315,7 @@ impl KafkaPartition {
         Ok(())
     }
 
-    /// Others take the place of these clients, once they are made: both, or none. What the producer had under way is
+    /// Replaces these clients once the new ones exist: both, or none. The outcome of the producer's attempts is then
     /// unknown.
     fn renew(&mut self, which: Renewal) -> Result<(), ConnectError> {
         let consumer = which.consumer.then(|| self.settings.consumer(&self.group)).transpose()?;
@@ -331,8 +334,8 @@ impl KafkaPartition {
         Ok(())
     }
 
-    /// Looks, now and then and beside all else, whether the log goes on without this node; clients that are stuck then
-    /// are made anew.
+    /// Regularly checks in the background whether the log grows without this node reading it, and replaces stalled
+    /// clients.
     fn mend(&mut self) {
         let now = Instant::now();
         match self.look.as_ref().map(Receiver::try_recv) {
@@ -418,13 +421,13 @@ impl KafkaPartition {
     }
 }
 
-/// Where the partition begins and ends.
+/// The begin and the end of the partition.
 ///
-/// Asked for over the producer's connection: that of the consumer answers only once its long poll has ended, and a node
-/// that is to lead would wait for that.
+/// The query uses the producer's connection. The consumer's connection answers only when its long poll has ended, and a
+/// node that takes over would have to wait for that.
 ///
-/// A producer that sends nothing does not notice that another broker leads the partition: it is told first. If a
-/// leading node was lost together with that broker, nobody would take over for minutes.
+/// A producer that sends nothing does not notice a new leader of the partition, so it fetches the metadata first.
+/// Otherwise, if a leading node failed together with the partition's leader, no node could take over for minutes.
 fn bounds(producer: &ThreadedProducer<Deliveries>, topic: &str) -> Option<(u64, u64)> {
     let client = producer.client();
     client.fetch_metadata(Some(topic), END_TIMEOUT).ok()?;
@@ -432,7 +435,7 @@ fn bounds(producer: &ThreadedProducer<Deliveries>, topic: &str) -> Option<(u64, 
     Some((u64::try_from(bounds.0).ok()?, u64::try_from(bounds.1).ok()?))
 }
 
-/// Whether an offset is gone. Everything else may end by itself.
+/// Whether the error is permanent, because the offset no longer exists. All other errors may be temporary.
 fn is_final(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
@@ -529,7 +532,7 @@ impl Partition for KafkaPartition {
             }
             self.consumer.commit(&list, CommitMode::Async)
         });
-        // What came of the time before, which is of no interest: it must be taken.
+        // Results from before reading stopped are discarded, but must be polled.
         if !self.reads {
             let _ = self.consumer.poll(Duration::ZERO);
         }

@@ -1,12 +1,12 @@
 //! A topic of Apache Kafka as the log that the nodes of a cluster share.
 //!
 //! [`KafkaPartition`] is the client: one producer, one consumer of partition 0, no consumer group. [`check_topic`]
-//! compares the topic's settings with what the log must promise, and [`create_topic`] makes one that does. Redpanda is
-//! reached by the same client.
+//! compares the topic's settings with the guarantees that the log needs, and [`create_topic`] creates a topic with
+//! these settings. The same client works with Redpanda.
 //!
-//! Nothing here decides which entries count: see [`upesi_cluster`].
+//! [`upesi_cluster`] decides which entries are valid.
 //!
-//! The feature `client` brings librdkafka and OpenSSL. Without it, as in `make demo`, [`KafkaSettings::new`] fails.
+//! The feature `client` includes librdkafka and OpenSSL. Without it, as in `make demo`, [`KafkaSettings::new`] fails.
 
 mod plain;
 

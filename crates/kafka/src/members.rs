@@ -1,7 +1,7 @@
-//! Which entries of the topic the nodes of a cluster still need, and the deletion of all before.
+//! The entries of the topic that the nodes of a cluster still need, and the deletion of all earlier ones.
 //!
-//! A node says it as consumers say how far they are: by the offset of a group of its own. So brokers know the nodes
-//! that there are, and forget one that has said nothing for `offsets.retention.minutes`.
+//! A node reports its progress as consumers do: by the offset of a group of its own. So the brokers know the nodes, and
+//! forget a node without reports after `offsets.retention.minutes`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,17 +19,17 @@ use crate::topic::{TopicError, block_on};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The group by which a node says what it needs.
+/// The group by which a node reports the entries that it needs.
 pub(crate) fn group(cluster: ClusterId, node: NodeId) -> String {
     format!("{}{}", prefix(cluster), node.0)
 }
 
-/// What a node says with its offset: how far its copy goes.
+/// The text that a node stores with its offset: the end of its copy.
 pub(crate) fn text_of(has: Copied) -> String {
     format!("record {}, store {}", has.seq, has.store_seq)
 }
 
-/// What another node, or an operator's eyes, read there.
+/// Parses the text of a node's report.
 fn read(text: &str) -> Option<Copied> {
     let (seq, store_seq) = text.strip_prefix("record ")?.split_once(", store ")?;
     Some(Copied { seq: seq.parse().ok()?, store_seq: store_seq.parse().ok()? })
@@ -39,23 +39,24 @@ fn prefix(cluster: ClusterId) -> String {
     format!("upesi-{:032x}-", cluster.0)
 }
 
-/// A topic, by what its cluster makes of it.
+/// The nodes of a cluster, as its topic records them.
 #[derive(Clone, Debug)]
 pub struct Members {
     settings: KafkaSettings,
     cluster: ClusterId,
-    /// Nodes that were there before: they are asked for also if a broker that is away does not list them.
+    /// Nodes that were seen before. They are also queried if a broker that is unavailable does not list them.
     known: BTreeSet<u32>,
 }
 
-/// The first entry that stays: that which the slowest node needs, or the first that is younger than `keep`. A node, if
-/// older ones stay for it: if none are to be kept, each node holds them for a moment.
+/// The first entry to retain: the first that the slowest node needs, or the first that is younger than `keep`, whichever
+/// is earlier. Also returns the slowest node if older entries are retained for it. With a `keep` of zero this is not
+/// reported, because every node needs entries for a moment.
 fn first_to_stay((node, needed): (u32, u64), kept: u64, keep: Duration) -> (u64, Option<u32>) {
     (needed.min(kept), (needed < kept && !keep.is_zero()).then_some(node))
 }
 
 impl Members {
-    /// Of a cluster.
+    /// The nodes of a cluster.
     pub const fn new(settings: KafkaSettings, cluster: ClusterId) -> Self {
         Self { settings, cluster, known: BTreeSet::new() }
     }
@@ -92,7 +93,7 @@ impl Members {
     /// Each node, and the first entry that it still needs.
     ///
     /// # Errors
-    /// The brokers do not answer, or refuse.
+    /// The brokers do not answer, or return an error.
     pub fn needs(&mut self) -> Result<BTreeMap<u32, u64>, TopicError> {
         Ok(self.told()?.into_iter().map(|(node, told)| (node, told.needs)).collect())
     }
@@ -100,17 +101,17 @@ impl Members {
     /// The furthest copies of records, and of the store, of all nodes but one.
     ///
     /// # Errors
-    /// The brokers do not answer, or refuse.
+    /// The brokers do not answer, or return an error.
     pub fn furthest_but(&mut self, me: NodeId) -> Result<Copied, TopicError> {
         let told = self.told()?;
         let others = told.iter().filter(|(node, _)| **node != me.0);
         Ok(others.filter_map(|(_, told)| told.has).fold(Copied::default(), Copied::furthest))
     }
 
-    /// Each node, and what it told last.
+    /// Each node, and its last report.
     ///
     /// # Errors
-    /// The brokers do not answer, or refuse.
+    /// The brokers do not answer, or return an error.
     pub fn told(&mut self) -> Result<BTreeMap<u32, Told>, TopicError> {
         let prefix = prefix(self.cluster);
         let asking = self.consumer(&format!("{prefix}status"))?;
@@ -122,7 +123,7 @@ impl Members {
             let consumer = self.consumer(&group(self.cluster, NodeId(node)))?;
             let list = self.list(Offset::Invalid)?;
             let committed = consumer.committed_offsets(list, TIMEOUT).map_err(|error| self.error(error))?;
-            // A group without an offset was removed, or is being made.
+            // A group without an offset was removed, or is being created.
             let has = committed.elements().first().and_then(|element| read(element.metadata()));
             told.extend(Self::offset_in(&committed).map(|needs| (node, Told { needs, has })));
         }
@@ -130,10 +131,10 @@ impl Members {
         Ok(told)
     }
 
-    /// Forgets a node: nothing is kept for it any more. Returns whether it was known.
+    /// Removes a node: no entries are retained for it any longer. Returns whether it was known.
     ///
     /// # Errors
-    /// The brokers do not answer, or refuse.
+    /// The brokers do not answer, or return an error.
     pub fn remove(&self, node: NodeId) -> Result<bool, TopicError> {
         let options = AdminOptions::new().request_timeout(Some(TIMEOUT));
         let group = group(self.cluster, node);
@@ -148,7 +149,7 @@ impl Members {
     /// Deletes the entries that no node needs, if they are older than `keep`.
     ///
     /// # Errors
-    /// The brokers do not answer, or refuse.
+    /// The brokers do not answer, or return an error.
     pub fn delete_before_need(&mut self, keep: Duration) -> Result<Deletion, TopicError> {
         let needs = self.needs()?;
         let Some(slowest) = needs.into_iter().min_by_key(|(_, needed)| *needed) else {
@@ -161,7 +162,7 @@ impl Members {
         let since_ms = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let list = self.list(Offset::Offset(i64::try_from(since_ms).unwrap_or(i64::MAX)))?;
         let found = asking.offsets_for_times(list, TIMEOUT).map_err(|error| self.error(error))?;
-        // Without one all are older.
+        // Without such an offset all entries are older.
         let kept = Self::offset_in(&found).or(u64::try_from(end).ok()).unwrap_or_default();
         let (first, held_by) = first_to_stay(slowest, kept, keep);
         if u64::try_from(begin).is_ok_and(|begin| first <= begin) {

@@ -1,4 +1,4 @@
-//! A consumer whose end does not wait for brokers that are away.
+//! A consumer that can be closed without waiting for unavailable brokers.
 
 use std::ops::Deref;
 use std::sync::mpsc::channel;
@@ -9,11 +9,11 @@ use rdkafka::consumer::BaseConsumer;
 
 use crate::client::Context;
 
-/// How long brokers may take to be told what the consumer committed last.
+/// Time limit for sending the consumer's last commit to the brokers.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Closes in a thread of its own: librdkafka waits for the answer to a commit for as long as it takes, which may be for
-/// ever (confluentinc/librdkafka#3740), and a node could neither stop nor take renewed certificates.
+/// It is closed in a separate thread. librdkafka waits without limit for the answer to a commit
+/// (confluentinc/librdkafka#3740). Then a node could neither stop nor use renewed certificates.
 pub(crate) struct Reader(Option<BaseConsumer<Context>>);
 
 impl Reader {

@@ -1,4 +1,4 @@
-//! How the hub and the brokers prove to each other who they are: files that are checked before a client is made.
+//! Mutual authentication of the hub and the brokers: files that are checked before a client is created.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -9,16 +9,16 @@ use upesi_tls::{ClientFiles, ClientTls, Kind, TlsError, present_s};
 
 use crate::plain::Security;
 
-/// Why no client can be made.
+/// Reason why no client can be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SecurityError {
-    /// Certificate, key or authorities.
+    /// A certificate, key or authority is invalid.
     #[error("TLS to the brokers: {0}")]
     Tls(#[from] TlsError),
-    /// This node's certificate is of no use any more.
+    /// This node's certificate has expired.
     #[error("TLS to the brokers: the certificate in {} has expired: renew it", .0.display())]
     Expired(PathBuf),
-    /// The file cannot be read, or every user may read it.
+    /// The password file cannot be read, or every user may read it.
     #[error("the password for the brokers: {0}")]
     Password(#[from] KeyError),
     /// The file is not one line of text.
@@ -27,7 +27,7 @@ pub enum SecurityError {
 }
 
 impl Security {
-    /// Sets a client to it.
+    /// Applies these settings to a client.
     pub(crate) fn apply(&self, config: &mut ClientConfig) -> Result<(), SecurityError> {
         let protocol = match (&self.tls, &self.sasl) {
             (None, None) => "plaintext",
@@ -40,7 +40,7 @@ impl Security {
             check(files)?;
             config
                 .set("ssl.ca.location", text(&files.servers.anchors_file))
-                // The name in a broker's address must be that of its certificate.
+                // The name in a broker's address must match its certificate.
                 .set("ssl.endpoint.identification.algorithm", "https");
             if let Some(identity) = &files.identity {
                 config
@@ -57,7 +57,7 @@ impl Security {
         Ok(())
     }
 
-    /// When the files changed last, and their lengths: another answer, and clients are to be made anew.
+    /// Last change and length of each file. If the result changes, the clients must be replaced.
     pub(crate) fn stamp(&self) -> Vec<Option<(SystemTime, u64)>> {
         let of_tls = self.tls.iter().flat_map(|files| {
             let identity = files.identity.as_ref();
@@ -73,7 +73,7 @@ impl Security {
     }
 }
 
-/// librdkafka's own words about a file say little.
+/// Checks the files, because librdkafka's own messages about them say little.
 fn check(files: &ClientFiles) -> Result<(), SecurityError> {
     let stock = ClientTls::load(files.clone())?.stock();
     let is_expired = |kind| stock.iter().any(|item| item.kind == kind && item.not_after_s < present_s());

@@ -1,4 +1,4 @@
-//! What the topic must be set to, so that it is a log.
+//! The settings that the topic needs to be a log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,49 +17,49 @@ use crate::plain::{ENTRY_BYTES_MAX, Replicas, Standing};
 use crate::security::SecurityError;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a failure of a connection is waited for.
+/// Time limit for learning the reason of a failed connection.
 const DIAGNOSIS: Duration = Duration::from_secs(3);
-/// How long a broker may take to learn of a topic that another one just made, or of all topics after its own start.
+/// Time in which a broker learns of a topic that another one just created, or of all topics after its own start.
 const LEARNS_WITHIN: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// Why a topic is no log for a hub.
+/// Reason why a topic cannot be the log of a hub.
 #[derive(Debug, thiserror::Error)]
 pub enum TopicError {
-    /// The brokers do not answer, or refuse.
+    /// The brokers do not answer, or return an error.
     #[error("cannot read the topic {topic} from the brokers: {source}{last}")]
     Kafka {
         /// The topic.
         topic: String,
-        /// Their reason.
+        /// The error.
         source: Box<KafkaError>,
-        /// Why a connection failed last, as the end of the sentence.
+        /// The reason of the last failed connection, as the end of the sentence.
         last: String,
     },
     /// A file of keys, certificates or the password cannot be used.
     #[error(transparent)]
     Security(#[from] SecurityError),
-    /// There is none.
+    /// The topic does not exist.
     #[error("there is no topic {0}: create it with `upesi cluster create-topic`, or check `cluster.topic`")]
     Missing(String),
-    /// librdkafka's binding drops the broker's reason.
+    /// The brokers do not return the topic's settings. The binding of librdkafka drops the broker's reason.
     #[error(
         "the brokers do not return the settings of the topic {0}: permit the operation DescribeConfigs on it, or start \
          again when they have it"
     )]
     Untold(String),
-    /// It would lose or reorder entries.
+    /// The topic could lose or reorder entries.
     #[error("the topic {topic} cannot be used as a cluster's log: {}; change it, then start again", .wrong.join("; "))]
     Unfit {
         /// The topic.
         topic: String,
-        /// Each setting that is wrong.
+        /// Each wrong setting.
         wrong: Vec<String>,
     },
 }
 
 impl TopicError {
-    /// Whether the brokers are the reason, and not the topic or a file.
+    /// Whether the brokers are the cause, and not the topic or a file.
     pub const fn is_of_brokers(&self) -> bool {
         matches!(self, Self::Kafka { .. } | Self::Untold(_))
     }
@@ -73,7 +73,7 @@ impl KafkaSettings {
         TopicError::Kafka { topic: self.topic.clone(), source: Box::new(source), last: self.failure.told() }
     }
 
-    /// Clients that administer take no notice of connections; one that produces tells why they fail.
+    /// Connects with a producer, because administrative clients do not report the reasons of failed connections.
     fn try_to_connect(&self) {
         if let Ok(client) = self.producer((&channel().0, &Arc::default())) {
             let _ = client.client().fetch_metadata(Some(&self.topic), DIAGNOSIS);
@@ -85,7 +85,7 @@ impl KafkaSettings {
     }
 }
 
-/// What the topic's settings must be.
+/// The required settings of the topic.
 fn wanted(replicas: Replicas) -> BTreeMap<&'static str, String> {
     [
         ("min.insync.replicas", replicas.in_sync_min.to_string()),
@@ -100,10 +100,10 @@ fn wanted(replicas: Replicas) -> BTreeMap<&'static str, String> {
     .into()
 }
 
-/// Creates the topic with the settings that it must have. One that is there already is left as it is.
+/// Creates the topic with the required settings. An existing topic is left unchanged.
 ///
 /// # Errors
-/// The brokers refuse or cannot be reached.
+/// The brokers return an error or cannot be reached.
 pub fn create_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), TopicError> {
     let kafka = |source| settings.failed(source);
     let wanted = wanted(replicas);
@@ -120,10 +120,10 @@ pub fn create_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), 
     }
 }
 
-/// Whether the topic is one partition, with the settings that it must have and at least so many replicas.
+/// Checks that the topic has one partition, the required settings and at least `replicas`.
 ///
 /// # Errors
-/// It is not, or the brokers do not say.
+/// It has not, or the brokers do not answer.
 pub fn check_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), TopicError> {
     let admin = settings.admin()?;
     let (mut wrong, told) = once_known(ASK_EVERY, || {
@@ -139,7 +139,7 @@ pub fn check_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), T
     if wrong.is_empty() { Ok(()) } else { Err(TopicError::Unfit { topic: settings.topic.clone(), wrong }) }
 }
 
-/// Asks again while a broker does not know of the topic, which it may learn.
+/// Repeats a query while a broker does not know the topic yet.
 fn once_known<T>(pause: Duration, ask: impl Fn() -> Result<T, TopicError>) -> Result<T, TopicError> {
     let since = Instant::now();
     loop {
@@ -152,7 +152,7 @@ fn once_known<T>(pause: Duration, ask: impl Fn() -> Result<T, TopicError>) -> Re
     }
 }
 
-/// What a broker says of the topic's partitions.
+/// A broker's metadata of the topic's partitions.
 fn find_topic<T>(
     admin: &AdminClient<Context>,
     settings: &KafkaSettings,
@@ -182,7 +182,7 @@ fn wrong_size(found: &MetadataTopic, replicas: i32) -> Vec<String> {
     wrong
 }
 
-/// What a broker says of the topic's settings: none of them if it does not know of the topic.
+/// A broker's settings of the topic; empty if it does not know the topic.
 fn told_settings(
     admin: &AdminClient<Context>,
     settings: &KafkaSettings,
@@ -197,10 +197,10 @@ fn told_settings(
     }
 }
 
-/// Which brokers have the topic.
+/// The brokers that store the topic.
 ///
 /// # Errors
-/// There is none, or the brokers do not say.
+/// The topic does not exist, or the brokers do not answer.
 pub fn standing(settings: &KafkaSettings) -> Result<Standing, TopicError> {
     let admin = settings.admin()?;
     let missing = || TopicError::Missing(settings.topic.clone());
@@ -220,7 +220,7 @@ fn standing_of(partition: &MetadataPartition) -> Standing {
     Standing { leader: u32::try_from(partition.leader()).ok(), in_sync, behind }
 }
 
-/// Sizes and counts may be larger.
+/// Whether a setting is as required. Sizes and counts may be larger.
 fn is_as_wanted(key: &str, wanted: &str, told: &str) -> bool {
     match key {
         "min.insync.replicas" | "max.message.bytes" => {

@@ -1,14 +1,14 @@
-//! What a node warns of, and how often: the client tries again many times a second.
+//! Rate limit of a node's warnings, because the client retries many times a second.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
-/// How often the same is said.
+/// Minimum interval between equal warnings.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
-/// Whether an operator of the brokers must permit something.
+/// Whether the brokers deny a permission.
 pub(crate) fn is_denied(error: &KafkaError) -> bool {
     use RDKafkaErrorCode::{ClusterAuthorizationFailed, GroupAuthorizationFailed, TopicAuthorizationFailed};
     matches!(
@@ -17,27 +17,27 @@ pub(crate) fn is_denied(error: &KafkaError) -> bool {
     )
 }
 
-/// What is warned of.
+/// Subject of a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Warning {
-    /// The producer met an error of this kind: one kind does not hide another.
+    /// The producer reported an error of this kind. Each kind has its own rate.
     Failure(Option<RDKafkaErrorCode>),
     /// This node may not write to the topic.
     NoWrite,
-    /// It may not read it.
+    /// This node may not read the topic.
     NoRead,
-    /// It is not told what other nodes have.
+    /// This node may not read the progress of other nodes.
     Members,
-    /// Its consumer or producer was made anew, as it went on no more.
+    /// Its stalled consumer or producer was replaced.
     Stuck,
 }
 
-/// When each was said last.
+/// Time of the last warning about each subject.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(Mutex<Vec<(Warning, Instant)>>);
 
 impl Warnings {
-    /// Whether a warning is to be said; it is then.
+    /// Whether a warning is due; then it counts as logged.
     pub(crate) fn is_due(&self, warning: Warning, now: Instant) -> bool {
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         said.retain(|(_, at)| now.saturating_duration_since(*at) < SAY_EVERY);

@@ -1,34 +1,33 @@
-//! Finds clients that are stuck: brokers answer, and nothing is read, or nothing is acknowledged.
+//! Detects stalled clients: the brokers answer, but nothing is read or acknowledged.
 //!
-//! After the partition's leader changed twice librdkafka may ask a broker that does not lead, and tells nobody of the
-//! errors (confluentinc/librdkafka#5593). A leading node writes several times a second, so silence is worth a look.
+//! After the partition's leader has changed twice, librdkafka may contact a broker that is not the leader, without
+//! reporting the errors (confluentinc/librdkafka#5593). A leading node writes several times a second, so silence is
+//! suspicious.
 
 use std::time::{Duration, Instant};
 
-/// Without an entry for so long, or with an attempt that failed so long ago, a look at the log is due, and again after
-/// the same time.
+/// Time without an entry, or since an attempt failed, after which the end of the log is checked; also the interval of
+/// further checks.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
-/// Attempts that fail for so long are more than an outage that ended meanwhile.
+/// Time after which failing attempts are not just an outage that has ended meanwhile.
 const FAILS_FOR: Duration = Duration::from_secs(4);
 
-/// Which clients are to be made anew.
+/// The clients to replace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Renewal {
-    /// The one that reads.
     pub consumer: bool,
-    /// The one that writes.
     pub producer: bool,
 }
 
-/// When entries came and attempts failed.
+/// Times of entries and of failed attempts.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// When an entry came, or was first waited for.
+    /// Time of the last entry, or of the start of waiting.
     read_at: Instant,
-    /// Since when attempts have failed; `None` after one that did not.
+    /// Time since which attempts have failed; `None` after a success.
     failing_since: Option<Instant>,
     looked_at: Instant,
-    /// Whether the look before found entries that have not come since.
+    /// Whether the previous check found entries that have not arrived since.
     was_behind: bool,
 }
 
@@ -37,7 +36,7 @@ impl Watch {
         Self { read_at: now, failing_since: None, looked_at: now, was_behind: false }
     }
 
-    /// An entry came, or is waited for from now on.
+    /// Records an entry, or the start of waiting for entries.
     pub(crate) const fn read(&mut self, now: Instant) {
         (self.read_at, self.was_behind) = (now, false);
     }
@@ -50,17 +49,18 @@ impl Watch {
         self.failing_since.get_or_insert(now);
     }
 
-    /// Whether to look at the log, whose entries this node `reads` or not.
+    /// Whether to check the end of the log. `reads`: whether this node reads entries.
     pub(crate) fn is_look_due(&self, reads: bool, now: Instant) -> bool {
         let is_past = |since: Instant| now.saturating_duration_since(since) >= LOOK_AFTER;
         is_past(self.looked_at)
             && ((reads && is_past(self.read_at)) || self.failing_since.is_some_and(is_past))
     }
 
-    /// The log ends before `end`, by a look; `None` if it could not be reached, which says nothing. `next_offset`: the
-    /// entry that this node reads next, if it reads.
+    /// Evaluates a check: the log ends before `end`; `None` if it could not be reached, which says nothing.
+    /// `next_offset`: the entry that this node reads next, if it reads.
     ///
-    /// A consumer is stuck by two looks at entries that do not come, a producer if its attempts fail all the same.
+    /// A consumer is stalled if two checks find entries that do not arrive. A producer is stalled if its attempts fail
+    /// although the log is reachable.
     pub(crate) fn looked(&mut self, end: Option<u64>, next_offset: Option<u64>, now: Instant) -> Renewal {
         self.looked_at = now;
         let Some(end) = end else {
