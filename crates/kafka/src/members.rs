@@ -48,8 +48,8 @@ pub struct Members {
     known: BTreeSet<u32>,
 }
 
-/// The first entry to retain: the first that the slowest node needs, or the first that is younger than `keep`, whichever
-/// is earlier. Also returns the slowest node if older entries are retained for it. With a `keep` of zero this is not
+/// The first entry to retain: the first that the slowest node needs or that is younger than `keep`, whichever is
+/// earlier. Also returns the slowest node if older entries are retained for it. With a `keep` of zero this is not
 /// reported, because every node needs entries for a moment.
 fn first_to_stay((node, needed): (u32, u64), kept: u64, keep: Duration) -> (u64, Option<u32>) {
     (needed.min(kept), (needed < kept && !keep.is_zero()).then_some(node))
