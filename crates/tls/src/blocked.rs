@@ -1,4 +1,4 @@
-//! Certificates and keys that are refused at once, before a revocation list names them.
+//! Certificates and keys that are rejected at once, before a revocation list names them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,20 +8,20 @@ use upesi_types::unhex;
 use crate::facts::Facts;
 use crate::files::{Contents, TlsError};
 
-/// Entries of a list at most.
+/// Maximum number of entries in a list.
 const ENTRIES_MAX: usize = 100_000;
 
 /// A key or a certificate, by SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockedDigest {
-    /// Of the public key: `spki-sha256:…`.
+    /// SHA-256 of the public key: `spki-sha256:…`.
     Key([u8; 32]),
-    /// Of the whole certificate: `cert-sha256:…`.
+    /// SHA-256 of the whole certificate: `cert-sha256:…`.
     Certificate([u8; 32]),
 }
 
 impl BlockedDigest {
-    /// Reads an entry of a list, in lower case.
+    /// Parses an entry of a list, in lower case.
     pub fn parse(entry: &str) -> Option<Self> {
         match entry.split_once(':')? {
             ("spki-sha256", digest) => unhex(digest).map(Self::Key),
@@ -36,7 +36,7 @@ impl BlockedDigest {
 pub(crate) struct Blocked(BTreeSet<BlockedDigest>);
 
 impl Blocked {
-    /// Reads a list: an entry a line, empty lines and what begins with `#` aside.
+    /// Reads a list with an entry per line; empty lines and lines that begin with `#` are ignored.
     pub(crate) fn load(file: &Path, contents: &mut Contents) -> Result<Self, TlsError> {
         let refused = |problem: String| TlsError::Content { file: file.to_owned(), problem };
         let text = String::from_utf8(contents.read(file)?);
@@ -59,13 +59,13 @@ impl Blocked {
         Ok(Self(entries))
     }
 
-    /// What is on this list or on another one.
+    /// The union of this list and another one.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self(self.0.union(&other.0).copied().collect())
     }
 
-    /// Whether a certificate, or its key, is on the list. One that cannot be read counts as on
-    /// any list that is not empty.
+    /// Whether a certificate, or its key, is on the list. A certificate that cannot be read counts as on any list that
+    /// is not empty.
     pub(crate) fn has(&self, certificate: &[u8]) -> bool {
         if self.0.is_empty() {
             return false;

@@ -1,4 +1,4 @@
-//! The verifier of callers' certificates: limits of a chain, its signatures, its purpose, and blocks.
+//! The verifier of client certificates: limits of a chain, its signatures, its purpose, and blocks.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 use crate::blocked::Blocked;
 use crate::chain;
 
-/// Accepts callers that the library accepts, if their chains are within the limits and without a block, and their
+/// Accepts clients that the library accepts, if their chains are within the limits and not blocked, and their
 /// certificates are for clients.
 #[derive(Debug)]
 pub(crate) struct Callers {
-    /// The library's: signatures, validity, revocation lists.
+    /// The library's verifier: signatures, validity, revocation lists.
     pub(crate) library: Arc<dyn ClientCertVerifier>,
     pub(crate) blocked: Blocked,
 }

@@ -1,8 +1,8 @@
-//! Limits of a chain, which are checked before its signatures are.
+//! Limits of a chain, checked before its signatures.
 //!
-//! The library looks for a path through all certificates of a matching name, and verifies up to a hundred signatures on
-//! the way. A peer that has proven nothing could thus cost 100 ms of CPU with one handshake. In a short chain without
-//! two certificates of one subject or key there is one path at most.
+//! The library searches for a path through all certificates with a matching name, and verifies up to a hundred
+//! signatures on the way. So an unauthenticated peer could cost 100 ms of CPU with one handshake. A short chain without
+//! two certificates of the same subject or key has at most one path.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Certificates that a peer may send beside its own.
+/// Maximum number of certificates that a peer may send in addition to its own.
 pub(crate) const INTERMEDIATES_MAX: usize = 4;
 
-/// Why a chain is refused before it is verified.
+/// Reason why a chain is rejected before its verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum ChainFault {
     #[error("the chain has more than {INTERMEDIATES_MAX} intermediates")]
@@ -56,8 +56,8 @@ pub(crate) fn check(own: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> 
     Ok(())
 }
 
-/// Checks that a certificate says it is for clients and for signatures. The library checks the purpose only if one is
-/// named, and the key's usage not at all.
+/// Checks that a certificate states that it is for clients and for signatures. The library checks the purpose only if
+/// the certificate names one, and never checks the key usage.
 pub(crate) fn check_client(own: &CertificateDer<'_>) -> Result<(), Error> {
     let certificate = parse(own).ok_or(CertificateError::BadEncoding)?;
     let usage = certificate.key_usage().map_err(|_| CertificateError::BadEncoding)?;

@@ -1,4 +1,4 @@
-//! TLS towards DFSPs and oracles.
+//! TLS of outbound connections, to DFSPs, oracles and others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,18 +19,17 @@ use crate::{Protocols, provider};
 /// The files of outbound connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// Whose certificates servers must have.
+    /// Trust anchors for servers.
     pub servers: Trust,
-    /// The certificate for servers that ask for one.
+    /// The certificate for servers that require one.
     pub identity: Option<Identity>,
 }
 
-/// TLS of outbound connections: towards all peers, or as [`Self::of`] returns it, towards one. Clones share what is in
-/// force.
+/// TLS of outbound connections: to all peers or, as [`Self::of`] returns it, to one. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     shared: Arc<Shared>,
-    /// `None`: towards all that have no files of their own.
+    /// `None`: for all peers without files of their own.
     peer: Option<Arc<str>>,
 }
 
@@ -41,30 +40,30 @@ struct Shared {
     keys: Keys,
     protocols: Protocols,
     in_force: RwLock<Everything>,
-    /// Changes so far.
+    /// Number of changes so far.
     generation: AtomicU64,
-    /// Why files of single peers could not be used at the start, by the peers' names.
+    /// Reasons why files of single peers could not be used at the start, by the peers' names.
     unusable: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
 struct Everything {
     of_all: Part,
-    /// Of peers that have or had files of their own.
+    /// Peers that have or had files of their own.
     of_peers: BTreeMap<String, OfPeer>,
 }
 
 #[derive(Clone, Debug)]
 struct Part {
     in_force: Arc<InForce>,
-    /// The generation in which it came into force.
+    /// The generation since which it has been in effect.
     since: u64,
 }
 
 #[derive(Clone, Debug)]
 enum OfPeer {
     Own(Part),
-    /// Its files could not be used from the first time on: it is not connected to.
+    /// Its files have been unusable from the start: connections are refused.
     Unusable(u64),
     /// Its files were removed in this generation.
     Removed(u64),
@@ -78,25 +77,25 @@ struct InForce {
     stock: Vec<Stock>,
 }
 
-/// The files of the peer that is called cannot be used, and no earlier ones are in force.
+/// The peer's own files cannot be used, and there are no earlier ones in effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the TLS files of this peer cannot be used")]
 pub struct Unusable;
 
 impl ClientTls {
-    /// Reads the files, of which the key is one. For HTTP/1.1 only.
+    /// Loads the files, including the key. For HTTP/1.1 only.
     pub fn load(files: ClientFiles) -> Result<Self, TlsError> {
         Self::load_with(files, Keys::in_files(), Protocols::default())
     }
 
-    /// Reads the files; the key may be elsewhere.
+    /// Loads the files; the key may also be in a token.
     pub fn load_with(files: ClientFiles, keys: Keys, protocols: Protocols) -> Result<Self, TlsError> {
         Self::load_with_own(files, None, keys, protocols)
     }
 
-    /// The same with a directory of files of single peers: `NAME.anchors.pem`, and perhaps `NAME.crl.pem`, `NAME.pem`
-    /// and `NAME.key`. For a peer that has anchors of its own no others count. A peer whose files cannot be used is in
-    /// [`Self::unusable_at_start`], and is not connected to.
+    /// Loads the files, with a directory of files of single peers: `NAME.anchors.pem`, and optionally `NAME.crl.pem`,
+    /// `NAME.pem` and `NAME.key`. For a peer with anchors of its own, no other anchors are used. A peer whose files
+    /// cannot be used is in [`Self::unusable_at_start`], and connections to it are refused.
     pub fn load_with_own(
         files: ClientFiles,
         directory: Option<PathBuf>,
@@ -128,27 +127,28 @@ impl ClientTls {
         Ok(Self { shared, peer: None })
     }
 
-    /// Peers whose own files could not be used at the start, with the reasons: they are not connected to.
+    /// Peers whose own files could not be used at the start, with the reasons: connections to them are refused.
     pub fn unusable_at_start(&self) -> &BTreeMap<String, String> {
         &self.shared.unusable
     }
 
-    /// TLS towards one peer: by its own files if it has some, and otherwise by those of all, at each connection anew.
+    /// TLS for one peer: with its own files if it has some, otherwise with the common ones. The choice is made again
+    /// for each connection.
     #[must_use]
     pub fn of(&self, peer: &str) -> Self {
         Self { shared: Arc::clone(&self.shared), peer: Some(peer.into()) }
     }
 
-    /// Reads the files again, and puts in force what is sound. `true` if anything changed: connections of before are
-    /// then of an earlier [`Self::generation`].
+    /// Loads the files again, and applies those that are valid. `true` if anything changed: earlier connections then
+    /// have an earlier [`Self::generation`].
     ///
     /// # Errors
-    /// The first of the files that cannot be used, with the others in force.
+    /// The first of the files that cannot be used; the others are applied.
     pub fn reload(&self) -> Result<bool, TlsError> {
         self.reload_if(|_| Ok(()))
     }
 
-    /// The same if the authorities of the files of all are accepted.
+    /// Loads the files again, but applies them only if their common authorities are accepted.
     pub fn reload_if(
         &self,
         accepts: impl FnOnce(&[Facts]) -> Result<(), TlsError>,
@@ -218,7 +218,7 @@ impl ClientTls {
         })
     }
 
-    /// The change of the files by which connections are made now; it only grows.
+    /// Generation of the files for new connections; it only increases.
     pub fn generation(&self) -> u64 {
         self.read(|everything| match everything.of(self.peer.as_deref()) {
             Some(OfPeer::Own(part)) => part.since,
@@ -228,7 +228,7 @@ impl ClientTls {
         })
     }
 
-    /// Everything in force that expires, once.
+    /// Everything in effect that expires, each once.
     pub fn stock(&self) -> Vec<Stock> {
         let mut all: Vec<Stock> = Vec::new();
         self.read(|everything| {
@@ -263,7 +263,7 @@ impl Everything {
 }
 
 impl Shared {
-    /// Reads files that may replace what is in force.
+    /// Loads files that may replace those in effect.
     fn load(&self, files: &ClientFiles, before: Option<&InForce>) -> Result<InForce, TlsError> {
         let after = InForce::load(files, &self.keys, self.protocols)?;
         if let Some(before) = before.filter(|before| before.digest != after.digest) {
@@ -278,7 +278,7 @@ impl Shared {
 }
 
 impl PartialEq for ClientTls {
-    /// Whether both are the same one.
+    /// Whether both share their state.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared) && self.peer == other.peer
     }

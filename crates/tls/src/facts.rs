@@ -1,4 +1,4 @@
-//! What a certificate says of itself.
+//! The contents of a certificate.
 
 use std::fmt;
 use std::fmt::{Debug, Display, Formatter};
@@ -16,12 +16,12 @@ use crate::issuer::{Anchor, VerifiedIssuer};
 const SUBJECT_PARTS: [(&str, &str); 3] =
     [("CN", "2.5.4.3"), ("OU", "2.5.4.11"), ("UID", "0.9.2342.19200300.100.1.1")];
 
-/// Bytes that are no X.509 certificate.
+/// The bytes are not an X.509 certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not an X.509 certificate")]
 pub struct NotACertificate;
 
-/// SHA-256 of something. Shown in lower-case hexadecimal.
+/// A SHA-256 digest. Shown in lower-case hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -37,14 +37,14 @@ impl Debug for Fingerprint {
     }
 }
 
-/// The parts of a certificate that operators and bindings look at.
+/// The parts of a certificate that operators and bindings use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The whole subject, such as `CN=greenbank, O=Green Bank`.
     pub subject: String,
     /// The subject's common name, if it has one.
     pub common_name: Option<String>,
-    /// Common name, unit and user id of the subject with their attributes, as far as each occurs once.
+    /// Common name, unit and user id of the subject with their attribute names, each if it occurs exactly once.
     pub subject_parts: Vec<(&'static str, String)>,
     /// Whether it has subject alternative names of any kind.
     pub has_alternative_names: bool,
@@ -69,7 +69,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Reads a certificate in DER. Nothing is verified.
+    /// Parses a certificate in DER. Nothing is verified.
     pub fn read(der: &[u8]) -> Result<Self, NotACertificate> {
         let (rest, certificate) = X509Certificate::from_der(der).map_err(|_| NotACertificate)?;
         if !rest.is_empty() {
@@ -121,7 +121,7 @@ pub(crate) fn number_in_hexadecimal(bytes: &[u8]) -> String {
 
 // The other side of a connection.
 
-/// A caller that has proven to hold the key of a certificate which was trusted at the time.
+/// A client that has proven to hold the key of a certificate that was trusted at that time.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub(crate) chain: Arc<[CertificateDer<'static>]>,
@@ -129,15 +129,15 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A peer by the chain that was verified, its own certificate first, and the authorities that the listener trusts.
-    /// `None` if its certificate cannot be read.
+    /// A peer by its verified chain, its own certificate first, and the authorities that the listener trusts. `None` if
+    /// its certificate cannot be parsed.
     pub(crate) fn new(chain: &[CertificateDer<'static>], anchors: &[Anchor]) -> Option<Self> {
         let verified_issuer = VerifiedIssuer::of(chain, anchors);
         let facts = Facts { verified_issuer, ..Facts::read(chain.first()?).ok()? };
         Some(Self { chain: chain.into(), facts: Arc::new(facts) })
     }
 
-    /// What its certificate says.
+    /// Contents of its certificate.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }

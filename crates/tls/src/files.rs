@@ -1,4 +1,4 @@
-//! Keys, certificates, anchors and CRLs as files: PEM, checked before they are used.
+//! Keys, certificates, anchors and CRLs in PEM files, checked before they are used.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,13 +26,13 @@ use crate::facts::{Facts, number_in_hexadecimal};
 use crate::issuer::Anchor;
 use crate::provider;
 
-/// Longest file that is read.
+/// Maximum size of a file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// How long after its `nextUpdate` a CRL counts as stale, in seconds.
+/// Time in seconds after its `nextUpdate` at which a CRL becomes stale.
 pub const CRL_GRACE_S: i64 = 24 * 3600;
 
-/// Why files cannot be used. Nothing in force has changed.
+/// Reason why files cannot be used. The files in effect stay in effect.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file that is missing or unreadable.
@@ -40,33 +40,33 @@ pub enum TlsError {
     Read {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// A file that is larger than any sound one.
+    /// A file that is larger than any valid one.
     #[error("{file} is larger than {FILE_BYTES_MAX} bytes")]
     TooLarge {
         /// The file.
         file: PathBuf,
     },
-    /// A private key that others may read.
+    /// Other users may read a private key.
     #[error("{file} contains a private key that every user of this machine can read; run: chmod 600 {file}")]
     KeyIsPublic {
         /// The file.
         file: PathBuf,
     },
-    /// A file without what it is for.
+    /// The content of the file is invalid.
     #[error("{file} {problem}")]
     Content {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Description of the fault.
         problem: String,
     },
     /// A key of a token that cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Parts that do not fit each other.
+    /// The parts do not match each other.
     #[error("{0}")]
     Unusable(String),
 }
@@ -80,21 +80,21 @@ pub struct Identity {
     pub key_file: PathBuf,
 }
 
-/// Whose certificates are trusted.
+/// Trusted authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
     /// Certificates of the authorities, in PEM.
     pub anchors_file: PathBuf,
-    /// Revocation lists of these authorities, in PEM. With it every certificate of a chain needs a list.
+    /// Revocation lists of these authorities, in PEM. If set, every certificate of a chain needs a list.
     pub crl_file: Option<PathBuf>,
-    /// Whether certificates are refused whose list is past its `nextUpdate`.
+    /// Whether certificates are rejected if their list is past its `nextUpdate`.
     pub refuses_stale_crls: bool,
 }
 
-/// Purpose of something that expires.
+/// Kind of something that expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The hub's own certificate, or one that it sends along.
+    /// The hub's own certificate, or an intermediate that it sends.
     Certificate,
     /// An authority's certificate.
     Anchor,
@@ -103,7 +103,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As a label of a metric.
+    /// Kind as a label of a metric.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Certificate => "certificate",
@@ -113,7 +113,7 @@ impl Kind {
     }
 }
 
-/// Something in force that expires.
+/// Something in effect that expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stock {
     /// Its purpose.
@@ -133,22 +133,22 @@ impl Stock {
     }
 }
 
-/// Seconds since 1970, by the clock that certificates are judged by.
+/// Seconds since 1970, by the clock that is used for certificates.
 pub fn present_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The bytes of files, and a digest over all of them, by which a change is noticed.
+/// The bytes of files, and a digest over all of them, which shows changes.
 #[derive(Default)]
 pub(crate) struct Contents {
     digest: Sha256,
-    /// Mounted secrets are read as they were at one moment.
+    /// Mounted secrets are read in one version.
     mount: Mount,
 }
 
 impl Contents {
-    /// Loads something from files, once more if a mounted secret changed meanwhile.
+    /// Loads from files; repeats this once if a mounted secret changed meanwhile.
     pub(crate) fn load<T>(build: impl Fn(&mut Self) -> Result<T, TlsError>) -> Result<T, TlsError> {
         const CHANGES_MAX: usize = 3;
         for _ in 0..CHANGES_MAX {
@@ -175,7 +175,7 @@ impl Contents {
         }
     }
 
-    /// Reads a private key; the mode is that of the file that a link leads to.
+    /// Reads a private key. If the path is a link, the mode of its target is checked.
     fn read_key(&mut self, file: &Path) -> Result<Vec<u8>, TlsError> {
         use std::os::unix::fs::PermissionsExt as _;
         let metadata = std::fs::metadata(self.mount.pin(file));
@@ -213,7 +213,7 @@ fn facts_of(file: &Path, certificate: &[u8]) -> Result<Facts, TlsError> {
     Facts::read(certificate).map_err(|error| content(file, error.to_string()))
 }
 
-/// A chain with its key, and what of it expires.
+/// A chain with its key, and the parts of it that expire.
 pub(crate) type LoadedIdentity = (Arc<CertifiedKey>, Vec<Stock>);
 
 impl Identity {
@@ -241,7 +241,7 @@ impl Identity {
         Ok((Arc::new(certified.map_err(|error| self.refused(&error))?), stock))
     }
 
-    /// What is wrong if the library refuses chain and key.
+    /// The fault, if the library rejects chain and key.
     fn refused(&self, error: &rustls::Error) -> TlsError {
         let (certificate, key) = (self.certificate_file.display(), self.key_file.display());
         match error {
@@ -253,7 +253,7 @@ impl Identity {
     }
 }
 
-/// Anchors and lists, and what of them expires.
+/// Anchors and lists, and the parts of them that expire.
 pub(crate) struct LoadedTrust {
     pub(crate) roots: Arc<RootCertStore>,
     pub(crate) anchors: Vec<Anchor>,
@@ -279,7 +279,7 @@ impl Trust {
         Ok(LoadedTrust { roots: Arc::new(roots), anchors, crls, stock })
     }
 
-    /// Whether something in force would be replaced by an older list: then a revocation would be taken back.
+    /// Checks that no list in effect would be replaced by an older one, which could undo a revocation.
     pub(crate) fn check_numbers(&self, before: &[Stock], after: &[Stock]) -> Result<(), TlsError> {
         let lists = |stock: &'_ [Stock]| -> Vec<Stock> {
             stock.iter().filter(|item| item.kind == Kind::Crl).cloned().collect()
@@ -305,8 +305,8 @@ fn is_lower(number: &str, than: &str) -> bool {
     (number.len(), number) < (than.len(), than)
 }
 
-/// Reads lists. One of an authority that is an anchor must carry its signature; one of another authority is verified
-/// when a certificate of that authority is, and a forged one refuses it.
+/// Loads lists. A list of an anchor must have that anchor's signature. A list of another authority is verified together
+/// with a certificate of that authority, which a forged list makes invalid.
 fn load_crls(
     file: &Path,
     pem: &[u8],
@@ -343,9 +343,9 @@ fn load_crls(
     Ok(found)
 }
 
-// Keys that are not in a file, as the library uses them.
+// Keys of any location, in the form of the TLS library.
 
-/// Signatures of RSA keys in the order of preference.
+/// Signature schemes of RSA keys in the order of preference.
 const RSA: [(SignatureScheme, Scheme); 6] = [
     (SignatureScheme::RSA_PSS_SHA512, Scheme::Pss(Hash::Sha512)),
     (SignatureScheme::RSA_PSS_SHA384, Scheme::Pss(Hash::Sha384)),
@@ -356,7 +356,7 @@ const RSA: [(SignatureScheme, Scheme); 6] = [
 ];
 const P256: [(SignatureScheme, Scheme); 1] = [(SignatureScheme::ECDSA_NISTP256_SHA256, Scheme::P256)];
 
-/// A key that signs handshakes wherever it is.
+/// A key that signs handshakes, in any location.
 #[derive(Debug)]
 pub(crate) struct Provided(pub(crate) Arc<dyn Key>);
 
@@ -402,9 +402,9 @@ impl Signer for OneSigner {
     }
 }
 
-// Files of single peers: whose certificates one of them may have, and what it is shown.
+// Files of single peers: the anchors for one of them, and the certificate for it.
 
-/// Peers with files of their own at most.
+/// Maximum number of peers with files of their own.
 const PEERS_MAX: usize = 10_000;
 
 const ANCHORS: &str = ".anchors.pem";
@@ -412,16 +412,16 @@ const LISTS: &str = ".crl.pem";
 const CERTIFICATE: &str = ".pem";
 const KEY: &str = ".key";
 
-/// A directory with files of single peers, by their names: `NAME.anchors.pem`, and perhaps `NAME.crl.pem`; and
-/// `NAME.pem` with `NAME.key`, where a peer is shown another certificate than others are.
+/// A directory with files of single peers, by their names: `NAME.anchors.pem`, and optionally `NAME.crl.pem`; and
+/// `NAME.pem` with `NAME.key`, if there is a separate certificate for the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Own(pub(crate) PathBuf);
 
-/// The files of single peers by name, or why the files of a peer cannot be used.
+/// The files of single peers by name, or the reason why a peer's files cannot be used.
 pub(crate) type FilesOfPeers = BTreeMap<String, Result<ClientFiles, TlsError>>;
 
 impl Own {
-    /// The files of each peer that has some. What a peer has not of its own, but its anchors, is that of all.
+    /// The files of each peer that has some. A peer without a certificate of its own uses the common one.
     ///
     /// # Errors
     /// The directory cannot be read, or has too many files.
@@ -430,7 +430,7 @@ impl Own {
         let mut names = BTreeSet::new();
         for entry in fs::read_dir(&self.0).map_err(unreadable)? {
             let name = entry.map_err(unreadable)?.file_name();
-            // Names that begin with a dot are those of a mount.
+            // Names that begin with a dot belong to the mount.
             if let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) {
                 names.insert(name.to_owned());
             }

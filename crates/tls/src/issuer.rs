@@ -1,4 +1,5 @@
-//! The issuer of a certificate by its key. An intermediate of one authority may have the name of another authority.
+//! The issuer of a certificate, identified by its key. An intermediate of one authority may have the name of another
+//! authority.
 
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
@@ -6,14 +7,14 @@ use sha2::{Digest, Sha256};
 use crate::chain::parse;
 use crate::facts::{Facts, Fingerprint};
 
-/// An authority that is trusted.
+/// A trusted authority.
 #[derive(Clone, Debug)]
 pub(crate) struct Anchor {
     pub(crate) certificate: CertificateDer<'static>,
     pub(crate) facts: Facts,
 }
 
-/// The issuer of a certificate that was verified.
+/// The issuer of a verified certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifiedIssuer {
     /// SHA-256 of its public key.
@@ -25,8 +26,8 @@ pub struct VerifiedIssuer {
 }
 
 impl VerifiedIssuer {
-    /// The issuer of the first certificate of a verified chain. `None` if several keys have the issuer's name and none
-    /// of them is known to have signed the certificate.
+    /// The issuer of the first certificate of a verified chain. `None` if several keys have the issuer's name and it is
+    /// unknown which of them signed the certificate.
     pub(crate) fn of(chain: &[CertificateDer<'static>], anchors: &[Anchor]) -> Option<Self> {
         let (own, others) = chain.split_first()?;
         let own = parse(own)?;

@@ -1,11 +1,11 @@
-//! TLS (L1): what listeners and clients prove and check, read from files that may change while the hub runs.
+//! TLS of listeners and clients (L1), from files that may change while the hub runs.
 //!
-//! - [`ServerTls`], [`ClientTls`]: the configuration in force, and [`reload`](ServerTls::reload) of its files.
-//! - [`ClientTls::of`]: towards one peer, which may have files of its own.
-//! - [`Peer`]: the certificate that a caller has proven to hold.
-//! - [`Facts`]: what of a certificate operators and bindings look at.
+//! - [`ServerTls`], [`ClientTls`]: the configuration in effect, and [`reload`](ServerTls::reload) of its files.
+//! - [`ClientTls::of`]: TLS for one peer, which may have files of its own.
+//! - [`Peer`]: the certificate that a client has proven to hold.
+//! - [`Facts`]: the parts of a certificate that operators and bindings use.
 //!
-//! Library: rustls with aws-lc-rs; TLS 1.3 and 1.2, suites with forward secrecy only, no early data.
+//! Library: rustls with aws-lc-rs; TLS 1.3 and 1.2, cipher suites with forward secrecy only, no early data.
 
 mod blocked;
 mod callers;
@@ -33,13 +33,13 @@ pub use submitted::{SUBMITTED_BYTES_MAX, read_certificates, read_client_certific
 pub const HTTP_2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// Protocols that are offered in a handshake, and accepted (ALPN, RFC 7301).
+/// Protocols that are offered and accepted in a handshake (ALPN, RFC 7301).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Protocols {
     /// HTTP/1.1 only.
     #[default]
     Http1,
-    /// HTTP/2 before HTTP/1.1.
+    /// HTTP/2 preferred to HTTP/1.1.
     Http2AndHttp1,
 }
 

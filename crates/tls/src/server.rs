@@ -23,11 +23,11 @@ use crate::{Protocols, present_s, provider};
 pub struct ServerFiles {
     /// The listener's own certificate.
     pub identity: Identity,
-    /// Whose certificates callers must have; `None`: callers need none.
+    /// Trusted authorities of clients; `None`: clients need no certificate.
     pub clients: Option<Trust>,
 }
 
-/// TLS of a listener. Clones share what is in force.
+/// TLS of a listener. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct ServerTls(Arc<Shared>);
 
@@ -35,7 +35,7 @@ pub struct ServerTls(Arc<Shared>);
 struct Shared {
     sources: Sources,
     in_force: RwLock<Arc<InForce>>,
-    /// Held while what is in force changes.
+    /// Held while the configuration changes.
     changing: Mutex<()>,
 }
 
@@ -51,12 +51,12 @@ struct Sources {
 struct InForce {
     digest: [u8; 32],
     own: Arc<Named>,
-    /// The library's verifier of callers.
+    /// The library's verifier of clients.
     library: Option<Arc<dyn ClientCertVerifier>>,
-    /// Authorities of callers.
+    /// Trusted authorities of clients.
     anchors: Arc<[Anchor]>,
     blocked_in_file: Blocked,
-    /// What is blocked besides.
+    /// Blocked certificates and keys outside the file.
     blocked: Blocked,
     config: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
@@ -64,17 +64,18 @@ struct InForce {
 }
 
 impl ServerTls {
-    /// Reads the files, of which the key is one. For HTTP/1.1 only.
+    /// Loads the files, including the key. For HTTP/1.1 only.
     pub fn load(files: ServerFiles) -> Result<Self, TlsError> {
         Self::load_with(files, Keys::in_files(), Protocols::default())
     }
 
-    /// Reads the files; the key may be elsewhere.
+    /// Loads the files; the key may also be in a token.
     pub fn load_with(files: ServerFiles, keys: Keys, protocols: Protocols) -> Result<Self, TlsError> {
         Self::load_blocking(files, None, keys, protocols)
     }
 
-    /// The same with a list of keys and certificates that are refused: `spki-sha256:…` or `cert-sha256:…`, one a line.
+    /// Loads the files, with a list of rejected keys and certificates: `spki-sha256:…` or `cert-sha256:…`, one per
+    /// line.
     pub fn load_blocking(
         files: ServerFiles,
         blocked_file: Option<PathBuf>,
@@ -86,13 +87,13 @@ impl ServerTls {
         Ok(Self(Arc::new(Shared { sources, in_force, changing: Mutex::new(()) })))
     }
 
-    /// Reads the files again, and puts them in force if they are sound. `true` if anything changed: sessions of before
-    /// cannot be resumed then, and connections should be checked by [`Self::trusts`].
+    /// Loads the files again, and applies them if they are valid. `true` if anything changed: earlier sessions can then
+    /// not be resumed, and open connections should be checked with [`Self::trusts`].
     pub fn reload(&self) -> Result<bool, TlsError> {
         self.reload_if(|_| Ok(()))
     }
 
-    /// The same if the callers' authorities of the files are accepted.
+    /// Loads the files again, but applies them only if their authorities of clients are accepted.
     pub fn reload_if(
         &self,
         accepts: impl FnOnce(&[Facts]) -> Result<(), TlsError>,
@@ -111,8 +112,8 @@ impl ServerTls {
         Ok(true)
     }
 
-    /// Refuses callers with these keys and certificates, and authorities on the way to them, besides those in the
-    /// file; in place of those of an earlier call. Reads no file. `true` if anything changed, as with [`Self::reload`].
+    /// Rejects clients with these keys and certificates, and authorities in their chains, in addition to those in the
+    /// file; replaces those of an earlier call. Reads no file. `true` if anything changed, as with [`Self::reload`].
     pub fn block(&self, digests: impl IntoIterator<Item = BlockedDigest>) -> Result<bool, TlsError> {
         let _changing = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, blocked) = (self.in_force(), digests.into_iter().collect());
@@ -129,12 +130,12 @@ impl ServerTls {
         Arc::clone(&self.in_force().config)
     }
 
-    /// Whether callers must have a certificate.
+    /// Whether clients must have a certificate.
     pub fn is_mutual(&self) -> bool {
         self.0.sources.files.clients.is_some()
     }
 
-    /// Whether a peer would be accepted now: its chain leads to an anchor, nothing of it has expired or is revoked.
+    /// Whether a peer would be accepted now: its chain leads to an anchor, and nothing in it has expired or is revoked.
     pub fn trusts(&self, peer: &Peer) -> bool {
         let in_force = self.in_force();
         let (Some(verifier), Some((own, others))) = (&in_force.verifier, peer.chain.split_first()) else {
@@ -144,18 +145,18 @@ impl ServerTls {
         verifier.verify_client_cert(own, others, UnixTime::since_unix_epoch(now)).is_ok()
     }
 
-    /// The caller of a chain that [`Self::config`] has verified, its own certificate first; `None` if that cannot be
-    /// read.
+    /// The client of a chain that [`Self::config`] has verified, its own certificate first; `None` if that cannot be
+    /// parsed.
     pub fn peer(&self, chain: &[CertificateDer<'static>]) -> Option<Peer> {
         Peer::new(chain, &self.in_force().anchors)
     }
 
-    /// The authorities of callers that are in force.
+    /// The trusted authorities of clients in effect.
     pub fn authorities(&self) -> Vec<Facts> {
         authorities(&self.in_force().anchors)
     }
 
-    /// Everything in force that expires.
+    /// Everything in effect that expires.
     pub fn stock(&self) -> Vec<Stock> {
         self.in_force().stock.clone()
     }
@@ -200,7 +201,7 @@ impl InForce {
         Ok(Self { digest, own, library, anchors, blocked_in_file, blocked, config, verifier, stock })
     }
 
-    /// The same with another list besides the file's.
+    /// Loads the files with this block list in addition to the file's.
     fn blocking(&self, blocked: Blocked, protocols: Protocols) -> Result<Self, TlsError> {
         let all = self.blocked_in_file.and(&blocked);
         let (config, verifier) = assemble(&self.own, self.library.as_ref(), &all, protocols)?;
@@ -224,7 +225,7 @@ pub(crate) fn authorities(anchors: &[Anchor]) -> Vec<Facts> {
 
 type Assembled = (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>);
 
-/// A configuration for callers that a verifier lets in and that are not blocked.
+/// A configuration for clients that a verifier accepts and that are not blocked.
 fn assemble(
     own: &Arc<Named>,
     library: Option<&Arc<dyn ClientCertVerifier>>,
@@ -241,18 +242,18 @@ fn assemble(
         Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
         None => builder.with_no_client_auth(),
     };
-    // A configuration has its own memory of sessions: what was resumed under another one is not under this one.
+    // Each configuration has its own session cache, so sessions of another one cannot be resumed.
     let mut config = builder.with_cert_resolver(Arc::clone(own) as _);
     config.alpn_protocols = protocols.names();
     Ok((Arc::new(config), verifier))
 }
 
-/// Shows a certificate to callers that call one of its names, or an address. Who calls another name means another
-/// server.
+/// Shows a certificate only to clients that name one of its hosts, or an address. A client with another name wants
+/// another server.
 #[derive(Debug)]
 struct Named {
     certified: Arc<CertifiedKey>,
-    /// In lower case. A certificate without names may be for addresses only, and is shown to all.
+    /// In lower case. A certificate without names may be for addresses only, and is shown to all clients.
     names: Vec<String>,
 }
 
@@ -265,7 +266,7 @@ impl Named {
         Ok(Self { certified, names })
     }
 
-    /// Whether a name is one of its own, or is covered by one: `*` stands for the first label (RFC 9525 §6.3).
+    /// Whether the certificate covers a name. `*` matches the first label (RFC 9525 §6.3).
     fn is_called(&self, name: &str) -> bool {
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let rest = name.split_once('.').map(|(_, rest)| rest);

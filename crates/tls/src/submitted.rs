@@ -1,4 +1,4 @@
-//! A client certificate as its owner hands it in, before its first connection.
+//! A client certificate that its owner submits before its first connection.
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -7,7 +7,7 @@ use upesi_keys::without_byte_order_mark;
 use crate::chain::check_client;
 use crate::facts::Facts;
 
-/// Longest PEM of a certificate with its intermediates, in bytes.
+/// Maximum size of the PEM of a certificate with its intermediates, in bytes.
 pub const SUBMITTED_BYTES_MAX: u64 = 64 * 1024;
 const NO_CERTIFICATE: &str = "has no certificate in PEM (BEGIN CERTIFICATE)";
 
@@ -25,10 +25,10 @@ pub fn read_certificates(pem: &[u8]) -> Result<Vec<Facts>, String> {
     if all.is_empty() { Err(NO_CERTIFICATE.to_owned()) } else { Ok(all) }
 }
 
-/// What the first certificate of a PEM text says, if callers may show it. Its signature is not verified.
+/// Facts of the first certificate of a PEM text, if clients may use it. Its signature is not verified.
 ///
 /// # Errors
-/// What is wrong with it, as the rest of a sentence.
+/// The fault, as the rest of a sentence.
 pub fn read_client_certificate(pem: &[u8]) -> Result<Facts, String> {
     let pem = without_byte_order_mark(pem);
     if String::from_utf8_lossy(&pem).contains("PRIVATE KEY") {
