@@ -1,4 +1,4 @@
-//! The value of `FSPIOP-Signature`, and what is signed.
+//! The value of `FSPIOP-Signature`, and the signed data.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::public_key::Algorithm;
 
-/// A piece of a body; a multiple of three, so that pieces are encoded as the whole would be.
+/// Size of a piece of a body; a multiple of three, so that pieces are encoded like the whole.
 const PIECE_BYTES: usize = 768;
 
 /// `{"signature":"…","protectedHeader":"…"}`, both in base64url.
@@ -28,14 +28,14 @@ impl Envelope {
     }
 }
 
-/// The digest of what is signed: `protectedHeader.base64url(body)`.
+/// The digest of the signed data: `protectedHeader.base64url(body)`.
 pub(crate) fn digest(protected_header: &str, algorithm: Algorithm, body: &[u8]) -> Digest {
     let mut context = Context::new(algorithm.digest());
     context.update(protected_header.as_bytes());
     context.update(b".");
     let mut encoded = [0; PIECE_BYTES / 3 * 4];
     for piece in body.chunks(PIECE_BYTES) {
-        // The buffer has room for every piece.
+        // The buffer has space for every piece.
         let length = URL_SAFE_NO_PAD.encode_slice(piece, &mut encoded).unwrap_or(0);
         context.update(&encoded[..length]);
     }
@@ -53,11 +53,11 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 
 // The protected header: a JSON object of texts.
 
-/// Longest protected header, decoded.
+/// Maximum length of a decoded protected header.
 const BYTES_MAX: usize = 8 * 1024;
-/// Members of JSON Web Signatures that say where a key is, or change what is signed. None is taken.
+/// Members of JSON Web Signatures that locate a key, or change the signed data. None is accepted.
 const REFUSED: [&str; 6] = ["crit", "b64", "jwk", "jku", "x5u", "x5c"];
-/// Members of JSON Web Signatures that are no headers of the message.
+/// Members of JSON Web Signatures that are not headers of the message.
 const OF_JWS: [&str; 6] = ["alg", "kid", "typ", "cty", "x5t", "x5t#s256"];
 
 /// The members, by their names in lower case.
@@ -78,7 +78,7 @@ impl Protected {
         }
     }
 
-    /// A member; its name in lower case.
+    /// A member, by its name in lower case.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

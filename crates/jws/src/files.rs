@@ -1,4 +1,4 @@
-//! Keys as files: PEM, however the tools of participants wrote it.
+//! Keys in PEM files, as written by the tools of participants.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use upesi_keys::{pem_text, read_limited};
 
-/// Longest file that is read.
+/// Maximum size of a file.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
 
-/// Why a file of keys cannot be used.
+/// Reason why a file of keys cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// A file or directory that is missing or unreadable.
@@ -18,15 +18,15 @@ pub enum KeyFileError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: Arc<io::Error>,
     },
-    /// A file without what it is for.
+    /// The content of the file is invalid.
     #[error("{path} {problem}")]
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the fault.
         problem: String,
     },
 }
@@ -41,7 +41,7 @@ impl KeyFileError {
     }
 }
 
-/// A section of a PEM file that can be a key.
+/// A section of a PEM file that may be a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     /// `PUBLIC KEY` (X.509), or `RSA PUBLIC KEY` (PKCS #1).
@@ -66,7 +66,7 @@ impl PemObject for Section {
     }
 }
 
-/// Reads a file that must not be large.
+/// Reads a file up to its size limit.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     read_limited(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
         ErrorKind::FileTooLarge => {
@@ -76,7 +76,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     })
 }
 
-/// The label of a public key by PKCS #1, which the PEM reader does not know, and the label that it knows.
+/// The label of a public key in PKCS #1, which the PEM reader does not know, and a label that it knows.
 const RSA_PUBLIC: &str = "RSA PUBLIC KEY-----";
 const PUBLIC: &str = "PUBLIC KEY-----";
 

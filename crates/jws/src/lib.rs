@@ -1,12 +1,13 @@
-//! Signatures of messages (L1): the header `FSPIOP-Signature`, a JSON Web Signature over the bytes of a body, with the
-//! URI, the method, the sender and the receiver of the message in its protected header (FSPIOP API v1.1, Signature).
+//! Signatures of messages (L1): the header `FSPIOP-Signature`. It is a JSON Web Signature over the bytes of a body,
+//! with the URI, the method, the sender and the receiver of the message in its protected header (FSPIOP API v1.1,
+//! Signature).
 //!
 //! - [`KeyRing`]: the public keys of participants, from a directory that may change while the hub runs.
-//! - [`SubmittedKey`]: such a key as it is handed in.
-//! - [`verify`]: judges a request by its head and the exact bytes of its body.
-//! - [`PrivateKey`]: signs what the hub makes itself, by a key in a file or in a token (`upesi-keys`).
+//! - [`SubmittedKey`]: such a key as an operator submits it.
+//! - [`verify`]: verifies a request by its head and the exact bytes of its body.
+//! - [`PrivateKey`]: signs messages that the hub creates, with a key in a file or in a token (`upesi-keys`).
 //!
-//! Library: aws-lc. What is refused, and by which test: `docs/security.md`.
+//! Library: aws-lc. Rejected signatures and their tests: `docs/security.md`.
 
 mod envelope;
 mod files;
@@ -23,5 +24,5 @@ pub use submitted::SubmittedKey;
 pub use upesi_keys::KeyError;
 pub use verify::{Fault, Freshness, Request, is_signature_object, verify};
 
-/// The header that carries a signature.
+/// The header with a signature.
 pub const SIGNATURE: &str = "fspiop-signature";

@@ -10,24 +10,24 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-/// Fewest bits of a modulus.
+/// Minimum number of bits of a modulus.
 const RSA_BITS_MIN: usize = 2_048;
 const RSA_BITS_MAX: usize = 8_192;
-/// Bytes of a point with both coordinates.
+/// Length of a point with both coordinates.
 const P256_POINT_BYTES: usize = 65;
 
-/// A key that verifies. Its type fixes the family of algorithms.
+/// A key that verifies signatures. Its type determines the family of algorithms.
 #[derive(Debug)]
 pub(crate) struct PublicKey {
     family: Family,
-    /// In the one form that the key has.
+    /// The canonical encoding of the key.
     der: Vec<u8>,
     sha256: [u8; 32],
 }
 
 #[derive(Debug)]
 enum Family {
-    /// The same key, for each digest.
+    /// The same key for each digest.
     Rsa([ParsedPublicKey; 3]),
     P256(ParsedPublicKey),
 }
@@ -44,8 +44,8 @@ impl PublicKey {
         Self::of(&spki)
     }
 
-    /// From a certificate, which need not be trusted: the directory's owner vouches for it. Also its validity, both
-    /// ends in seconds since 1970.
+    /// The key of a certificate, and its validity, both ends in seconds since 1970. The certificate need not be
+    /// trusted, because the owner of the directory vouches for it.
     pub(crate) fn from_certificate(der: &[u8]) -> Result<(Self, (i64, i64)), String> {
         let (_, certificate) =
             X509Certificate::from_der(der).map_err(|_| "has a certificate that cannot be read")?;
@@ -92,22 +92,22 @@ impl PublicKey {
         &self.der
     }
 
-    /// SHA-256 over that.
+    /// SHA-256 of [`Self::der`].
     pub(crate) const fn sha256(&self) -> &[u8; 32] {
         &self.sha256
     }
 
-    /// Whether it can have made signatures by this algorithm.
+    /// Whether its signatures may use this algorithm.
     pub(crate) fn fits(&self, algorithm: Algorithm) -> bool {
         self.is_elliptic() == (algorithm == Algorithm::Es256)
     }
 
-    /// Whether it is a key whose algorithms a scheme has to allow.
+    /// Whether it is an elliptic-curve key, which a scheme must allow.
     pub(crate) const fn is_elliptic(&self) -> bool {
         matches!(self.family, Family::P256(_))
     }
 
-    /// Whether the signature over this digest is its. The digest is of the algorithm's kind.
+    /// Whether it made the signature over this digest. The digest must have the algorithm's kind.
     pub(crate) fn verifies(&self, algorithm: Algorithm, digest: &Digest, signature: &[u8]) -> bool {
         match (&self.family, algorithm) {
             (Family::Rsa([key, _, _]), Algorithm::Rs256)
@@ -119,14 +119,13 @@ impl PublicKey {
     }
 }
 
-/// Bits of a number without its leading zeros.
+/// Number of bits without leading zeros.
 fn significant_bits(number: &[u8]) -> usize {
     let number = significant(number);
     number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
 }
 
-// The algorithms that a signature may have. The key decides which are possible; the protected header only says which
-// of them it is.
+// The algorithms of signatures. The key decides which are possible; the protected header only selects one of them.
 
 /// An algorithm of RFC 7518.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +137,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// By its name. Everything else, `none` and the MACs above all, is unknown here.
+    /// The algorithm with a name. All other names are unknown, in particular `none` and the MACs.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         [Self::Rs256, Self::Rs384, Self::Rs512, Self::Es256].into_iter().find(|known| known.name() == name)
     }
@@ -161,12 +160,12 @@ impl Algorithm {
     }
 }
 
-// The one form in which a public key is kept and named: an X.509 `SubjectPublicKeyInfo` in DER.
+// The canonical encoding in which a public key is stored and identified: an X.509 `SubjectPublicKeyInfo` in DER.
 
-/// The algorithm of RSA keys, with its empty parameters.
+/// The algorithm identifier of RSA keys, with its empty parameters.
 const RSA: &[u8] =
     &[0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
-/// The algorithm of keys on P-256.
+/// The algorithm identifier of keys on P-256.
 const P256: &[u8] = &[
     0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07,
@@ -175,13 +174,13 @@ const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const SEQUENCE: u8 = 0x30;
 
-/// Of an RSA key, by its modulus and exponent as big-endian numbers.
+/// An RSA key, from its modulus and exponent as big-endian numbers.
 pub(crate) fn of_rsa(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
     let key = element(SEQUENCE, &[number(modulus), number(exponent)].concat());
     element(SEQUENCE, &[RSA, &bits(&key)].concat())
 }
 
-/// Of a key on P-256, by its point.
+/// A key on P-256, from its point.
 pub(crate) fn of_p256(point: &[u8]) -> Vec<u8> {
     element(SEQUENCE, &[P256, &bits(point)].concat())
 }
@@ -198,7 +197,7 @@ fn number(value: &[u8]) -> Vec<u8> {
     element(INTEGER, &[sign, value].concat())
 }
 
-/// A string of whole bytes of bits.
+/// A bit string of whole bytes.
 fn bits(bytes: &[u8]) -> Vec<u8> {
     element(BIT_STRING, &[&[0], bytes].concat())
 }

@@ -10,9 +10,9 @@ use upesi_types::{Timestamp, hex};
 use crate::files::{self, KeyFileError, Section};
 use crate::public_key::{Algorithm, PublicKey};
 
-/// Most keys of one participant: the previous, the present and the next one.
+/// Maximum number of keys of one participant: the previous, the current and the next one.
 const KEYS_MAX: usize = 3;
-/// Most participants.
+/// Maximum number of participants.
 const PARTICIPANTS_MAX: usize = 10_000;
 const SUFFIX: &str = "pem";
 
@@ -26,70 +26,70 @@ pub struct KeyRing {
     allows_es256: bool,
 }
 
-/// A key, and when it counts.
+/// A key and its validity.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     key: Arc<PublicKey>,
     from: Option<Timestamp>,
-    /// The first instant at which it does not count any more.
+    /// The first instant at which it is no longer valid.
     until: Option<Timestamp>,
 }
 
-/// Whether a key counts at a moment.
+/// Validity of a key at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Validity {
-    /// The key does not count yet.
+    /// The key is not valid yet.
     Early,
     Valid,
-    /// The key no longer counts.
+    /// The key is no longer valid.
     Over,
 }
 
-/// A key that is kept elsewhere than in a file.
+/// A key that is stored elsewhere than in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded<'a> {
     /// The participant's name.
     pub participant: &'a str,
     /// X.509 `SubjectPublicKeyInfo` in DER.
     pub public_key: &'a [u8],
-    /// SHA-256 over that.
+    /// SHA-256 of the public key.
     pub sha256: [u8; 32],
-    /// From when on it counts, if not always.
+    /// The first instant at which it is valid, if there is one.
     pub from: Option<Timestamp>,
-    /// The first instant at which it does not count any more.
+    /// The first instant at which it is no longer valid, if there is one.
     pub until: Option<Timestamp>,
 }
 
-/// What is kept elsewhere than in files.
+/// Data about keys that is stored elsewhere than in files.
 #[derive(Debug, Default)]
 pub struct Records<'a> {
-    /// Keys.
+    /// The keys.
     pub keys: Vec<Recorded<'a>>,
-    /// SHA-256 over keys that never count, wherever they stand.
+    /// SHA-256 of revoked keys, which are never valid, wherever they are.
     pub revoked: HashSet<[u8; 32]>,
-    /// By a participant's name in lower case, the first instant at which its keys in files do not count any more.
+    /// By a participant's name in lower case, the first instant at which its keys in files are no longer valid.
     pub files_until: HashMap<String, Timestamp>,
 }
 
-/// A key of a ring, as operators see it.
+/// A key of a ring, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyView {
     /// The participant's name in lower case.
     pub participant: String,
     /// X.509 `SubjectPublicKeyInfo` in DER.
     pub public_key: Box<[u8]>,
-    /// SHA-256 over that.
+    /// SHA-256 of the public key.
     pub sha256: [u8; 32],
-    /// From when on it counts: the start of its certificate's validity.
+    /// Start of its certificate's validity, if there is one.
     pub from: Option<Timestamp>,
-    /// The first instant at which it no longer counts: the end of its certificate's validity.
+    /// The first instant after its certificate's validity, if there is one.
     pub until: Option<Timestamp>,
 }
 
 impl KeyRing {
     /// Reads a directory of files `NAME.pem`, each with up to three public keys or certificates of the participant with
-    /// that name. Keys on P-256 are refused unless they are allowed. Other files are passed over. A participant whose
-    /// file cannot be used is in [`Self::unusable`], and has no key: the others are not affected.
+    /// that name. Keys on P-256 are rejected unless they are allowed. Other files are ignored. A participant whose file
+    /// cannot be used is in [`Self::unusable`], and has no key; other participants are not affected.
     ///
     /// # Errors
     /// The directory cannot be read, or has too many files.
@@ -124,7 +124,7 @@ impl KeyRing {
         Ok(ring)
     }
 
-    /// The same, where every file must be usable.
+    /// Reads a directory like [`Self::load`], but every file must be usable.
     ///
     /// # Errors
     /// The directory or one of its files cannot be used.
@@ -141,7 +141,7 @@ impl KeyRing {
         &self.unusable
     }
 
-    /// Keeps the keys of an earlier ring for participants whose file has become unusable.
+    /// Retains the keys of an earlier ring for participants whose file has become unusable.
     pub fn keep_unusable(&mut self, earlier: &Self) {
         for name in self.unusable.keys() {
             if let Some(keys) = earlier.keys.get(name) {
@@ -150,7 +150,7 @@ impl KeyRing {
         }
     }
 
-    /// When the last key of a participant ends; `None` if one has no end, or there is none.
+    /// The end of a participant's last key; `None` if one has no end, or there is none.
     pub fn last_end(&self, name: &str) -> Option<Timestamp> {
         let ends = self.of(name)?.iter().map(|held| held.until);
         ends.collect::<Option<Vec<_>>>()?.into_iter().max()
@@ -187,10 +187,10 @@ impl KeyRing {
         }
     }
 
-    /// These keys, which are from files, with those that are kept elsewhere. A key that is kept for one participant
-    /// does not count in another one's file. What was read for an earlier ring is not read again.
+    /// Combines these keys, which are from files, with keys that are stored elsewhere. A key that is stored for one
+    /// participant is ignored in another one's file. Keys that were parsed for an earlier ring are not parsed again.
     ///
-    /// Returns also the kept keys that cannot be used, in hexadecimal.
+    /// Also returns the stored keys that cannot be used, in hexadecimal.
     pub fn with(&self, records: &Records<'_>, earlier: &Self) -> (Self, Vec<String>) {
         let mut keys: HashMap<String, Vec<Held>> = HashMap::new();
         let mut unusable = Vec::new();
@@ -238,12 +238,12 @@ impl KeyRing {
         })
     }
 
-    /// How many participants have keys.
+    /// Number of participants with keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether nobody has a key.
+    /// Whether no participant has a key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -257,7 +257,7 @@ impl Held {
         Self { key: Arc::new(key), from, until }
     }
 
-    /// The key, if it can have made signatures by this algorithm, and whether it counts at that time.
+    /// The key, if its signatures may use this algorithm, and its validity at that time.
     pub(crate) fn fitting(&self, algorithm: Algorithm, now: Timestamp) -> Option<(Validity, &PublicKey)> {
         self.key.fits(algorithm).then(|| (self.validity(now), &*self.key))
     }

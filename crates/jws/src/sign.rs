@@ -1,4 +1,4 @@
-//! Signatures that are made here: the hub's own, and those of simulated DFSPs.
+//! Creates signatures: those of the hub, and those of simulated DFSPs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use upesi_keys::{Hash, Key, KeyError, Keys, Kind, Place, Scheme};
 use crate::envelope::{self, Envelope, encode};
 use crate::public_key::Algorithm;
 
-/// The private key of a hub or a DFSP: RSA (RS256) or P-256 (ES256). It prints nothing of itself.
+/// The private key of a hub or a DFSP: RSA (RS256) or P-256 (ES256). Its debug output contains no secret.
 #[derive(Clone)]
 pub struct PrivateKey(Arc<dyn Key>);
 
-/// A message cannot be signed: a header is no text, or the key did not sign.
+/// A message cannot be signed: a header is not text, or the key did not sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be signed")]
 pub struct NotSigned;
 
-/// What a signature protects beside the body.
+/// The data that a signature protects in addition to the body.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Message<'a> {
     /// The target of the request line.
@@ -48,7 +48,7 @@ struct Protected<'a> {
     message: Message<'a>,
 }
 
-/// A message about to be signed. The same message and key have the same draft.
+/// A message to be signed. The same message and key have the same draft.
 #[derive(Debug)]
 pub struct Draft {
     protected_header: String,
@@ -56,10 +56,10 @@ pub struct Draft {
 }
 
 impl<'a> Message<'a> {
-    /// What the headers of a message name, the date included.
+    /// The data in the headers of a message, including the date.
     ///
     /// # Errors
-    /// One of them is missing or no text.
+    /// A header is missing or not text.
     pub fn of(headers: &'a HeaderMap) -> Result<Self, NotSigned> {
         let text =
             |name: &str| headers.get(name).map(|value| value.to_str().map_err(|_| NotSigned)).transpose();
@@ -74,12 +74,12 @@ impl<'a> Message<'a> {
 }
 
 impl Draft {
-    /// The digest that is signed.
+    /// The digest to sign.
     pub fn digest(&self) -> &[u8] {
         self.digest.as_ref()
     }
 
-    /// The value of `FSPIOP-Signature` with this signature, which must be that of the draft.
+    /// The value of `FSPIOP-Signature` with this signature, which must be for this draft.
     ///
     /// # Errors
     /// The library failed.
@@ -91,7 +91,7 @@ impl Draft {
 }
 
 impl PrivateKey {
-    /// Signs by a key that was opened.
+    /// Signs with an opened key.
     pub fn new(key: Arc<dyn Key>) -> Self {
         Self(key)
     }
@@ -118,14 +118,14 @@ impl PrivateKey {
     /// receiver.
     ///
     /// # Errors
-    /// A header is missing or no text.
+    /// A header is missing or not text.
     pub fn sign(&self, headers: &HeaderMap, body: &[u8]) -> Result<HeaderValue, NotSigned> {
         let draft = self.draft(Message::of(headers)?, body)?;
         let signature = self.signature(&draft)?;
         draft.with(&signature)
     }
 
-    /// What [`Self::signature`] signs.
+    /// The draft for [`Self::signature`].
     ///
     /// # Errors
     /// The library failed.

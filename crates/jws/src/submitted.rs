@@ -1,4 +1,4 @@
-//! A public key as a participant hands it in: PEM of a key or of a certificate, or a JSON Web Key.
+//! A public key as a participant submits it: PEM of a key or of a certificate, or a JSON Web Key.
 
 use std::path::Path;
 
@@ -10,27 +10,27 @@ use crate::files::{self, KeyFileError, Section};
 use crate::public_key;
 use crate::public_key::PublicKey;
 
-/// Longest text of a key.
+/// Maximum length of the text of a key.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of a coordinate on P-256.
+/// Length of a coordinate on P-256.
 const COORDINATE_BYTES: usize = 32;
 
-/// A public key that is fit to verify signatures.
+/// A valid public key for verifying signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubmittedKey {
     /// X.509 `SubjectPublicKeyInfo` in DER. The same key always has the same bytes.
     pub public_key: Box<[u8]>,
-    /// SHA-256 over that, in hexadecimal.
+    /// SHA-256 of the public key, in hexadecimal.
     pub sha256: String,
     /// The validity of its certificate, both ends in seconds since 1970.
     pub valid_s: Option<(i64, i64)>,
 }
 
 impl SubmittedKey {
-    /// Reads one key, by the rules of keys in files. Keys on P-256 are refused unless they are allowed.
+    /// Reads one key, by the rules of keys in files. Keys on P-256 are rejected unless they are allowed.
     ///
     /// # Errors
-    /// What is wrong with it, as the rest of a sentence.
+    /// The fault, as the rest of a sentence.
     pub fn read(text: &str, allows_es256: bool) -> Result<Self, String> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!("is longer than {TEXT_BYTES_MAX} bytes"));
@@ -88,7 +88,8 @@ fn of_pem(text: &str) -> Result<(PublicKey, Option<(i64, i64)>), String> {
 
 const PRIVATE: &str = "is a private key, which must stay with its owner: make a new one";
 
-/// The members of RFC 7517 and RFC 7518 that matter. Others, such as `kid` and `alg`, are passed over: the key decides.
+/// The relevant members of RFC 7517 and RFC 7518. Others, such as `kid` and `alg`, are ignored, because the key
+/// decides.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -99,9 +100,9 @@ struct Jwk {
     y: Option<String>,
     #[serde(rename = "use")]
     usage: Option<String>,
-    // A private key's.
+    // Present in private keys.
     d: Option<serde::de::IgnoredAny>,
-    // A secret's.
+    // Present in secret keys.
     k: Option<serde::de::IgnoredAny>,
 }
 

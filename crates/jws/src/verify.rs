@@ -1,4 +1,4 @@
-//! Whether a request is what its sender signed.
+//! Verifies that a request is the one that its sender signed.
 
 use http::{HeaderMap, Method, Uri};
 use upesi_types::Timestamp;
@@ -8,47 +8,48 @@ use crate::envelope::{self, Envelope, Protected, decode};
 use crate::public_key::Algorithm;
 use crate::ring::{KeyRing, Validity};
 
-/// How long before the present a date may be that has to be fresh.
+/// Maximum age in seconds of a date that must be recent.
 const AGE_MAX_S: i64 = 300;
-/// How long after it: clocks differ.
+/// Maximum time in seconds by which such a date may be in the future, because clocks differ.
 const AHEAD_MAX_S: i64 = 60;
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Its method.
     pub method: &'a Method,
-    /// Its target, as the request line has it.
+    /// Its target in the request line.
     pub uri: &'a Uri,
     /// Its headers.
     pub headers: &'a HeaderMap,
     /// The exact bytes of its body.
     pub body: &'a [u8],
-    /// A path before the target that a proxy took off, such as `/switch`: a signed URI may have it. Empty for none.
+    /// A prefix of the path that a proxy removed, such as `/switch`: a signed URI may contain it. Empty if there is
+    /// none.
     pub base_path: &'a str,
-    /// Whether a date that has to be recent may be one that is not signed.
+    /// Whether a date that must be recent may be unsigned.
     pub accepts_unprotected_date: bool,
 }
 
-/// What a repetition of a request would do.
+/// Effect of a repetition of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// Nothing: its id is known by then.
+    /// None, because its id is then known.
     Any,
-    /// The same again, so that a recorded request must not count for ever: its date is signed, and recent.
+    /// The same effect again. So a recorded request must not stay valid: its date must be signed, and recent.
     Recent,
 }
 
-/// Why a request is not its sender's.
+/// Reason why a request is not as its sender signed it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It carries no signature.
+    /// It has no signature.
     #[error("FSPIOP-Signature is missing")]
     Missing,
-    /// The header is not what it should be.
+    /// The header is malformed.
     #[error("{0}")]
     Malformed(String),
-    /// An algorithm that is not taken, or not with the sender's key.
+    /// The algorithm is not accepted, or not for the sender's key.
     #[error("the algorithm of the signature is not one of the sender's key")]
     Algorithm,
     /// The hub has no key of the sender.
@@ -60,19 +61,19 @@ pub enum Fault {
     /// The key of the signature, or its certificate, has expired.
     #[error("the sender's key or its certificate has expired")]
     Expired,
-    /// The key of the signature does not count yet: its certificate's validity begins later.
+    /// The key of the signature is not valid yet: its certificate's validity begins later.
     #[error("the certificate of the sender's key is not valid yet")]
     NotYetValid,
     /// The protected header and the message differ.
     #[error("{0} of the protected header is not that of the message")]
     Differs(String),
-    /// The protected header lacks what has to be signed.
+    /// The protected header lacks data that must be signed.
     #[error("{0} is not in the protected header")]
     Unprotected(&'static str),
-    /// The date that has to be recent is not.
+    /// The date is not recent, but must be.
     #[error("the date is not recent")]
     Stale,
-    /// The signature is another's, or of another message.
+    /// The signature is by another key, or of another message.
     #[error("the signature does not match")]
     Wrong,
 }
@@ -93,7 +94,7 @@ impl Fault {
         "not_yet_valid",
     ];
 
-    /// As a label of a metric.
+    /// The fault as a label of a metric.
     pub const fn label(&self) -> &'static str {
         Self::LABELS[match self {
             Self::Missing => 0,
@@ -111,19 +112,19 @@ impl Fault {
     }
 }
 
-/// Whether a value of `FSPIOP-Signature` is a signature object. Any other text makes no message signed.
+/// Whether a value of `FSPIOP-Signature` is a signature object. A message with any other text counts as unsigned.
 pub fn is_signature_object(value: &[u8]) -> bool {
     Envelope::read(value).is_some()
 }
 
-/// Judges a request at a time.
+/// Verifies a request at a time.
 ///
-/// The signature is over the bytes as they came. Its protected header names the URI of the request line, the method and
-/// the sender; the receiver if the message has one; and every other header that it names has the value that it has in
-/// the message.
+/// The signature is over the bytes as received. Its protected header names the URI of the request line, the method and
+/// the sender, and the receiver if the message has one. Every other header that it names must have its value in the
+/// message.
 ///
 /// # Errors
-/// Why it is not what its sender signed.
+/// The reason why the request is not as its sender signed it.
 pub fn verify(
     request: Request<'_>,
     keys: &KeyRing,
@@ -166,7 +167,7 @@ pub fn verify(
     }
 }
 
-/// Whether the protected header is that of this message.
+/// Checks that the protected header matches this message.
 fn compare(request: Request<'_>, protected: &Protected) -> Result<(), Fault> {
     let target = request.uri.path_and_query().map_or("", |target| target.as_str());
     let of_line = [
@@ -201,7 +202,7 @@ fn compare(request: Request<'_>, protected: &Protected) -> Result<(), Fault> {
                     || value.to_str().is_ok_and(|value| is_same_uri(signed, value))
             }
             (Some(value), None) => value.as_bytes() == signed.as_bytes(),
-            // The request line says it; the header need not.
+            // The request line contains it; the header is optional.
             (None, None) => is_of_line,
             _ => false,
         };
@@ -212,8 +213,8 @@ fn compare(request: Request<'_>, protected: &Protected) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a URI is the signed one, percent-encoded or as it is: Mojaloop's library signs a URI before it is encoded.
-/// The comparison is part by part, so that an encoded delimiter does not separate parts.
+/// Whether a URI is the signed one, with or without percent-encoding: Mojaloop's library signs a URI before it is
+/// encoded. The comparison is part by part, so that an encoded delimiter does not separate parts.
 fn is_same_uri(signed: &str, actual: &str) -> bool {
     const DELIMITERS: [char; 4] = ['/', '?', '&', '='];
     let is_same = |(signed, actual): (&str, &str)| signed == actual || decoded(actual) == signed.as_bytes();
@@ -223,7 +224,7 @@ fn is_same_uri(signed: &str, actual: &str) -> bool {
             && signed.split(DELIMITERS).zip(actual.split(DELIMITERS)).all(is_same))
 }
 
-/// The bytes of a part of a URI. A percent sign without two hexadecimal digits stands for itself.
+/// The decoded bytes of a part of a URI. A percent sign without two hexadecimal digits remains unchanged.
 fn decoded(part: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::with_capacity(part.len()), part.as_bytes());
     while let [first, behind @ ..] = rest {
