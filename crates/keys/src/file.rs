@@ -18,7 +18,7 @@ use crate::key::{Hash, Key, Kind, NotSigned, Scheme};
 use crate::limited::read_opened;
 use crate::pem::pem_text;
 
-/// Longest file that is read.
+/// Maximum size of a file.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// A private key that was read from a file.
@@ -51,7 +51,7 @@ impl PemObject for Section {
 }
 
 impl FileKey {
-    /// Reads a private key in PEM: RSA of 2,048 bits or more, or P-256. Other users must not be able to read the file.
+    /// Loads a private key in PEM: RSA of 2,048 bits or more, or P-256. Other users must not be able to read the file.
     ///
     /// # Errors
     /// The file cannot be used.
@@ -128,7 +128,7 @@ impl fmt::Debug for FileKey {
     }
 }
 
-/// Reads a secret; the mode is that of the file that a link leads to.
+/// Reads a secret. If the path is a link, the mode of its target is checked.
 ///
 /// # Errors
 /// The file is missing, too large, or readable by every user of the machine.

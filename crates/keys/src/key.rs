@@ -1,4 +1,4 @@
-//! What a private key does.
+//! The interface of a private key.
 
 use std::fmt;
 
@@ -55,7 +55,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Digest that is signed.
+    /// Hash of the signed digest.
     pub const fn hash(self) -> Hash {
         match self {
             Self::Pkcs1(hash) | Self::Pss(hash) => hash,
@@ -64,12 +64,12 @@ impl Scheme {
     }
 }
 
-/// Nothing was signed: the key is of another type, its token does not answer, or the library failed.
+/// Nothing was signed: the key has another type, its token does not answer, or the library failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key did not sign")]
 pub struct NotSigned;
 
-/// A private key. It prints nothing of its secret.
+/// A private key. Its debug output contains no secret.
 pub trait Key: fmt::Debug + Send + Sync {
     /// Its type.
     fn kind(&self) -> Kind;
@@ -84,7 +84,7 @@ pub trait Key: fmt::Debug + Send + Sync {
     fn sign(&self, scheme: Scheme, digest: &Digest) -> Result<Vec<u8>, NotSigned>;
 }
 
-/// Whether a key makes signatures that its own public key verifies.
+/// Whether a key's own public key verifies its signatures.
 pub(crate) fn signs(key: &dyn Key) -> bool {
     const TRIAL: &[u8] = b"a message of nobody, signed to try a key";
     let (scheme, algorithm): (_, &'static dyn VerificationAlgorithm) = match key.kind() {
@@ -96,17 +96,17 @@ pub(crate) fn signs(key: &dyn Key) -> bool {
     public.is_ok_and(|public| public.verify_sig(TRIAL, &signature).is_ok())
 }
 
-// Secrets that a key gives: for the same words always the same bytes, also out of a token that never shows its key.
+// Secrets derived from a key: for the same purpose always the same bytes, even with a token that never reveals its key.
 
-/// What is signed begins with it: no message of anybody does.
+/// Prefix of the signed text, with which no other message begins.
 const WORDS: &str = "upesi secret for ";
 
-/// Bytes that only a key gives. They print as a mask.
+/// Bytes that only the key's owner can derive. They print as a mask.
 #[derive(Clone)]
 pub struct Secret([u8; 32]);
 
 impl Secret {
-    /// The digest of a signature that is the same each time; `None` if the key makes no such ones.
+    /// The digest of a deterministic signature; `None` if the key makes none.
     pub(crate) fn of(key: &dyn Key, purpose: &str) -> Option<Self> {
         let (scheme, words) = (Scheme::Pkcs1(Hash::Sha256), format!("{WORDS}{purpose}"));
         let sign = || key.sign(scheme, &scheme.hash().of(words.as_bytes())).ok();

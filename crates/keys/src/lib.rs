@@ -1,11 +1,11 @@
-//! Private keys (L0): one trait for all of them, wherever they are.
+//! Private keys (L0): one trait for keys in files and in tokens.
 //!
-//! - [`Key`]: signs digests, and says which public key verifies them.
-//! - [`Place`]: where a key is: a file, also of a mounted secret, or an object of a PKCS #11 token.
-//! - [`Keys`]: opens places, and lets a key sign once before it counts.
-//! - [`Secret`]: bytes that a key gives for a purpose.
+//! - [`Key`]: signs digests, and provides its public key.
+//! - [`Place`]: location of a key: a file, also of a mounted secret, or an object of a PKCS #11 token.
+//! - [`Keys`]: opens keys, and tests each with a signature.
+//! - [`Secret`]: bytes that are derived from a key for a purpose.
 //! - [`pem_text`]: the text of a PEM file, without a byte-order mark.
-//! - [`Mount`]: reads the files of a mounted secret as they were at one moment.
+//! - [`Mount`]: reads a consistent version of the files of a mounted secret.
 //! - [`read_limited`]: reads a file from outside up to a limit.
 //!
 //! Libraries: aws-lc for keys in files, cryptoki for tokens. Reasons: `docs/decisions/0067-keys.md`.
@@ -45,8 +45,8 @@ impl Keys {
         Self { tokens: Some(Arc::new(tokens)) }
     }
 
-    /// Opens a key, and has it sign something. One is refused that cannot sign, or whose public key does not
-    /// verify it.
+    /// Opens a key, and tests it with a signature. A key is rejected if it cannot sign, or if its public key does not
+    /// verify the signature.
     ///
     /// # Errors
     /// The key cannot be used.
@@ -64,21 +64,21 @@ impl Keys {
         }
     }
 
-    /// The secret that an RSA key gives for a purpose.
+    /// The secret that is derived from an RSA key for a purpose.
     ///
     /// # Errors
-    /// The key cannot be used, or is none of RSA.
+    /// The key cannot be used, or is not an RSA key.
     pub fn secret(&self, place: &Place, purpose: &str) -> Result<Secret, KeyError> {
         Secret::of(&*self.open(place)?, purpose).ok_or_else(|| KeyError::GivesNoSecret(place.clone()))
     }
 
-    /// Sessions with tokens that are open.
+    /// Number of open sessions with tokens.
     pub fn sessions(&self) -> usize {
         self.tokens.as_ref().map_or(0, |tokens| tokens.sessions())
     }
 
-    /// Signatures that can be made at a time: those in files by one thread, those of a token by one for each of its
-    /// sessions.
+    /// Number of signatures that can be made at the same time: one with a key in a file, otherwise one for each session
+    /// of the token.
     pub fn signatures_at_a_time(&self, place: &Place) -> usize {
         match (place, &self.tokens) {
             (Place::Token(_), Some(tokens)) => tokens.sessions_max(),
@@ -87,9 +87,9 @@ impl Keys {
     }
 }
 
-// Why a key cannot be used.
+// Errors of keys.
 
-/// Why a private key cannot be used.
+/// Reason why a private key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// A file that is missing or unreadable.
@@ -97,10 +97,10 @@ pub enum KeyError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A private key, or a PIN, that others may read.
+    /// Other users may read a private key or a PIN.
     #[error(
         "{} contains a secret that every user of this machine can read; run: chmod 600 {} (for a mounted secret: \
          defaultMode: 0400)", path.display(), path.display()
@@ -109,29 +109,29 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
-    /// A file without what it is for.
+    /// The content of the file is invalid.
     #[error("{} {problem}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the fault.
         problem: String,
     },
-    /// A key of a token, and no module to reach it.
+    /// A key of a token, but no module is configured.
     #[error("{0} needs the PKCS #11 module of its token: set pkcs11.module and pkcs11.pin_file")]
     NoModule(TokenKeyName),
-    /// A module or token that does not do what it should.
+    /// A module or token failed.
     #[error("{what}: {problem}")]
     Token {
         /// The module, the token or the key.
         what: String,
-        /// What is wrong.
+        /// Description of the failure.
         problem: String,
     },
-    /// A key whose signatures differ each time.
+    /// The signatures of the key are not deterministic.
     #[error("{0} is not an RSA key; a deterministic secret requires RSA")]
     GivesNoSecret(Place),
-    /// A key whose signature its own public key does not verify.
+    /// The key's own public key does not verify its signature.
     #[error("{0} did not sign a trial message, or signed it as another key; see the token's log")]
     DoesNotSign(Place),
 }

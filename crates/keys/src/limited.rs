@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
-/// The bytes of a file. At most one byte more than the limit is read.
+/// The bytes of a file. Reads at most one byte more than the limit.
 ///
 /// # Errors
 /// The file cannot be read; [`ErrorKind::FileTooLarge`] if it has more than `bytes_max` bytes.
@@ -27,13 +27,13 @@ pub fn read_limited_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// A form of file that is no text in UTF-8, as far as its first bytes show it.
+/// A form of file other than UTF-8 text, as its first bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OtherForm {
     /// Text in UTF-16, as some editors and spreadsheets save it.
     #[error("it is text in UTF-16: save it as UTF-8")]
     Utf16,
-    /// A workbook of today's spreadsheets.
+    /// A workbook of current spreadsheets.
     #[error("it is a workbook (XLSX) or another ZIP archive, not a text")]
     Workbook,
     /// A workbook of spreadsheets before 2007.

@@ -1,4 +1,4 @@
-//! The text of a PEM file, however an editor or a shell encoded it.
+//! The text of a PEM file in any encoding of editors and shells.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ const UTF8_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 const UTF16_LITTLE_MARK: &[u8] = &[0xff, 0xfe];
 const UTF16_BIG_MARK: &[u8] = &[0xfe, 0xff];
 
-/// The bytes without a byte-order mark, in UTF-8: PEM readers do not find a first line behind the mark. Windows'
-/// editors write the mark of UTF-8, its older shells write UTF-16.
+/// The bytes without a byte-order mark, in UTF-8, because PEM readers do not find a first line behind the mark. Windows
+/// editors write the mark of UTF-8; older Windows shells write UTF-16.
 pub fn without_byte_order_mark(bytes: &[u8]) -> Cow<'_, [u8]> {
     let utf16 = |text: &[u8], unit: fn([u8; 2]) -> u16| {
         let units = text.chunks(2).map(|pair| unit([pair[0], pair.get(1).copied().unwrap_or_default()]));
@@ -26,8 +26,8 @@ pub fn without_byte_order_mark(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The text of a key in PEM, without a byte-order mark. Tools that pass keys on as JSON write line ends as the letters
-/// `\r\n` or `\n`; these become line ends.
+/// The text of a key in PEM, without a byte-order mark. Tools that transfer keys as JSON write line ends as the letters
+/// `\r\n` or `\n`; these are converted to line ends.
 pub fn pem_text(bytes: &[u8]) -> String {
     let bytes = without_byte_order_mark(bytes);
     String::from_utf8_lossy(&bytes).replace("\\r", "").replace("\\n", "\n")

@@ -1,11 +1,11 @@
-//! Where a key is.
+//! Location of a key.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 const PKCS11: &str = "pkcs11:";
 
-/// Where a private key is.
+/// Location of a private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A PEM file.
@@ -14,27 +14,27 @@ pub enum Place {
     Token(TokenKeyName),
 }
 
-/// The name of a key in a PKCS #11 token, as its URI has it (RFC 7512).
+/// The name of a key in a PKCS #11 token, as in its URI (RFC 7512).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenKeyName {
     /// Label of the token.
     pub token: String,
-    /// Label of the key, if it is named by that.
+    /// Label of the key, if the name has one.
     pub object: Option<String>,
-    /// Identifier of the key, if it is named by that.
+    /// Identifier of the key, if the name has one.
     pub id: Option<Vec<u8>>,
 }
 
-/// A text that names no key.
+/// The text is not a location of a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: a key in a token is pkcs11:token=LABEL;object=LABEL, or with id=%01 instead of the object")]
 pub struct NotAPlace(String);
 
 impl Place {
-    /// Reads a path, or the URI of a key in a token: `pkcs11:token=hub;object=signing`.
+    /// Parses a path, or the URI of a key in a token: `pkcs11:token=hub;object=signing`.
     ///
     /// # Errors
-    /// A URI that names no key, or something that is not understood.
+    /// A URI does not name a key, or has an unknown part.
     pub fn parse(text: &str) -> Result<Self, NotAPlace> {
         match text.strip_prefix(PKCS11) {
             None => Ok(Self::File(PathBuf::from(text))),
@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    /// The file, if it is one.
+    /// The file, if this is one.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
@@ -128,26 +128,26 @@ impl fmt::Display for Place {
     }
 }
 
-// Mounted secrets: directories whose files change all at once.
+// Mounted secrets: directories whose files change together.
 
-/// The link by which a mounted secret changes all its files in one moment (Kubernetes).
+/// Link by which a mounted secret changes all its files atomically (Kubernetes).
 const VERSION_LINK: &str = "..data";
 
-/// Files of mounted secrets as they were at one moment: a certificate and its key are of the same version, although the
-/// mount may change between the two.
+/// Reads files of mounted secrets in one version. So a certificate and its key match, even if the mount changes in
+/// between.
 #[derive(Debug, Default)]
 pub struct Mount {
-    /// Directories of mounts, and the version that is read.
+    /// Directories of mounts, and the version in use.
     versions: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Mount {
-    /// The path by which a file is to be read: in a mount that of its version, elsewhere the same.
+    /// The path for reading a file: inside a mount the path in the version in use, otherwise unchanged.
     pub fn pin(&mut self, file: &Path) -> PathBuf {
         self.version_of(file).unwrap_or_else(|| file.to_owned())
     }
 
-    /// Whether a mount has changed since: its versions of before may be gone.
+    /// Whether a mount has changed since. Its earlier versions may then be deleted.
     pub fn has_changed(&self) -> bool {
         self.versions.iter().any(|(directory, version)| present(directory).as_ref() != Some(version))
     }

@@ -19,14 +19,14 @@ use crate::KeyError;
 use crate::key::{Hash, Key, Kind, NotSigned, Scheme};
 use crate::place::TokenKeyName;
 
-/// How tokens are reached.
+/// Settings of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenSettings {
-    /// The PKCS #11 module of the tokens' maker, a shared library.
+    /// The PKCS #11 module of the tokens' vendor, a shared library.
     pub module: PathBuf,
-    /// File with the PIN of the tokens' user; no other user of the machine may read it.
+    /// File with the user PIN of the tokens; no other user of the machine may read it.
     pub pin_file: PathBuf,
-    /// Sessions of each token, and so signatures that it makes at a time.
+    /// Maximum number of sessions of each token, and so of concurrent signatures.
     pub sessions_max: usize,
 }
 
@@ -34,7 +34,7 @@ pub struct TokenSettings {
 pub struct Tokens {
     module: Pkcs11,
     settings: TokenSettings,
-    /// One for each token that was asked for; there are as many as the settings name.
+    /// One for each token in use; their number is limited by the settings.
     pools: Mutex<Vec<Arc<Pool>>>,
 }
 
@@ -50,7 +50,7 @@ impl Tokens {
         };
         let module = Pkcs11::new(&settings.module).map_err(|error| refused(&error))?;
         match module.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)) {
-            // Another hub of this process uses it, too.
+            // Another hub in this process also uses it.
             Ok(()) | Err(Error::Pkcs11(RvError::CryptokiAlreadyInitialized, _)) => {}
             Err(error) => return Err(refused(&error)),
         }
@@ -66,7 +66,7 @@ impl Tokens {
         pools.iter().map(|pool| pool.sessions()).sum()
     }
 
-    /// The key of that name.
+    /// The key with this name.
     pub(crate) fn key(&self, name: &TokenKeyName) -> Result<TokenKey, KeyError> {
         let pool = self.pool(&name.token)?;
         let found = pool.with(|session| Found::look(session, name)).map_err(|error| pool.refused(&error))?;
@@ -101,7 +101,7 @@ impl fmt::Debug for Tokens {
 pub(crate) struct TokenKey {
     pool: Arc<Pool>,
     name: TokenKeyName,
-    /// Its handle, which ends with the token's last session.
+    /// Its handle, which becomes invalid with the token's last session.
     handle: Mutex<ObjectHandle>,
     kind: Kind,
     public: Vec<u8>,
@@ -115,7 +115,7 @@ struct Found {
 }
 
 impl Found {
-    /// Looks for the one private key of a name, or says why there is none to use.
+    /// Finds the one private key with a name, or the reason why none can be used.
     fn look(session: &Session, name: &TokenKeyName) -> Result<Result<Self, &'static str>, Error> {
         let of_class = |class| {
             let mut wanted = vec![Attribute::Class(class)];
@@ -180,7 +180,7 @@ impl Key for TokenKey {
         let handle = || *self.handle.lock().unwrap_or_else(PoisonError::into_inner);
         let signed = self.pool.with(|session| match session.sign(&mechanism, handle(), &data) {
             Err(error) if !pool::is_session_lost(&error) => {
-                // The key was put there anew, or the token was away: look once more.
+                // The key was replaced, or the token was removed for a while: look up the key once more.
                 let Ok(found) = Found::look(session, &self.name)? else { return Err(error) };
                 if found.public != self.public {
                     return Err(error);
@@ -220,9 +220,9 @@ fn mechanism(scheme: Scheme) -> Mechanism<'static> {
     }
 }
 
-/// What the token is given: PKCS #1 v1.5 names the digest's algorithm before it (RFC 8017 §9.2).
+/// The input for the token: in PKCS #1 v1.5, the identifier of the hash algorithm precedes the digest (RFC 8017 §9.2).
 fn to_sign(scheme: Scheme, digest: &Digest) -> Vec<u8> {
-    /// Up to the number of the algorithm among those of NIST.
+    /// The bytes before the number of the hash algorithm.
     const DIGEST_INFO: [u8; 14] =
         [0x30, 0, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02];
     let Scheme::Pkcs1(hash) = scheme else { return digest.as_ref().to_vec() };
@@ -239,7 +239,7 @@ fn to_sign(scheme: Scheme, digest: &Digest) -> Vec<u8> {
     data
 }
 
-// The few DER forms that tokens do not write themselves.
+// DER encodings that tokens do not provide.
 
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
@@ -281,21 +281,21 @@ fn spki(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
     tagged(SEQUENCE, &[tagged(SEQUENCE, algorithm), key].concat())
 }
 
-/// The public key of an RSA key.
+/// The encoded public key of an RSA key.
 fn rsa_spki(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
     spki(RSA, &tagged(SEQUENCE, &[integer(modulus), integer(exponent)].concat()))
 }
 
-/// The public key of a point on P-256; `None` if the parameters are of another curve, or the point is none.
+/// The encoded public key of a point on P-256; `None` if the parameters are of another curve, or the point is invalid.
 fn p256_spki(parameters: &[u8], point: &[u8]) -> Option<Vec<u8>> {
     const POINT_BYTES: usize = 65;
-    // An OCTET STRING, as the standard has it; some tokens leave its head out.
+    // The standard requires an OCTET STRING; some tokens omit its header.
     let point = point.strip_prefix(&[0x04, 0x41]).unwrap_or(point);
     let is_curve = P256.ends_with(parameters) && parameters.len() > 2;
     (is_curve && point.len() == POINT_BYTES).then(|| spki(P256, point))
 }
 
-/// An ECDSA signature of two numbers of the same length as TLS wants it: a sequence of integers.
+/// Converts an ECDSA signature of two numbers of equal length to the form of TLS: a sequence of integers.
 pub fn ecdsa_signature(fixed: &[u8]) -> Vec<u8> {
     let (r, s) = fixed.split_at(fixed.len() / 2);
     tagged(SEQUENCE, &[integer(r), integer(s)].concat())

@@ -1,4 +1,4 @@
-//! Sessions of a token: few, shared by all who sign.
+//! A small number of sessions of a token, shared by all signers.
 
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,23 +26,23 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct Seats {
     idle: Vec<Session>,
-    /// Idle and in use.
+    /// Number of sessions, idle and in use.
     open: usize,
-    /// Digest of a PIN that the token refused: after some more of them it would lock itself.
+    /// Digest of a PIN that the token rejected. Some more attempts with it would lock the token.
     refused_pin: Option<Vec<u8>>,
 }
 
-/// Why a session could not do what it should.
+/// Reason why an operation in a session failed.
 pub(super) enum Failure {
-    /// What the PIN file is.
+    /// The PIN file cannot be used.
     Pin(KeyError),
-    /// The token has refused this PIN already.
+    /// The token has already rejected this PIN.
     RefusedPin,
     /// No token has the label.
     NoToken,
-    /// More than one has.
+    /// Several tokens have the label.
     SeveralTokens,
-    /// What the module said.
+    /// An error of the module.
     Module(Error),
 }
 
@@ -52,7 +52,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Whether an error is one of the session or the token, and not of what was asked.
+/// Whether an error concerns the session or the token, and not the operation.
 pub(super) fn is_session_lost(error: &Error) -> bool {
     use RvError::{
         CryptokiNotInitialized, DeviceError, DeviceRemoved, SessionClosed, SessionHandleInvalid,
@@ -93,7 +93,8 @@ impl Pool {
         self.seats().open
     }
 
-    /// Does something in a session, waiting for one if all are in use. If the session was lost, once more in a new one.
+    /// Performs an operation in a session, and waits for one if all are in use. If the session was lost, repeats it
+    /// once in a new one.
     pub(super) fn with<T>(&self, ask: impl Fn(&Session) -> Result<T, Error>) -> Result<T, Failure> {
         let mut session = self.take();
         for is_last in [false, true] {
@@ -109,7 +110,7 @@ impl Pool {
             };
             match ask(&open) {
                 Err(error) if is_session_lost(&error) => {
-                    // Those of before are lost, too; closing them may fail, which does not matter.
+                    // Earlier sessions are also lost. Closing them may fail, which does not matter.
                     drop(open);
                     self.forget_idle();
                     if is_last {
@@ -127,7 +128,7 @@ impl Pool {
         unreachable!("the last turn returns")
     }
 
-    /// A failure in words.
+    /// The error with a description of the failure.
     pub(super) fn refused(&self, failure: &Failure) -> KeyError {
         let pin_file = self.pin_file.display();
         let problem = match failure {
@@ -145,7 +146,7 @@ impl Pool {
         KeyError::Token { what: format!("the token {}", self.token), problem }
     }
 
-    /// An idle session, or the right to open one.
+    /// An idle session, or permission to open one.
     fn take(&self) -> Option<Session> {
         let mut seats = self.seats();
         while seats.idle.is_empty() && seats.open >= self.sessions_max {
@@ -156,7 +157,7 @@ impl Pool {
         session
     }
 
-    /// Returns a session, or the right to one.
+    /// Returns a session, or the permission.
     fn give_back(&self, session: Option<Session>) {
         let mut seats = self.seats();
         match session {
@@ -199,7 +200,7 @@ impl Pool {
         let pin = AuthPin::from(String::from_utf8_lossy(&pin).trim_end_matches(['\r', '\n']).to_owned());
         let session = self.module.open_ro_session(slot)?;
         match session.login(UserType::User, Some(&pin)) {
-            // All sessions of a process are logged in together.
+            // All sessions of a process share one login.
             Ok(()) | Err(Error::Pkcs11(RvError::UserAlreadyLoggedIn, _)) => Ok(session),
             Err(error) => {
                 if matches!(error, Error::Pkcs11(RvError::PinIncorrect | RvError::PinInvalid, _)) {
