@@ -1,4 +1,4 @@
-//! What a token says.
+//! The claims of a token.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,11 +9,11 @@ use upesi_types::Timestamp;
 use crate::keys::{Algorithm, KeySet};
 use crate::{Fault, ProviderConfig};
 
-/// How far the provider's clock may be from the hub's, in seconds.
+/// Maximum difference between the clocks of the provider and the hub, in seconds.
 pub const LEEWAY_S: i64 = 60;
-/// Longest time from now until a token ends: it cannot be taken back.
+/// Maximum remaining lifetime of a token, because it cannot be revoked.
 const LIFE_S_MAX: i64 = 24 * 3_600;
-/// Texts of a list that are looked at.
+/// Maximum number of texts of a list that are read.
 const TEXTS_MAX: usize = 500;
 
 /// The claims of a token.
@@ -29,7 +29,7 @@ impl Claims {
         self.text("iss")
     }
 
-    /// A claim; dots lead into others.
+    /// A claim; dots in the path lead into nested claims.
     pub fn find(&self, path: &str) -> Option<&Value> {
         if let Some(found) = self.0.get(path) {
             return Some(found);
@@ -44,8 +44,8 @@ impl Claims {
         self.find(path).and_then(Value::as_str)
     }
 
-    /// Texts of a list; a claim that is one text is a list of that. Only `scope` has blanks between its texts (RFC 8693
-    /// §4.2): the name of a group may contain blanks.
+    /// The texts of a list. A claim that is a text counts as a list of one. Only `scope` separates its texts by blanks
+    /// (RFC 8693 §4.2), because names of groups may contain blanks.
     pub fn texts(&self, path: &str) -> Vec<&str> {
         match self.find(path) {
             Some(Value::String(text)) if path == "scope" => text.split(' ').collect(),
@@ -55,15 +55,15 @@ impl Claims {
         }
     }
 
-    /// The application that has asked for the token.
+    /// The application that requested the token.
     pub fn client(&self) -> Option<&str> {
         self.0.get("azp").or_else(|| self.0.get("client_id")).and_then(Value::as_str)
     }
 
-    /// SHA-256 of the certificate that it is bound to, if it is (RFC 8705 §3.1).
+    /// SHA-256 of the certificate that the token is bound to, if there is one (RFC 8705 §3.1).
     ///
     /// # Errors
-    /// It is bound to something that cannot be looked at here.
+    /// It is bound to something that cannot be verified here.
     pub fn certificate(&self) -> Result<Option<[u8; 32]>, Fault> {
         let Some(confirmation) = self.0.get("cnf") else { return Ok(None) };
         let member = confirmation.as_object().filter(|members| members.len() == 1);
@@ -72,12 +72,12 @@ impl Claims {
         digest.map(Some).ok_or(Fault::Confirmation)
     }
 
-    /// Until when it is good, in seconds since 1970, the leeway included.
+    /// End of its validity in seconds since 1970, including the leeway.
     pub fn good_until_s(&self) -> i64 {
         self.0.get("exp").and_then(Value::as_i64).unwrap_or(i64::MIN).saturating_add(LEEWAY_S)
     }
 
-    /// Whether they are the provider's, for this hub, and good at a time.
+    /// Checks that the claims are of this provider, for this hub, and valid at a time.
     pub(crate) fn check(&self, config: &ProviderConfig, now: Timestamp) -> Result<(), Fault> {
         if self.issuer() != Some(&*config.issuer) {
             return Err(Fault::Issuer);
@@ -121,22 +121,22 @@ impl Claims {
     }
 }
 
-// Signed tokens (RFC 7515, RFC 7519) in their compact form.
+// Signed tokens (RFC 7515, RFC 7519) in compact form.
 
-/// Longest token.
+/// Maximum length of a token.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
-/// What is signed by which key. A member that is given twice is refused.
+/// The header of a token: the algorithm and the key. Duplicate members are rejected.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
-    /// Extensions that must be understood: there is none.
+    /// Extensions that must be understood: none is supported.
     crit: Option<Value>,
 }
 
-/// A token as it came; nothing of it is proven.
+/// A token as received; nothing of it is verified.
 pub(crate) struct Token<'a> {
     signed: &'a str,
     signature: Vec<u8>,
@@ -149,7 +149,7 @@ fn decode(part: &str) -> Result<Vec<u8>, Fault> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| Fault::Malformed)
 }
 
-/// What a text says if it is a token. Nothing of that is proven.
+/// The unverified claims of a text, if it is a token.
 pub(crate) fn claims_of(text: &str) -> Result<Claims, Fault> {
     let is_short = text.len() <= TOKEN_BYTES_MAX;
     let claims = text.split('.').nth(1).filter(|_| is_short).ok_or(Fault::Malformed)?;
@@ -157,7 +157,7 @@ pub(crate) fn claims_of(text: &str) -> Result<Claims, Fault> {
 }
 
 impl<'a> Token<'a> {
-    /// Reads a token whose algorithm is taken at all.
+    /// Parses a token with a supported algorithm.
     pub(crate) fn read(text: &'a str) -> Result<Self, Fault> {
         if text.len() > TOKEN_BYTES_MAX {
             return Err(Fault::Malformed);
@@ -185,7 +185,7 @@ impl<'a> Token<'a> {
         &self.key_id
     }
 
-    /// Whether the key that it names has signed it, by an algorithm of that key.
+    /// Verifies the signature by the key that the token names, with an algorithm of that key.
     pub(crate) fn verify(&self, keys: &KeySet) -> Result<(), Fault> {
         let key = keys.get(&self.key_id).ok_or(Fault::Key)?;
         if !key.fits(self.algorithm) {

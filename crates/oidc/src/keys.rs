@@ -1,4 +1,4 @@
-//! A provider's public keys (RFC 7517), and which algorithms go with them.
+//! A provider's public keys (RFC 7517), and their algorithms.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,14 +12,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Keys of a set that are looked at.
+/// Maximum number of keys of a set that are read.
 const KEYS_MAX: usize = 32;
-/// Bytes of the modulus of RSA: 2048 to 4096 bits.
+/// Length of an RSA modulus in bytes: 2048 to 4096 bits.
 const MODULUS_BYTES: std::ops::RangeInclusive<usize> = 256..=512;
-/// The exponent that every provider uses; small ones are weak where padding is checked badly.
+/// The exponent that every provider uses. Small exponents are weak if padding is checked badly.
 const EXPONENT: &[u8] = &[1, 0, 1];
 
-/// An algorithm of signatures that is taken. None of them has a secret that the provider shares.
+/// A supported signature algorithm. None of them uses a shared secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Rs256,
@@ -49,7 +49,7 @@ impl Algorithm {
         ("Ed25519", A::EdDsa),
     ];
 
-    /// The algorithm of a name, in its case.
+    /// The algorithm with a name; case matters.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
     }
@@ -85,7 +85,7 @@ enum Public {
 /// A key.
 pub(crate) struct Key {
     public: Public,
-    /// The one algorithm that it is for, if it says so.
+    /// The only algorithm that the key allows, if it names one.
     only: Option<Algorithm>,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// Whether an algorithm is one of this key.
+    /// Whether an algorithm is allowed for this key.
     pub(crate) fn fits(&self, algorithm: Algorithm) -> bool {
         let is_of_kind = match &self.public {
             Public::Rsa(_) => algorithm.of_rsa().is_some(),
@@ -147,7 +147,7 @@ fn bytes(part: Option<&String>) -> Option<Vec<u8>> {
 }
 
 impl Jwk {
-    /// The key, if it is for signatures of a kind that is taken.
+    /// The key, if it is for signatures and of a supported type.
     fn key(&self) -> Option<Key> {
         let is_for_signatures = self.r#use.as_deref().is_none_or(|used| used == "sig")
             && self.key_ops.as_ref().is_none_or(|all| all.iter().any(|one| one == "verify"));
@@ -185,8 +185,8 @@ impl Jwk {
 pub(crate) struct KeySet(BTreeMap<String, Key>);
 
 impl KeySet {
-    /// Reads a set. What it has of other kinds, without an id or under one that it has twice, is passed over; `None` if
-    /// it is no set or nothing is left.
+    /// Parses a set. Keys of other types, without an id or with a duplicate one are ignored; `None` if it is not a set
+    /// or no key is left.
     pub(crate) fn read(json: &[u8]) -> Option<Self> {
         let set: Set<'_> = serde_json::from_slice(json).ok()?;
         let mut keys = BTreeMap::new();

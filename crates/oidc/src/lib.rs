@@ -1,7 +1,7 @@
-//! Tokens of OpenID Connect providers (L3): verified here, by the provider's keys, whoever they are for.
+//! Verifies tokens of OpenID Connect providers with the providers' keys (L3).
 //!
-//! - [`Provider`]: its keys, fetched and kept, and [`verify`](Provider::verify).
-//! - [`Claims`]: what a verified token says. What of that counts, the caller decides.
+//! - [`Provider`]: its keys, fetched and cached, and [`verify`](Provider::verify).
+//! - [`Claims`]: the claims of a verified token. The caller decides which of them to use.
 //!
 //! Reasons: `docs/decisions/0065-people-by-openid-connect.md`.
 
@@ -12,40 +12,40 @@ mod provider;
 pub use claims::{Claims, LEEWAY_S};
 pub use provider::{Provider, ProviderConfig, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
 
-/// Why a token is not taken. The caller of a port is not told which.
+/// Reason why a token is rejected. Clients do not learn it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It is no token, or has what must be understood and is not.
+    /// It is not a token, or requires an unsupported extension.
     #[error("the token is malformed")]
     Malformed,
-    /// Another algorithm than that of its key, or one that no key here has.
+    /// The algorithm is not that of its key, or is not supported.
     #[error("the token's algorithm does not fit its key, or is not accepted")]
     Algorithm,
-    /// The provider has no key of that name, as far as is known.
+    /// The provider has no key with that id, as far as is known.
     #[error("the token does not name a key of the provider")]
     Key,
-    /// Another key has signed it, or something else was signed.
+    /// Another key signed it, or other data was signed.
     #[error("the token's signature does not match")]
     Signature,
-    /// `iss` is another provider.
+    /// `iss` names another provider.
     #[error("the token has another issuer")]
     Issuer,
-    /// `aud` is somebody else.
+    /// `aud` does not contain this hub.
     #[error("the token has another audience")]
     Audience,
     /// `azp` or `client_id` is not in the list.
     #[error("the token was issued to a client that is not in the list")]
     Client,
-    /// No `exp`.
+    /// There is no `exp`.
     #[error("the token has no `exp` claim")]
     NoEnd,
-    /// `cnf` is something else than the caller's certificate.
+    /// `cnf` does not match the client's certificate.
     #[error("the token's `cnf` claim does not match the client certificate")]
     Confirmation,
-    /// `exp` is past.
+    /// `exp` has passed.
     #[error("the token has expired")]
     Expired,
-    /// `nbf` or `iat` is to come.
+    /// `nbf` or `iat` is in the future.
     #[error("the token is not valid yet, or was issued in the future")]
     Early,
     /// `exp` is more than a day away.

@@ -1,4 +1,4 @@
-//! A provider: its keys as they are known here, and its tokens.
+//! A provider: its cached keys, and the verification of its tokens.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,31 +15,32 @@ use crate::claims::{Claims, Token};
 use crate::keys::KeySet;
 use crate::{Fault, claims};
 
-/// A key that is not known is looked for again at most so often, however many tokens name one.
+/// Minimum interval between fetches for unknown keys, however many tokens name one.
 pub const UNKNOWN_KEY_INTERVAL: Duration = Duration::from_secs(60);
-/// Keys are fetched again so often: a key that the provider withdrew is good for that long at most while it answers.
+/// Interval between fetches of the keys. A key that the provider withdraws stays valid for at most this time while the
+/// provider answers.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(600);
-/// The same, as long as there are no keys.
+/// Interval between fetches while there are no keys.
 const FIRST_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A provider, and for whom its tokens are.
+/// A provider, and the audience of its tokens.
 #[derive(Clone, Debug)]
 pub struct ProviderConfig {
-    /// Its identifier, under which its configuration is found.
+    /// Its identifier, from which the URL of its configuration is derived.
     pub issuer: String,
-    /// What `aud` of a token for this hub contains.
+    /// Required content of `aud` in a token for this hub.
     pub audience: String,
-    /// The applications that may have asked for the token (`azp` or `client_id`); any if there is none.
+    /// The applications that may have requested the token (`azp` or `client_id`); if empty, any.
     pub clients: Vec<String>,
-    /// How often a key that is not known is looked for, at most.
+    /// Minimum interval between fetches for unknown keys.
     pub unknown_key_interval: Duration,
-    /// The bound of all connections, and where they may lead.
+    /// The limit of all connections, and their permitted destinations.
     pub outbound: Outbound,
-    /// TLS towards the provider.
+    /// TLS for connections to the provider.
     pub tls: Option<ClientTls>,
 }
 
-/// A provider whose tokens are taken. Cheap to clone.
+/// A provider whose tokens are accepted. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Provider(Arc<Inner>);
 
@@ -47,28 +48,28 @@ pub struct Provider(Arc<Inner>);
 struct Inner {
     config: ProviderConfig,
     state: Mutex<State>,
-    /// One fetch at a time.
+    /// Allows one fetch at a time.
     turn: Turn<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     keys: Arc<KeySet>,
-    /// How often keys were fetched.
+    /// Number of fetches of the keys.
     generation: u64,
-    /// When fetching was tried last.
+    /// Time of the last attempt to fetch.
     tried: Option<Instant>,
-    /// Why it failed.
+    /// Error of the last fetch.
     fault: Option<String>,
 }
 
 impl Provider {
-    /// A provider. Its keys are fetched by [`Self::keep_keys`], and when a token needs one.
+    /// Creates a provider. [`Self::keep_keys`] fetches its keys, and so does a token that needs one.
     pub fn new(config: ProviderConfig) -> Self {
         Self(Arc::new(Inner { config, state: Mutex::default(), turn: Turn::default() }))
     }
 
-    /// Fetches the keys again and again.
+    /// Fetches the keys regularly, forever.
     pub async fn keep_keys(self) {
         loop {
             let turn = self.0.turn.lock().await;
@@ -79,25 +80,25 @@ impl Provider {
         }
     }
 
-    /// What is wrong with the provider; its known keys go on.
+    /// Error of the last fetch, if it failed; cached keys stay in use.
     pub fn fault(&self) -> Option<String> {
         self.state().fault.as_ref().map(|fault| format!("{}: {fault}", self.0.config.issuer))
     }
 
-    /// Changes whenever the keys were fetched: what was verified by others should be verified again.
+    /// Changes with every fetch of the keys. Tokens that were verified with earlier keys should be verified again.
     pub fn generation(&self) -> u64 {
         self.state().generation
     }
 
-    /// Whether a text claims to be its token. Nothing of that is proven.
+    /// Whether a text claims to be a token of this provider, without verification.
     pub fn may_have_made(&self, text: &str) -> bool {
         claims::claims_of(text).is_ok_and(|claims| claims.issuer() == Some(&*self.0.config.issuer))
     }
 
-    /// What a token says, if it is the provider's, for this hub, and good at this time.
+    /// The claims of a token, if it is of this provider, for this hub, and valid at this time.
     ///
     /// # Errors
-    /// Why it is not taken.
+    /// The reason why it is rejected.
     pub async fn verify(&self, text: &str, now: Timestamp) -> Result<Claims, Fault> {
         let token = Token::read(text)?;
         let mut keys = self.keys();
@@ -117,8 +118,8 @@ impl Provider {
         Arc::clone(&self.state().keys)
     }
 
-    /// Fetches the keys for a token that names another one, unless that was tried of late. Those who wait for the same
-    /// fetch share it.
+    /// Fetches the keys for a token that names an unknown one, unless that was tried recently. Concurrent callers share
+    /// one fetch.
     async fn looks_again(&self) -> bool {
         let asked = Instant::now();
         let _turn = self.0.turn.lock().await;
@@ -133,7 +134,7 @@ impl Provider {
         }
     }
 
-    /// What cannot be fetched leaves the keys as they are.
+    /// If the fetch fails, the keys remain unchanged.
     async fn fetch(&self) {
         let fetched = fetch(&self.0.config).await;
         let mut state = self.state();
@@ -156,14 +157,14 @@ impl Provider {
     }
 }
 
-// A provider's keys, by its configuration (OpenID Connect Discovery 1.0 §4).
+// Fetches a provider's keys, through its configuration (OpenID Connect Discovery 1.0 §4).
 
-/// Time for one answer.
+/// Time limit of one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest answer that is read, in bytes.
+/// Maximum size of an answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
-/// Why keys cannot be fetched.
+/// Reason why keys cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
     #[error("{url}: {source}")]
@@ -188,7 +189,7 @@ struct Configuration {
     jwks_uri: String,
 }
 
-/// The keys that the provider has now.
+/// The current keys of the provider.
 async fn fetch(config: &ProviderConfig) -> Result<KeySet, FetchError> {
     let url = format!("{}/.well-known/openid-configuration", config.issuer.trim_end_matches('/'));
     let body = get(config, &url).await?;
@@ -202,7 +203,7 @@ async fn fetch(config: &ProviderConfig) -> Result<KeySet, FetchError> {
     KeySet::read(&body).ok_or(FetchError::Keys { url: found.jwks_uri })
 }
 
-/// Whether a provider may be asked at an address: who can change answers on their way can make tokens.
+/// Whether a provider may have this address. It must be secure, because tokens can be forged by changing its answers.
 pub fn is_secure_issuer(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return url.starts_with("https://") };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
