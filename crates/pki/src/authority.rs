@@ -1,4 +1,4 @@
-//! The authority: its key, what it issues and revokes.
+//! The authority: its key, its certificates and their revocation.
 
 use std::fs;
 use std::fs::OpenOptions;
@@ -23,13 +23,13 @@ use upesi_tls::Facts;
 use crate::PkiError;
 
 const DAY_S: i64 = 24 * 3600;
-/// Longest file of the authority's key or certificate, in bytes.
+/// Maximum size of the file with the authority's key or certificate, in bytes.
 const AUTHORITY_FILE_BYTES_MAX: u64 = 256 * 1024;
-/// Longest index, in bytes: more than 200,000 certificates.
+/// Maximum size of the index, in bytes: more than 200,000 certificates.
 const INDEX_BYTES_MAX: u64 = 64 << 20;
-/// How long before it is issued a certificate is valid, so that clocks may differ.
+/// Time before the issue at which a certificate's validity begins, because clocks differ.
 const EARLY_S: i64 = 300;
-/// Random bytes of a serial number.
+/// Number of random bytes in a serial number.
 const SERIAL_BYTES: usize = 16;
 
 /// A certificate authority in a directory.
@@ -42,19 +42,19 @@ pub struct Authority {
     index: Index,
 }
 
-/// A certificate that was just issued.
+/// A new certificate.
 #[derive(Clone, Debug)]
 pub struct Issued {
     /// Its entry in the index.
     pub entry: Entry,
     /// File of the certificate.
     pub certificate_file: PathBuf,
-    /// File of its key, if that was made here.
+    /// File of its key, if the authority created it.
     pub key_file: Option<PathBuf>,
 }
 
 impl Authority {
-    /// Makes an authority, and its first, empty revocation list.
+    /// Creates an authority, and its first, empty revocation list.
     pub fn init(directory: &Path, name: &str, now_s: i64, days: u32, key: KeyKind) -> Result<Self, PkiError> {
         fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
         if directory.join("ca.key").exists() {
@@ -93,7 +93,7 @@ impl Authority {
         Ok(Self { directory: directory.to_owned(), issuer, spki_sha256, index })
     }
 
-    /// Everything issued, oldest first.
+    /// All issued certificates, oldest first.
     pub fn entries(&self) -> &[Entry] {
         &self.index.certificates
     }
@@ -111,8 +111,8 @@ impl Authority {
         let params = leaf_params(order)?;
         let (certificate, pair) = match &order.request {
             Some(pem) => {
-                // Checks the request's signature, which proves that its sender holds the key. Of the rest only the
-                // key is taken: name, hosts and purpose are the authority's to say.
+                // Checks the request's signature, which proves that its sender holds the key. Only the key is used; the
+                // authority decides name, hosts and purpose.
                 let mut request = CertificateSigningRequestParams::from_pem(pem)
                     .map_err(|error| PkiError::Request(error.to_string()))?;
                 request.params = params;
@@ -139,7 +139,7 @@ impl Authority {
             spki_sha256,
             revoked_at_s: None,
         };
-        // The index first: a certificate that is not in it could not be revoked.
+        // The index first, because a certificate that is not in it could not be revoked.
         self.index.certificates.push(entry.clone());
         self.write_index()?;
         let file = |ending: &str| self.directory.join(format!("{}.{ending}", order.name));
@@ -151,7 +151,7 @@ impl Authority {
         Ok(Issued { entry, certificate_file: file("pem"), key_file })
     }
 
-    /// Revokes a certificate by its serial number, or by its name if only one is in force, and makes a new list.
+    /// Revokes a certificate by its serial number, or by its name if only one is valid, and creates a new list.
     pub fn revoke(&mut self, which: &str, now_s: i64, list_days: u32) -> Result<Entry, PkiError> {
         let serials: Vec<String> = self
             .entries()
@@ -175,7 +175,7 @@ impl Authority {
         Ok(entry)
     }
 
-    /// Makes a new revocation list, valid for so many days. Gives its file.
+    /// Creates a new revocation list, valid for `days`. Returns its file.
     pub fn make_list(&mut self, now_s: i64, days: u32) -> Result<PathBuf, PkiError> {
         self.index.crl_number += 1;
         let revoked_certs = self
@@ -273,8 +273,8 @@ fn read_facts(certificate: &[u8]) -> Result<Facts, PkiError> {
     Facts::read(certificate).map_err(|error| PkiError::Request(error.to_string()))
 }
 
-/// An address, or a host name of letters, digits, dashes and underscores. A wildcard stands for the first label (RFC
-/// 9525 §6.3), and two labels follow it at least.
+/// Checks an address, or a host name of letters, digits, dashes and underscores. A wildcard may replace the first label
+/// (RFC 9525 §6.3) if at least two labels follow.
 fn check_host(host: &str) -> Result<(), PkiError> {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -284,7 +284,7 @@ fn check_host(host: &str) -> Result<(), PkiError> {
     };
     let is_name = |name: &str| {
         let last = name.rsplit('.').next().unwrap_or_default();
-        // What looks like an address and is none: 127.1.
+        // Rejects texts that look like an address but are not, such as 127.1.
         name.split('.').all(is_label) && !last.bytes().all(|byte| byte.is_ascii_digit())
     };
     let is_host = match host.strip_prefix("*.") {
@@ -306,13 +306,13 @@ pub(crate) fn write_secret(file: &Path, text: &str) -> Result<(), PkiError> {
     write_with_mode(file, text, 0o600)
 }
 
-/// Replaces the file as a whole: a hub that reads it meanwhile finds the old or the new one.
+/// Replaces the file atomically: a hub that reads it meanwhile finds the old or the new one.
 fn write_with_mode(file: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let temporary = file.with_file_name(name);
     let written = (|| {
-        // One that a crash left may have another mode.
+        // A file that remained after a crash may have another mode.
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -325,9 +325,9 @@ fn write_with_mode(file: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
     written.map_err(|source| failed(file, source))
 }
 
-// The list of what was issued.
+// The index of issued certificates.
 
-/// A certificate that was issued.
+/// An issued certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Serial number in hexadecimal.
@@ -338,7 +338,7 @@ pub struct Entry {
     pub usage: String,
     /// End of validity, in seconds since 1970.
     pub not_after_s: i64,
-    /// SHA-256 of the public key, in hexadecimal: the binding of a participant.
+    /// SHA-256 of the public key, in hexadecimal, as in a participant's binding.
     pub spki_sha256: String,
     /// Time of its revocation, in seconds since 1970.
     pub revoked_at_s: Option<i64>,
@@ -351,7 +351,7 @@ impl Entry {
     }
 }
 
-/// `index.json`.
+/// Content of `index.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Index {
     /// Number of the latest revocation list.
@@ -367,26 +367,26 @@ impl Index {
     }
 
     pub(crate) fn to_json(&self) -> String {
-        // Texts and numbers only.
+        // It contains only texts and numbers, so this cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }
 
-// What a certificate is asked for.
+// Specification of a certificate.
 
 /// The side of a connection that a certificate is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
-    /// A listener's.
+    /// For a listener.
     Server,
-    /// A caller's.
+    /// For a client.
     Client,
-    /// Of a node of a cluster, which is both among its like.
+    /// For a node of a cluster, which is server and client towards other nodes.
     Node,
 }
 
 impl Usage {
-    /// As the index has it.
+    /// Name in the index.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Server => "server",
@@ -402,7 +402,7 @@ pub enum KeyKind {
     /// ECDSA on P-256: small and fast.
     #[default]
     P256,
-    /// RSA with 2048 bits, for peers that know nothing else.
+    /// RSA with 2048 bits, for peers that support nothing else.
     Rsa2048,
 }
 
@@ -411,19 +411,19 @@ pub enum KeyKind {
 pub struct Order {
     /// Common name, and the name of the files.
     pub name: String,
-    /// The side that it is for.
+    /// The side of a connection.
     pub usage: Usage,
     /// Host names and addresses, for servers.
     pub hosts: Vec<String>,
-    /// A signing request in PEM (PKCS#10); without one a key is made.
+    /// A signing request in PEM (PKCS#10); without one a key is created.
     pub request: Option<String>,
-    /// The key that is made.
+    /// Kind of the created key.
     pub key: KeyKind,
     /// Start of validity, in seconds since 1970.
     pub from_s: i64,
     /// Validity in days.
     pub days: u32,
-    /// Whether the name may have a valid certificate already, as during a renewal.
+    /// Whether the name may already have a valid certificate, as during a renewal.
     pub replaces: bool,
 }
 
@@ -442,31 +442,32 @@ impl Order {
         }
     }
 
-    /// The same for these hosts.
+    /// Sets the hosts.
     pub fn with_hosts(mut self, hosts: &[&str]) -> Self {
         self.hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
         self
     }
 }
 
-// Keys by which messages are signed.
+// Keys for signing messages.
 
 /// The files of a new signing key.
 #[derive(Clone, Debug)]
 pub struct SigningKey {
-    /// Its private part, readable by its owner only.
+    /// The private key, readable by its owner only.
     pub key_file: PathBuf,
-    /// Its public part, for those who verify.
+    /// The public key.
     pub public_file: PathBuf,
 }
 
 impl SigningKey {
-    /// Makes a key as `NAME.key` and `NAME.pem` in a directory, which is made if missing. Files that are there stay.
+    /// Creates a key as `NAME.key` and `NAME.pem` in a directory, which is created if missing. Existing files are not
+    /// overwritten.
     pub fn make(directory: &Path, name: &str, kind: KeyKind) -> Result<Self, PkiError> {
         Self::write_new(directory, name, || new_key(kind))
     }
 
-    /// The same for checkpoints of the audit trail: a key of Ed25519.
+    /// Creates an Ed25519 key for checkpoints of the audit trail.
     pub fn make_for_audit(directory: &Path, name: &str) -> Result<Self, PkiError> {
         Self::write_new(directory, name, || Ok(KeyPair::generate_for(&PKCS_ED25519)?))
     }
@@ -484,7 +485,7 @@ impl SigningKey {
     }
 }
 
-/// Files of a name that are not there yet, in a directory, which is made if missing.
+/// Paths for files with a name, in a directory that is created if missing. An error if a file exists.
 fn free_files(directory: &Path, name: &str, endings: [&str; 2]) -> Result<[PathBuf; 2], PkiError> {
     check_name(name)?;
     fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
@@ -495,18 +496,18 @@ fn free_files(directory: &Path, name: &str, endings: [&str; 2]) -> Result<[PathB
     }
 }
 
-/// The files of a new key with a signing request, which an authority needs.
+/// The files of a new key with a signing request for an authority.
 #[derive(Clone, Debug)]
 pub struct KeyWithRequest {
-    /// Its private part, readable by its owner only.
+    /// The private key, readable by its owner only.
     pub key_file: PathBuf,
     /// The signing request in PEM (PKCS#10).
     pub request_file: PathBuf,
 }
 
 impl KeyWithRequest {
-    /// Makes a key and a request as `NAME.key` and `NAME.csr` in a directory, which is made if missing. Files that are
-    /// there stay.
+    /// Creates a key and a request as `NAME.key` and `NAME.csr` in a directory, which is created if missing. Existing
+    /// files are not overwritten.
     pub fn make(directory: &Path, name: &str, kind: KeyKind) -> Result<Self, PkiError> {
         let [key_file, request_file] = free_files(directory, name, ["key", "csr"])?;
         let pair = new_key(kind)?;

@@ -1,12 +1,12 @@
-//! A certificate authority in a directory (L2), for a scheme that has none and for tests.
+//! A certificate authority in a directory (L2), for schemes without one and for tests.
 //!
 //! | file | content |
 //! |---|---|
 //! | `ca.pem` | the authority's certificate: the anchor for listeners and clients |
 //! | `ca.key` | its private key, readable by its owner only |
 //! | `crl.pem` | the latest revocation list |
-//! | `index.json` | every certificate issued, with its revocation |
-//! | `NAME.pem`, `NAME.key` | a certificate, and its key if that was made here |
+//! | `index.json` | every issued certificate, with its revocation |
+//! | `NAME.pem`, `NAME.key` | a certificate, and its key if the authority created it |
 
 mod authority;
 mod trial;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub use authority::{Authority, Entry, Issued, KeyKind, KeyWithRequest, Order, SigningKey, Usage};
 pub use trial::Trial;
 
-/// Why nothing was issued or changed.
+/// Reason why nothing was issued or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
     /// A file that cannot be read or written.
@@ -24,29 +24,29 @@ pub enum PkiError {
     File {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// A directory that has an authority already.
+    /// The directory already has an authority.
     #[error("{0} already has an authority; choose another directory")]
     Exists(PathBuf),
-    /// A directory without an authority.
+    /// The directory has no authority.
     #[error("{0} has no authority; create one with: upesi pki init")]
     None(PathBuf),
-    /// The index cannot be understood.
+    /// The index is malformed.
     #[error("{file} is damaged: {problem}")]
     Index {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Description of the fault.
         problem: String,
     },
-    /// A name that cannot be a file's.
+    /// The name cannot be a file name.
     #[error(
         "{0:?} is not a valid name; use 1 to 64 letters, digits, dashes, dots and underscores, without a leading dot"
     )]
     Name(String),
-    /// A name that a valid certificate has.
+    /// There is already a valid certificate with the name.
     #[error("{name} already has a certificate (serial {serial}); revoke it, or use --replace")]
     Taken {
         /// The name.
@@ -54,7 +54,7 @@ pub enum PkiError {
         /// Its serial number.
         serial: String,
     },
-    /// A key that was certified before.
+    /// The key already has a certificate.
     #[error(
         "the key of this request already has a certificate, for {name} (serial {serial}); create a new key"
     )]
@@ -64,32 +64,32 @@ pub enum PkiError {
         /// Its serial number.
         serial: String,
     },
-    /// A signing request by the authority's own key.
+    /// The signing request is for the authority's own key.
     #[error("this request is for the authority's own key; create a new key")]
     OwnKey,
-    /// A host that is not a name or an address.
+    /// The host is not a name or an address.
     #[error("{0:?} is not a host name or address; a wildcard is the whole first label, as in *.pay.example")]
     Host(String),
-    /// A key that would be replaced.
+    /// The key file already exists.
     #[error("{0} already exists; choose another name or directory, or move it away")]
     KeyExists(PathBuf),
-    /// Nothing issued has this serial number or name.
+    /// No certificate has this serial number or name.
     #[error("no valid certificate has the serial number or name {0:?}; see: upesi pki list")]
     Unknown(String),
-    /// A name that several certificates have.
+    /// Several certificates have the name.
     #[error("{name} has {count} valid certificates; use a serial number: {serials}")]
     Ambiguous {
         /// The name.
         name: String,
-        /// How many.
+        /// Their number.
         count: usize,
         /// Their serial numbers.
         serials: String,
     },
-    /// A signing request that is not sound.
+    /// The signing request is invalid.
     #[error("the signing request is rejected: {0}")]
     Request(String),
-    /// The library refused.
+    /// An error of the library.
     #[error("cannot create the certificate: {0}")]
     Library(#[from] rcgen::Error),
 }

@@ -1,5 +1,5 @@
-//! Everything that a hub and its DFSPs need to prove who they are, in one directory: for trials, demos and load runs on
-//! one machine. In a scheme every party makes its own keys.
+//! All keys and certificates of a hub and its DFSPs in one directory: for trials, demos and load runs on one machine.
+//! In a real scheme every party creates its own keys.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use upesi_tls::{ClientFiles, Identity, ServerFiles, Trust};
 use crate::authority::write;
 use crate::{Authority, KeyKind, Order, PkiError, SigningKey, Usage};
 
-/// Name of the hub's files, and its own name in messages.
+/// Name of the hub's files, and in messages.
 const HUB: &str = "hub";
 const HUB_CLIENT: &str = "hub-client";
 const HUB_SIGNER: &str = "Hub";
-/// The port of all simulated DFSPs.
+/// Name of the certificate for the port of all simulated DFSPs.
 const DFSPS: &str = "dfsps";
 const OPERATOR: &str = "operator";
 /// Names that no DFSP may have here.
 const RESERVED: [&str; 5] = [HUB, HUB_CLIENT, HUB_SIGNER, DFSPS, OPERATOR];
-/// Directory of the keys by which messages are signed.
+/// Directory of the keys for signing messages.
 const SIGNATURES: &str = "jws";
-/// Directory of the operators' authority: who has a certificate of it is an operator.
+/// Directory of the operators' authority: every certificate of it authenticates an operator.
 const OPERATORS: &str = "operators";
 const AUTHORITY_DAYS: u32 = 3_650;
 const LIST_DAYS: u32 = 366;
@@ -35,9 +35,9 @@ const LIST_DAYS: u32 = 366;
 /// | `NAME.pem` | certificate of a DFSP towards the hub |
 /// | `operators/ca.pem`, `operators/operator.pem` | the operators' authority, and an operator |
 /// | `NAME.curl`, `operator.curl` | certificate and key of a DFSP, or the operator, for `curl -K` |
-/// | `jws/NAME.pem` | public key by which a DFSP, or the `Hub`, signs its messages |
+/// | `jws/NAME.pem` | public key for the signatures of a DFSP, or of the `Hub` |
 ///
-/// Each private key lies beside what it is the key of, as `.key`.
+/// Each private key is next to its certificate or public key, as `.key`.
 #[derive(Clone, Debug)]
 pub struct Trial {
     directory: PathBuf,
@@ -46,7 +46,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Makes the files for DFSPs with these names. Hub and DFSPs are reached by the hosts.
+    /// Creates the files for DFSPs with these names. `hosts` are those of the hub and the DFSPs.
     pub fn make(directory: &Path, names: &[String], hosts: &[&str], now_s: i64) -> Result<Self, PkiError> {
         if let Some(name) = names.iter().find(|name| RESERVED.contains(&name.as_str())) {
             return Err(PkiError::Name(name.clone()));
@@ -71,7 +71,7 @@ impl Trial {
         Ok(this)
     }
 
-    /// Reads what was made.
+    /// Opens an existing directory.
     pub fn open(directory: &Path) -> Result<Self, PkiError> {
         let scheme = Authority::open(directory)?;
         let is_dfsp = |name: &str| !RESERVED.contains(&name);
@@ -84,12 +84,12 @@ impl Trial {
         Ok(Self { directory: directory.to_owned(), dfsps })
     }
 
-    /// The DFSPs with the bindings of their keys, in the order in which they were named.
+    /// The DFSPs with the bindings of their keys, in the order of their names at creation.
     pub fn dfsps(&self) -> &[(String, String)] {
         &self.dfsps
     }
 
-    /// Where the files are.
+    /// Directory of the files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -104,13 +104,13 @@ impl Trial {
         self.identity(HUB_CLIENT)
     }
 
-    /// Whom hub and DFSPs trust.
+    /// Trust anchors of hub and DFSPs.
     pub fn trust(&self) -> Trust {
         let file = |name: &str| self.directory.join(name);
         Trust { anchors_file: file("ca.pem"), crl_file: Some(file("crl.pem")), refuses_stale_crls: false }
     }
 
-    /// Whom the admin port trusts.
+    /// Trust anchors of the admin port.
     pub fn operators(&self) -> Trust {
         let anchors_file = self.directory.join(OPERATORS).join("ca.pem");
         Trust { anchors_file, crl_file: None, refuses_stale_crls: false }
@@ -127,12 +127,12 @@ impl Trial {
         ClientFiles { servers: self.trust(), identity: Some(self.identity(name)) }
     }
 
-    /// TLS of what stands in for the hub, towards DFSPs.
+    /// TLS of a stand-in for the hub, towards DFSPs.
     pub fn caller(&self) -> ClientFiles {
         ClientFiles { servers: self.trust(), identity: Some(self.hub_client()) }
     }
 
-    /// TLS of what stands in for the hub, where DFSPs call it.
+    /// TLS of a stand-in for the hub, for calls from DFSPs.
     pub fn port(&self) -> ServerFiles {
         ServerFiles { identity: self.hub(), clients: Some(self.trust()) }
     }
@@ -142,22 +142,22 @@ impl Trial {
         ServerFiles { identity: self.identity(DFSPS), clients: Some(self.trust()) }
     }
 
-    /// Directory of the public keys of all who sign.
+    /// Directory of all public keys for signatures.
     pub fn signers(&self) -> PathBuf {
         self.directory.join(SIGNATURES)
     }
 
-    /// Private key by which a DFSP signs.
+    /// Private key for a DFSP's signatures.
     pub fn signing_key(&self, name: &str) -> PathBuf {
         self.signers().join(format!("{name}.key"))
     }
 
-    /// Private key by which the hub signs.
+    /// Private key for the hub's signatures.
     pub fn hub_signing_key(&self) -> PathBuf {
         self.signing_key(HUB_SIGNER)
     }
 
-    /// Certificate and key for `curl -K`, which reads its arguments from a file.
+    /// Writes certificate and key for `curl -K`, which reads its arguments from a file.
     fn write_curl(&self, name: &str, files: &ClientFiles) -> Result<(), PkiError> {
         let mut lines = format!("cacert = {:?}\n", files.servers.anchors_file);
         if let Some(Identity { certificate_file, key_file }) = &files.identity {
@@ -172,7 +172,7 @@ impl Trial {
     }
 }
 
-/// RSA keys take long to make, so that all cores do.
+/// Uses all cores, because creating RSA keys takes long.
 fn make_signing_keys(directory: &Path, names: &[String]) -> Result<(), PkiError> {
     let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
     names.push(HUB_SIGNER);
