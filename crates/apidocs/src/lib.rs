@@ -12,7 +12,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
-/// What the page may do: show what comes from the port that it came from. Pictures inside the style sheet and the
+/// Content security policy of the page: it may load only content of its own port. Images inside the style sheet and the
 /// library's script are `data:`.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -20,29 +20,29 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 /// One of the hub's two ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
-    /// What DFSPs call.
+    /// The API for DFSPs.
     Fspiop,
-    /// What operators call.
+    /// The API for operators.
     Admin,
 }
 
-/// How long others may keep a file.
+/// How caches may store a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Caching {
-    /// Ask each time whether it changed: an upgrade of the hub changes it under the same name.
+    /// Caches must check for changes each time: an upgrade of the hub changes the file under the same name.
     Revalidated,
-    /// For ever: the name has a version in it.
+    /// Caches may store it forever: the name contains a version.
     Immutable,
 }
 
-/// A file that is served: a document, the page, or a part of the page.
+/// A served file: a document, the page, or a part of the page.
 #[derive(PartialEq, Eq)]
 pub struct File {
     path: &'static str,
     content_type: &'static str,
     caching: Caching,
     gzip: &'static [u8],
-    /// Inflated once, for the first that does not take gzip.
+    /// Decompressed once, for the first client that does not accept gzip.
     plain: OnceLock<Bytes>,
 }
 
@@ -98,31 +98,31 @@ impl fmt::Debug for File {
 }
 
 impl File {
-    /// Where it is served, such as `/docs`.
+    /// Its path, such as `/docs`.
     pub const fn path(&self) -> &'static str {
         self.path
     }
 
-    /// The content, inflated.
+    /// The decompressed content.
     pub fn content(&self) -> Bytes {
         let inflate = || {
             let mut content = Vec::new();
-            // What the build compressed can be inflated, and memory is the only thing written to.
+            // The build compressed the content, and the output is in memory, so this cannot fail.
             let _ = GzDecoder::new(self.gzip).read_to_end(&mut content);
             Bytes::from(content)
         };
         self.plain.get_or_init(inflate).clone()
     }
 
-    /// The checksum and length that end the compressed content, which is enough to tell two versions apart.
+    /// The checksum and length at the end of the compressed content, which are sufficient to distinguish two versions.
     fn tag(&self) -> String {
         let end = &self.gzip[self.gzip.len().saturating_sub(8)..];
         let digits: String = end.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("\"{digits}\"")
     }
 
-    /// The answer to a request with these headers: 304 to who has this very content already, else 200, compressed for
-    /// who takes that.
+    /// The answer to a request with these headers: 304 if the client already has this content, otherwise 200,
+    /// compressed if the client accepts that.
     pub fn answer(&self, request: &HeaderMap) -> Response<Bytes> {
         let tag = self.tag();
         let is_known = request
@@ -160,7 +160,7 @@ impl File {
     }
 }
 
-/// Whether `Accept-Encoding` names gzip, or anything, without forbidding it (RFC 9110 §12.5.3).
+/// Whether `Accept-Encoding` allows gzip, by name or by a wildcard (RFC 9110 §12.5.3).
 fn takes_gzip(request: &HeaderMap) -> bool {
     let values = request.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|coding| {
