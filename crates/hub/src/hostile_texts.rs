@@ -1,5 +1,5 @@
-//! Hostile texts for tests of outputs: control characters, formulas, paths, separators. The tests of the command use
-//! them, too.
+//! Hostile texts for tests of outputs: control characters, formulas, paths, separators. The tests of the command also
+//! use them.
 
 const PIECES: [&str; 30] = [
     "=cmd|'/c calc'!A1",
@@ -34,7 +34,7 @@ const PIECES: [&str; 30] = [
     "plain",
 ];
 
-/// SplitMix64.
+/// A random generator (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -47,7 +47,7 @@ impl Random {
     }
 }
 
-/// Up to four of the pieces in a row.
+/// A text of up to four of the pieces.
 pub fn text(random: &mut Random) -> String {
     (0..1 + random.below(4)).map(|_| PIECES[random.below(PIECES.len() as u64) as usize]).collect()
 }

@@ -1,6 +1,6 @@
 //! The hub: settings, log, start, shutdown, metrics, and the operator's tools for a data directory and a scheme.
 //!
-//! The command `upesi` puts arguments and exit codes around it.
+//! The command `upesi` adds arguments and exit codes.
 
 mod await_hub;
 pub mod backup;

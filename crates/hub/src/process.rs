@@ -1,4 +1,4 @@
-//! What a process of ours does, whatever it runs: its version, its end by a panic, signals.
+//! The parts of every process of this project: its version, its end by a panic, signals.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -8,21 +8,21 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::exit::Exit;
 use crate::terminal::note;
 
-// What this binary was built from.
+// The version of this binary.
 
-/// The version and the commit, as `upesi --version` says them.
+/// The version and the commit, as in `upesi --version`.
 pub const VERSION: &str = env!("UPESI_VERSION");
 
-/// The commit, with a `+` where sources differed from it; `None` for debug builds and outside of a git checkout.
+/// The commit, with a `+` if the sources differed from it; `None` for debug builds and outside of a git checkout.
 pub fn commit() -> Option<&'static str> {
     Some(env!("UPESI_BUILT_FROM")).filter(|commit| !commit.is_empty())
 }
 
-// How a panic ends the process.
+// The end of the process after a panic.
 
-/// Has a panic of any thread end the process, however the command was built. A panic of the embedded store while it
-/// opens its files ends it as the damage that it is: the embedded store would not survive unwinding. Any other
-/// panic is a mistake of the program, and aborts it.
+/// Makes a panic in any thread end the process, in every build profile. A panic of the embedded store while it opens
+/// its files is reported as damage, because the store would not survive unwinding. Any other panic is a fault of the
+/// program, and aborts it.
 pub fn end_the_process() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -36,10 +36,9 @@ pub fn end_the_process() {
     }));
 }
 
-// How a process is told to stop, and to read its certificates again. Signals are caught from the call on, not only
-// from when its future is polled.
+// Signals to stop, and to reload certificates. They are caught from the call on, not only when its future is polled.
 
-/// Waits for SIGTERM or SIGINT and tells which it was. Where signals cannot be had the process runs until it is killed,
+/// Waits for SIGTERM or SIGINT and returns its name. If signals are not available, the process runs until it is killed,
 /// which is safe.
 pub fn stop_signal() -> impl Future<Output = &'static str> {
     let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
@@ -52,7 +51,7 @@ pub fn stop_signal() -> impl Future<Output = &'static str> {
     }
 }
 
-/// Waits for SIGHUPs, and calls this at each.
+/// Waits for SIGHUP, and calls `act` for each.
 pub fn at_hang_up(mut act: impl FnMut()) -> impl Future<Output = Infallible> {
     let signals = signal(SignalKind::hangup());
     async move {

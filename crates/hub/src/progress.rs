@@ -1,33 +1,33 @@
-//! Progress of long commands: on stderr, and only where that is a terminal.
+//! Progress of long commands: on stderr, if that is a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How often a line without an end to come is drawn.
+/// Interval at which a line of unknown length is redrawn.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A line that is removed when it goes.
+/// A line that is removed on drop.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
     /// Work of unknown length.
     pub(crate) fn unknown(what: &'static str) -> Self {
         let bar = ProgressBar::new_spinner();
-        // A thread draws it, so there is none where nobody looks.
+        // A thread redraws it, which is not needed if the line is hidden.
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
         }
         Self::of(bar, "{spinner} {msg}, {elapsed}", what)
     }
 
-    /// So many things.
+    /// A number of items.
     pub(crate) fn count(what: &'static str, total: u64) -> Self {
         let template = "{msg} {bar:30} {percent:>3}% of {human_len}, {eta} left";
         Self::of(ProgressBar::new(total), template, what)
     }
 
-    /// So many bytes.
+    /// A number of bytes.
     pub(crate) fn bytes(what: &'static str, total: u64) -> Self {
         let template = "{msg} {bar:30} {percent:>3}% of {binary_total_bytes}, {eta} left";
         Self::of(ProgressBar::new(total), template, what)
@@ -42,12 +42,12 @@ impl Progress {
         Self(bar)
     }
 
-    /// So much is done now.
+    /// Sets the progress.
     pub(crate) fn at(&self, position: u64) {
         self.0.set_position(position);
     }
 
-    /// So much more is done.
+    /// Advances the progress.
     pub(crate) fn add(&self, more: u64) {
         self.0.inc(more);
     }

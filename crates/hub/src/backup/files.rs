@@ -17,7 +17,7 @@ use crate::progress::Progress;
 
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// The files below a directory, relative to it, sorted; not what was in the making.
+/// The files below a directory, relative to it, sorted, without unfinished ones.
 pub(super) fn below(root: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     let mut directories = vec![PathBuf::new()];
@@ -37,7 +37,7 @@ pub(super) fn below(root: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// A file below a directory. No part of it below that directory may be a link.
+/// A file below a directory. No part of its path below that directory may be a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Below<'a> {
     pub root: &'a Path,
@@ -57,7 +57,7 @@ impl Below<'_> {
             if is_directory { Ok(()) } else { Err(not_a(directory, "directory")) }
         })?;
         let full = self.full();
-        // Without waiting for the other end of a pipe.
+        // Does not wait for the other end of a pipe.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         if !fs::symlink_metadata(&full)?.is_file() {
             return Err(not_a(&full, "regular file"));
@@ -66,7 +66,7 @@ impl Below<'_> {
         if file.metadata()?.is_file() { Ok(file) } else { Err(not_a(&full, "regular file")) }
     }
 
-    /// Makes a new file, and the directories above it that are missing. Nothing that exists is opened.
+    /// Creates a new file, and missing directories above it. Never opens an existing file.
     fn create(self) -> io::Result<File> {
         self.directories(&mut |directory| match fs::symlink_metadata(directory) {
             Ok(found) if found.is_dir() => Ok(()),
@@ -77,7 +77,7 @@ impl Below<'_> {
         File::create_new(self.full())
     }
 
-    /// Calls `visit` with each directory between root and file, from the top.
+    /// Calls `visit` for each directory between root and file, from the top.
     fn directories(self, visit: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
         let mut directory = self.root.to_path_buf();
         let above = Path::new(self.path).parent().unwrap_or(Path::new(""));
@@ -92,7 +92,7 @@ impl Below<'_> {
     }
 }
 
-/// Makes a directory that only its owner may enter; it must not exist.
+/// Creates a directory that only its owner may enter; it must not exist.
 pub(super) fn create_private_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(path)
 }
@@ -101,8 +101,8 @@ fn not_a(path: &Path, kind: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a {kind}", path.display()))
 }
 
-/// Copies a file of at most `bytes_max` bytes durably to a new one, and returns the CRC-32C of its content. Room that
-/// holds only zeros is not taken. Directories that are missing are made; their names and the file's are durable after
+/// Copies a file of at most `bytes_max` bytes durably to a new one, and returns the CRC-32C of its content. Blocks of
+/// zeros stay unallocated. Missing directories are created; their names and the file's are durable after
 /// [`sync_directories`].
 pub(super) fn copy(from: Below<'_>, to: Below<'_>, bytes_max: u64, progress: &Progress) -> io::Result<u32> {
     let mut source = from.open()?;
@@ -146,7 +146,7 @@ fn fill(source: &mut File, chunk: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Copies a file in the place of another, which may be absent. The other one is not written to.
+/// Copies a file to the place of another, which may be absent. The other one is replaced, not written to.
 pub(super) fn replace(
     from: Below<'_>,
     to: Below<'_>,
@@ -168,7 +168,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what is not listed; gives how many files that were.
+/// Removes files that are not listed; returns their number.
 pub(super) fn remove_others(root: &Path, entries: &[Entry]) -> io::Result<u64> {
     let wanted: HashSet<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
     let mut removed = 0;
@@ -196,21 +196,21 @@ pub(super) fn sync_directories(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-// What a backup consists of. Written last, so that a directory without it is no backup.
+// The list of a backup's files. It is written last, so a directory without it is not a backup.
 
-/// The manifest's file within a backup.
+/// File of the manifest in a backup.
 pub(super) const MANIFEST: &str = "backup.json";
-/// The manifest while it is written; also what a crash or a failure then leaves.
+/// The manifest while it is written; it may remain after a crash or a failure.
 pub(super) const UNFINISHED_MANIFEST: &str = "backup.json.new";
 const FORMAT: &str = "upesi-backup 1";
 
-/// Longest manifest that is read, in bytes: about 400,000 files.
+/// Maximum size of a manifest, in bytes: about 400,000 files.
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 /// Depth of directories below the archive, or below the store's tables.
 const TREE_DEPTH_MAX: usize = 8;
 const NAME_BYTES_MAX: usize = 255;
 
-/// Whether a data directory may have a file of this name, relative to it.
+/// Whether a data directory may have a file with this path, relative to it.
 fn is_known(path: &str) -> bool {
     let is_name = |part: &&str| {
         let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
@@ -236,13 +236,14 @@ pub(super) struct Entry {
     /// Relative to the data directory.
     pub path: String,
     pub bytes: u64,
-    /// When the original last changed, in nanoseconds since 1970: a file of the same name, length and time is the same.
+    /// Last change of the original, in nanoseconds since 1970. A file with the same name, length and time counts as
+    /// unchanged.
     pub modified_ns: u64,
     pub crc32c: u32,
 }
 
 impl Entry {
-    /// Without its checksum yet.
+    /// An entry without its checksum.
     pub fn of(path: &str, file: &Path) -> io::Result<Self> {
         let found = file.metadata()?;
         let modified = found.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -263,7 +264,7 @@ impl Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub format: String,
-    /// Of the program that wrote it.
+    /// Version of the program that wrote it.
     pub version: String,
     pub first_record: u64,
     pub last_record: u64,
@@ -290,7 +291,7 @@ impl Manifest {
         backup.join(MANIFEST).exists()
     }
 
-    /// The manifest of a backup; an error says why it is none.
+    /// Reads the manifest of a backup; an error describes its fault.
     pub fn read(backup: &Path) -> Result<Self, String> {
         let bytes = read_limited(&backup.join(MANIFEST), MANIFEST_BYTES_MAX)
             .map_err(|error| format!("{MANIFEST}: {error}"))?;
@@ -307,7 +308,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether each file is one of a data directory, and is listed once.
+    /// Checks that each file belongs in a data directory and is listed once.
     pub fn check_paths(&self) -> Result<(), String> {
         if let Some(entry) = self.files.iter().find(|entry| !is_known(&entry.path)) {
             return Err(format!(
@@ -330,7 +331,7 @@ impl Manifest {
         durable::sync_directory(backup)
     }
 
-    /// Makes the backup one; where that fails, it is none.
+    /// Writes the manifest, which completes the backup. If this fails, the directory is not a backup.
     pub fn write(&self, backup: &Path) -> io::Result<()> {
         let (unfinished, path) = (backup.join(UNFINISHED_MANIFEST), backup.join(MANIFEST));
         remove_if_there(&unfinished)?;
@@ -339,8 +340,7 @@ impl Manifest {
         file.sync_all()?;
         fs::rename(&unfinished, &path)?;
         durable::sync_directory(backup).inspect_err(|_| {
-            // Whether it would be there after a power loss nobody knows, and whoever reads of the failure relies on
-            // none.
+            // It is unknown whether it would survive a power loss, so it must not be used after the failure.
             let _ = fs::remove_file(&path);
         })
     }

@@ -96,7 +96,7 @@ pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
         let text = format!("{} is a link: choose a directory without links", to_data.display());
         return Err(Failure::new(Exit::CannotCreate, text));
     }
-    // From here until the new one is written this is no backup.
+    // From here until the new manifest is written this is not a backup.
     Manifest::remove(to).map_err(failed)?;
     let mut report = BackupReport {
         to: to.clone(),
@@ -115,7 +115,7 @@ pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
     Ok(report)
 }
 
-/// An interrupted backup has its data, perhaps the beginning of a manifest, but no manifest.
+/// Whether a directory is empty or has an interrupted backup: its data, possibly part of a manifest, but no manifest.
 fn is_empty_or_unfinished(to: &Path) -> std::io::Result<bool> {
     let mut names = std::fs::read_dir(to)?.map(|file| file.map(|file| file.file_name()));
     names.try_fold(true, |is, name| {
@@ -157,17 +157,17 @@ fn is_as(target: Below<'_>, entry: &Entry) -> bool {
     target.open().and_then(|file| file.metadata()).is_ok_and(|found| found.len() == entry.bytes)
 }
 
-/// A time as the manifest has it.
+/// A time in the form of the manifest.
 fn time_text(time: Timestamp) -> String {
     time.to_string()
 }
 
-// Whether two directories are apart: neither is, or lies within, the other, however they are written.
+// Checks that two directories are separate: neither is, or is inside, the other, however their paths are written.
 
-/// Refuses a target that is, or lies within, a directory, and one that holds it.
+/// Rejects a target that is, is inside, or contains a directory.
 ///
 /// # Errors
-/// 64 where they are not apart, 73 where a path cannot be followed.
+/// 64 if they are not separate, 73 if a path cannot be followed.
 pub(crate) fn check_apart(directory: &Path, target: &Path) -> Outcome {
     let cannot = |path: &Path, error: io::Error| {
         Failure::new(Exit::CannotCreate, format!("{}: {error}", path.display()))
@@ -190,7 +190,7 @@ pub(crate) fn check_apart(directory: &Path, target: &Path) -> Outcome {
     ))
 }
 
-/// A path without links and dots. What does not exist yet is taken as it is written below what does.
+/// A path without links and dots. The part that does not exist yet remains as written.
 fn real(path: &Path) -> io::Result<PathBuf> {
     let mut found = PathBuf::new();
     for component in std::path::absolute(path)?.components() {

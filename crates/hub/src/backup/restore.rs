@@ -174,16 +174,15 @@ fn audit_of(restored: &Path, manifest: &Manifest) -> Result<AuditReport, Failure
     ))
 }
 
-// The mark of a restore: a file in the restored directory, of which the hub makes an entry in the audit trail when
-// it starts there. What was recorded after the backup is not in that trail: whoever reads it sees where it was taken
-// back.
+// The mark of a restore: a file in the restored directory. When the hub starts there, it records the restore in the
+// audit trail. The trail does not contain actions after the backup, so this entry shows where it was set back.
 
-/// The file. Its lines: the number of the backup's last record; then, if there were findings about rules, whether they
-/// were accepted with their number; then the first of them.
+/// Name of the file. Its lines: the number of the backup's last record; then, if there were findings about rules,
+/// whether they were accepted, and their number; then the first of them.
 const MARK: &str = "restored";
-/// Longest mark that is read, in bytes.
+/// Maximum size of a mark, in bytes.
 const MARK_BYTES_MAX: u64 = 4_096;
-/// Longest finding in it, in characters.
+/// Maximum length of a finding in the mark, in characters.
 const FINDING_CHARS_MAX: usize = 300;
 const ACCEPTED: &str = "accepted";
 const NOT_ACCEPTED: &str = "not-accepted";
@@ -192,7 +191,7 @@ const NOT_ACCEPTED: &str = "not-accepted";
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mark {
     last_record: u64,
-    /// Of findings about rules.
+    /// Number of findings about rules.
     findings: u64,
     first_finding: String,
     /// Whether a hub may start on the directory.
@@ -253,10 +252,10 @@ impl Mark {
     }
 }
 
-/// Refuses a directory that was restored with findings about rules, until they are accepted.
+/// Rejects a directory that was restored with findings about rules, until they are accepted.
 ///
 /// # Errors
-/// The text says what to do.
+/// The text states the remedy.
 pub(crate) fn check_accepted(data: &Path) -> Result<(), String> {
     let mark = Mark::read(data).map_err(|error| format!("{}: {error}", data.join(MARK).display()))?;
     let Some(Mark { findings, first_finding, is_accepted: false, .. }) = mark else { return Ok(()) };
@@ -267,7 +266,8 @@ pub(crate) fn check_accepted(data: &Path) -> Result<(), String> {
     ))
 }
 
-/// Makes the entry, if there is a mark, and then removes that. A crash in between makes a second entry.
+/// Records the restore in the audit trail if there is a mark, and then removes the mark. A crash in between causes a
+/// second entry.
 pub(crate) async fn enter_in_the_trail(data: &Path, handle: &EngineHandle) {
     let file = data.join(MARK);
     let Ok(Some(Mark { last_record, findings, first_finding, .. })) = Mark::read(data) else { return };

@@ -1,8 +1,8 @@
-//! A second view of a data directory, as it was at one moment.
+//! A view of a data directory as it was at one moment.
 //!
-//! Closed segments, snapshots and the tables of the LSM stores never change, so a second name holds on to them while
-//! the hub goes on and removes its own. What does change is copied: the last segment up to its last whole batch, the
-//! stores' lists of tables. The result is a data directory of its own, which opens like one that a crash left behind.
+//! Closed segments, snapshots and the tables of the LSM stores never change. So the view links them under second names,
+//! which remain when the hub removes its own. Files that change are copied: the last segment up to its last complete
+//! batch, and the stores' lists of tables. The result is a separate data directory that opens like one after a crash.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -22,22 +22,22 @@ use crate::exit::{Exit, Failure};
 use crate::inspect;
 use crate::progress::Progress;
 
-/// Beside the files it names, because a second name must be on the same file system.
+/// Inside the data directory, because hard links must be on the same file system.
 const DIRECTORY: &str = "backup.staging";
 const LOCK: &str = "backup.lock";
-/// Where the tables of an LSM store lie; all else in it is small and is copied.
+/// Directory of the tables in an LSM store; all other files in it are small and are copied.
 const TABLES: &str = "tables";
-/// A filter is replaced as a whole, never changed.
+/// A filter is replaced as a whole and never changed.
 const FILTER: &str = ".filter";
-/// How often it is tried to catch the stores between two merges.
+/// Number of attempts to view the stores between two merges.
 const ATTEMPTS_MAX: usize = 50;
 const ATTEMPT_WAIT: Duration = Duration::from_millis(20);
 
-/// The view; its names are removed when it goes.
+/// The view. Its files are removed on drop.
 pub(crate) struct Staging {
-    /// A data directory.
+    /// Path of the view, a data directory.
     pub(crate) path: PathBuf,
-    /// The oldest record; 0 where there is none.
+    /// The oldest record; 0 if there is none.
     pub(crate) first_record: u64,
     /// The last record.
     pub(crate) last_record: u64,
@@ -48,13 +48,13 @@ pub(crate) struct Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // Names that stay are removed by the next backup.
+        // Remaining files are removed by the next backup.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
 impl Staging {
-    /// Takes the view of a data directory, whether or not a hub is using it.
+    /// Creates the view of a data directory, whether or not a hub is using it.
     pub(crate) fn take(data: &Path) -> Result<Self, Failure> {
         inspect::open(data)?;
         let lock = lock(data)?;
@@ -70,7 +70,7 @@ impl Staging {
         loop {
             match staging.attempt(data) {
                 Ok(()) => return Ok(staging),
-                // The hub has removed or merged something just then.
+                // The hub has just removed or merged a file.
                 Err(_) if attempt < ATTEMPTS_MAX => attempt += 1,
                 Err(failure) => return Err(failure),
             }
@@ -98,9 +98,10 @@ impl Staging {
         self.check()
     }
 
-    /// The order matters: segments come before what makes the hub remove them, and again after what refers to them.
+    /// Links or copies the files. The order matters: segments precede the files because of which the hub removes
+    /// segments, and again follow the files that refer to segments.
     fn link(&self, data: &Path) -> io::Result<()> {
-        // First, since it must not be ahead of what it speaks of.
+        // First, because it must not be ahead of the files that it refers to.
         if data.join(PLACE_FILE).exists() {
             fs::copy(data.join(PLACE_FILE), self.path.join(PLACE_FILE))?;
         }
@@ -120,7 +121,7 @@ impl Staging {
         fs::copy(data.join("FORMAT"), self.path.join("FORMAT")).map(|_| ())
     }
 
-    /// Puts a copy in the place of the second name of the segment that is being written.
+    /// Replaces the link to the segment that is being written by a copy.
     fn copy_last_segment(&self, data: &Path, below: &Path) -> Result<Option<Extent>, JournalError> {
         let (data, staged) = (data.join(below), self.path.join(below));
         let live: Arc<dyn Disk> = Arc::new(RealDisk::new(&data, Access::Read));
@@ -136,7 +137,7 @@ impl Staging {
         Ok(Some(extent))
     }
 
-    /// Cuts the free room off the last segments, which are copies: a backup need not hold it.
+    /// Truncates the free space of the last segments, which are copies, because a backup does not need it.
     pub(super) fn cut_free_room(&self) -> Result<(), Failure> {
         for below in ["", "store"] {
             let staged = self.path.join(below);
@@ -162,7 +163,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Opens everything as a start would; a view that was taken in the middle of a change does not open.
+    /// Opens all files like a start. A view that was created during a change does not open.
     fn check(&mut self) -> Result<(), Failure> {
         let damaged = |text: String| Failure::new(Exit::Data, text);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(&self.path, Access::Read));
@@ -206,7 +207,7 @@ fn lock(data: &Path) -> Result<File, Failure> {
     }
 }
 
-/// Gives second names to the files of a directory that end so; those that have one stay.
+/// Links the files of a directory with this suffix; existing links stay.
 fn link_files(from: &Path, to: &Path, suffix: &str) -> io::Result<()> {
     if !from.exists() {
         return Ok(());
@@ -226,7 +227,8 @@ fn link_files(from: &Path, to: &Path, suffix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The view of an LSM store: second names of its tables, copies of the rest, the lists before what they list.
+/// The view of an LSM store: links to its tables, copies of all other files. Lists are copied before the tables that
+/// they name.
 fn view_tree(from: &Path, to: &Path) -> io::Result<()> {
     if !from.exists() {
         return Ok(());
@@ -261,7 +263,7 @@ fn view_tree(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies what is written of a segment, by another name first: `to` may be the second name of `from`.
+/// Copies the written part of a segment, under a temporary name first, because `to` may be a link to `from`.
 fn copy_beginning(from: &Path, to: &Path, extent: Extent) -> io::Result<()> {
     let unfinished = to.with_extension("tmp");
     let mut target = File::create(&unfinished)?;

@@ -1,11 +1,10 @@
-//! `upesi directory`: the hub's own party directory, from the command line.
+//! `upesi directory`: imports into and reads the hub's built-in party directory.
 //!
 //! # How an import resumes
-//! An import has a name; the hub keeps, with the entries themselves, which line of an import comes next. The name is
-//! the SHA-256 of the file unless another is given: the same file goes on where it stopped, whoever sends it and
-//! however it ended, and a file of which a byte was changed is another import. Reading the file twice costs a second
-//! per few hundred megabytes; a name from length and a few bytes would take an edited file for the old one and skip its
-//! lines.
+//! An import has a name; the hub stores its next line together with the entries. The default name is the SHA-256 of the
+//! file. So the same file continues where it stopped, whichever client sends it and however it ended. A file with a
+//! changed byte is another import. Reading the file twice costs a second per few hundred megabytes. A name from length
+//! and a few bytes would mistake an edited file for the old one and skip its lines.
 
 #[cfg(test)]
 mod tests;
@@ -28,56 +27,56 @@ use crate::await_hub::await_admin;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::admin_api::{AdminApi, AdminError, AdminToken};
 
-/// Bytes of a chunk: with its last line it stays below the largest body that the admin API reads.
+/// Maximum size of a chunk: with its last line it stays below the largest body that the admin API accepts.
 const CHUNK_BYTES_MAX: usize = upesi_admin::BODY_BYTES_MAX - 2 * LINE_BYTES_MAX;
-/// Refused lines that are shown.
+/// Maximum number of rejected lines in the output.
 const REFUSALS_SHOWN_MAX: usize = 1_000;
 const READ_BUFFER_BYTES: usize = 1 << 20;
-/// Characters of the SHA-256 in an import's name.
+/// Number of characters of the SHA-256 in an import's name.
 const NAME_DIGITS: usize = 32;
 
-/// What to import, and how.
+/// Options of an import.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
     /// The file.
     pub file: PathBuf,
     /// Base URL of the hub's admin API.
     pub admin_url: String,
-    /// TLS towards it, for `https://`.
+    /// TLS for an `https://` URL.
     pub admin_tls: Option<ClientTls>,
-    /// The operator's token, if the admin port asks for one.
+    /// The operator's token, if the admin port requires one.
     pub admin_token: Option<AdminToken>,
-    /// How long to wait for a hub that does not answer yet.
+    /// Time to wait for a hub that does not answer yet.
     pub wait: Duration,
-    /// The import's name instead of one from the file's content.
+    /// Name of the import; by default it is derived from the file's content.
     pub name: Option<String>,
-    /// Whether a line wins over what another DFSP registered.
+    /// Whether a line replaces the registration of another DFSP.
     pub replace: bool,
-    /// One JSON object instead of text.
+    /// Print one JSON object instead of text.
     pub json: bool,
 }
 
-/// What an import came to.
+/// Result of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// The import's name.
     pub import: String,
-    /// Lines that were taken, those of earlier attempts included.
+    /// Accepted lines, including those of earlier attempts.
     pub taken: u64,
-    /// Lines that were refused, those of earlier attempts included.
+    /// Rejected lines, including those of earlier attempts.
     pub refused: u64,
-    /// The line with which this attempt began.
+    /// First line of this attempt.
     pub first_line: u64,
-    /// Refused lines of this attempt; not all, if they are many.
+    /// Rejected lines of this attempt; not all of them if there are very many.
     pub refusals: Vec<RefusedLine>,
 }
 
-/// Imports a file and tells what it came to; refused lines go to `notes`.
+/// Imports a file and prints the result; rejected lines are written to `notes`.
 ///
 /// # Errors
-/// 66 where the file cannot be read, 65 for a file without a header, 69 where the hub does not answer, 75 where it is
-/// busy for long, 1 where it refuses the import or some of its lines.
+/// 66 if the file cannot be read, 65 for a file without a header, 69 if the hub does not answer, 75 if it stays busy, 1
+/// if it rejects the import or some of its lines.
 pub async fn import(
     options: &ImportOptions,
     output: &mut (dyn Write + Send),
@@ -85,7 +84,7 @@ pub async fn import(
 ) -> Outcome {
     let summary = send(options).await?;
     for refusal in &summary.refusals {
-        // Nobody to read them is no failure.
+        // A closed output is not a failure.
         let _ = writeln!(notes, "line {}: {}", refusal.line, Escaped(&refusal.reason));
     }
     let text = if options.json {
@@ -102,10 +101,10 @@ pub async fn import(
     }
 }
 
-/// Shows the entries of an identifier.
+/// Prints the entries of an identifier.
 ///
 /// # Errors
-/// 69 where the hub does not answer, 1 where it refuses or nobody serves the party.
+/// 69 if the hub does not answer, 1 if it rejects the request or no DFSP serves the party.
 pub async fn get(
     api: &AdminApi,
     kind: &str,
@@ -180,24 +179,24 @@ async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
     Ok(Summary { import: name, taken, refused, first_line, refusals })
 }
 
-/// Opens a file that is read twice and has an end.
+/// Opens a regular file, because it is read twice and must have an end.
 fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-/// Lines on their way.
+/// Lines to send.
 struct Chunk {
     /// Number of the first line.
     from: u64,
     lines: Vec<u8>,
-    /// What they take of the file, with the lines that were passed over.
+    /// Their size in the file, including skipped lines.
     file_bytes: u64,
 }
 
 impl Chunk {
-    /// The next lines from `next_line` of the file on; `line` is the number of the line that the reader is at. Empty at
-    /// the end of the file.
+    /// Reads the next lines of the file from `next_line` on; `line` is the reader's current line. Empty at the end of
+    /// the file.
     fn read(reader: &mut impl io::BufRead, line: &mut u64, next_line: u64) -> io::Result<Self> {
         let mut chunk = Self { from: next_line, lines: Vec::new(), file_bytes: 0 };
         let mut passed_over = Vec::new();
@@ -224,7 +223,7 @@ impl Chunk {
     }
 }
 
-/// The header as text, if it is one.
+/// The header as text, if it is valid.
 fn check_header(file: &Path, header: Vec<u8>) -> Result<String, Failure> {
     if let Some(form) = OtherForm::of(&header) {
         return Err(Failure::new(Exit::Data, format!("{}: {}", file.display(), form.instead_of_csv())));
@@ -237,7 +236,7 @@ fn check_header(file: &Path, header: Vec<u8>) -> Result<String, Failure> {
     })
 }
 
-/// A name that the same content always gets.
+/// The name of an import, the same for the same content.
 fn name_of(file: &mut File, replace: bool) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; READ_BUFFER_BYTES];
@@ -250,11 +249,11 @@ fn name_of(file: &mut File, replace: bool) -> io::Result<String> {
         }
     }
     let digits = hex(&hasher.finalize());
-    // The same file does something else when it replaces.
+    // With replacement, the same file has another effect.
     Ok(format!("{}{}", &digits[..NAME_DIGITS], if replace { "-replace" } else { "" }))
 }
 
-/// On stderr, and only where that is a terminal.
+/// A progress bar on stderr, if that is a terminal.
 fn progress_bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
     let style = ProgressStyle::with_template("{bar:40} {percent:>3}% {msg}, {eta} left");
@@ -262,7 +261,7 @@ fn progress_bar(length: u64) -> ProgressBar {
     bar
 }
 
-/// A reader that went away is no failure.
+/// A closed output is not a failure.
 fn write(output: &mut (dyn Write + Send), text: &str) -> Outcome {
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -270,10 +269,11 @@ fn write(output: &mut (dyn Write + Send), text: &str) -> Outcome {
     }
 }
 
-// Lines of a file, without trust in their length.
+// Reads lines of a file up to a maximum length.
 
-/// Reads the next line without its line break, appending it to `line`. Of a line longer than `bytes_max` so much is
-/// kept and one byte more, which says that it is too long. Gives how many bytes of the file it took; 0 at the end.
+/// Reads the next line without its line break, appending it to `line`. If a line is longer than `bytes_max`, this many
+/// bytes and one more are stored, which shows that it is too long. Returns the number of bytes read from the file; 0 at
+/// the end.
 fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, bytes_max: usize) -> io::Result<u64> {
     let (mut taken, mut room) = (0, bytes_max + 1);
     loop {
@@ -295,14 +295,13 @@ fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, bytes_max: usize) ->
     }
 }
 
-// What the hub is asked, and what it answers.
+// Calls to the hub, and its answers.
 
-/// How often a chunk is sent before the import gives up for now.
+/// Number of times that a chunk is sent before the import gives up.
 const ATTEMPTS_MAX: u32 = 8;
-/// The wait after the first attempt; it doubles each time.
+/// Delay after the first attempt; it doubles each time.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How far an import got.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Progress {
@@ -313,13 +312,12 @@ struct Progress {
     chunk: Option<ChunkAnswer>,
 }
 
-/// What became of a chunk.
 #[derive(Debug, Deserialize)]
 struct ChunkAnswer {
     refusals: Vec<RefusedLine>,
 }
 
-/// A line that was refused.
+/// A rejected line.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 pub struct RefusedLine {
     /// Its number in the file.
@@ -351,7 +349,7 @@ struct PartyEntry {
 struct HubImport {
     api: AdminApi,
     name: String,
-    /// What follows `from` in the query of every chunk.
+    /// The part of every chunk's query after `from`.
     query: String,
 }
 
@@ -366,7 +364,7 @@ impl HubImport {
         self.api.get(&format!("/directory/imports/{}", self.name)).await.map_err(|error| failure_of(&error))
     }
 
-    /// Sends a chunk, again if need be: a chunk that was taken already is answered the same.
+    /// Sends a chunk, repeatedly if necessary: a chunk that was already accepted gets the same answer.
     async fn take(&self, from: u64, lines: Bytes) -> Result<Progress, Failure> {
         let path = format!("/directory/imports/{}/chunks?from={from}{}", self.name, self.query);
         let mut delay = RETRY_DELAY;

@@ -1,7 +1,7 @@
-//! Rows as columns: Parquet, for DuckDB, pandas, Spark and the like.
+//! Rows as columns: Parquet, for DuckDB, pandas, Spark and similar tools.
 //!
 //! Amounts are exact decimals, times are instants, hashes are bytes. Rows gather in memory until a row group is full,
-//! so what an export needs does not depend on how much it exports.
+//! so the memory does not depend on the size of the export.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -23,12 +23,12 @@ use upesi_types::text::escape;
 use super::kind;
 use super::kind::{Kind, Row, Type, Value};
 
-/// Rows of a row group; with texts of the usual lengths they take about 20 MiB until they are written.
+/// Maximum number of rows of a row group; with texts of usual length they need about 20 MiB until they are written.
 const GROUP_ROWS_MAX: usize = 32_768;
-/// Texts of a row group, in bytes: extension lists and descriptions can be long.
+/// Maximum size of the texts of a row group, in bytes: extension lists and descriptions can be long.
 const GROUP_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The schema of a table in Parquet's own language.
+/// The schema of a table in Parquet's schema language.
 fn schema_of(kind: Kind) -> String {
     let mut schema = "message row {\n".to_owned();
     for column in kind.columns() {
@@ -46,11 +46,11 @@ fn schema_of(kind: Kind) -> String {
     schema + "}"
 }
 
-/// The values of one column of the present row group.
+/// Values of one column in the current row group.
 struct Values<T: DataType> {
-    /// Those that are there.
+    /// Values of the rows that have one.
     values: Vec<T::T>,
-    /// Of a column that may lack values: 1 for each row that has one, 0 for the others.
+    /// For an optional column: 1 for each row with a value, 0 for the others.
     levels: Option<Vec<i16>>,
 }
 
@@ -67,7 +67,7 @@ impl<T: DataType> Values<T> {
         self.values.extend(value);
     }
 
-    /// Writes the values as the next column of a row group, and forgets them.
+    /// Writes the values as the next column of a row group, and drops them.
     fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<(), ParquetError> {
         let Some(mut column) = group.next_column()? else {
             return Err(ParquetError::General("the schema has fewer columns".to_owned()));
@@ -83,7 +83,7 @@ impl<T: DataType> Values<T> {
     }
 }
 
-/// A column whatever its type.
+/// A column of any type.
 enum Column {
     Text(Values<ByteArrayType>),
     Long(Values<Int64Type>),
@@ -110,7 +110,7 @@ impl Column {
             Self::Long(column) => column.push(match value {
                 Value::Amount(amount) => Some(amount.units()),
                 Value::Instant(at) => Some(micros(at)),
-                // Record numbers are far below: a journal of 2^63 records would fill every disk there is.
+                // Record numbers are far below: a journal of 2^63 records would exceed any disk.
                 Value::Number(number) => Some(i64::try_from(number).unwrap_or(i64::MAX)),
                 _ => None,
             }),
@@ -135,7 +135,7 @@ impl Column {
     }
 }
 
-/// The rows of the present row group.
+/// The rows of the current row group.
 struct Group {
     columns: Vec<Column>,
     rows: usize,
@@ -158,7 +158,8 @@ impl Group {
     }
 }
 
-/// Microseconds since 1970: what readers of these files know best. The journal has nanoseconds, FSPIOP milliseconds.
+/// Microseconds since 1970, the unit that readers of these files support best. The journal has nanoseconds, FSPIOP
+/// milliseconds.
 const fn micros(at: Timestamp) -> i64 {
     at.as_ns().div_euclid(1_000)
 }
@@ -172,8 +173,8 @@ pub(super) struct ParquetTable {
 impl ParquetTable {
     pub(super) fn new(file: File, kind: Kind) -> io::Result<Self> {
         let schema = Arc::new(parse_message_type(&schema_of(kind)).map_err(failed)?);
-        // Snappy is read by everything. Statistics per row group let readers skip by time; per page they would only
-        // make the end of the file grow.
+        // All readers support Snappy. Statistics per row group let readers skip by time; statistics per page would only
+        // enlarge the end of the file.
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_statistics_enabled(EnabledStatistics::Chunk)
@@ -206,14 +207,14 @@ impl ParquetTable {
         Ok(())
     }
 
-    /// Writes what is left and the end of the file.
+    /// Writes the remaining rows and the end of the file.
     pub(super) fn finish(mut self) -> io::Result<File> {
         self.write_group()?;
         self.file.into_inner().map_err(failed)
     }
 }
 
-/// What the system said, where it was the system.
+/// The error of the system, if there is one.
 fn failed(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {

@@ -1,4 +1,4 @@
-//! What can be exported, and the columns of each.
+//! The kinds of exports, and their columns.
 
 use std::borrow::Cow;
 
@@ -6,20 +6,20 @@ use Type as Of;
 use clap::ValueEnum;
 use upesi_types::{Amount, Timestamp, TransferId};
 
-/// What an export is of.
+/// Kind of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Transfers, items of bulks among them.
+    /// Transfers, including items of bulk transfers.
     #[default]
     Transfers,
     /// FX transfers.
     FxTransfers,
-    /// Items of bulks: to which bulk a transfer belongs, and what came of it there.
+    /// Items of bulk transfers: the bulk transfer of each transfer, and its outcome there.
     BulkItems,
-    /// What each commit added to a settlement window: transfers, movements of FX transfers, and fees, by the accounts
-    /// that owe and are owed. Their sum is the net.
+    /// Obligations that each commit added to a settlement window, by the accounts that owe and are owed: of transfers,
+    /// movements of FX transfers, and fees. Their sum is the net.
     Obligations,
-    /// What each account owes in each content of a closed settlement window, by its settlement if there is one.
+    /// Net of each account in each content of a closed settlement window, by its settlement if there is one.
     Settlements,
 }
 
@@ -122,7 +122,7 @@ const SETTLEMENTS: &[Column] = &[
     Column::required("changedAt", Of::Instant),
 ];
 
-/// Of these what the archive has.
+/// Kinds of entries in the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Archived {
     Transfers,
@@ -133,7 +133,7 @@ pub(super) enum Archived {
 impl Archived {
     pub(super) const ALL: [Self; 3] = [Self::Transfers, Self::FxTransfers, Self::BulkItems];
 
-    /// What the archive keeps under a key.
+    /// The kind of an archive entry with this key.
     pub(super) fn of_key(key: TransferId) -> Self {
         if key.as_conversion().is_some() {
             Self::FxTransfers
@@ -154,7 +154,7 @@ impl Archived {
 }
 
 impl Kind {
-    /// What of the archive it is made of; nothing of what only the ledger has.
+    /// The archive entries from which it is built; empty if it is built from the ledger only.
     pub(super) const fn archived(self) -> &'static [Archived] {
         match self {
             Self::Transfers => &[Archived::Transfers],
@@ -165,7 +165,7 @@ impl Kind {
         }
     }
 
-    /// The columns, in order: of the same meaning in all formats.
+    /// The columns, in order, with the same meaning in all formats.
     pub(super) const fn columns(self) -> &'static [Column] {
         match self {
             Self::Transfers => TRANSFERS,
@@ -181,7 +181,7 @@ impl Kind {
         self.columns().iter().map(|column| column.name).collect()
     }
 
-    /// How names of its files begin.
+    /// Prefix of the names of its files.
     pub const fn file_prefix(self) -> &'static str {
         match self {
             Self::Transfers => "transfers",
@@ -192,7 +192,7 @@ impl Kind {
         }
     }
 
-    /// What its rows are called.
+    /// Name of its rows in messages.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Transfers => "transfers",
@@ -204,9 +204,9 @@ impl Kind {
     }
 }
 
-// The values of a row, and what a column holds.
+// The values of a row, and the types of columns.
 
-/// What the values of a column are.
+/// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Text,
@@ -254,7 +254,7 @@ impl<'a> Value<'a> {
         Self::Text(text.into())
     }
 
-    /// A value that may lack.
+    /// An optional value.
     pub(super) fn of<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Absent, make)
     }

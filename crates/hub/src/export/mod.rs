@@ -185,7 +185,7 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     }
 }
 
-/// Shows the progress through an archive; to be called for each entry.
+/// Shows the progress through an archive; call it for each entry.
 fn progress_through(archive: &FjallArchive) -> impl FnMut() + use<> {
     let progress = Progress::count("exporting", archive.stats().transfers_estimate);
     let mut read = 0;
@@ -197,12 +197,12 @@ fn progress_through(archive: &FjallArchive) -> impl FnMut() + use<> {
     }
 }
 
-/// The content of the archive and the journal, to find out whether rows were removed.
+/// The range of the archive and the journal, to detect removed rows.
 #[derive(Default)]
 struct Found {
-    /// The obligations of the wanted window, by currency and type of their accounts.
+    /// The obligations of the requested window, by currency and type of their accounts.
     sums: BTreeMap<(Currency, LedgerAccountTypeId), Sum>,
-    /// When the oldest of all ended.
+    /// Time of the end of the oldest entry.
     oldest: Option<Timestamp>,
 }
 
@@ -218,7 +218,7 @@ impl Found {
         }
     }
 
-    /// The wanted rows that are missing, in words; `None` if there are none.
+    /// Description of the requested rows that are missing; `None` if there are none.
     fn lacking(&self, ledger: &Ledger, window: Option<u32>, period: Period) -> Option<String> {
         let Some(window) = window else { return self.removed(ledger, period) };
         let expected = expected_in(ledger, WindowId(window));
@@ -238,7 +238,7 @@ impl Found {
         (!differs.is_empty()).then(|| format!("{}; {why}", differs.join("; ")))
     }
 
-    /// The same without a window: rows that retention removed.
+    /// Description of rows that retention removed, for exports without a window.
     fn removed(&self, ledger: &Ledger, period: Period) -> Option<String> {
         let removed_to = ledger.removed_to();
         let is_left_out = self.oldest.is_some_and(|oldest| period.from.is_some_and(|from| from >= oldest));
@@ -254,7 +254,7 @@ impl Found {
     }
 }
 
-/// What a window counts, by the currency and type of the accounts.
+/// The sums of a window, by currency and type of the accounts.
 fn expected_in(ledger: &Ledger, id: WindowId) -> BTreeMap<(Currency, LedgerAccountTypeId), Sum> {
     let Some(window) = ledger.window(id) else { return BTreeMap::new() };
     if window.state != WindowState::Open {
@@ -292,7 +292,7 @@ impl ExportArguments {
     }
 }
 
-/// The time of the end or change of the wanted rows.
+/// Period of the end or change of the requested rows.
 #[derive(Clone, Copy)]
 struct Period {
     from: Option<Timestamp>,
@@ -305,7 +305,7 @@ impl Period {
     }
 }
 
-/// The state at the end of the journal: who is who, and what finished behind the archive's watermark.
+/// The state at the end of the journal: the participants, and entries that finished after the archive's watermark.
 fn tail(data: &Path, watermark: u64) -> Result<Ledger, Failure> {
     let disk: Arc<dyn Disk> = Arc::new(upesi_journal::RealDisk::new(data, Access::Read));
     let latest = SnapshotStore::open_for_reading(Arc::clone(&disk)).latest().map_err(journal_failure)?;
@@ -319,7 +319,7 @@ fn tail(data: &Path, watermark: u64) -> Result<Ledger, Failure> {
         .map_err(|error| Failure::new(crate::hub::exit_of(&error), error))
 }
 
-/// Something that ended, taken from the archive or from the end of the journal.
+/// A finished entry from the archive or from the end of the journal.
 enum Stored {
     Transfer(Box<Transfer>),
     Conversion(Box<Conversion>),
@@ -368,7 +368,7 @@ impl Stored {
     }
 }
 
-/// A file that gets its name when it is whole and durable.
+/// A file that gets its name when it is complete and durable.
 pub struct Table {
     writer: TableWriter,
     kind: Kind,
@@ -378,7 +378,7 @@ pub struct Table {
 }
 
 enum TableWriter {
-    /// Line by line, by this function.
+    /// Line by line, with this function.
     Lines {
         file: BufWriter<File>,
         line: String,
@@ -396,7 +396,7 @@ impl Table {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);
-        // What an interrupted export has left.
+        // The remains of an interrupted export.
         match fs::remove_file(&unfinished) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => other?,
@@ -415,7 +415,7 @@ impl Table {
         Ok(Self { writer, kind, unfinished, path: path.to_owned(), count: 0 })
     }
 
-    /// Adds the rows of something that is of the table's kind.
+    /// Adds the rows of an entry, if it is of the table's kind.
     pub fn add(&mut self, finished: Finished<'_>, names: &Names) -> io::Result<()> {
         finished.rows(names, |row| self.add_row(row))
     }
@@ -445,10 +445,10 @@ impl Table {
     }
 }
 
-// Exports of archive divisions, before these leave.
+// Exports archive divisions before they are removed.
 
-/// Writes what one division of an archive has into a directory, a file per kind. Of FX transfers and bulks there is
-/// none if the division has none. What is there already is whole, and stays.
+/// Writes the entries of one division of an archive into a directory, one file per kind. There are no files of FX
+/// transfers and bulk transfers if the division has none. Existing files are complete, and are left unchanged.
 pub(crate) fn export_division(
     archive: &dyn Archive,
     division: &Division,
@@ -462,9 +462,9 @@ pub(crate) fn export_division(
         let (prefix, ending) = (kind.kind().file_prefix(), format.ending());
         directory.join(format!("{prefix}-{:020}-{:020}.{ending}", division.first_seq, division.watermark))
     };
-    // That of transfers comes last: where it is, the others are.
+    // The file of transfers is written last: if it exists, the others do.
     if path_of(Archived::Transfers).try_exists().map_err(told)? {
-        // It has its name only since it is whole; a crash may have come before that was durable.
+        // It received its name when it was complete, but a crash may have come before the name was durable.
         return durable::sync_directory(directory).map_err(told);
     }
     let mut tables = Vec::new();
@@ -490,12 +490,12 @@ pub(crate) fn export_division(
     Ok(())
 }
 
-/// Where the file of a kind stands.
+/// State of the file of a kind.
 enum State {
-    /// It is not begun.
+    /// Not begun.
     Absent(PathBuf),
     Open(Table),
-    /// An earlier attempt has written it.
+    /// Written by an earlier attempt.
     Written,
 }
 

@@ -1,11 +1,11 @@
-//! Parquet of a build without it: a table cannot be begun.
+//! Replaces Parquet in a build without it: a table cannot be begun.
 
 use std::fs::File;
 use std::io;
 
 use super::kind::{Kind, Row};
 
-/// A table that cannot be made.
+/// A table that cannot be created.
 pub(super) enum ParquetTable {}
 
 impl ParquetTable {

@@ -1,5 +1,5 @@
-//! What an export tells of a transfer, a conversion and a bulk, whatever the format: names in place of numbers, and
-//! the state taken apart.
+//! The row of a transfer, an FX transfer or a bulk transfer in an export, for all formats: with names instead of
+//! numbers, and the state as separate columns.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use upesi_types::{Timestamp, hex};
 use super::kind::{Kind, Row, Value};
 use crate::inspect::print::Names;
 
-/// Something that ended.
+/// A finished entry.
 #[derive(Clone, Copy, Debug)]
 pub enum Finished<'a> {
     /// A transfer.
     Transfer(&'a Transfer),
-    /// A conversion.
+    /// An FX transfer.
     Conversion(&'a Conversion),
-    /// A bulk.
+    /// A bulk transfer.
     Bulk(&'a Bulk),
 }
 
@@ -33,7 +33,7 @@ impl<'a> Finished<'a> {
         }
     }
 
-    /// What its commit added to a settlement window. Items of bulks are transfers.
+    /// The obligations that its commit added to a settlement window. Items of bulk transfers are transfers.
     pub(super) fn obligations(self) -> Vec<Obligation> {
         match self {
             Self::Transfer(transfer) => transfer.obligations(),
@@ -42,11 +42,11 @@ impl<'a> Finished<'a> {
         }
     }
 
-    /// Whether it is of a window or a participant. In a window, a participant is one whose account owes or is owed, for
-    /// itself or as a proxy. Elsewhere it may also be payer or payee.
+    /// Whether it belongs to a window or a participant. In a window, the participant is the owner of an account that
+    /// owes or is owed, for itself or as a proxy. Without a window it may also be payer or payee.
     pub(super) fn is_of(self, wanted: Wanted, names: &Names) -> bool {
         let own = |obligation: &Obligation| match self {
-            // A fee is a row of its own.
+            // A fee is a separate row.
             Self::Transfer(_) => obligation.kind == ObligationKind::Transfer,
             _ => true,
         };
@@ -67,7 +67,7 @@ impl<'a> Finished<'a> {
         }
     }
 
-    /// Calls `add` with a row for each of its obligations that is wanted.
+    /// Calls `add` with a row for each of its requested obligations.
     pub(super) fn obligation_rows<E>(
         self,
         wanted: Wanted,
@@ -87,7 +87,7 @@ impl<'a> Finished<'a> {
         match self {
             Self::Transfer(transfer) => add(of_transfer(transfer, names)),
             Self::Conversion(conversion) => add(of_conversion(conversion, names)),
-            // What was refused as a whole has no items.
+            // A bulk transfer that was rejected as a whole has no items.
             Self::Bulk(bulk) if bulk.items.is_empty() => add(of_item(bulk, None, names)),
             Self::Bulk(bulk) => {
                 let mut items = (0..).zip(&bulk.items);
@@ -97,7 +97,7 @@ impl<'a> Finished<'a> {
     }
 }
 
-/// The window and the participant that an export is narrowed to.
+/// The window and the participant of an export.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted {
     pub(super) window: Option<u32>,
@@ -130,7 +130,7 @@ fn of_obligation<'a>(obligation: &Obligation, at: Option<Timestamp>, names: &Nam
     ]
 }
 
-/// The name of the participant whose account it is.
+/// The name of the account's participant.
 fn owner<'a>(account: Option<AccountId>, names: &Names) -> Value<'a> {
     Value::of(account.and_then(|account| names.owner(account)), |id| Value::text(names.participant(id)))
 }
@@ -152,7 +152,7 @@ fn fees<'a>(fees: &[ChargedFee], names: &Names) -> Value<'a> {
     }
 }
 
-/// A DFSP's name; absent where a refused request named an unknown one.
+/// A DFSP's name; absent if a rejected request named an unknown one.
 fn party<'a>(id: Option<ParticipantId>, names: &Names) -> Value<'a> {
     Value::of(id, |id| Value::text(names.participant(id)))
 }
@@ -203,7 +203,7 @@ fn of_conversion<'a>(conversion: &'a Conversion, names: &Names) -> Row<'a> {
         ConversionState::Aborted { kind, cause, .. } => (kind.as_str(), Some(cause)),
     };
     let [code, description] = error(cause);
-    // The reserved movement is of the source amount on the payer's side, of the target amount on the payee's.
+    // On the payer's side the reserved movement has the source amount, on the payee's side the target amount.
     let windows = match conversion.state {
         ConversionState::Committed { windows, .. } => windows.unwrap_or_default(),
         _ => LegWindows::default(),
@@ -214,7 +214,7 @@ fn of_conversion<'a>(conversion: &'a Conversion, names: &Names) -> Row<'a> {
     };
     let number = |window: WindowId| Value::Number(window.0.into());
     let accounts = conversion.accounts;
-    // On the payer's side the target amount is paid by the transfer.
+    // On the payer's side the transfer pays the target amount.
     let target = accounts.and_then(|accounts| Some((accounts.fxp_target, accounts.initiator_target?)));
     vec![
         Value::text(conversion.id.to_string()),
@@ -244,7 +244,7 @@ fn of_conversion<'a>(conversion: &'a Conversion, names: &Names) -> Row<'a> {
     ]
 }
 
-/// An item with its place among those of its bulk, or a bulk that has none.
+/// An item with its number in its bulk transfer, or a bulk transfer without items.
 fn of_item<'a>(bulk: &'a Bulk, item: Option<(u32, &'a BulkItem)>, names: &Names) -> Row<'a> {
     let refused = match &bulk.state {
         BulkState::Rejected { cause, .. } => cause.as_ref(),
@@ -278,9 +278,9 @@ fn of_item<'a>(bulk: &'a Bulk, item: Option<(u32, &'a BulkItem)>, names: &Names)
 }
 
 // A row as a line: CSV and JSON Lines. Amounts are decimal in the currency's units, times are UTC, hashes are
-// hexadecimal, records are numbers in the journal; what does not apply is empty (CSV) or null (JSON).
+// hexadecimal, records are numbers in the journal. Inapplicable values are empty (CSV) or null (JSON).
 
-/// A value as text; `None` where there is none.
+/// A value as text; `None` if there is none.
 fn shown<'a>(value: &'a Value<'_>) -> Option<Cow<'a, str>> {
     Some(match value {
         Value::Text(text) => Cow::Borrowed(&**text),
@@ -324,7 +324,7 @@ pub(super) fn push_json_line(kind: Kind, row: &[Value<'_>], line: &mut String) {
     line.push('\n');
 }
 
-/// Quoted as RFC 4180 demands, and if a reader with another separator would begin a new cell.
+/// Appends a text, quoted if RFC 4180 requires it, or if a reader with another separator would begin a new cell.
 pub(crate) fn push_csv(text: &str, line: &mut String) {
     if text.contains([',', ';', '|', '\t', '"', '\r', '\n']) {
         line.push('"');

@@ -13,7 +13,7 @@ use super::{Period, Table};
 /// A content in its window.
 type Place<'a> = (&'a Window, &'a Content);
 
-/// What an account owes.
+/// Net of an account.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
     account: AccountId,
@@ -23,13 +23,13 @@ struct Entry<'a> {
 
 #[derive(Clone, Copy)]
 enum Standing<'a> {
-    /// No settlement has taken the content.
+    /// The content is not in a settlement.
     Closed(Place<'a>),
-    /// The place is unknown if the settlement took several, and one has lost its sums.
+    /// The window is unknown if the settlement took several contents, and one has lost its sums.
     Settled { settlement: &'a Settlement, item: &'a SettlementAccount, place: Option<Place<'a>> },
 }
 
-/// Writes the rows that are asked for, and ends the table.
+/// Writes the requested rows, and ends the table.
 pub(super) fn export(
     ledger: &Ledger,
     wanted_window: Option<u32>,
@@ -48,7 +48,7 @@ pub(super) fn export(
     table.finish()
 }
 
-/// All of them: by settlements, aborted ones included, then what no settlement has taken yet.
+/// All entries: those of settlements, including aborted ones, then contents without a settlement.
 fn entries<'a>(ledger: &'a Ledger, add: &mut dyn FnMut(Entry<'a>) -> io::Result<()>) -> io::Result<()> {
     for settlement in ledger.settlements() {
         of_settlement(ledger, settlement, add)?;
@@ -72,7 +72,7 @@ fn of_settlement<'a>(
         Some((window, window.contents.iter().find(|content| content.id == place.content)?))
     });
     let contents: Vec<_> = contents.collect();
-    // What was summed up over several windows cannot be told apart once one of them has lost its sums.
+    // Sums over several windows cannot be separated once one of them has lost its sums.
     if contents.iter().any(|(window, _)| window.pairs.is_none()) {
         let place = (contents.len() == 1).then(|| contents[0]);
         return settlement.accounts.iter().try_for_each(|item| {

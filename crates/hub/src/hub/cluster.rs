@@ -1,4 +1,4 @@
-//! A node of a cluster: it follows the log into its data directory until it leads.
+//! A node of a cluster: it follows the log into its data directory until it becomes leader.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -35,19 +35,19 @@ use crate::exit::Exit;
 pub use upesi_kafka::Standing;
 pub use upesi_replication::Copied;
 
-/// Why a node cannot follow its cluster's log.
+/// Reason why a node cannot follow its cluster's log.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// A setting of the section is wrong.
+    /// A setting of the section is invalid.
     #[error("{0}")]
     Settings(String),
-    /// The client cannot be made.
+    /// The client cannot be created.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The topic is not there, or is no log.
+    /// The topic does not exist, or is not suitable as a log.
     #[error(transparent)]
     Topic(#[from] TopicError),
-    /// Copy or log are not what they should be.
+    /// The copy or the log is inconsistent.
     #[error(transparent)]
     Replication(#[from] ReplicationError),
     /// No broker answers.
@@ -55,10 +55,10 @@ pub enum ClusterError {
     Unreachable {
         /// The log.
         log: String,
-        /// Why a connection failed last, as the end of the sentence.
+        /// The reason of the last failed connection, as the end of the sentence.
         last: String,
     },
-    /// The log would be repaired from a copy that is not the longest.
+    /// A repair would use a copy that is not the longest.
     #[error(
         "node {node} reported record {seq}, and {store_seq} of the store: repair the log there, or run `upesi \
              cluster remove {node}` if its disk is lost"
@@ -68,19 +68,19 @@ pub enum ClusterError {
         node: u32,
         /// Its last record.
         seq: u64,
-        /// That of its store.
+        /// The last record of its store.
         store_seq: u64,
     },
     /// The data directory cannot be used.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The store in it cannot be used.
+    /// The store in the data directory cannot be used.
     #[error(transparent)]
     Store(#[from] TablesError),
 }
 
 impl ClusterError {
-    /// The exit code of a process that ends for this reason.
+    /// The exit code for this error.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Settings(_) | Self::Connect(_) => Exit::Usage,
@@ -104,7 +104,7 @@ impl ClusterError {
     }
 }
 
-/// Refuses to serve a node's copy as if it were a hub's own journal: it would go on without the others.
+/// Rejects the use of a node's copy as a standalone hub's journal, because it would continue without the other nodes.
 pub(super) fn expect_alone(settings: &Settings) -> Result<(), ClusterError> {
     let place = settings.data.dir.join(PLACE_FILE);
     if !place.exists() {
@@ -116,7 +116,7 @@ pub(super) fn expect_alone(settings: &Settings) -> Result<(), ClusterError> {
     )))
 }
 
-/// How the log of the settings is reached.
+/// Settings of the log's client.
 pub(super) fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError> {
     let cluster = &settings.cluster;
     if cluster.brokers.is_empty() {
@@ -126,7 +126,7 @@ pub(super) fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError>
     Ok(KafkaSettings::new(brokers, topic, security_of(settings))?)
 }
 
-/// The files of TLS towards the brokers, if there is any. The settings were checked.
+/// The files of TLS to the brokers, if it is used. The settings were validated.
 pub(super) fn broker_files(settings: &Settings) -> Option<ClientFiles> {
     let tls = &settings.broker_tls;
     let trust = || Trust {
@@ -141,7 +141,7 @@ pub(super) fn broker_files(settings: &Settings) -> Option<ClientFiles> {
     (tls.mode != "plain").then(|| ClientFiles { servers: trust(), identity })
 }
 
-/// The settings were checked.
+/// The settings were validated.
 fn security_of(settings: &Settings) -> BrokerSecurity {
     let sasl = &settings.broker_sasl;
     BrokerSecurity {
@@ -177,12 +177,13 @@ pub(super) fn number_of(settings: &Settings) -> Option<u32> {
     (settings.cluster.log != "none").then(|| small(settings.cluster.node))
 }
 
-/// Numbers of nodes and ranks have a bound far below.
+/// Numbers of nodes and ranks have a limit far below.
 fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// How often a node tells the brokers what it has, in seconds: others that start without it wait for nothing else.
+/// Interval in seconds at which a node reports the end of its copy to the brokers. Other nodes without a running hub
+/// need only this report to start.
 const TELL_EVERY_S: u64 = 10;
 
 pub(super) fn node_of(settings: &Settings) -> Result<NodeSettings, ClusterError> {
@@ -203,20 +204,20 @@ pub(super) fn node_of(settings: &Settings) -> Result<NodeSettings, ClusterError>
     })
 }
 
-/// What a node that leads goes on from.
+/// The parts with which a new leader continues.
 pub(super) struct Elected {
-    /// The journal to serve on.
+    /// The journal.
     pub(super) log: Arc<dyn Log>,
-    /// State and archive up to where it stood by.
+    /// State and archive up to the election.
     pub(super) standby: StandbyEngine,
-    /// The same of the store.
+    /// The store up to the election.
     pub(super) store: Store,
     pub(super) node: Node,
-    /// The retention of the node as a follower.
+    /// The retention that ran on the follower.
     pub(super) retention: Option<Retention>,
 }
 
-/// Follows the log until this node leads; `None` if it `stops` before.
+/// Follows the log until this node becomes leader; `None` if it `stops` before.
 pub(super) fn stand_by(
     settings: &Settings,
     stops: &Arc<AtomicBool>,
@@ -263,7 +264,7 @@ pub(super) fn stand_by(
         let followed = standby.follow_to(progress.position.seq).map_err(ClusterError::from);
         let followed = followed.and_then(|()| Ok(store.follow_to(progress.position.store.seq)?));
         match followed {
-            // Behind it, as nothing is fresher than the state.
+            // After that, so that reported progress is never ahead of the state.
             Ok(()) => metrics.followed(progress),
             Err(error) => {
                 tracing::error!(
@@ -292,7 +293,7 @@ pub(super) fn stand_by(
     })
 }
 
-/// Where a node keeps its copies, and how.
+/// Storage of a node's copies.
 pub(super) fn copies(settings: &Settings, disk: Arc<dyn Disk>, store: &StoreFollower) -> Copies {
     let engine = options::engine(settings);
     let options = Options {
@@ -307,7 +308,7 @@ pub(super) fn copies(settings: &Settings, disk: Arc<dyn Disk>, store: &StoreFoll
     }
 }
 
-/// The store of a node that leads, which writes to the cluster's log, and its last record.
+/// The store of a leader, which writes to the cluster's log, and its last record.
 fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<(Store, u64), ClusterError> {
     let end = log.store().map_err(ReplicationError::Copy)?;
     let last_seq = end.last_seq;
@@ -337,10 +338,10 @@ fn tell_leader(progress: &Progress) {
     }
 }
 
-/// Creates the topic of the settings, as it must be.
+/// Creates the topic of the settings with the required configuration.
 ///
 /// # Errors
-/// The settings or the brokers say why not.
+/// The settings or the brokers prevent it.
 pub fn create(settings: &Settings) -> Result<String, ClusterError> {
     let kafka = log_of(settings)?;
     let replicas = replicas_of(&settings.cluster);
@@ -349,61 +350,61 @@ pub fn create(settings: &Settings) -> Result<String, ClusterError> {
     Ok(kafka.topic().to_owned())
 }
 
-/// How far a node's copy is, and who leads.
+/// End of a node's copy, and the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Counts the changes of leadership.
+    /// Number of leadership changes.
     pub epoch: u64,
-    /// The node that leads, and where it is reached, if its claim is not older than the directory.
+    /// Number and address of the leader, if its claim is not older than the directory.
     pub leader: Option<(u32, Option<String>)>,
-    /// The last record that was accepted.
+    /// The last accepted record.
     pub accepted: u64,
-    /// The last record of the data directory, as of a second ago; `None` if it never followed.
+    /// The last record of the data directory, up to a second ago; `None` if it never followed.
     pub copied: Option<u64>,
-    /// The last record of the store that was accepted.
+    /// The last accepted record of the store.
     pub store_accepted: u64,
-    /// The same as `copied` of the store's.
+    /// The last record of the store in the data directory, up to a second ago.
     pub store_copied: Option<u64>,
-    /// Where the log begins.
+    /// Begin of the log.
     pub begin: u64,
-    /// Where the log ends.
+    /// End of the log.
     pub end: u64,
-    /// Each node that is known, and the first entry that it needs.
+    /// Each known node, and the first entry that it needs.
     pub needs: BTreeMap<u32, u64>,
-    /// How far the copies of these nodes went when they told it last.
+    /// Ends of the copies of these nodes in their last reports.
     pub told: BTreeMap<u32, Copied>,
-    /// The brokers that have the topic.
+    /// The brokers that store the topic.
     pub brokers: Standing,
 }
 
-/// The nodes of the cluster, by what they need of its topic.
+/// The nodes of the cluster, and the entries that they need.
 pub(super) fn members(settings: &Settings) -> Result<Members, ClusterError> {
     Ok(Members::new(log_of(settings)?, id_of(&settings.cluster)?))
 }
 
-/// Whether the topic knows of this node: it has told what it needs.
+/// Whether this node has reported to the topic which entries it needs.
 ///
 /// # Errors
-/// The settings or the brokers say why not.
+/// The settings or the brokers prevent the query.
 pub fn knows(settings: &Settings) -> Result<bool, ClusterError> {
     Ok(members(settings)?.told()?.contains_key(&small(settings.cluster.node)))
 }
 
-/// Forgets a node: the topic keeps nothing for it any more. Returns whether it was known.
+/// Removes a node: the topic retains no entries for it any longer. Returns whether it was known.
 ///
 /// # Errors
-/// The settings or the brokers say why not.
+/// The settings or the brokers prevent it.
 pub fn remove(settings: &Settings, node: u32) -> Result<bool, ClusterError> {
     Ok(members(settings)?.remove(NodeId(node))?)
 }
 
-/// How often the log is read: a node that runs goes on meanwhile, and what it had to read may be deleted.
+/// Maximum number of attempts to read the log: a running node continues meanwhile, and entries may be deleted.
 const SURVEYS_MAX: usize = 3;
 
-/// Reads the log, from where the data directory is, and says who leads.
+/// Reads the log from the position of the data directory, and returns its state and leader.
 ///
 /// # Errors
-/// The settings, the directory or the log say why not.
+/// The settings, the directory or the log prevent it.
 pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
     let kafka = log_of(settings)?;
     let cluster = id_of(&settings.cluster)?;
@@ -438,9 +439,9 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
     })
 }
 
-// Keeps the topic of a cluster short while this node leads: entries leave that no node needs any more.
+// Keeps the topic of a cluster short while this node is the leader: deletes entries that no node needs any longer.
 
-/// The thread that does it. It ends with this value, once the brokers have answered what it asked last.
+/// The thread that does this. It ends with this value, once the brokers have answered its last request.
 pub(super) struct TopicKeeper {
     _lives: SyncSender<()>,
 }
@@ -454,7 +455,7 @@ impl TopicKeeper {
         let metrics = Arc::clone(metrics);
         metrics.topic_held_by(None);
         let work = move || keep_short(&mut members, keep, interval, (&ended, &metrics));
-        // Without it the topic grows, and nothing else.
+        // Without it the topic grows, and nothing else happens.
         if let Err(error) = thread::Builder::new().name("upesi-topic".to_owned()).spawn(work) {
             tracing::warn!(%error, "cannot start the thread that deletes old entries from the topic");
         }
@@ -473,7 +474,7 @@ fn keep_short(
     }
 }
 
-/// Says and shows what came of a look. Without an answer of the brokers what it showed stays.
+/// Logs and publishes the result of a check. Without an answer of the brokers, the published values remain.
 fn note_deletion(found: Result<Deletion, TopicError>, metrics: &NodeMetrics) {
     match found {
         Ok(Deletion { begin, held_by }) => {
@@ -492,20 +493,20 @@ fn note_deletion(found: Result<Deletion, TopicError>, metrics: &NodeMetrics) {
     }
 }
 
-// What the log of a cluster lost, appended again from the copy of this node.
+// Repairs the log of a cluster: appends lost records again from the copy of this node.
 
-/// The log beside the copy of this node.
+/// Comparison of the log and the copy of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The offset from which on both were compared, and where the log ended.
+    /// The offset from which on both were compared, and the end of the log.
     pub compared: (u64, u64),
     /// The last records of the log, before anything was appended.
     pub log: Copied,
-    /// Those of this node.
+    /// The last records of this node.
     pub here: Copied,
-    /// What other nodes told last; those of an older version told nothing.
+    /// Last reports of other nodes; `None` for an older version.
     pub others: BTreeMap<u32, Option<Copied>>,
-    /// Whether the log has now what it lacked.
+    /// Whether the log now has the records that it lacked.
     pub is_repaired: bool,
 }
 
@@ -515,18 +516,18 @@ impl Found {
         !self.log.has_all_of(&self.here)
     }
 
-    /// The first node that told of more records than this one has.
+    /// The first node that reported more records than this one has.
     pub fn longer(&self) -> Option<(u32, Copied)> {
         let told = self.others.iter().filter_map(|(node, told)| Some((*node, (*told)?)));
         { told }.find(|(_, told)| !self.here.has_all_of(told))
     }
 }
 
-/// Compares the log with the copy of this node, whose hub must not run. If `writes`, appends what the log lacks; a log
-/// that has nothing may get the records of a hub alone, which is a node then.
+/// Compares the log with the copy of this node, whose hub must not run. If `writes`, appends the records that the log
+/// lacks. An empty log may get the records of a standalone hub, which then becomes a node.
 ///
 /// # Errors
-/// The settings, the directory, the brokers or the log say why not; to write, another node has more.
+/// The settings, the directory, the brokers or the log prevent it; when writing, also if another node has more records.
 pub fn repair(settings: &Settings, writes: bool) -> Result<Found, ClusterError> {
     let kafka = log_of(settings)?;
     let node = node_of(settings)?;

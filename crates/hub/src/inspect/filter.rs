@@ -1,4 +1,4 @@
-//! Which records `upesi journal` prints.
+//! Selects the records that `upesi journal` prints.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,17 @@ use super::print::Names;
 #[cfg(test)]
 mod tests;
 
-/// What records must have to be printed; everything that is given counts.
+/// Conditions for records; all given ones must match.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// They are about this transfer, conversion or bulk, about a conversion for it, its bulk, or a callback of it.
+    /// Include only records about this transfer, FX transfer or bulk transfer, about an FX transfer for it, its bulk
+    /// transfer, or its callbacks.
     pub transfer: Option<TransferId>,
-    /// They concern this participant.
+    /// Include only records that concern this participant.
     pub fsp: Option<FspId>,
-    /// They are not older.
+    /// Exclude records before this time.
     pub since: Option<Timestamp>,
-    /// They are older.
+    /// Exclude records at or after this time.
     pub until: Option<Timestamp>,
 }
 
@@ -27,18 +28,18 @@ pub struct Filter {
 #[derive(Debug)]
 pub struct Sieve {
     filter: Filter,
-    /// Records about the transfer, whose callbacks later records tell of.
+    /// Records about the transfer; later records report the deliveries of their callbacks.
     about: BTreeSet<u64>,
-    /// Transfers and withdrawals in flight that the participant has a part in.
+    /// Transfers and withdrawals in flight of the participant.
     in_flight: BTreeSet<TransferId>,
-    /// The same of conversions.
+    /// FX transfers in flight of the participant.
     conversions: BTreeSet<ConversionId>,
-    /// The same of bulks.
+    /// Bulk transfers in flight of the participant.
     bulks: BTreeSet<BulkId>,
 }
 
 impl Sieve {
-    /// Nothing was seen yet.
+    /// Begins before the first record.
     pub fn new(filter: Filter) -> Self {
         Self {
             filter,
@@ -49,12 +50,12 @@ impl Sieve {
         }
     }
 
-    /// Whether no later record can be wanted.
+    /// Whether no later record can match.
     pub fn is_over(&self, time: Timestamp) -> bool {
         self.filter.until.is_some_and(|until| time >= until)
     }
 
-    /// Whether a record is to be printed. Records must be shown to it in order, without a gap.
+    /// Whether a record matches. Records must be passed in order, without a gap.
     pub fn passes(&mut self, seq: u64, time: Timestamp, record: &Record<'_>, names: &Names) -> bool {
         let is_about = self.filter.transfer.is_none_or(|id| {
             let is_about = is_about(record, id) || self.tells_of_callback(record);

@@ -1,4 +1,4 @@
-//! Reading a data directory without a hub: `upesi journal` and `upesi audit`.
+//! Reads a data directory without a hub: `upesi journal` and `upesi audit`.
 
 pub mod audit;
 pub mod filter;
@@ -17,15 +17,15 @@ use crate::exit::{Exit, Failure};
 /// Opens a data directory without changing or locking it.
 ///
 /// # Errors
-/// 66 where there is none or it may not be read, 65 where its format is unknown, 74 where the disk fails.
+/// 66 if there is none or it may not be read, 65 if its format is unknown, 74 if the disk fails.
 pub fn open(path: &Path) -> Result<DataDirectory, Failure> {
     DataDirectory::open_for_reading(path).map_err(|error| Failure::new(directory_exit(&error), error))
 }
 
-/// Makes an empty data directory.
+/// Creates an empty data directory.
 ///
 /// # Errors
-/// 73 if there is one already or it cannot be made, 65 if the directory has other files, 75 if it is in use.
+/// 73 if there already is one or it cannot be created, 65 if the directory has other files, 75 if it is in use.
 pub fn make(path: &Path) -> Result<(), Failure> {
     if DataDirectory::open_for_reading(path).is_ok() {
         let text = format!("{} is already a data directory", path.display());
@@ -64,7 +64,7 @@ pub fn journal_exit(error: &JournalError) -> Exit {
     }
 }
 
-/// A record that cannot be read.
+/// The failure for a record that cannot be read.
 pub(crate) fn follow_failure(error: FollowError) -> Failure {
     match error {
         FollowError::Journal(error) => journal_failure(error),

@@ -1,4 +1,4 @@
-//! `upesi journal`: prints records for people or for programs.
+//! `upesi journal`: prints records as text or JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -22,30 +22,29 @@ use super::{follow_failure, journal_failure, open};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::times::Zone;
 
-/// What to print.
+/// Options of the output.
 #[derive(Clone, Debug)]
 pub struct PrintOptions {
     /// The data directory.
     pub directory: PathBuf,
-    /// The first record; `None` begins with the oldest there is.
+    /// The first record; `None` for the oldest one.
     pub from_seq: Option<u64>,
-    /// Which of them.
+    /// Conditions for the records.
     pub filter: Filter,
-    /// How many records at most.
+    /// Maximum number of records.
     pub limit: Option<u64>,
     /// One JSON object per line instead of text.
     pub json: bool,
-    /// With JSON: the request's headers and body too.
+    /// With JSON: also print the request's headers and body.
     pub payload: bool,
-    /// The zone of the records' times in text. Times inside a record's words, and JSON, are in UTC.
+    /// Time zone of the records' times in text. Times inside a record's text, and JSON, are in UTC.
     pub zone: Zone,
 }
 
-/// Prints the records of a data directory. A hub may be using it: then its end is a moving target, which `warn` is
-/// told.
+/// Prints the records of a data directory. If a hub is using it, the end may change, and `warn` gets a note.
 ///
 /// # Errors
-/// See [`super::open`]; 65 for damage, 74 when the output cannot be written. A closed pipe is no error.
+/// See [`super::open`]; 65 for damage, 74 if the output cannot be written. A closed pipe is not an error.
 pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Write) -> Outcome {
     let directory = open(&options.directory)?;
     if directory.in_use_by().is_some() {
@@ -95,8 +94,8 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
     Ok(())
 }
 
-/// The names that are known before a record: those of the newest snapshot, and of the records between it and the first
-/// one printed. Names never change, so a snapshot from later serves as well.
+/// The names before a record: those of the newest snapshot, and of the records between it and the first printed one.
+/// Names never change, so a later snapshot also serves.
 fn names_before(disk: &Arc<dyn Disk>, log: &Arc<dyn Log>, from: u64, oldest: u64) -> Result<Names, Failure> {
     let snapshots = SnapshotStore::open_for_reading(Arc::clone(disk));
     let snapshot = snapshots.latest().map_err(journal_failure)?.snapshot;
@@ -121,25 +120,25 @@ fn names_before(disk: &Arc<dyn Disk>, log: &Arc<dyn Log>, from: u64, oldest: u64
     Ok(names)
 }
 
-// Names of participants and accounts, gathered from snapshots and records, so that prints need no running hub.
+// Names of participants and accounts, gathered from snapshots and records, so that the output needs no running hub.
 
-/// Who is who in a journal.
+/// The names in a journal.
 #[derive(Clone, Debug)]
 pub struct Names {
     participants: BTreeMap<ParticipantId, FspId>,
     accounts: BTreeMap<AccountId, (ParticipantId, Currency, LedgerAccountTypeId)>,
     account_types: BTreeMap<u8, String>,
-    /// Keys and certificates by which participants are, or were, known.
+    /// Current and former participants by their keys and certificates.
     bound: BTreeMap<Block, ParticipantId>,
 }
 
-/// What would block the certificates of a binding.
+/// The block that would match the certificates of a binding.
 fn block_of(kind: BindingKind, value: &str) -> Option<Block> {
     Block::parse(kind.name(), value)
 }
 
 impl Names {
-    /// What a ledger knows.
+    /// The names in a ledger.
     pub fn of(ledger: &Ledger) -> Self {
         let participants = ledger.participants().iter().map(|one| (one.id, one.name));
         let accounts =
@@ -159,7 +158,7 @@ impl Names {
         }
     }
 
-    /// Takes in what an event names.
+    /// Adds the names in an event.
     pub fn learn(&mut self, event: &Event) {
         match event {
             Event::ParticipantCreated { id, name, .. } => {
@@ -178,7 +177,7 @@ impl Names {
         }
     }
 
-    /// Whom a block concerns: the participant, or whose key or certificate it is, or was at last.
+    /// The participant that a block concerns: the blocked one, or the last owner of the blocked key or certificate.
     pub fn blocked(&self, block: &Block) -> Option<ParticipantId> {
         match block {
             Block::Participant(name) => self.id_of(*name),
@@ -186,17 +185,17 @@ impl Names {
         }
     }
 
-    /// A participant's name, or its number where the name is unknown.
+    /// A participant's name, or its number if the name is unknown.
     pub fn participant(&self, id: ParticipantId) -> String {
         self.participants.get(&id).map_or_else(|| format!("#{}", id.number()), ToString::to_string)
     }
 
-    /// The same for an optional participant; `?` where a refused prepare named an unknown one.
+    /// The name of an optional participant; `?` if a rejected prepare named an unknown one.
     pub fn party(&self, id: Option<ParticipantId>) -> String {
         id.map_or_else(|| "?".to_owned(), |id| self.participant(id))
     }
 
-    /// `greenbank KES POSITION`, or the account's number.
+    /// An account as `greenbank KES POSITION`, or its number.
     pub fn account(&self, id: AccountId) -> String {
         match self.accounts.get(&id) {
             Some((owner, currency, kind)) => {
@@ -206,17 +205,17 @@ impl Names {
         }
     }
 
-    /// The participant of this name.
+    /// The participant with this name.
     pub fn id_of(&self, name: FspId) -> Option<ParticipantId> {
         self.participants.iter().find(|(_, known)| **known == name).map(|(id, _)| *id)
     }
 
-    /// Whose account it is.
+    /// Owner of an account.
     pub fn owner(&self, id: AccountId) -> Option<ParticipantId> {
         self.accounts.get(&id).map(|(owner, ..)| *owner)
     }
 
-    /// The currency and type of an account: of a window, its content.
+    /// The currency and type of an account, which identify a content of a window.
     pub fn content_of(&self, id: AccountId) -> Option<(Currency, LedgerAccountTypeId)> {
         self.accounts.get(&id).map(|(_, currency, kind)| (*currency, *kind))
     }
@@ -252,9 +251,9 @@ impl upesi_ledger::Names for Names {
     }
 }
 
-// Journal records in words, one line each.
+// Journal records as text, one line each.
 
-/// A record as one line: sequence, time, who caused it, what changed, who is told, size of the request.
+/// A record as one line: sequence, time, actor, changes, receivers of callbacks, size of the request.
 pub fn describe((seq, time): (u64, &str), record: &Record<'_>, names: &Names) -> String {
     let mut parts: Vec<String> =
         record.events.iter().map(|event| Described(event, names).to_string()).collect();
@@ -294,7 +293,7 @@ fn describe_callback(callback: &Callback, names: &Names) -> String {
 
 // Journal records as JSON, one object each. Amounts are strings, as on the wire, so that no reader rounds them.
 
-/// A record as a JSON object. `with_payload` adds the request's headers and body, which hold personal data.
+/// A record as a JSON object. `with_payload` adds the request's headers and body, which contain personal data.
 pub fn record_json(
     seq: u64,
     time: Timestamp,
@@ -382,7 +381,7 @@ fn shown_json(shown: Shown<'_>, names: &Names) -> Value {
     }
 }
 
-/// `SomeName` and `some_name` as `someName`.
+/// Converts `SomeName` and `some_name` to `someName`.
 fn camel_case(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     let mut is_next_upper = false;

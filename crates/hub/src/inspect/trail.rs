@@ -1,4 +1,4 @@
-//! `upesi audit trail`: prints the entries of the audit trail, and verifies the whole chain whatever is printed.
+//! `upesi audit trail`: prints the entries of the audit trail, and always verifies the whole chain.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,38 +18,38 @@ use crate::times::Zone;
 
 pub use upesi_admin::{EntryFilter, Outcome};
 
-/// Breaks that are told; further ones are counted.
+/// Maximum number of breaks that are described; further ones are counted.
 const BREAKS_TOLD_MAX: usize = 20;
-/// Checkpoints that are taken: more than one an hour for a hundred years.
+/// Maximum number of checkpoints: more than one an hour for a hundred years.
 const CHECKPOINTS_MAX: usize = 1_000_000;
 
-/// Longest line of a log with checkpoints.
+/// Maximum length of a line in a log with checkpoints.
 const LOG_LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// What to print and verify.
+/// Options of the output and the verification.
 #[derive(Clone, Debug)]
 pub struct TrailOptions {
     /// The data directory.
     pub directory: PathBuf,
-    /// Which entries are printed.
+    /// Conditions for the printed entries.
     pub filter: EntryFilter,
-    /// How many at most.
+    /// Maximum number of entries.
     pub limit: Option<u64>,
-    /// Prints none.
+    /// Print no entries.
     pub verify_only: bool,
     /// One JSON object per line instead of text.
     pub json: bool,
-    /// The zone of the entries' times in text. JSON is in UTC.
+    /// Time zone of the entries' times in text. JSON is in UTC.
     pub zone: Zone,
-    /// A file with checkpoints, and the public key that signed them.
+    /// A file with checkpoints, and the public key that verifies them.
     pub checkpoints: Option<(PathBuf, PathBuf)>,
 }
 
-/// Prints the entries of the audit trail, verifies its chain, its end against the snapshots, and the checkpoints.
-/// `tell` gets the result in words.
+/// Prints the entries of the audit trail, and verifies its chain, its end against the snapshots, and the checkpoints.
+/// `tell` gets the result as text.
 ///
 /// # Errors
-/// 65 if the chain is broken or the journal is damaged, others as [`super::open`].
+/// 65 if the chain is broken or the journal is damaged, others as in [`super::open`].
 pub fn trail(options: &TrailOptions, output: &mut dyn Write, tell: &mut dyn Write) -> Result<(), Failure> {
     let directory = open(&options.directory)?;
     if directory.in_use_by().is_some() {
@@ -92,7 +92,8 @@ fn json(seq: u64, entry: &AuditEntry, events: &[Event]) -> Result<String, Failur
     text.map_err(|error| Failure::new(Exit::Software, error))
 }
 
-/// An entry as one line. Paths of refused requests are whatever a stranger sent, so nothing in it steers a terminal.
+/// An entry as one line. Paths of rejected requests come from unauthenticated clients, so control characters are
+/// escaped.
 pub(super) fn line(entry: &AuditEntry, zone: &Zone) -> String {
     let at = zone.show_ms(entry.at);
     let AuditEntry { number, by, object, before, after, refused, .. } = entry;
@@ -111,14 +112,14 @@ pub(super) fn line(entry: &AuditEntry, zone: &Zone) -> String {
     escape(&line).into_owned()
 }
 
-/// Something that says what the chain is behind an entry.
+/// A known chain value after an entry.
 pub(super) struct Anchor {
     chain: [u8; 32],
-    /// As it is named when it contradicts the journal.
+    /// Its name in messages about a contradiction.
     name: String,
 }
 
-/// Follows the chain, and compares it with what is known of it from elsewhere.
+/// Follows the chain, and compares it with known values.
 pub(super) struct Verifier {
     anchors: BTreeMap<u64, Vec<Anchor>>,
     /// The first entry that was read, and the end.
@@ -192,7 +193,7 @@ impl Verifier {
     fn link(&mut self, place: &str, entry: &AuditEntry, effects: &[u8; 32]) {
         let number = entry.number;
         if self.first.is_none() && !self.is_linked {
-            // The records before are gone; a snapshot behind them may know the chain.
+            // Earlier records were removed; a later snapshot may know the chain.
             if self.trail.count == 0 {
                 self.trail.count = number.saturating_sub(1);
             }
@@ -219,7 +220,7 @@ impl Verifier {
         self.compare(self.trail);
     }
 
-    /// Compares an entry's chain with what is known of it from elsewhere.
+    /// Compares an entry's chain with known values.
     fn compare(&mut self, trail: Trail) {
         for anchor in self.anchors.remove(&trail.count).unwrap_or_default() {
             self.compared += 1;
@@ -232,7 +233,7 @@ impl Verifier {
         }
     }
 
-    /// What is known of entries that were not there.
+    /// Reports known values of entries that were not found.
     pub(super) fn finish(&mut self) {
         let last = self.trail.count;
         let beyond = self.anchors.split_off(&(last + 1));
@@ -281,12 +282,12 @@ impl Verifier {
     }
 }
 
-/// What the snapshots know of the trail.
+/// The chain values in the snapshots.
 fn known_before(disk: &Arc<dyn Disk>) -> Result<BTreeMap<u64, Vec<Anchor>>, Failure> {
     let store = SnapshotStore::open_for_reading(Arc::clone(disk));
     let mut anchors = BTreeMap::<u64, Vec<Anchor>>::new();
     for info in store.list().map_err(journal_failure)? {
-        // A damaged one is the business of `upesi audit`.
+        // `upesi audit` reports damaged ones.
         let Ok(snapshot) = store.read(info.seq) else { continue };
         let Ok(ledger) = Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default()) else { continue };
         let trail = ledger.trail();
@@ -296,7 +297,7 @@ fn known_before(disk: &Arc<dyn Disk>) -> Result<BTreeMap<u64, Vec<Anchor>>, Fail
     Ok(anchors)
 }
 
-/// Takes in the checkpoints of a file, each of which must be signed. They may stand in lines of a log.
+/// Reads the checkpoints of a file, which may contain them in lines of a log. Each must have a valid signature.
 pub(super) fn read_checkpoints(file: &Path, key: &Path, verifier: &mut Verifier) -> Result<u64, Failure> {
     let public = AuditPublicKey::load(key).map_err(|error| Failure::new(Exit::NoInput, error))?;
     let refuse = |error: io::Error| Failure::new(Exit::NoInput, format!("{}: {error}", file.display()));
@@ -333,26 +334,27 @@ pub(super) fn read_checkpoints(file: &Path, key: &Path, verifier: &mut Verifier)
     Ok(count)
 }
 
-// `upesi audit verify`: an export of the audit trail, verified without the journal.
+// `upesi audit verify`: verifies an export of the audit trail without the journal.
 
-/// Longest line of an export: an entry has ten texts of 512 bytes, of which JSON may write each byte as six.
+/// Maximum length of a line of an export: an entry has ten texts of 512 bytes, of which JSON may encode each byte as
+/// six.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// What to verify, and by what.
+/// Options of the verification.
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
     /// The lines of `upesi audit trail --json`.
     pub export: PathBuf,
-    /// The entry that it begins with.
+    /// Number of its first entry.
     pub first: u64,
-    /// A file with checkpoints, and the public key that signed them.
+    /// A file with checkpoints, and the public key that verifies them.
     pub checkpoints: Option<(PathBuf, PathBuf)>,
 }
 
-/// Verifies the chain of an export, and the checkpoints. `tell` gets the result in words.
+/// Verifies the chain of an export, and the checkpoints. `tell` gets the result as text.
 ///
 /// # Errors
-/// 65 if the export is not what the hub wrote, 66 if a file cannot be read.
+/// 65 if the export was changed, 66 if a file cannot be read.
 pub fn verify_export(options: &ExportOptions, tell: &mut dyn Write) -> Result<(), Failure> {
     let mut verifier = Verifier::new(std::collections::BTreeMap::new());
     let checkpoints = match &options.checkpoints {

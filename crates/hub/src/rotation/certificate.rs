@@ -1,4 +1,4 @@
-//! The client certificate of a DFSP is replaced by another:
+//! Replaces the client certificate of a DFSP:
 //!
 //! 1. The new certificate is bound. The earlier ones stay bound.
 //! 2. The DFSP changes over when it is ready.
@@ -23,10 +23,10 @@ use crate::times::Zone;
 
 const KEY: &str = "spki-sha256";
 const CERTIFICATE: &str = "cert-sha256";
-/// A metric that nodes of a cluster have.
+/// A metric that only nodes of a cluster have.
 const IS_NODE: &str = "upesi_cluster_leads ";
 
-/// What to do.
+/// Options of the rotation.
 #[derive(Clone, Debug)]
 pub struct CertificateRotation {
     /// The DFSP.
@@ -35,9 +35,9 @@ pub struct CertificateRotation {
     pub file: PathBuf,
     /// Whether the earlier bindings are removed.
     pub finishes: bool,
-    /// Whether they are removed although the DFSP may not have changed over.
+    /// Whether they are removed even if the DFSP may not have changed over.
     pub forces: bool,
-    /// The zone of the times in texts. JSON is in UTC.
+    /// Time zone of the times in texts. JSON is in UTC.
     pub zone: Zone,
 }
 
@@ -50,9 +50,9 @@ pub struct RotatedCertificate {
     state: &'static str,
     binding: String,
     valid_until: String,
-    /// Bindings that were removed.
+    /// Removed bindings.
     removed: Vec<String>,
-    /// Other bindings that are valid.
+    /// Other valid bindings.
     valid: Vec<String>,
     #[serde(skip)]
     next: Option<String>,
@@ -75,18 +75,18 @@ impl Binding {
         format!("{}:{}", self.kind, self.value)
     }
 
-    /// Whether it is of a key or of a certificate. Names and others outlive a certificate.
+    /// Whether this is a binding of a key or a certificate. Other bindings outlive a certificate.
     fn is_replaced(&self) -> bool {
         matches!(&*self.kind, KEY | CERTIFICATE)
     }
 }
 
 impl CertificateRotation {
-    /// Does it.
+    /// Performs the rotation.
     ///
     /// # Errors
-    /// 65 if the file is not such a certificate, 66 if it cannot be read, 75 while the DFSP has not changed over or
-    /// a second person has to approve, 69 and 1 as the hub answers.
+    /// 65 if the file is not such a certificate, 66 if it cannot be read, 75 while the DFSP has not changed over or an
+    /// approval is pending, 69 and 1 by the hub's answer.
     pub async fn run(&self, api: &AdminApi) -> Result<RotatedCertificate, Failure> {
         let facts = self.certificate()?;
         let bindings = path(&["participants", self.name.as_str(), "bindings"]);
@@ -134,7 +134,7 @@ impl CertificateRotation {
         Ok(done)
     }
 
-    /// The certificate, which must be one that callers may show now.
+    /// The certificate, which must be valid for clients now.
     fn certificate(&self) -> Result<Facts, Failure> {
         let refuse = |problem: String| Failure::new(Exit::Data, format!("{} {problem}", self.file.display()));
         let text = read_named(&self.file, SUBMITTED_BYTES_MAX)?;
@@ -157,7 +157,7 @@ impl CertificateRotation {
         )
     }
 
-    /// Refuses to remove what the DFSP may still call with.
+    /// Rejects the removal of certificates that the DFSP may still use.
     async fn expect_changed_over(&self, api: &AdminApi, facts: &Facts) -> Result<(), Failure> {
         let text = api.get_bytes("/metrics").await.map_err(|error| admin_failure(&error))?;
         match self.problem(&String::from_utf8_lossy(&text), facts.not_after_s) {
@@ -166,7 +166,8 @@ impl CertificateRotation {
         }
     }
 
-    /// Why the DFSP may still call with another certificate than the new one, which ends then, by the hub's metrics.
+    /// The reason, by the hub's metrics, why the DFSP may still use another certificate than the new one, which expires
+    /// at `new_end_s`.
     fn problem(&self, metrics: &str, new_end_s: i64) -> Option<String> {
         let name = &self.name;
         if metrics.lines().any(|line| line.starts_with(IS_NODE)) {
@@ -189,7 +190,7 @@ impl CertificateRotation {
     }
 }
 
-/// The binding of the new certificate: by the certificate if the earlier ones are, else by its key.
+/// The binding of the new certificate: by certificate if the earlier ones are, otherwise by its key.
 fn wanted(earlier: &[Binding], facts: &Facts) -> Binding {
     let by_certificate = !earlier.is_empty() && earlier.iter().all(|one| one.kind == CERTIFICATE);
     match by_certificate {
@@ -209,7 +210,7 @@ fn instant(seconds: i64) -> Timestamp {
 }
 
 impl RotatedCertificate {
-    /// For people: one line per binding, and the next step.
+    /// The result as text: one line per binding, and the next step.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{}\n  {:<13} {}, until {}\n",
@@ -220,7 +221,7 @@ impl RotatedCertificate {
         );
         for (word, bindings) in [("removed", &self.removed), ("valid", &self.valid)] {
             for binding in bindings {
-                // Writing into a String does not fail.
+                // Writing into a String cannot fail.
                 let _ = writeln!(text, "  {word:<13} {binding}");
             }
         }

@@ -1,5 +1,5 @@
-//! `upesi dfsp rotate-certificate` and `upesi dfsp signing-key`: a DFSP's key is replaced by another, and both are
-//! valid until the DFSP has changed over.
+//! `upesi dfsp rotate-certificate` and `upesi dfsp signing-key`: replace a DFSP's key by another. Both are valid until
+//! the DFSP has changed over.
 
 mod certificate;
 mod signing_key;

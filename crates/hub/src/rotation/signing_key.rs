@@ -1,5 +1,5 @@
-//! The key by which a DFSP signs is replaced by another: the new one counts from its start on, and the hub ends the
-//! earlier ones by itself after the overlap.
+//! Replaces the signing key of a DFSP: the new one is valid from its start on, and the hub ends the earlier ones
+//! automatically after the overlap.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -16,23 +16,23 @@ use crate::scheme::admin_api::AdminApi;
 use crate::scheme::admin_failure;
 use crate::times::Zone;
 
-/// Longest file of a public key, in bytes.
+/// Maximum size of a public key's file, in bytes.
 const FILE_BYTES_MAX: u64 = 16 * 1024;
 
-/// What to do.
+/// Options of the rotation.
 #[derive(Clone, Debug)]
 pub struct SigningKeyRotation {
     /// The DFSP.
     pub name: FspId,
     /// Its new public key: PEM of a key or a certificate, or a JSON Web Key.
     pub file: PathBuf,
-    /// From when on it is the DFSP's; at once if absent.
+    /// Time from which it is valid; immediately if absent.
     pub starts: Option<Timestamp>,
-    /// How long the earlier keys count after that, if not as long as the hub lets them.
+    /// Time for which the earlier keys stay valid after that; the hub's default if absent.
     pub overlap_hours: Option<u32>,
 }
 
-/// The keys of a DFSP afterwards.
+/// The keys of a DFSP after the rotation.
 #[derive(Clone, Debug, Serialize)]
 pub struct SigningKeys {
     participant: String,
@@ -64,14 +64,15 @@ impl Key {
 }
 
 impl SigningKeyRotation {
-    /// Does it.
+    /// Performs the rotation.
     ///
     /// # Errors
-    /// 65 if the file has no public key, 66 if it cannot be read, 75 if a second person has to approve, 69 and 1
-    /// as the hub answers.
+    /// 65 if the file has no public key, 66 if it cannot be read, 75 if an approval is pending, 69 and 1 by the hub's
+    /// answer.
     pub async fn run(&self, api: &AdminApi) -> Result<SigningKeys, Failure> {
         let text = read_named(&self.file, FILE_BYTES_MAX)?;
-        // Whether keys on P-256 are taken is the hub's to say. A private key does not leave this machine.
+        // The hub decides whether keys on P-256 are accepted. A private key is rejected here, so that it does not leave
+        // this machine.
         let key = SubmittedKey::read(&text, true)
             .map_err(|problem| Failure::new(Exit::Data, format!("{} {problem}", self.file.display())))?;
         let keys = path(&["participants", self.name.as_str(), "signatureKeys"]);
@@ -100,14 +101,14 @@ impl SigningKeyRotation {
 }
 
 impl SigningKeys {
-    /// For people: one line per key that counts, with times in a zone.
+    /// The result as text: one line per valid key, with times in a zone.
     pub fn text(&self, zone: &Zone) -> String {
         let mut text = format!("{}, {}\n", self.participant, self.state);
         for Key { sha256, state, source, starts, ends } in &self.keys {
             let starts = starts.as_ref().map(|starts| format!(", since {}", zone.show_text(starts)));
             let ends = ends.as_ref().map(|ends| format!(", until {}", zone.show_text(ends)));
             let times = [starts, ends].into_iter().flatten().collect::<String>();
-            // Writing into a String does not fail.
+            // Writing into a String cannot fail.
             let _ = writeln!(text, "  {state:<9} sha256:{sha256}, {source}{times}");
         }
         text

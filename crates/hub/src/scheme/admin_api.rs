@@ -1,4 +1,4 @@
-//! The admin API as a client sees it.
+//! A client of the admin API.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,14 +15,14 @@ use upesi_http::{
 };
 use upesi_types::Amount;
 
-/// Time for one answer.
+/// Time limit of one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest answer that is read, in bytes: a listing of many thousand participants.
+/// Maximum size of an answer, in bytes: a list of many thousand participants.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// What is shown of an answer that is not understood, in characters.
+/// Maximum length of the excerpt of an unexpected answer, in characters.
 const EXCERPT_CHARS_MAX: usize = 200;
 
-/// What went wrong with a call.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The base URL is unusable.
@@ -38,10 +38,10 @@ pub enum AdminError {
         /// The cause.
         source: SendError,
     },
-    /// TLS does not let the admin port be called.
+    /// A TLS fault prevents calls to the admin port.
     #[error("{source}\n{remedy}")]
     Tls {
-        /// What to change.
+        /// Remedy.
         remedy: &'static str,
         /// The cause.
         source: SendError,
@@ -57,7 +57,7 @@ pub enum AdminError {
         /// The HTTP status of its answer.
         status: u16,
     },
-    /// The hub refused.
+    /// The hub rejected the call.
     #[error("{}", in_words(method, path, *status, text))]
     Refused {
         /// The method.
@@ -66,10 +66,10 @@ pub enum AdminError {
         path: String,
         /// The HTTP status.
         status: u16,
-        /// What the hub said, or how its answer begins.
+        /// The hub's message, or the beginning of its answer.
         text: String,
     },
-    /// The hub keeps the change until a second person has approved it.
+    /// The change needs an approval.
     #[error("a second person must approve this: upesi admin approve {approval}")]
     Waiting {
         /// The method.
@@ -79,17 +79,17 @@ pub enum AdminError {
         /// The number of the approval.
         approval: u64,
     },
-    /// The answer is not what this API answers.
+    /// The answer does not have the expected form.
     #[error("{path}: cannot parse the response ({reason}); is this the admin API of a hub?")]
     Malformed {
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: String,
     },
 }
 
-/// `0`, `1`, `true` or `false`: hubs write flags either way.
+/// `0`, `1`, `true` or `false`: hubs write flags in either form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiFlag(pub bool);
 
@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for ApiFlag {
     }
 }
 
-/// A JSON number, taken by its digits so that nothing is rounded.
+/// A JSON number, read by its digits so that nothing is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiAmount(pub Amount);
 
@@ -123,7 +123,7 @@ impl<'de> Deserialize<'de> for ApiAmount {
 }
 
 impl AdminError {
-    /// Whether the hub says that what was asked for does not exist.
+    /// Whether the hub reports that the requested object does not exist.
     pub fn is_unknown(&self) -> bool {
         match self {
             Self::Refused { status: 404, .. } => true,
@@ -135,17 +135,17 @@ impl AdminError {
 
 /// A path that only the port for DFSPs has, with DELETE: it answers 405 to GET.
 const OF_DFSPS: &str = "/endpointcache";
-/// The error code of a path that does not exist.
+/// Error code for a path that does not exist.
 const UNKNOWN_PATH_CODE: &str = "3002";
-/// The error code of a request without the headers that DFSPs send.
+/// Error code for a request without the headers that DFSPs send.
 const MISSING_ELEMENT_CODE: &str = "3102";
 
-/// By it a node that follows says how old its answer is at most.
+/// Header in which a follower states the maximum age of its answer.
 const AGE_HEADER: &str = "upesi-age-ms";
 const JSON: &str = "application/json";
-/// The beginning of the detail of a refused credential.
+/// Beginning of the detail for a rejected credential.
 const ASKS_WHO: &str = "Say who you are";
-/// The error code of what does not exist: this API answers it with status 400.
+/// Error code for an object that does not exist: this API answers it with status 400.
 const UNKNOWN_CODE: &str = "3200";
 
 fn read<T: for<'de> Deserialize<'de>>(path: &str, body: &[u8]) -> Result<T, AdminError> {
@@ -153,7 +153,7 @@ fn read<T: for<'de> Deserialize<'de>>(path: &str, body: &[u8]) -> Result<T, Admi
         .map_err(|error| AdminError::Malformed { path: path.to_owned(), reason: error.to_string() })
 }
 
-/// The token by which an operator calls. It prints as a mask.
+/// The token of an operator. It prints as a mask.
 #[derive(Clone)]
 pub struct AdminToken(HeaderValue);
 
@@ -174,18 +174,18 @@ impl fmt::Debug for AdminToken {
     }
 }
 
-/// A hub's admin API.
+/// A client of a hub's admin API.
 #[derive(Debug)]
 pub struct AdminApi {
     pool: Pool,
     prefix: String,
     token: Option<AdminToken>,
     reason: Option<HeaderValue>,
-    /// Whether it was said that the answers are a follower's.
+    /// Whether a note was printed that the answers come from a follower.
     has_told: AtomicBool,
 }
 
-/// What waits for a second person is answered so.
+/// The answer for a pending approval.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WaitingAnswer {
@@ -193,7 +193,7 @@ struct WaitingAnswer {
 }
 
 impl AdminApi {
-    /// The API at a base URL. Nothing is sent yet.
+    /// A client for a base URL. Sends nothing yet.
     ///
     /// # Errors
     /// The URL cannot be called.
@@ -201,7 +201,7 @@ impl AdminApi {
         Self::with_tls(url, None)
     }
 
-    /// The same; a URL that begins with `https://` is called by this TLS.
+    /// A client for a base URL, with TLS if that begins with `https://`.
     ///
     /// # Errors
     /// The URL cannot be called.
@@ -218,13 +218,13 @@ impl AdminApi {
         Ok(Self { pool, prefix, token: None, reason: None, has_told })
     }
 
-    /// The same, called by an operator.
+    /// Sets the operator's token.
     #[must_use]
     pub fn with_token(self, token: Option<AdminToken>) -> Self {
         Self { token, ..self }
     }
 
-    /// The same, with a reason that goes with every call; one that cannot be a header is left out.
+    /// Sets a reason for every call; one that cannot be a header is ignored.
     #[must_use]
     pub fn with_reason(self, reason: &str) -> Self {
         Self { reason: HeaderValue::from_str(reason).ok(), ..self }
@@ -235,26 +235,26 @@ impl AdminApi {
         self.prefix.is_empty()
     }
 
-    /// Reads an answer as it comes.
+    /// Reads an answer without parsing it.
     ///
     /// # Errors
-    /// No answer, or a refusal.
+    /// No answer, or a rejection.
     pub async fn get_bytes(&self, path: &str) -> Result<Bytes, AdminError> {
         self.call(Method::GET, path, JSON, Bytes::new()).await
     }
 
-    /// Reads.
+    /// Reads an object.
     ///
     /// # Errors
-    /// No answer, a refusal, or an answer of another form.
+    /// No answer, a rejection, or an answer of another form.
     pub async fn get<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, AdminError> {
         read(path, &self.get_bytes(path).await?)
     }
 
-    /// Sends a text of some type, and reads the answer.
+    /// Sends a text with this content type, and reads the answer.
     ///
     /// # Errors
-    /// No answer, a refusal, or an answer of another form.
+    /// No answer, a rejection, or an answer of another form.
     pub async fn post<T: for<'de> Deserialize<'de>>(
         &self,
         path: &str,
@@ -264,26 +264,26 @@ impl AdminApi {
         read(path, &self.call(Method::POST, path, content_type, body).await?)
     }
 
-    /// Changes something, and reads the answer.
+    /// Makes a change, and reads the answer.
     ///
     /// # Errors
-    /// No answer, a refusal, or an answer of another form.
+    /// No answer, a rejection, or an answer of another form.
     pub async fn put<T: for<'de> Deserialize<'de>>(&self, path: &str, body: String) -> Result<T, AdminError> {
         read(path, &self.call(Method::PUT, path, JSON, body.into()).await?)
     }
 
-    /// Changes something; what the answer says is not looked at.
+    /// Makes a change, and ignores the content of the answer.
     ///
     /// # Errors
-    /// No answer, or a refusal.
+    /// No answer, or a rejection.
     pub async fn send(&self, method: Method, path: &str, body: &str) -> Result<(), AdminError> {
         self.call(method, path, JSON, body.to_owned().into()).await.map(drop)
     }
 
-    /// Sends a JSON object, and reads the answer, also if a second person has to approve what was asked for.
+    /// Sends a JSON object, and reads the answer, even if the request needs an approval.
     ///
     /// # Errors
-    /// No answer, a refusal, or an answer of another form.
+    /// No answer, a rejection, or an answer of another form.
     pub async fn propose<T: for<'de> Deserialize<'de>>(
         &self,
         path: &str,
@@ -382,14 +382,14 @@ impl AdminApi {
     }
 }
 
-/// Whether a port for DFSPs may have answered so to a call of this API.
+/// Whether a port for DFSPs may have sent this answer to a call of this API.
 fn may_be_of_dfsps(status: u16, text: &str) -> bool {
     let code = text.split(' ').next().unwrap_or_default();
     matches!((status, code), (405, _) | (404, UNKNOWN_PATH_CODE) | (400, MISSING_ELEMENT_CODE))
 }
 
-/// A refusal in the operator's words: its detail, and the code by which the documentation lists it. The call is named
-/// only for an answer that is not a hub's.
+/// A rejection for the operator: its detail, and its code for the documentation. The call is named only if the answer
+/// does not come from a hub.
 fn in_words(method: &Method, path: &str, status: u16, text: &str) -> String {
     let is_code = |code: &str| code.len() == 4 && code.bytes().all(|byte| byte.is_ascii_digit());
     let Some((code, description)) = text.split_once(' ').filter(|(code, _)| is_code(code)) else {
@@ -421,7 +421,7 @@ pub(crate) fn detail_of(description: &str) -> &str {
     description.split_once(" - ").map_or(description, |(_, detail)| detail)
 }
 
-/// The description in an FSPIOP error body, or the beginning of whatever came.
+/// The description in an FSPIOP error body, or the beginning of any other body.
 fn explanation(body: &[u8]) -> String {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -14,19 +14,19 @@ use super::file::Model;
 use super::plan::Change;
 use super::state::{Limit, settlement_balance};
 
-/// How often, and how many times, a deposit is looked for: some hubs book deposits after they have answered.
+/// Interval and number of checks for a deposit, because some hubs book deposits after their answer.
 const DEPOSIT_POLL: Duration = Duration::from_millis(100);
 const DEPOSIT_POLLS_MAX: usize = 100;
-/// The account that a deposit of a change set goes to.
+/// The account for deposits of a change set.
 const SETTLEMENT: &str = "SETTLEMENT";
 
-/// Why a change could not be made.
+/// Reason why a change could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The hub did not take it.
+    /// The hub did not accept it.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// There is no account to pay into.
+    /// There is no account for the deposit.
     #[error(
         "{name} has no SETTLEMENT account in {currency} that accepts deposits; its settlement model may be of another kind"
     )]
@@ -36,7 +36,7 @@ pub enum ApplyError {
         /// The currency.
         currency: Currency,
     },
-    /// A deposit was taken but is not there.
+    /// A deposit was accepted but did not arrive.
     #[error(
         "the hub accepted the deposit {id} of {name}, but its cover in {currency} is still {cover}; see the hub's log"
     )]
@@ -47,13 +47,13 @@ pub enum ApplyError {
         currency: Currency,
         /// The deposit.
         id: TransferId,
-        /// What is there.
+        /// The current cover.
         cover: Amount,
     },
 }
 
 impl ApplyError {
-    /// The approval that the change waits for.
+    /// The approval that the change needs.
     pub(super) fn approval(&self) -> Option<u64> {
         match self {
             Self::Admin(AdminError::Waiting { approval, .. }) => Some(*approval),
@@ -67,7 +67,7 @@ impl ApplyError {
 pub(crate) struct ApiCall {
     pub(crate) method: Method,
     pub(crate) path: String,
-    /// JSON, or nothing.
+    /// JSON, or empty.
     pub(crate) body: String,
 }
 
@@ -76,7 +76,7 @@ impl ApiCall {
         Self { method, path, body: body.to_string() }
     }
 
-    /// As a change set has it.
+    /// The call in the form of a change set.
     pub(super) fn to_json(&self) -> String {
         let (method, path) = (self.method.as_str(), json!(self.path));
         let body = if self.body.is_empty() { String::new() } else { format!(r#","body":{}"#, self.body) };
@@ -87,7 +87,7 @@ impl ApiCall {
 /// Makes one change.
 ///
 /// # Errors
-/// The hub refuses it or cannot be reached; nothing after it should be tried.
+/// The hub rejects it or cannot be reached; later changes should not be tried.
 pub async fn make(api: &AdminApi, scheme: &str, change: &Change) -> Result<(), ApplyError> {
     if let Change::Funds { name, currency, amount } = change {
         return deposit(api, scheme, name, *currency, *amount).await;
@@ -98,7 +98,7 @@ pub async fn make(api: &AdminApi, scheme: &str, change: &Change) -> Result<(), A
     Ok(())
 }
 
-/// The calls that make a change. A deposit goes to the account that is there by then.
+/// The calls that make a change. A deposit uses the account that will exist by then.
 pub(super) fn calls_of(scheme: &str, change: &Change) -> Vec<ApiCall> {
     let call = match change {
         Change::HubAccount { hub, currency, kind } => {
@@ -174,8 +174,8 @@ fn model_body(model: &Model) -> String {
     body.to_string()
 }
 
-/// The first cap opens the accounts, with an alarm of the hub's choice; what follows sets both. Amounts are written
-/// by their digits.
+/// The first cap opens the accounts, with an alarm of the hub's choice; the next call sets both. Amounts are written by
+/// their digits.
 fn limit_calls(name: &str, currency: Currency, from: Option<Limit>, to: Limit) -> Vec<ApiCall> {
     let Limit { cap, alarm_percentage } = to;
     let mut calls = Vec::new();
@@ -193,7 +193,7 @@ fn limit_calls(name: &str, currency: Currency, from: Option<Limit>, to: Limit) -
     calls
 }
 
-/// Makes the scheme's one deposit into an account and waits until it is there.
+/// Makes the scheme's only deposit into an account and waits until it arrives.
 async fn deposit(
     api: &AdminApi,
     scheme: &str,
@@ -225,13 +225,13 @@ fn deposit_body(scheme: &str, name: &str, currency: Currency, amount: Amount) ->
     )
 }
 
-/// The id of a scheme's deposit for a DFSP in a currency. There is one: whatever becomes of the account and of the
-/// file, it is sent under the same id, which the hub books once.
+/// The id of a scheme's deposit for a DFSP in a currency. There is only one: whatever happens to the account and the
+/// file, it has the same id, which the hub books once.
 pub(super) fn deposit_id(scheme: &str, name: &str, currency: Currency) -> TransferId {
     derived_id(&["upesi scheme deposit, once", scheme, name, currency.as_str()])
 }
 
-/// The id of a movement of funds that must not be made twice: it follows from what the movement is.
+/// The id of a movement of funds that must not be made twice: it is derived from the movement's data.
 pub fn derived_id(parts: &[&str]) -> TransferId {
     let mut hash = Sha256::new();
     for part in parts {

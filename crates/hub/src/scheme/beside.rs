@@ -1,4 +1,4 @@
-//! Files that a scheme file names: certificates and keys of DFSPs, in its directory or below.
+//! Files named in a scheme file: certificates and keys of DFSPs, in its directory or below.
 
 use std::fs;
 use std::io;
@@ -6,13 +6,13 @@ use std::path::{Component, Path};
 
 use upesi_keys::read_limited_text;
 
-/// Longest file that a scheme file names, in bytes: a certificate with its intermediates.
+/// Maximum size of such a file, in bytes: a certificate with its intermediates.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// The text of a file beside the scheme file.
 ///
 /// # Errors
-/// Why it is not read, as the rest of a sentence.
+/// The reason why it cannot be read, as the rest of a sentence.
 pub(super) fn read(directory: &Path, name: &str) -> Result<String, String> {
     let path = Path::new(name);
     let is_below =
@@ -20,7 +20,7 @@ pub(super) fn read(directory: &Path, name: &str) -> Result<String, String> {
     if !is_below || name.is_empty() {
         return Err("must be the name of a file in the scheme file's directory or below".to_owned());
     }
-    // A path without a directory is in the present one.
+    // A path without a directory is in the current one.
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let cannot = |error: io::Error| format!("cannot be read: {error}");
     let (root, file) = (fs::canonicalize(directory), fs::canonicalize(directory.join(path)));
@@ -28,7 +28,7 @@ pub(super) fn read(directory: &Path, name: &str) -> Result<String, String> {
     if !file.starts_with(&root) {
         return Err("is outside the scheme file's directory".to_owned());
     }
-    // A pipe would be waited for.
+    // Reading a pipe would block.
     if !fs::metadata(&file).map_err(cannot)?.is_file() {
         return Err("is not a file".to_owned());
     }

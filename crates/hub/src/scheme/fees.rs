@@ -1,4 +1,4 @@
-//! Rules for interchange fees: in the file, at the hub, and what must be changed.
+//! Rules for interchange fees: in the file, at the hub, and the necessary changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,23 +16,23 @@ use super::plan::{Change, Plan};
 use super::reading::Reading;
 use super::state::HubState;
 
-/// Decimals that a share is rounded to unless a rule says otherwise.
+/// Default number of decimals to which a share is rounded.
 const DECIMALS_DEFAULT: u8 = 2;
 
-/// A rule as the file has it.
+/// A rule in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeeRule {
-    /// What it says; DFSPs in order of their names.
+    /// Its terms; DFSPs in order of their names.
     pub terms: FeeTerms<String>,
-    /// Where it stands.
+    /// Its position in the file.
     pub place: Place,
-    /// When it begins; `None` when it is created.
+    /// Its start; `None` for the time of its creation.
     pub from: Option<Timestamp>,
-    /// When it ends; `None` leaves that as it is.
+    /// Its end; `None` leaves the end unchanged.
     pub until: Option<Timestamp>,
 }
 
-/// A rule as the hub has it.
+/// A rule at the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeeRuleState {
     terms: FeeTerms<String>,
@@ -40,7 +40,7 @@ pub struct FeeRuleState {
     until: Option<Timestamp>,
 }
 
-/// Who, as messages say it.
+/// DFSPs as messages name them.
 struct Names<'a>(&'a [String]);
 
 impl fmt::Display for Names<'_> {
@@ -54,7 +54,7 @@ fn percent(rate: u32) -> Amount {
 }
 
 impl Reading<'_> {
-    /// The rules of the file, each with its mistakes reported.
+    /// The rules of the file; faults of each are reported.
     pub(super) fn fee_rules(&mut self, file: &mut Section<'_>, currencies: &[Currency]) -> Vec<FeeRule> {
         let mut rules: Vec<FeeRule> = Vec::new();
         for section in file.sections("fee_rule", self) {
@@ -112,7 +112,7 @@ impl Reading<'_> {
         Some(FeeRule { terms, place: self.place(start), from, until })
     }
 
-    /// What any hub would refuse.
+    /// Reports terms that any hub would reject.
     fn check_fee_terms(&mut self, start: usize, terms: &FeeTerms<String>) {
         let name = &terms.name;
         if !(2..=30).contains(&name.len()) || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
@@ -180,7 +180,7 @@ struct FeeRuleListing {
 }
 
 impl FeeRuleListing {
-    /// The rule; `None` if the hub has words of its own.
+    /// The rule; `None` if the hub uses unknown words.
     fn read(self) -> Option<FeeRuleState> {
         let sorted = |mut names: Vec<String>| {
             names.sort_unstable();
@@ -224,7 +224,7 @@ pub(super) async fn fee_rules_of(api: &AdminApi) -> Result<Option<Vec<FeeRuleSta
 }
 
 impl Plan {
-    /// Rules that are missing are added, and ends are set; a hub's rules beside those of the file stay.
+    /// Plans to add missing rules, and to set ends. Other rules at the hub remain.
     pub(super) fn fee_rules(&mut self, scheme: &Scheme, state: &HubState) {
         for rule in &scheme.fee_rules {
             let (name, place) = (&rule.terms.name, &rule.place);
@@ -285,8 +285,8 @@ impl Plan {
     }
 }
 
-/// The payers of a rule that have accounts, but none in its currency, and that somebody could convert for: no fee is
-/// charged for what they pay in it.
+/// The payers of a rule that have accounts, but none in its currency, although a participant could exchange it for
+/// them. No fee is charged for their payments in it.
 fn owing_nothing(rule: &FeeRule, scheme: &Scheme, state: &HubState) -> Vec<String> {
     let mut currencies: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (name, present) in state.participants.iter().filter(|(name, _)| **name != scheme.hub) {
@@ -332,7 +332,7 @@ impl FeeRule {
     /// The body that adds it.
     pub(super) fn body(&self) -> String {
         let terms = &self.terms;
-        // Amounts as texts: their digits are exact.
+        // Amounts are texts with exact digits.
         let mut body: Value = json!({
             "name": &*terms.name,
             "currency": terms.currency.as_str(),
@@ -355,7 +355,7 @@ impl FeeRule {
         body.to_string()
     }
 
-    /// What it charges, in a line.
+    /// Its terms in a line.
     pub(super) fn line(&self) -> String {
         let FeeTerms { name, currency, rate, fixed, paid_by, .. } = &self.terms;
         let (rate, paid_by) = (percent(*rate), paid_by.as_str());

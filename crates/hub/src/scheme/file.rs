@@ -1,4 +1,4 @@
-//! What a scheme file says, expanded into what each DFSP must have.
+//! The contents of a scheme file, expanded into the requirements of each DFSP.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,23 +15,23 @@ use super::fees::FeeRule;
 use super::reading::Reading;
 use crate::config::nearest;
 
-/// A scheme file larger than this is refused, in bytes.
+/// Maximum size of a scheme file, in bytes.
 pub(super) const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// What a hub must look like.
+/// The required state of a hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scheme {
     /// Name of the scheme; part of the ids of deposits.
     pub name: String,
     /// Name of the hub as a participant.
     pub hub: String,
-    /// Where the hub's name stands.
+    /// Position of the hub's name.
     pub hub_place: Place,
-    /// Currencies, in the order of the file, and where each stands.
+    /// Currencies, in the order of the file, with the position of each.
     pub currencies: Vec<(Currency, Place)>,
     /// Settlement models.
     pub models: Vec<Model>,
-    /// Endpoints of the hub itself, mostly e-mail addresses.
+    /// Endpoints of the hub itself, usually e-mail addresses.
     pub hub_endpoints: BTreeMap<String, String>,
     /// DFSPs, in the order of the file.
     pub dfsps: Vec<Dfsp>,
@@ -39,17 +39,17 @@ pub struct Scheme {
     pub fee_rules: Vec<FeeRule>,
 }
 
-/// Where something stands: `FILE:LINE`.
+/// Position in a file: `FILE:LINE`.
 pub type Place = String;
 
-/// A settlement model; texts are those of the admin API.
+/// A settlement model; its texts are those of the admin API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Name, alphanumeric.
     pub name: String,
-    /// Where it stands.
+    /// Its position in the file.
     pub place: Place,
-    /// Its currency; without one it is the default for currencies that have no model.
+    /// Its currency; without one it is the default for currencies without a model.
     pub currency: Option<String>,
     /// GROSS or NET.
     pub granularity: String,
@@ -61,7 +61,7 @@ pub struct Model {
     pub require_liquidity_check: bool,
     /// The accounts whose obligations it settles.
     pub ledger_account_type: String,
-    /// The accounts that give cover.
+    /// The accounts that provide cover.
     pub settlement_account_type: String,
     /// Whether positions are reset when a settlement completes.
     pub auto_position_reset: bool,
@@ -72,17 +72,17 @@ pub struct Model {
 pub struct Dfsp {
     /// Name, as in `FSPIOP-Source`.
     pub name: String,
-    /// Where it stands.
+    /// Its position in the file.
     pub place: Place,
-    /// Whether it must be active or not; `None` leaves it as it is.
+    /// Whether it must be active; `None` leaves this unchanged.
     pub is_active: Option<bool>,
-    /// Whether it must stand for other schemes or not; `None` leaves it as it is, and a new one does not.
+    /// Whether it must be a proxy; `None` leaves this unchanged, and a new DFSP is not one.
     pub is_proxy: Option<bool>,
-    /// The DFSPs of other schemes behind it; `None` leaves them as they are.
+    /// The DFSPs of other schemes behind it; `None` leaves them unchanged.
     pub proxied: Option<Vec<String>>,
-    /// What its callers' certificates must have; `None` leaves that as it is.
+    /// The bindings of its clients; `None` leaves them unchanged.
     pub bindings: Option<Vec<Binding>>,
-    /// The key by which it signs; `None` leaves its keys as they are.
+    /// Its signing key; `None` leaves its keys unchanged.
     pub signature_key: Option<SigningKey>,
     /// Its accounts by currency.
     pub accounts: BTreeMap<Currency, AccountTerms>,
@@ -93,34 +93,34 @@ pub struct Dfsp {
 /// A public key by which a DFSP signs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningKey {
-    /// As the file has it: PEM or a JSON Web Key.
+    /// The key as in the file: PEM or a JSON Web Key.
     pub text: String,
-    /// SHA-256 over it, in hexadecimal.
+    /// SHA-256 of the key, in hexadecimal.
     pub sha256: String,
 }
 
-/// What a DFSP's account in a currency must look like.
+/// The required state of a DFSP's account in a currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountTerms {
     /// Net debit cap.
     pub net_debit_cap: Amount,
-    /// Threshold of the cap's alarm, in percent; `None` leaves it as it is.
+    /// Threshold of the cap's alarm, in percent; `None` leaves it unchanged.
     pub alarm_percentage: Option<Amount>,
     /// Funds that are deposited once into the settlement account.
     pub funds: Amount,
 }
 
-/// Reads a scheme file that names no other files. `path` is only shown.
+/// Parses a scheme file that names no other files. `path` is only shown in messages.
 ///
 /// # Errors
-/// Every mistake, one per line, each with file and line, in the order of the file. Where the syntax is broken, that
-/// alone is reported.
+/// Every mistake, one per line, each with file and line, in the order of the file. If the syntax is wrong, only that is
+/// reported.
 pub fn parse(path: &str, text: &str) -> Result<Scheme, Vec<String>> {
     check_length(path, text)?;
     Reading::new(path, text, None).read(text)
 }
 
-/// The same; the files that it names are in this directory or below.
+/// Parses a scheme file; the files that it names are in this directory or below.
 ///
 /// # Errors
 /// See [`parse`].
@@ -139,7 +139,7 @@ fn check_length(path: &str, text: &str) -> Result<(), Vec<String>> {
 /// The endpoints of a DFSP that serves everything below one base URL.
 pub use upesi_admin::endpoints_of;
 
-/// A template with a letter in place of each `{{placeholder}}`, so that it can be checked as a URL.
+/// A template with a letter instead of each `{{placeholder}}`, so that it can be checked as a URL.
 pub fn without_placeholders(template: &str) -> String {
     let mut text = String::new();
     let mut rest = template;
@@ -153,12 +153,12 @@ pub fn without_placeholders(template: &str) -> String {
 
 // The tables of a scheme file, read key by key, so that one mistake does not hide another.
 
-/// A table from which keys are taken; what is left at the end are keys that do not belong there.
+/// A table from which keys are taken; the keys that remain at the end are unknown.
 pub(super) struct Section<'t> {
     table: DeTable<'t>,
-    /// Where it begins.
+    /// Its beginning.
     pub(super) start: usize,
-    /// What was asked for.
+    /// The requested keys.
     known: Vec<&'static str>,
 }
 
@@ -167,13 +167,13 @@ impl<'t> Section<'t> {
         Self { table, start, known: Vec::new() }
     }
 
-    /// The value of a key, as it stands.
+    /// Takes the value of a key.
     fn take(&mut self, key: &'static str) -> Option<Spanned<DeValue<'t>>> {
         self.known.push(key);
         self.table.remove(key)
     }
 
-    /// The value of a key, or nothing if it is absent or of another kind.
+    /// The value of a key; `None` if it is absent or of another type.
     pub(super) fn optional<T: for<'de> Deserialize<'de>>(
         &mut self,
         key: &'static str,
@@ -190,7 +190,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// The value of a key that must be there; `None` after a mistake.
+    /// The value of a required key; `None` after a mistake.
     pub(super) fn required<T: for<'de> Deserialize<'de>>(
         &mut self,
         key: &'static str,
@@ -225,7 +225,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// The entries of a table whose keys are names: a text for each.
+    /// The entries of a table whose keys are names and whose values are texts.
     pub(super) fn texts(
         &mut self,
         key: &'static str,
@@ -245,7 +245,7 @@ impl<'t> Section<'t> {
         texts
     }
 
-    /// The entries of a table whose keys are names: a table for each. `None` if there is no such table.
+    /// The entries of a table whose keys are names and whose values are tables. `None` if there is no such table.
     pub(super) fn tables(
         &mut self,
         key: &'static str,
@@ -273,7 +273,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Reports the keys that nothing asked for.
+    /// Reports unknown keys.
     pub(super) fn end(self, reading: &mut Reading<'_>) {
         for (key, _) in &self.table {
             let name = key.get_ref().as_ref();
@@ -286,7 +286,7 @@ impl<'t> Section<'t> {
     }
 }
 
-/// An amount as a string, or as an integer. Fractions must be strings: a TOML float would be rounded.
+/// An amount as a string, or as an integer. Fractions must be strings, because a TOML float would be rounded.
 pub(super) struct DecimalText(pub(super) String);
 
 impl<'de> Deserialize<'de> for DecimalText {

@@ -1,4 +1,4 @@
-//! `upesi scheme apply`: brings a hub to the state that a file describes, through the admin API of any hub.
+//! `upesi scheme apply`: brings a hub to the state in a file, through the admin API of any hub.
 
 pub mod admin_api;
 pub mod apply;
@@ -28,29 +28,29 @@ use file::Scheme;
 use plan::{Change, Plan};
 use state::HubState;
 
-/// What to apply, and how.
+/// Options of applying a scheme.
 #[derive(Clone, Debug)]
 pub struct ApplyOptions {
     /// The scheme file.
     pub file: PathBuf,
     /// Base URL of the hub's admin API.
     pub admin_url: String,
-    /// TLS towards it, for `https://`.
+    /// TLS for an `https://` URL.
     pub admin_tls: Option<ClientTls>,
-    /// The operator's token, if the admin port asks for one.
+    /// The operator's token, if the admin port requires one.
     pub admin_token: Option<AdminToken>,
-    /// How long to wait for a hub that does not answer yet.
+    /// Time to wait for a hub that does not answer yet.
     pub wait: Duration,
-    /// Only show what would be changed.
+    /// Only show the changes.
     pub plan_only: bool,
-    /// One JSON object instead of lines.
+    /// Print one JSON object instead of lines.
     pub json: bool,
 }
 
 /// Reads a scheme file.
 ///
 /// # Errors
-/// 66 where it cannot be read, 65 with every mistake in it.
+/// 66 if it cannot be read, 65 with every mistake in it.
 pub fn read(path: &std::path::Path) -> Result<Scheme, Failure> {
     let shown = path.display().to_string();
     let text = read_limited_text(path, file::FILE_BYTES_MAX).map_err(|error| {
@@ -61,18 +61,18 @@ pub fn read(path: &std::path::Path) -> Result<Scheme, Failure> {
     file::parse_in(directory, &shown, &text).map_err(|mistakes| Failure::new(Exit::Data, mistakes.join("\n")))
 }
 
-/// Applies a scheme file. Changes are printed as they are made.
+/// Applies a scheme file. Prints changes as they are made.
 ///
 /// # Errors
-/// See [`read`]; 69 where the hub does not answer, 1 where it refuses a change or something cannot be changed.
+/// See [`read`]; 69 if the hub does not answer, 1 if it rejects a change or something cannot be changed.
 pub async fn run(options: &ApplyOptions, output: &mut (dyn Write + Send)) -> Outcome {
     apply(&read(&options.file)?, options, output).await
 }
 
-/// Applies a scheme, wherever it comes from; `options.file` is not looked at.
+/// Applies a scheme from any source; ignores `options.file`.
 ///
 /// # Errors
-/// 69 where the hub does not answer, 1 where it refuses a change or something cannot be changed.
+/// 69 if the hub does not answer, 1 if it rejects a change or something cannot be changed.
 pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Write + Send)) -> Outcome {
     let tls = options.admin_tls.clone();
     let api = AdminApi::with_tls(&options.admin_url, tls).map_err(|error| admin_failure(&error))?;
@@ -118,7 +118,7 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
     })
 }
 
-/// A plan that waits for a second person.
+/// The result for a plan that needs an approval.
 fn waits_as(
     plan: &Plan,
     proposed: &proposing::Waiting,
@@ -145,15 +145,15 @@ fn waits_as(
     Err(Failure::new(Exit::Temporary, text))
 }
 
-/// How far a plan was carried out.
+/// Progress of a plan.
 struct Made<'a> {
     made: usize,
-    /// The change that was not made.
+    /// The change that failed.
     failed: Option<(&'a Change, ApplyError)>,
 }
 
-/// Makes the changes in order, up to the first one that is refused or waits for a second person: what follows may need
-/// it.
+/// Makes the changes in order, up to the first one that is rejected or needs an approval, because later ones may depend
+/// on it.
 async fn make_all<'a>(
     api: &AdminApi,
     scheme: &Scheme,
@@ -188,7 +188,7 @@ fn summary(plan: &Plan, made: usize, waiting: Option<u64>, plan_only: bool) -> V
     })
 }
 
-/// A reader that went away must not stop changes half-way.
+/// A closed output must not stop changes half-way.
 pub(crate) fn write(output: &mut (dyn Write + Send), text: &str) -> Outcome {
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,4 +1,4 @@
-//! What must be changed so that a hub is as the scheme file says.
+//! The necessary changes to bring a hub to the state of the scheme file.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use super::state::{HubState, Limit, ModelState, ParticipantState};
 
 const POSITION: &str = "POSITION";
 const SETTLEMENT: &str = "SETTLEMENT";
-/// The hub's accounts in each currency.
+/// Types of the hub's accounts in each currency.
 const HUB_ACCOUNTS: [&str; 2] = ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"];
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// An account of the hub is created.
+    /// Create an account of the hub.
     HubAccount {
         /// The hub's name.
         hub: String,
@@ -27,115 +27,115 @@ pub enum Change {
         /// Its type.
         kind: &'static str,
     },
-    /// A settlement model is created.
+    /// Create a settlement model.
     Model(Model),
-    /// A settlement model is put back in force.
+    /// Activate a settlement model again.
     ModelActivated(String),
-    /// A DFSP is created, or gets a currency.
+    /// Create a DFSP, or add a currency to it.
     Participant {
         /// Its name.
         name: String,
         /// The currency.
         currency: Currency,
-        /// Whether it stands for other schemes.
+        /// Whether it is a proxy.
         is_proxy: bool,
     },
-    /// A DFSP is activated or deactivated.
+    /// Activate or deactivate a DFSP.
     Activity {
         /// Its name.
         name: String,
         /// The new flag.
         is_active: bool,
     },
-    /// A net debit cap is set.
+    /// Set a net debit cap.
     Limit {
         /// The participant.
         name: String,
         /// The currency.
         currency: Currency,
-        /// The present cap.
+        /// The current cap.
         from: Option<Limit>,
-        /// The new one.
+        /// The new cap.
         to: Limit,
     },
-    /// The scheme's one deposit into a settlement account is booked.
+    /// Book the scheme's only deposit into a settlement account.
     Funds {
         /// The participant.
         name: String,
         /// The currency.
         currency: Currency,
-        /// How much.
+        /// Its amount.
         amount: Amount,
     },
-    /// A certificate is bound to a participant.
+    /// Bind a certificate or key to a participant.
     Bind {
         /// The participant.
         name: String,
         /// `KIND:VALUE`.
         binding: String,
     },
-    /// A certificate is not the participant's any more.
+    /// Remove a binding of a participant.
     Unbind {
         /// The participant.
         name: String,
         /// `KIND:VALUE`.
         binding: String,
     },
-    /// A DFSP gets a key by which it signs.
+    /// Add a signing key of a DFSP.
     SignatureKey {
         /// The DFSP.
         name: String,
         /// The key.
         key: SigningKey,
     },
-    /// A DFSP of another scheme is put behind a proxy.
+    /// Put a DFSP of another scheme behind a proxy.
     Proxied {
         /// The proxy.
         proxy: String,
         /// The DFSP.
         name: String,
     },
-    /// A DFSP of another scheme is not behind a proxy any more.
+    /// Remove a DFSP of another scheme from behind a proxy.
     Unproxied {
         /// The proxy.
         proxy: String,
         /// The DFSP.
         name: String,
     },
-    /// A rule for an interchange fee is added.
+    /// Add a rule for an interchange fee.
     FeeRule(FeeRule),
-    /// The end of a rule is set.
+    /// Set the end of a rule.
     FeeRuleEnd {
         /// Its name.
         name: String,
-        /// The present end.
+        /// The current end.
         from: Option<Timestamp>,
-        /// The new one.
+        /// The new end.
         to: Timestamp,
     },
-    /// An endpoint is set.
+    /// Set an endpoint.
     Endpoint {
         /// The participant.
         name: String,
         /// Its type.
         kind: String,
-        /// The present value.
+        /// The current value.
         from: Option<String>,
-        /// The new one.
+        /// The new value.
         to: String,
     },
 }
 
-/// What to change, in an order in which every step can be made.
+/// Changes in an order in which each step is possible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The changes.
     pub changes: Vec<Change>,
-    /// How much is as described already.
+    /// Number of parts that are already as required.
     pub unchanged: usize,
-    /// What cannot be brought to the described state.
+    /// Parts that cannot be brought to the required state.
     pub conflicts: Vec<String>,
-    /// What this hub does not tell, and so was not compared.
+    /// Parts that this hub does not report, so that they were not compared.
     pub notes: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ pub fn plan(scheme: &Scheme, state: &HubState) -> Plan {
             plan.need(!exists, || Change::HubAccount { hub: scheme.hub.clone(), currency: *currency, kind });
         }
     }
-    // A currency with a model of its own, and none of positions yet, would be without payments.
+    // A currency with a model of its own, but none for positions yet, could have no payments.
     let (of_positions, others): (Vec<_>, Vec<_>) =
         scheme.models.iter().partition(|model| model.ledger_account_type == POSITION);
     for model in of_positions.into_iter().chain(others) {
@@ -168,7 +168,7 @@ pub fn plan(scheme: &Scheme, state: &HubState) -> Plan {
 }
 
 impl Scheme {
-    /// Whether a DFSP is to get its first account in a currency.
+    /// Whether a DFSP will get its first account in a currency.
     fn needs_model(&self, currency: Currency, state: &HubState) -> bool {
         let has_account = |dfsp: &Dfsp| {
             let present = state.participants.get(&dfsp.name);
@@ -178,14 +178,14 @@ impl Scheme {
     }
 }
 
-/// Whether a currency has a model of its own or a default one, in the file or in force at the hub.
+/// Whether a currency has a model of its own or a default one, in the file or active at the hub.
 fn is_governed(currency: Currency, scheme: &Scheme, state: &HubState) -> bool {
     let governs = |of: Option<&String>| of.is_none_or(|code| code == currency.as_str());
     scheme.models.iter().any(|model| governs(model.currency.as_ref()))
         || state.models.values().any(|model| model.is_active.0 && governs(model.currency.as_ref()))
 }
 
-/// Whether a model takes a currency away from the default one and none of its own governs positions.
+/// Whether a model removes a currency from the default one while none of its own governs positions.
 fn stops_positions(model: &Model, scheme: &Scheme, state: &HubState) -> bool {
     let of_positions = |currency: Option<&String>| {
         let in_file = scheme
@@ -209,7 +209,7 @@ fn stops_positions(model: &Model, scheme: &Scheme, state: &HubState) -> bool {
 }
 
 impl Plan {
-    /// What this hub would refuse half-way, told before the first change.
+    /// Reports what this hub would reject half-way, before the first change.
     fn preconditions(&mut self, scheme: &Scheme, state: &HubState) {
         if !state.participants.contains_key(&scheme.hub) {
             self.conflicts.push(format!(
@@ -337,7 +337,7 @@ impl Plan {
         } else {
             self.new_name(name, place);
         }
-        // An inactive one takes no deposits: it is activated before everything, and deactivated after everything.
+        // An inactive DFSP accepts no deposits: it is activated before all other changes, and deactivated after them.
         if wants_active && dfsp.is_active.is_some() {
             self.need(!was_active, activity);
         }
@@ -362,8 +362,8 @@ impl Plan {
         }
     }
 
-    /// Funds are deposited once, into an account without cover. Later changes of the cover are the DFSP's: a further
-    /// deposit without a payment at the bank would be money that does not exist.
+    /// Funds are deposited once, into an account without cover. Later changes of the cover are the DFSP's business: a
+    /// further deposit without a payment at the bank would be money that does not exist.
     fn funds(
         &mut self,
         dfsp: &Dfsp,
@@ -395,7 +395,7 @@ impl Plan {
         self.need(is_due, || Change::Funds { name: name.clone(), currency, amount: funds });
     }
 
-    /// A binding that goes from one DFSP to another is removed first: it is one's only.
+    /// A binding that moves from one DFSP to another is removed first, because it may belong to only one.
     fn move_bindings(&mut self, scheme: &Scheme, state: &HubState) {
         let wanted = |dfsp: &Dfsp, text: &str| {
             dfsp.bindings.iter().flatten().any(|binding| binding.to_string() == text)
@@ -410,7 +410,7 @@ impl Plan {
         }
     }
 
-    /// The bindings are those of the file and no others: a key that is forgotten there must not stay valid.
+    /// The bindings become exactly those of the file, because a key that is missing there must not stay valid.
     fn bindings(&mut self, dfsp: &Dfsp, exists: bool, present: &ParticipantState) {
         let Some(wanted) = &dfsp.bindings else { return };
         let name = &dfsp.name;
@@ -436,7 +436,7 @@ impl Plan {
         }
     }
 
-    /// The earlier keys end by themselves, and none is revoked: that would be for good.
+    /// The earlier keys end automatically. None is revoked, because that would be permanent.
     fn signature_key(&mut self, dfsp: &Dfsp, exists: bool, present: &ParticipantState) {
         let Some(key) = &dfsp.signature_key else { return };
         let name = &dfsp.name;
@@ -508,13 +508,13 @@ fn no_end(until: Option<Timestamp>) -> String {
     until.map_or_else(|| "none".to_owned(), |until| until.to_string())
 }
 
-/// Both sides where they differ.
+/// Both values if they differ.
 fn step(from: Amount, to: Amount) -> String {
     if from == to { to.to_string() } else { format!("{from} → {to}") }
 }
 
 impl Change {
-    /// One line: `+` for what is made, `~` for what is changed, `-` for what is removed.
+    /// One line: `+` for additions, `~` for changes, `-` for removals.
     pub fn line(&self) -> String {
         escape(&self.raw_line()).into_owned()
     }
@@ -554,7 +554,7 @@ impl Change {
         }
     }
 
-    /// The same for programs. Amounts are strings.
+    /// The change as JSON. Amounts are strings.
     pub fn to_json(&self) -> Value {
         match self {
             Self::HubAccount { currency, kind, .. } => {
@@ -612,10 +612,10 @@ impl Change {
     }
 }
 
-// Who is behind which proxy: those of the file and no others.
+// The DFSPs behind proxies become exactly those of the file.
 
 impl Plan {
-    /// Who goes from one proxy to another leaves the first one before.
+    /// A DFSP that moves between proxies is removed from the first one before.
     pub(super) fn move_proxied(&mut self, scheme: &Scheme, state: &HubState) {
         let is_wanted = |dfsp: &Dfsp, name: &str| dfsp.proxied.iter().flatten().any(|wanted| wanted == name);
         for dfsp in scheme.dfsps.iter().filter(|dfsp| dfsp.proxied.is_some()) {

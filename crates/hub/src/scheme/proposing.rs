@@ -1,4 +1,4 @@
-//! A plan as one change set, which a second person approves once.
+//! A plan as one change set with a single approval.
 
 use std::io::Write;
 
@@ -14,38 +14,38 @@ use super::plan::{Change, Plan};
 use super::{admin_failure, write};
 use crate::exit::Failure;
 
-/// Bytes of the calls of one set: the hub keeps them with the state before each, in 512 KiB.
+/// Maximum size of the calls of one set in bytes: the hub stores them with the state before each, in 512 KiB.
 const CALL_BYTES_MAX: usize = 256 * 1024;
-/// Longest name of a set, in characters.
+/// Maximum length of a set's name, in characters.
 const NAME_CHARS_MAX: usize = 64;
 
-/// A hub's answer to who calls.
+/// The answer about the caller.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Itself {
     second_person: bool,
 }
 
-/// A hub's answer to a change set.
+/// The answer to a change set.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Proposed {
     approval_id: Option<u64>,
 }
 
-/// A plan, or the beginning of one, that waits for a second person.
+/// A plan, or the beginning of one, that needs an approval.
 pub(super) struct Waiting {
     pub(super) approval: u64,
-    /// Changes of the plan in it, counted from the first.
+    /// Number of the plan's changes in it, from the first on.
     pub(super) changes: usize,
 }
 
-/// Whether changes of the caller wait for a second person. Hubs that take no change sets do not say so.
+/// Whether changes of the caller may need an approval. Hubs without change sets do not report this.
 pub(crate) async fn has_second_person(api: &AdminApi) -> bool {
     api.get::<Itself>("/self").await.is_ok_and(|itself| itself.second_person)
 }
 
-/// Proposes calls as one change set; `None` if nothing in it needs a second person.
+/// Proposes calls as one change set; `None` if nothing in it needs an approval.
 pub(crate) async fn propose_calls(
     api: &AdminApi,
     (name, reason): (&str, &str),
@@ -59,8 +59,8 @@ pub(crate) async fn propose_calls(
     Ok(proposed.approval_id)
 }
 
-/// Proposes a plan. Of a plan that is larger than a change set may be, its beginning is proposed: what follows may need
-/// it.
+/// Proposes a plan. If it is larger than a change set may be, only its beginning is proposed, because later changes may
+/// depend on it.
 pub(super) async fn propose(
     api: &AdminApi,
     scheme: &str,
@@ -80,7 +80,7 @@ pub(super) async fn propose(
     Ok(Some(Waiting { approval, changes }))
 }
 
-/// As many calls as one set may have, and the changes that they make. All endpoints of a participant are one call.
+/// As many calls as one set may have, and the number of their changes. All endpoints of a participant are one call.
 fn first_calls(scheme: &str, changes: &[Change]) -> (Vec<ApiCall>, usize) {
     let (mut calls, mut made, mut bytes) = (Vec::new(), 0, 0);
     while made < changes.len() {
@@ -96,7 +96,7 @@ fn first_calls(scheme: &str, changes: &[Change]) -> (Vec<ApiCall>, usize) {
     (calls, made)
 }
 
-/// The calls of the first change, and how many changes they make.
+/// The calls of the first change, and the number of their changes.
 fn next_calls(scheme: &str, changes: &[Change]) -> (Vec<ApiCall>, usize) {
     let Change::Endpoint { name, .. } = &changes[0] else { return (calls_of(scheme, &changes[0]), 1) };
     let endpoints = changes.iter().map_while(|change| match change {

@@ -1,4 +1,4 @@
-//! Reads and checks a scheme file as a whole: every mistake is found before anything is changed.
+//! Parses and checks a whole scheme file: every mistake is found before anything is changed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,23 +20,23 @@ use super::{beside, file};
 use crate::config::{nearest, other_language};
 
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=30;
-/// The accounts from which positions can be covered.
+/// The account types that can cover positions.
 const COVERING_ACCOUNT_TYPES: [&str; 2] = ["SETTLEMENT", "INTERCHANGE_FEE_SETTLEMENT"];
 
-/// A scheme file on its way to a scheme.
+/// State of parsing a scheme file.
 pub(super) struct Reading<'a> {
     path: &'a str,
     text: &'a str,
-    /// Where the files are that it names; without, it may name none.
+    /// Directory of the files that it names; without it, it may name none.
     directory: Option<&'a Path>,
-    /// Where, and what.
+    /// Position and text of each.
     mistakes: Vec<(usize, String)>,
 }
 
-/// A currency's code and the terms of the account in it; without terms where they are wrong, which was reported.
+/// A currency's code and the terms of its account; without terms after a mistake.
 type AccountEntry = (String, Option<AccountTerms>);
 
-/// What DFSPs have unless they say otherwise.
+/// Defaults of DFSPs.
 #[derive(Default)]
 struct Defaults {
     base_url: Option<Spanned<String>>,
@@ -58,7 +58,7 @@ impl<'a> Reading<'a> {
         for error in &errors {
             self.mistake(error.span().map_or(0, |span| span.start), error.message().trim_end());
         }
-        // What the parser made of a broken line is no mistake of its own.
+        // The parser's result for a broken line is not reported as another mistake.
         let scheme = errors.is_empty().then(|| self.scheme(Section::new(table.into_inner(), 0)));
         if let (Some(Some(scheme)), []) = (scheme, &*self.mistakes) {
             return Ok(scheme);
@@ -67,7 +67,7 @@ impl<'a> Reading<'a> {
         Err(self.mistakes.iter().map(|(start, text)| format!("{}: {text}", self.place(*start))).collect())
     }
 
-    /// Notes a mistake, once.
+    /// Records a mistake, once.
     pub(super) fn mistake(&mut self, start: usize, text: impl fmt::Display) {
         let mistake = (start, text.to_string());
         if !self.mistakes.contains(&mistake) {
@@ -272,7 +272,7 @@ impl<'a> Reading<'a> {
         dfsps
     }
 
-    /// A DFSP, and where its name stands.
+    /// A DFSP, and the position of its name.
     fn dfsp(
         &mut self,
         mut section: Section<'_>,
@@ -327,7 +327,7 @@ impl<'a> Reading<'a> {
         names.into_iter().map(Spanned::into_inner).collect()
     }
 
-    /// Who is behind a proxy is behind one, and is no DFSP of this scheme.
+    /// Checks that each DFSP is behind one proxy only, and is not a DFSP of this scheme.
     fn check_proxied(&mut self, start: usize, dfsp: &Dfsp, others: &[Dfsp]) {
         let is_behind = |name: &String, proxy: &Dfsp| proxy.proxied.iter().flatten().any(|one| one == name);
         let own = dfsp.proxied.iter().flatten();
@@ -345,7 +345,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The written bindings, and the bindings of the keys in certificates.
+    /// The bindings in the file, and those of the keys in certificates.
     fn bindings(&mut self, section: &mut Section<'_>) -> Option<Vec<Binding>> {
         let texts = section.optional::<Vec<Spanned<String>>>("bindings", self);
         let files = section.optional::<Vec<Spanned<String>>>("certificate_files", self);
@@ -396,7 +396,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether keys on P-256 are taken is the hub's to say.
+    /// The hub decides whether keys on P-256 are accepted.
     fn signature_key(&mut self, section: &mut Section<'_>) -> Option<SigningKey> {
         let text = section.optional::<String>("signature_key", self);
         let file = section.optional::<String>("signature_key_file", self);
@@ -418,7 +418,7 @@ impl<'a> Reading<'a> {
         key.map_err(|problem| self.mistake(start, format!("{what} {problem}"))).ok()
     }
 
-    /// The text of a file that the scheme file names, or why it is not read.
+    /// The text of a file that the scheme file names, or the reason why it cannot be read.
     fn file_beside(&self, name: &str) -> Result<String, String> {
         let directory = self.directory.ok_or("is a file, and no files are read here")?;
         beside::read(directory, name)
@@ -471,7 +471,7 @@ impl<'a> Reading<'a> {
         Some(AccountTerms { net_debit_cap: net_debit_cap?, alarm_percentage, funds: funds? })
     }
 
-    /// The endpoints that a base URL stands for.
+    /// The endpoints of a base URL.
     fn expanded(&mut self, base: &Spanned<String>, name: &str) -> Vec<(String, String)> {
         let url = base.get_ref().replace("{name}", &url_part(name));
         let start = base.span().start;
@@ -523,8 +523,7 @@ fn kinds_of_bindings() -> String {
     format!("write KIND:VALUE, where KIND is one of {}", BindingKind::ALL.map(BindingKind::name).join(", "))
 }
 
-/// What is wrong with the braces of a URL in which `{name}` is filled in. The hub fills in `{{these}}`, if they are
-/// allowed.
+/// The fault of the braces in a URL in which `{name}` is replaced. The hub replaces `{{these}}`, if they are allowed.
 fn stray_brace(url: &str, are_filled_in: bool) -> Option<String> {
     let rest = if are_filled_in { file::without_placeholders(url) } else { url.to_owned() };
     let from = rest.find(['{', '}'])?;
@@ -541,7 +540,7 @@ fn stray_brace(url: &str, are_filled_in: bool) -> Option<String> {
     })
 }
 
-/// What hubs can keep: hundredths of a percent, up to all of it. Amounts count ten-thousandths.
+/// Whether an amount is a valid percentage: hundredths of a percent, up to 100. Amounts count ten-thousandths.
 fn is_percentage(amount: Amount) -> bool {
     (0..=100 * 10_000).contains(&amount.units()) && amount.units() % 100 == 0
 }

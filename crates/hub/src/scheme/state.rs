@@ -1,4 +1,4 @@
-//! What a hub looks like at present, read through its admin API.
+//! The current state of a hub, read through its admin API.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use super::apply::deposit_id;
 use super::fees::{FeeRuleState, fee_rules_of};
 use super::file::Scheme;
 
-/// The parts of a hub's state that a scheme speaks of.
+/// The parts of a hub's state that schemes describe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HubState {
-    /// Participants by name, the hub included.
+    /// Participants by name, including the hub.
     pub participants: BTreeMap<String, ParticipantState>,
     /// Settlement models by name.
     pub models: BTreeMap<String, ModelState>,
-    /// Rules for interchange fees, if the scheme has any and the hub knows such.
+    /// Rules for interchange fees, if the scheme has any and the hub supports them.
     pub fee_rules: Option<Vec<FeeRuleState>>,
 }
 
@@ -27,7 +27,7 @@ pub struct HubState {
 pub struct ParticipantState {
     /// Whether it is active.
     pub is_active: bool,
-    /// Whether it stands for other schemes, where the hub tells.
+    /// Whether it is a proxy, if the hub reports this.
     pub is_proxy: Option<bool>,
     /// Currency and type of its accounts.
     pub accounts: Vec<(String, String)>,
@@ -37,13 +37,13 @@ pub struct ParticipantState {
     pub cover: BTreeMap<String, Amount>,
     /// Numbers of its settlement accounts by currency.
     settlement_accounts: BTreeMap<String, u64>,
-    /// Currencies in which the scheme's deposit is booked, and its amount.
+    /// Currencies in which the scheme's deposit is booked, with its amount.
     pub deposits: BTreeMap<String, Amount>,
-    /// The DFSPs of other schemes behind it, if the scheme has any for it and the hub knows such.
+    /// The DFSPs of other schemes behind it, if the scheme has any for it and the hub supports them.
     pub proxied: Option<BTreeSet<String>>,
-    /// Bindings as `KIND:VALUE`, if the scheme has any for it and the hub knows such.
+    /// Bindings as `KIND:VALUE`, if the scheme has any for it and the hub supports them.
     pub bindings: Option<BTreeSet<String>>,
-    /// SHA-256 over the keys by which it signs, if the scheme has one for it and the hub knows such.
+    /// SHA-256 of its signing keys, if the scheme has one for it and the hub supports them.
     pub signature_keys: Option<BTreeSet<String>>,
     /// Endpoints by type.
     pub endpoints: BTreeMap<String, String>,
@@ -59,7 +59,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The alarm's threshold where neither the file nor the hub says one: 80 %. Hubs differ in what they begin with.
+    /// The alarm's threshold if neither the file nor the hub has one: 80 %. Hubs have different defaults.
     pub fn alarm_percentage_default() -> Amount {
         Amount::parse_decimal("80").unwrap_or_else(|_| unreachable!("80 is an amount"))
     }
@@ -77,7 +77,7 @@ impl ParticipantState {
 #[serde(rename_all = "camelCase")]
 pub struct ModelState {
     name: String,
-    /// Whether it is in force.
+    /// Whether it is active.
     pub is_active: ApiFlag,
     /// GROSS or NET.
     pub settlement_granularity: String,
@@ -89,9 +89,9 @@ pub struct ModelState {
     pub currency: Option<String>,
     /// Whether liquidity is checked.
     pub require_liquidity_check: ApiFlag,
-    /// The accounts whose obligations it settles; the field's name says id, its value is a name.
+    /// The accounts whose obligations it settles; the value is a name in spite of the member's name.
     pub ledger_account_type_id: String,
-    /// The accounts that give cover, where the hub tells.
+    /// The accounts that provide cover, if the hub reports them.
     pub settlement_account_type_id: Option<String>,
     /// Whether positions are reset when a settlement completes.
     pub auto_position_reset: ApiFlag,
@@ -114,7 +114,7 @@ struct AccountListing {
     currency: String,
 }
 
-/// A settlement account at a moment.
+/// A settlement account at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Balance {
@@ -126,7 +126,7 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// What it covers.
+    /// The cover.
     pub fn cover(&self) -> Amount {
         self.value.0.negated()
     }
@@ -188,7 +188,7 @@ struct BindingListing {
 }
 
 impl HubState {
-    /// Reads what the scheme speaks of.
+    /// Reads the parts that the scheme describes.
     ///
     /// # Errors
     /// The first call that fails.
@@ -290,7 +290,7 @@ impl ParticipantState {
     }
 }
 
-/// Who is behind a proxy; `None` if the hub has no such call.
+/// The DFSPs behind a proxy; `None` if the hub has no such call.
 async fn proxied(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>, AdminError> {
     match api.get::<Vec<ProxiedListing>>(&path(&["participants", name, "proxied"])).await {
         Ok(proxied) => Ok(Some(proxied.into_iter().map(|one| one.name).collect())),
@@ -311,8 +311,8 @@ async fn bindings(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>
     }
 }
 
-/// The keys in the hub's ledger by which a participant signs, those that ended or were revoked aside; `None` if the hub
-/// has no such call.
+/// The participant's signing keys in the hub's ledger, without those that ended or were revoked; `None` if the hub has
+/// no such call.
 async fn signature_keys(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>, AdminError> {
     match api.get::<SignatureKeyListing>(&path(&["participants", name, "signatureKeys"])).await {
         Ok(listing) => {
@@ -327,7 +327,7 @@ async fn signature_keys(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<St
     }
 }
 
-/// A model that is not in the hub's list, which holds those in force only.
+/// A model that is not in the hub's list, which contains only active ones.
 async fn unlisted_model(api: &AdminApi, name: &str) -> Result<Option<ModelState>, AdminError> {
     match api.get::<ModelState>(&path(&["settlementModels", name])).await {
         Ok(model) => Ok(Some(model)),

@@ -1,4 +1,4 @@
-//! Windows and settlements as the admin API answers them.
+//! Windows and settlements in the admin API.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::preview::Sums;
 use super::{Done, Waiting};
 use crate::scheme::admin_api::{AdminApi, AdminError, ApiAmount, detail_of};
 
-/// Most accounts that one call advances: well below the longest body that the admin API reads.
+/// Maximum number of accounts that one call advances: well below the largest body that the admin API accepts.
 pub(super) const ACCOUNTS_PER_CALL_MAX: usize = 1_000;
 
-/// A settlement window, alone or in a settlement.
+/// A settlement window, by itself or in a settlement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Window {
@@ -76,7 +76,7 @@ pub(super) struct PairParty {
     pub(super) account_id: u32,
 }
 
-/// Ten-thousandths of a JSON number that may have more digits than an amount.
+/// A JSON number in ten-thousandths; it may have more digits than an amount.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Units(pub(super) i128);
 
@@ -145,7 +145,7 @@ pub(super) struct Model {
     pub(super) ledger_account_type_id: String,
 }
 
-/// An answer to an update; only the accounts matter, which may carry errors.
+/// An answer to an update; only the accounts are used, which may have errors.
 #[derive(Debug, Deserialize)]
 struct Advanced {
     participants: Vec<Party>,
@@ -159,7 +159,7 @@ impl Settlement {
             .flat_map(|party| party.accounts.iter().map(move |account| (party.id, account)))
     }
 
-    /// The type of its accounts, all of which the model governs.
+    /// The type of its accounts; the model governs all of them.
     pub(super) fn account_type(&self) -> Option<&str> {
         self.settlement_windows
             .iter()
@@ -199,7 +199,7 @@ impl SettlementApi {
         self.0.get(&format!("/v2/settlementWindows/{window}/pairs?limit=10000{after}")).await
     }
 
-    /// What the transfers of a window come to.
+    /// The sums of a window's transfers.
     pub(super) async fn sums(&self, window: u32) -> Result<Sums, AdminError> {
         let (mut sums, mut after) = (Sums::new(), None);
         loop {
@@ -216,7 +216,7 @@ impl SettlementApi {
         }
     }
 
-    /// The windows that meet a query.
+    /// The windows that match a query.
     pub(super) async fn windows(&self, query: &str) -> Result<Vec<Window>, AdminError> {
         self.find(&format!("/v2/settlementWindows?{query}")).await
     }
@@ -225,17 +225,18 @@ impl SettlementApi {
         self.0.get(&format!("/v2/settlements/{id}")).await
     }
 
-    /// The settlements that meet a query.
+    /// The settlements that match a query.
     pub(super) async fn settlements(&self, query: &str) -> Result<Vec<Settlement>, AdminError> {
         self.find(&format!("/v2/settlements?{query}")).await
     }
 
-    /// The windows whose close gave this reason.
+    /// The windows that were closed with this reason.
     pub(super) async fn windows_closed_for(&self, reason: &str) -> Result<Vec<Window>, AdminError> {
         self.windows(&format!("closeReason={}", in_query(reason))).await
     }
 
-    /// All settlements whose creation gave this reason, the oldest first. Answers are bounded, so it may take several.
+    /// All settlements that were created with this reason, the oldest first. Answers are limited, so this may need
+    /// several calls.
     pub(super) async fn settlements_created_for(&self, reason: &str) -> Result<Vec<Settlement>, AdminError> {
         let reason = in_query(reason);
         let mut all: Vec<Settlement> = Vec::new();
@@ -274,7 +275,7 @@ impl SettlementApi {
         Ok(names.collect())
     }
 
-    /// Nothing found is an error of this API.
+    /// Reads a list; the API answers an empty one with an error.
     async fn find<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<Vec<T>, AdminError> {
         match self.0.get(path).await {
             Err(AdminError::Refused { status: 400, text, .. })
@@ -286,7 +287,7 @@ impl SettlementApi {
         }
     }
 
-    /// Closes a window and returns the one that is open then.
+    /// Closes a window and returns the new open one.
     pub(super) async fn close(&self, id: u32, reason: &str) -> Result<Window, AdminError> {
         let body = json!({"state": "CLOSED", "reason": reason});
         self.post(&format!("/v2/settlementWindows/{id}"), &body).await
@@ -307,13 +308,13 @@ impl SettlementApi {
         self.0.post(path, "application/json", body.to_string().into()).await
     }
 
-    /// Gives accounts their states, and returns why some could not have them.
+    /// Sets states of accounts, and returns the reasons of failures.
     pub(super) async fn advance(&self, id: u32, steps: &[Step]) -> Done<Vec<(u32, String)>> {
         let steps: Vec<Value> = steps.iter().map(Step::to_json).collect();
         self.put_accounts(&format!("/v2/settlements/{id}"), &steps).await
     }
 
-    /// Finishes accounts with the money that the bank moved, and returns why some could not be finished.
+    /// Finishes accounts with the amounts that the bank moved, and returns the reasons of failures.
     pub(super) async fn move_cover(&self, id: u32, covers: &[Cover]) -> Done<Vec<(u32, String)>> {
         let covers: Vec<Value> = covers.iter().map(Cover::to_json).collect();
         self.put_accounts(&format!("/v2/settlements/{id}/cover"), &covers).await
@@ -349,12 +350,12 @@ impl SettlementApi {
     }
 }
 
-/// The names of jobs need no encoding; the spaces beside them do.
+/// Names of jobs need no encoding, but the spaces beside them do.
 fn in_query(reason: &str) -> String {
     reason.replace(' ', "%20")
 }
 
-/// What the bank moved for an account.
+/// The amount that the bank moved for an account.
 pub(super) struct Cover {
     pub(super) participant: u32,
     pub(super) account: u32,

@@ -1,8 +1,8 @@
-//! A window closed, settled and finished as one job.
+//! Closes, settles and finishes a window as one job.
 //!
-//! The hub keeps all that a job needs to continue: the reason of the window's close and of each settlement's creation
-//! names the job, and stays whatever becomes of them. Each step is looked up before it is made, and the hub moves an
-//! account's money once, so a second call after a crash makes the steps that are missing.
+//! The hub stores everything that a job needs to continue: the reason of the window's close and of each settlement's
+//! creation names the job, and does not change later. Each step is looked up before it is made, and the hub moves an
+//! account's money once. So a second call after a crash makes the missing steps.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use crate::scheme::admin_api::AdminError;
 use crate::terminal::note;
 use crate::times::Zone;
 
-/// Longest name, so that the references that it begins fit 50 characters.
+/// Maximum length of a name, so that references with it fit into 50 characters.
 const NAME_CHARS_MAX: usize = 26;
 
 /// Name of a job: 1 to 26 letters, digits, dots, hyphens and underscores.
@@ -45,7 +45,7 @@ impl fmt::Display for JobName {
 }
 
 impl JobName {
-    /// The reason of all that the job changes.
+    /// The reason of all changes by the job.
     fn reason(&self) -> String {
         format!("settlement run {self}")
     }
@@ -56,15 +56,15 @@ impl JobName {
 }
 
 impl Hub {
-    /// The settlements that a job created, aborted ones included, the oldest first.
+    /// The settlements that a job created, including aborted ones, the oldest first.
     pub(super) async fn settlements_of(&self, job: &JobName) -> Done<Vec<Settlement>> {
         Ok(self.api.settlements_created_for(&job.reason()).await?)
     }
 }
 
 impl Job {
-    /// Makes the steps that are missing, and returns the job's window and settlements. What waits for a second person
-    /// keeps only its own settlement back.
+    /// Makes the missing steps, and returns the job's window and settlements. A pending approval delays only its own
+    /// settlement.
     pub(super) async fn run(&self, hub: &Hub) -> Done<(Vec<Window>, Vec<Settlement>)> {
         let mut settlements = hub.settlements_of(&self.name).await?;
         let Some(window) = self.window(hub, &settlements).await? else {
@@ -90,7 +90,7 @@ impl Job {
         Ok((vec![hub.api.window(window.id).await?], finished))
     }
 
-    /// What an operator does next with settlements that are not finished.
+    /// The operator's next step for settlements that are not finished.
     pub(super) fn next_step(&self, settlements: &[Settlement]) -> Option<String> {
         let unsettled = settlements.iter().filter(|one| one.state != SettlementState::Settled.as_str());
         let numbers: Vec<String> = unsettled.map(|settlement| settlement.id.to_string()).collect();
@@ -109,10 +109,10 @@ impl Job {
         ))
     }
 
-    /// Proposes the missing steps as one change set: the creation of settlements, or the stages of created ones.
+    /// Proposes the missing steps as one change set: the creation of settlements, or the stages of existing ones.
     ///
     /// # Errors
-    /// The approval that it waits for.
+    /// The pending approval.
     async fn propose(&self, hub: &Hub, window: &Window, settlements: &[Settlement]) -> Done<()> {
         let reason = self.name.reason();
         let models = self.models(hub, window).await?;
@@ -125,7 +125,7 @@ impl Job {
         if calls.is_empty() { Ok(()) } else { hub.propose(&reason, &calls).await }
     }
 
-    /// The job's window, closed now if it was not; `None` if the open window is empty and no other one waits.
+    /// The job's window, closed now if necessary; `None` if the open window is empty and no other one is waiting.
     async fn window(&self, hub: &Hub, settlements: &[Settlement]) -> Done<Option<Window>> {
         let mut begun = settlements.iter().flat_map(|settlement| &settlement.settlement_windows);
         let begun = begun.next().map(|window| window.id);
@@ -140,7 +140,7 @@ impl Job {
             return Ok(Some(window));
         }
         let reason = self.name.reason();
-        // Whatever became of it since: others may have begun to settle it.
+        // Regardless of its later states: another operator may have begun to settle it.
         let closed = hub.api.windows_closed_for(&reason).await?;
         if let Some(window) = closed.into_iter().max_by_key(|window| window.id) {
             return Ok(Some(window));
@@ -178,7 +178,7 @@ impl Job {
     }
 }
 
-/// Reports windows that are not settled, which an empty open window hides.
+/// Reports unsettled windows, which an empty open window hides.
 fn expect_none_unsettled(open: u32, unsettled: &[Window], zone: &Zone) -> Done<()> {
     if unsettled.is_empty() {
         return Ok(());
@@ -195,7 +195,7 @@ fn expect_none_unsettled(open: u32, unsettled: &[Window], zone: &Zone) -> Done<(
     )))
 }
 
-/// The model of net settlement that governs a content: one of its currency, else one of all currencies.
+/// The model of net settlement that governs a content: one of its currency, otherwise one of all currencies.
 pub(super) fn governing<'a>(models: &'a [Model], content: &Content) -> Option<&'a Model> {
     let is_own = |model: &&Model| model.currency.as_ref() == Some(&content.currency_id);
     let has_own = models.iter().any(|model| is_own(&model));
@@ -207,13 +207,13 @@ pub(super) fn governing<'a>(models: &'a [Model], content: &Content) -> Option<&'
     })
 }
 
-// Accounts of a settlement, advanced stage by stage.
+// Advances the accounts of a settlement stage by stage.
 
-/// How accounts advance.
+/// Goal and data of the advance.
 pub(super) struct Advance<'a> {
     /// The state to reach.
     pub(super) goal: SettlementState,
-    /// Only these accounts.
+    /// If set, only these accounts.
     pub(super) only: Option<Vec<u32>>,
     /// The reason of each stage.
     pub(super) reason: &'a str,
@@ -221,7 +221,7 @@ pub(super) struct Advance<'a> {
     pub(super) reference: &'a (dyn Fn(u32) -> Option<String> + Sync),
 }
 
-/// The state after the one that a settlement stands in; its own if it is final or unknown.
+/// The state after that of a settlement; its own if that is final or unknown.
 pub(super) fn following(settlement: &Settlement) -> SettlementState {
     match settlement.stage() {
         Ok(SettlementState::Settling) => SettlementState::Settled,
@@ -231,8 +231,8 @@ pub(super) fn following(settlement: &Settlement) -> SettlementState {
 }
 
 impl Advance<'_> {
-    /// Advances until the settlement is in the wanted state. What is there already stays as it is, so that a call after
-    /// a crash continues.
+    /// Advances until the settlement has reached the goal. Accounts that have reached a state stay unchanged, so that a
+    /// call after a crash continues.
     pub(super) async fn run(&self, api: &SettlementApi, mut settlement: Settlement) -> Done<Settlement> {
         loop {
             let stage = settlement.stage()?;
@@ -252,7 +252,7 @@ impl Advance<'_> {
                 return Err(stopped(&settlement, &text));
             }
             settlement = api.settlement(settlement.id).await?;
-            // Other accounts must follow before these can go on.
+            // Other accounts must follow before these can continue.
             if self.only.is_some() {
                 return Ok(settlement);
             }
@@ -265,7 +265,7 @@ impl Advance<'_> {
         }
     }
 
-    /// The accounts that are not in a state yet.
+    /// The accounts that have not reached a state.
     fn steps<'a>(
         &'a self,
         settlement: &'a Settlement,

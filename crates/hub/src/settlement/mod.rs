@@ -1,5 +1,5 @@
-//! `upesi settlement`: windows closed and settled through the admin API, whole settlements as one job, reports, and
-//! what the settlement bank sends back.
+//! `upesi settlement`: closes and settles windows through the admin API, runs whole settlements as jobs, creates
+//! reports, and processes the bank's files.
 
 mod api;
 mod bank;
@@ -41,35 +41,35 @@ pub use report::{Report, ReportKind, matrix, report};
 pub struct HubOptions {
     /// Base URL of the hub's admin API.
     pub admin_url: String,
-    /// TLS towards it, for `https://`.
+    /// TLS for an `https://` URL.
     pub admin_tls: Option<ClientTls>,
-    /// The operator's token, if the admin port asks for one.
+    /// The operator's token, if the admin port requires one.
     pub admin_token: Option<AdminToken>,
-    /// How long to wait for a hub that does not answer yet.
+    /// Time to wait for a hub that does not answer yet.
     pub wait: Duration,
-    /// One JSON object instead of text.
+    /// Print one JSON object instead of text.
     pub json: bool,
-    /// The zone of the times in texts. JSON and reports are in UTC.
+    /// Time zone of the times in texts. JSON and reports are in UTC.
     pub zone: Zone,
 }
 
-/// Something to do.
+/// An action of the command.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Windows and settlements that are not finished.
+    /// Show windows and settlements that are not finished.
     Overview,
-    /// One settlement.
+    /// Show one settlement.
     ShowSettlement(u32),
-    /// One window, with the settlements of its contents.
+    /// Show one window, with the settlements of its contents.
     ShowWindow(u32),
-    /// Closes a window; without a number, the open one.
+    /// Close a window; without a number, the open one.
     Close {
         /// The window.
         window: Option<u32>,
         /// The operator's reason.
         reason: String,
     },
-    /// Settles closed windows.
+    /// Settle closed windows.
     Create {
         /// Name of the settlement model.
         model: String,
@@ -78,11 +78,11 @@ pub enum Action {
         /// The operator's reason.
         reason: String,
     },
-    /// Advances accounts of a settlement.
+    /// Advance accounts of a settlement.
     Advance {
         /// The settlement.
         settlement: u32,
-        /// The state to reach; without it the next one.
+        /// The state to reach; by default the next one.
         goal: Option<SettlementState>,
         /// Only the accounts of this DFSP.
         dfsp: Option<FspId>,
@@ -91,7 +91,7 @@ pub enum Action {
         /// The bank's reference.
         reference: Option<String>,
     },
-    /// Gives a settlement up.
+    /// Abort a settlement.
     Abort {
         /// The settlement.
         settlement: u32,
@@ -100,7 +100,7 @@ pub enum Action {
         /// The bank's reference.
         reference: Option<String>,
     },
-    /// Closes the open window, creates settlements and finishes them, or continues to.
+    /// Close the open window, create settlements and finish them, or continue this.
     Run(Job),
 }
 
@@ -109,7 +109,7 @@ pub enum Action {
 pub struct Job {
     /// Its name: the same name continues the same job.
     pub name: JobName,
-    /// Names of the models to settle by; if empty, all that govern the window's contents.
+    /// Names of the models to use; if empty, all that govern the window's contents.
     pub models: Vec<String>,
     /// A closed window to settle, instead of closing the open one.
     pub window: Option<u32>,
@@ -120,26 +120,26 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job of a program: by all models, without a preview.
+    /// A job of a program: with all models, without a preview.
     pub const fn unattended(name: JobName, goal: SettlementState) -> Self {
         Self { name, models: Vec::new(), window: None, goal, preview: Preview::None }
     }
 
-    /// Whether it settles by a model.
+    /// Whether it uses a model.
     fn has_model(&self, name: &str) -> bool {
         self.models.is_empty() || self.models.iter().any(|own| own == name)
     }
 }
 
-/// Does something, and prints what it came to.
+/// Performs an action, and prints its result.
 ///
 /// # Errors
-/// 69 if the hub does not answer, 1 if it refuses, or if an account cannot advance, 75 if a second person has to
-/// approve.
+/// 69 if the hub does not answer, 1 if it rejects a call, or if an account cannot advance, 75 if an approval is
+/// pending.
 pub async fn run(options: &HubOptions, action: &Action, output: &mut (dyn Write + Send)) -> Outcome {
     let hub = Hub::connect(options).await?;
     let shown = hub.act(action).await.map_err(|error| match action {
-        // Each has a goal; what is behind it is not made again.
+        // These actions have a goal, so steps before it are not repeated.
         Action::Run(_) | Action::Advance { goal: Some(_), .. } => error.into_failure_to_continue(),
         _ => error.into_failure(),
     })?;
@@ -148,14 +148,14 @@ pub async fn run(options: &HubOptions, action: &Action, output: &mut (dyn Write 
     Ok(())
 }
 
-/// Why something was not done.
+/// Reason why an action was not performed.
 #[derive(Debug, thiserror::Error)]
 enum SettlementError {
     #[error(transparent)]
     Admin(AdminError),
     #[error("{0}")]
     Stopped(String),
-    /// These approvals have to be given first.
+    /// These approvals are needed first.
     #[error("{}", waiting_text(.0))]
     Waiting(Vec<u64>),
 }
@@ -181,7 +181,7 @@ impl SettlementError {
         }
     }
 
-    /// The same, of a command that goes on from there when it is given again.
+    /// The failure of a command that continues from there when it is repeated.
     fn into_failure_to_continue(self) -> Failure {
         match self {
             Self::Waiting(approvals) => {
@@ -193,7 +193,7 @@ impl SettlementError {
     }
 }
 
-/// What is to be done about changes that wait.
+/// The next step for pending approvals.
 fn waiting_text(approvals: &[u64]) -> String {
     let ids: Vec<_> = approvals.iter().map(u64::to_string).collect();
     let (changes, them) = match ids.len() {
@@ -204,12 +204,12 @@ fn waiting_text(approvals: &[u64]) -> String {
     format!("{changes} a second person: have {them} approved (upesi admin approve {ids})")
 }
 
-/// Approvals that steps wait for, gathered while other steps go on.
+/// Pending approvals of steps, gathered while other steps continue.
 #[derive(Debug, Default)]
 struct Waiting(Vec<u64>);
 
 impl Waiting {
-    /// What a step came to; `None` if it waits.
+    /// The result of a step; `None` if it needs an approval.
     fn take<T>(&mut self, step: Done<T>) -> Done<Option<T>> {
         match step {
             Ok(done) => Ok(Some(done)),
@@ -222,7 +222,7 @@ impl Waiting {
     }
 
     /// # Errors
-    /// What waits, if anything does.
+    /// The pending approvals, if there are any.
     fn check(self) -> Done<()> {
         if self.0.is_empty() { Ok(()) } else { Err(SettlementError::Waiting(self.0)) }
     }
@@ -244,7 +244,7 @@ impl Hub {
         Ok(Self { api: SettlementApi(api), zone: options.zone.clone() })
     }
 
-    /// The same, with a reason that goes with every call.
+    /// Sets a reason for every call.
     fn with_reason(self, reason: &str) -> Self {
         Self { api: SettlementApi(self.api.0.with_reason(reason)), ..self }
     }
@@ -294,7 +294,7 @@ impl Hub {
         Ok(Shown::new(&windows, &settlements, &names))
     }
 
-    /// What is open, waits for a settlement, or is being settled.
+    /// The windows that are open or not settled, and unfinished settlements.
     async fn overview(&self) -> Done<Shown> {
         let mut windows = self.unsettled_windows().await?;
         windows.extend(self.api.windows("state=OPEN").await?);
@@ -309,7 +309,7 @@ impl Hub {
         self.shown(windows, settlements).await
     }
 
-    /// The accounts that a DFSP has; `None` for all accounts.
+    /// The accounts of a DFSP; `None` for all accounts.
     async fn accounts_of(&self, dfsp: Option<&FspId>) -> Done<Option<Vec<u32>>> {
         let Some(dfsp) = dfsp else { return Ok(None) };
         let names = self.api.names().await?;
@@ -336,7 +336,7 @@ impl Hub {
         Ok(windows)
     }
 
-    /// Closes a window, and returns it and the one that is open then. A window that is closed already stays as it is.
+    /// Closes a window, and returns it and the new open one. A closed window stays unchanged.
     async fn close(&self, window: Option<u32>, reason: &str) -> Done<Vec<Window>> {
         let id = match window {
             Some(id) => id,

@@ -1,4 +1,4 @@
-//! Workbooks of a build without them: none is read or written.
+//! Replaces workbooks in a build without them: none is read or written.
 
 use super::report::Cell;
 

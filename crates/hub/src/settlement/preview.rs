@@ -1,4 +1,4 @@
-//! What a job is about to settle, shown to its operator before anything changes.
+//! A preview of a job, shown to its operator before anything changes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,20 +14,20 @@ use super::{Done, Hub, Job, SettlementError};
 use crate::terminal::{confirm, note};
 use crate::times::Zone;
 
-/// Whether an operator sees what a job is about to settle.
+/// Whether an operator sees the window and its sums first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preview {
-    /// Shows it on stderr. A name of another day must be confirmed: here already, or at the terminal.
+    /// Show it on stderr. A name that contains another day must be confirmed: here already, or at the terminal.
     Shown {
-        /// Whether it is confirmed already.
+        /// Whether it is already confirmed.
         is_confirmed: bool,
     },
-    /// For programs.
+    /// No preview, for programs.
     None,
 }
 
 impl Job {
-    /// Shows a window and its future, and asks about a name of another day.
+    /// Shows a window and its planned settlements, and asks for confirmation if the name contains another day.
     pub(super) async fn preview(&self, hub: &Hub, window: &Window) -> Done<()> {
         let Preview::Shown { is_confirmed } = self.preview else { return Ok(()) };
         let sums = hub.api.sums(window.id).await?;
@@ -85,7 +85,7 @@ impl Job {
     }
 }
 
-/// What a window has, by currency and type of account.
+/// Sums of a window by currency and type of account.
 pub(super) type Sums = BTreeMap<(String, String), Sum>;
 
 /// Days as `2026-11-26`, both ends included.
@@ -109,7 +109,7 @@ fn days_of(window: &Window, now: Timestamp, zone: &Zone) -> Days {
     Days { first, last }
 }
 
-/// The day that a name contains, as `2026-11-26`: written so, with other separators, or without.
+/// The day in a name, as `2026-11-26`: written in this form, with other separators, or without.
 fn day_in(name: &str) -> Option<String> {
     let bytes = name.as_bytes();
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);

@@ -1,4 +1,4 @@
-//! Steps of settlements as change sets: with two people all that can be decided by then is one approval.
+//! Steps of settlements as change sets, so that all steps that can be decided need only one approval.
 
 use serde_json::{Value, json};
 use upesi_http::Method;
@@ -19,15 +19,15 @@ const STAGES: [SettlementState; 4] = [
 ];
 
 impl Hub {
-    /// Whether steps wait for a second person.
+    /// Whether steps may need an approval.
     pub(super) async fn has_second_person(&self) -> bool {
         has_second_person(&self.api.0).await
     }
 
-    /// Proposes calls as one change set; done at once if nothing in it needs a second person.
+    /// Proposes calls as one change set; returns at once if nothing in it needs an approval.
     ///
     /// # Errors
-    /// The approval that the calls wait for.
+    /// The pending approval.
     pub(super) async fn propose(&self, name: &str, calls: &[ApiCall]) -> Done<()> {
         match propose_calls(&self.api.0, (name, name), calls).await? {
             Some(approval) => Err(SettlementError::Waiting(vec![approval])),
@@ -42,13 +42,13 @@ pub(super) fn create_call(model: &str, reason: &str, window: u32) -> ApiCall {
     ApiCall { method: Method::POST, path: "/v2/settlements".to_owned(), body: body.to_string() }
 }
 
-/// The calls that give accounts their states.
+/// The calls that set states of accounts.
 pub(super) fn step_calls(settlement: u32, steps: &[Step]) -> Vec<ApiCall> {
     let steps: Vec<Value> = steps.iter().map(Step::to_json).collect();
     put_calls(&format!("/v2/settlements/{settlement}"), &steps)
 }
 
-/// The calls that finish accounts with the money that the bank moved.
+/// The calls that finish accounts with the amounts that the bank moved.
 pub(super) fn cover_calls(settlement: u32, covers: &[Cover]) -> Vec<ApiCall> {
     let covers: Vec<Value> = covers.iter().map(Cover::to_json).collect();
     put_calls(&format!("/v2/settlements/{settlement}/cover"), &covers)

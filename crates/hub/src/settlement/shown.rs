@@ -1,4 +1,4 @@
-//! Windows and settlements as they are printed.
+//! The printed form of windows and settlements.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use crate::times::Zone;
 pub(super) struct Shown {
     windows: Vec<WindowShown>,
     settlements: Vec<SettlementShown>,
-    /// What the operator does next, for stderr.
+    /// The operator's next step, for stderr.
     #[serde(skip)]
     pub(super) next: Option<String>,
 }
@@ -59,7 +59,7 @@ struct AccountShown {
     dfsp: String,
     account_id: u32,
     currency: String,
-    /// Positive when the DFSP owes; a text, so that no reader rounds it.
+    /// Positive if the DFSP owes; a text, so that no reader rounds it.
     net: String,
     state: String,
     reason: String,

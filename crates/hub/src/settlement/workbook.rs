@@ -1,4 +1,4 @@
-//! Workbooks (XLSX): what a bank sends, read as texts, and reports as sheets.
+//! Workbooks (XLSX): reads files of banks as texts, and writes reports as sheets.
 
 use std::io::{self, Cursor, Read as _};
 
@@ -10,9 +10,9 @@ use zip::ZipArchive;
 use super::bank::ROWS_MAX;
 use super::report::Cell;
 
-/// Longest sum of a workbook's unpacked files, in bytes.
+/// Maximum total size of a workbook's unpacked files, in bytes.
 const UNPACKED_BYTES_MAX: u64 = 256 << 20;
-/// Columns A to E; banks may write remarks beside them.
+/// Columns A to E; banks may write remarks in others.
 const COLUMNS: u32 = 5;
 
 /// The cells of the first sheet, as texts.
@@ -21,7 +21,7 @@ pub(super) fn read(bytes: Vec<u8>) -> Result<Vec<Vec<String>>, String> {
     let mut workbook = Xlsx::new(Cursor::new(bytes))
         .map_err(|error| format!("the file is a ZIP archive, but not a readable workbook (XLSX): {error}"))?;
     let first = workbook.sheet_names().into_iter().next().ok_or("the workbook has no sheet")?;
-    // Cell by cell: a sheet as a whole takes the room of the rectangle that its cells span.
+    // Cell by cell, because a whole sheet would need memory for the rectangle that its cells span.
     let mut cells = workbook.worksheet_cells_reader(&first).map_err(|error| error.to_string())?;
     let mut rows: Vec<Vec<String>> = Vec::new();
     while let Some(cell) = cells.next_cell().map_err(|error| error.to_string())? {
@@ -45,7 +45,7 @@ pub(super) fn read(bytes: Vec<u8>) -> Result<Vec<Vec<String>>, String> {
     Ok(rows)
 }
 
-/// Unpacks a ZIP archive once without keeping it, since the lengths in its directory may be wrong.
+/// Unpacks a ZIP archive once without storing it, because the lengths in its directory may be wrong.
 pub(super) fn check_unpacked(bytes: &[u8], bytes_max: u64) -> Result<(), String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
     let mut left = bytes_max;
@@ -60,7 +60,8 @@ pub(super) fn check_unpacked(bytes: &[u8], bytes_max: u64) -> Result<(), String>
     Ok(())
 }
 
-/// The text of a cell. Dates, booleans and errors have texts that are not amounts, whatever number is behind them.
+/// The text of a cell. Dates, booleans and errors have texts that are not amounts, regardless of their underlying
+/// numbers.
 fn text_of(cell: &Data) -> String {
     match cell {
         Data::Float(number) => text_of_number(*number),
@@ -79,7 +80,7 @@ fn text_of(cell: &Data) -> String {
     }
 }
 
-/// A number as a decimal text. Spreadsheets keep sums with an error far behind the fourth decimal.
+/// A number as a decimal text. Spreadsheets store sums with an error far after the fourth decimal.
 fn text_of_number(number: f64) -> String {
     let exact = number.to_string();
     let decimals = exact.split_once('.').map_or(0, |(_, decimals)| decimals.len());
@@ -90,11 +91,11 @@ fn text_of_number(number: f64) -> String {
     }
 }
 
-/// Digits that a spreadsheet's number holds exactly.
+/// Number of digits that a spreadsheet's number represents exactly.
 const DIGITS_MAX: usize = 15;
 
-/// One sheet of cells; the same cells give the same bytes. Amounts that a number holds are numbers; longer ones, and
-/// those of the bank's file, are texts.
+/// One sheet of cells; the same cells produce the same bytes. Amounts that a number represents exactly are numbers;
+/// longer ones, and those of the bank's file, are texts.
 pub(super) fn write(rows: &[Vec<Cell>], as_of: &str) -> Result<Vec<u8>, XlsxError> {
     let mut workbook = Workbook::new();
     let created = ExcelDateTime::parse_from_str(as_of.trim_end_matches('Z'))?;

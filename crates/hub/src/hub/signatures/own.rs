@@ -1,4 +1,4 @@
-//! The hub's own keys: the current, the next and the former ones that are still shown.
+//! The hub's own keys: the current one, the next one and former ones that are still published.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +14,16 @@ use upesi_types::Timestamp;
 use crate::config::Settings;
 use crate::hub::HubError;
 
-/// How long the former key is still shown: messages with its signature may be under way.
+/// Time for which the former key is still published, because messages with its signature may be in transit.
 const PREVIOUS_MS: i64 = 24 * 60 * 60 * 1_000;
-/// Keys of before that are shown, at most.
+/// Maximum number of former keys that are published.
 const PREVIOUS_MAX: usize = 3;
 
-/// Signs what the hub makes itself.
+/// Signs messages that the hub creates.
 pub(crate) struct Signing {
     place: Place,
     next_place: Option<Place>,
-    /// The file of the certificate of the key that signs.
+    /// The certificate file of the signing key.
     certificate: Option<PathBuf>,
     keys: Keys,
     signer: Signer,
@@ -32,18 +32,18 @@ pub(crate) struct Signing {
     known: Mutex<Known>,
 }
 
-/// The keys that receivers may know.
+/// The keys that receivers may use.
 struct Known {
     current: PrivateKey,
-    /// The first instant after the validity of its certificate.
+    /// The first instant after its certificate's validity.
     ends_at: Option<Timestamp>,
     next: Option<PrivateKey>,
-    /// With the time until which each is shown.
+    /// Each with the time until which it is published.
     previous: Vec<(PrivateKey, Timestamp)>,
 }
 
 impl Signing {
-    /// Opens the keys that the settings name; `None` if the hub signs nothing.
+    /// Opens the keys in the settings; `None` if the hub signs nothing.
     pub(super) fn open(
         settings: &Settings,
         keys: &Keys,
@@ -79,7 +79,7 @@ impl Signing {
         self.signer.clone()
     }
 
-    /// Opens the keys again, which lets each sign once. If one cannot be used, those in force stay.
+    /// Opens the keys again, and tests each with a signature. If one cannot be used, the keys in effect stay in effect.
     pub(super) fn reload(&self) -> Result<(), SigningError> {
         let current = PrivateKey::new(self.keys.open(&self.place)?);
         let next = open_next(&self.keys, self.next_place.as_ref())?;
@@ -106,12 +106,12 @@ impl Signing {
         Ok(())
     }
 
-    /// The first instant after the validity of its certificate.
+    /// The first instant after its certificate's validity.
     pub(super) fn ends_at(&self) -> Option<Timestamp> {
         self.known().ends_at
     }
 
-    /// The public keys that receivers should have.
+    /// The public keys that receivers should know.
     pub(super) fn announced(&self) -> Vec<HubKey> {
         let (known, now) = (self.known(), self.clock.now());
         let shown =
@@ -133,7 +133,7 @@ impl Signing {
     }
 }
 
-/// Why the hub's own key cannot be used.
+/// Reason why the hub's own key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SigningError {
     #[error(transparent)]
@@ -154,7 +154,7 @@ fn end_of(certificate: Option<&Path>, key: &PrivateKey) -> Result<Option<Timesta
     Ok(read.valid_s.map(end))
 }
 
-/// The next key; a file that is not there yet is none.
+/// The next key; `None` if its file does not exist yet.
 fn open_next(keys: &Keys, place: Option<&Place>) -> Result<Option<PrivateKey>, KeyError> {
     match place {
         Some(place) if place.file().is_none_or(Path::exists) => Ok(Some(PrivateKey::new(keys.open(place)?))),

@@ -1,29 +1,29 @@
-//! What the requests behind the records say, read by a reader of the auditor's own: nothing here is shared with the
-//! code that read them when they came.
+//! The contents of the requests behind the records, read by the auditor's own parser: it shares no code with the one
+//! that read them at their arrival.
 
 use serde_json::Value;
 use upesi_ledger::{AbortKind, ParticipantId, Transfer, TransferState};
 use upesi_types::{Amount, hex};
 
-/// Ten-thousandths per unit of a currency, as decimal places.
+/// Decimal places of a currency unit, for ten-thousandths.
 const PLACES: usize = 4;
 
-/// A prepare's body. What cannot be read of it is absent.
+/// A prepare's body. Unreadable members are absent.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PrepareBody {
     pub id: Option<String>,
     pub payer: Option<String>,
     pub payee: Option<String>,
-    /// In ten-thousandths.
+    /// Amount in ten-thousandths.
     pub units: Option<i128>,
     pub currency: Option<String>,
     pub condition: Option<[u8; 32]>,
-    /// Milliseconds since 1970.
+    /// Expiration in milliseconds since 1970.
     pub expires_ms: Option<i64>,
 }
 
 impl PrepareBody {
-    /// `None` where the body is no prepare: tools that fill a hub write none.
+    /// `None` if the body is not a prepare, as with tools that fill a hub.
     pub fn read(body: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(body).ok()?;
         value.get("transferId")?;
@@ -40,7 +40,8 @@ impl PrepareBody {
         })
     }
 
-    /// What a recorded transfer says otherwise: the field, the body's value, the record's. `name` names participants.
+    /// Differences of a recorded transfer: the field, the body's value, the record's. `name` returns the name of a
+    /// participant.
     pub fn differences(
         &self,
         transfer: &Transfer,
@@ -58,7 +59,7 @@ impl PrepareBody {
                 ));
             }
         };
-        // Of a refused prepare the record has what could be made of it.
+        // For a rejected prepare the record has only the readable parts.
         let is_refused = transfer.state != TransferState::Reserved;
         let same_case = |id: &String| id.to_ascii_lowercase();
         let recorded_id = transfer.id.to_string();
@@ -85,10 +86,10 @@ impl PrepareBody {
     }
 }
 
-/// What a body says otherwise than its record; `None` where it cannot be compared.
+/// The difference between a body and its record, if any; `None` if they cannot be compared.
 pub(super) type Compared = Option<Result<(), String>>;
 
-/// A fulfil's body with the recorded fulfilment.
+/// Compares a fulfil's body with the recorded fulfilment.
 pub(super) fn compare_fulfilment(body: &[u8], fulfilment: &[u8; 32]) -> Compared {
     let value: Value = serde_json::from_slice(body).ok()?;
     value.get("fulfilment").or(value.get("transferState"))?;
@@ -102,7 +103,7 @@ pub(super) fn compare_fulfilment(body: &[u8], fulfilment: &[u8; 32]) -> Compared
     })
 }
 
-/// The body of a payee's error with the recorded code.
+/// Compares the body of a payee's error with the recorded code.
 pub(super) fn compare_error(body: &[u8], kind: AbortKind, code: u16) -> Compared {
     if kind != AbortKind::ByPayee {
         return None;

@@ -1,7 +1,7 @@
-//! The auditor's own books: what the recorded events must add up to, computed without the ledger's code.
+//! The auditor's own books: sums of the recorded events, computed without the ledger's code.
 //!
-//! They are kept beside the ledger that replays the journal. What contradicts them is found before it is folded, so
-//! that a journal that makes no sense gives a finding and not a crash.
+//! They are kept beside the ledger that replays the journal. A contradiction is found before the record is folded, so
+//! that an inconsistent journal causes a finding and not a crash.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ use super::operators::OperatorBooks;
 use super::scheme::{FeeDue, SchemeBooks};
 use super::settlements::SettlementBooks;
 
-/// A withdrawal in flight.
+/// A pending withdrawal.
 #[derive(Clone, Debug)]
 struct Withdrawal {
     account: AccountId,
@@ -28,20 +28,20 @@ struct Withdrawal {
     units: i128,
 }
 
-/// How often things happened.
+/// Numbers of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Records.
     pub records: u64,
     /// Prepares that were reserved.
     pub reserved: u64,
-    /// Prepares that were refused.
+    /// Prepares that were rejected.
     pub refused: u64,
     /// Transfers that were committed.
     pub committed: u64,
-    /// Transfers that were aborted, expired ones included.
+    /// Transfers that were aborted, including expired ones.
     pub aborted: u64,
-    /// Of the aborted, those that expired.
+    /// Aborted transfers that expired.
     pub expired: u64,
     /// Movements of funds.
     pub funds: u64,
@@ -49,13 +49,13 @@ pub struct Counts {
     pub owed: u64,
     /// Callbacks delivered.
     pub delivered: u64,
-    /// Requests that were read again and compared with what was recorded of them.
+    /// Requests that were read again and compared with their records.
     pub requests: u64,
-    /// Those that say nothing that could be compared, as the ones of `upesi fill`.
+    /// Requests without comparable content, such as those of `upesi fill`.
     pub requests_unread: u64,
 }
 
-/// What a record shows to be wrong, in sentences.
+/// Faults of a record, in sentences.
 #[derive(Debug, Default)]
 pub struct Noticed {
     /// Decisions against the auditor's rules; data and sums are right.
@@ -64,7 +64,7 @@ pub struct Noticed {
     pub faults: Vec<String>,
 }
 
-/// The books.
+/// The auditor's books.
 #[derive(Debug)]
 pub struct Books {
     pub(super) scheme: SchemeBooks,
@@ -72,18 +72,18 @@ pub struct Books {
     pub(super) conversions: ConversionBooks,
     pub(super) bulks: BulkBooks,
     withdrawals: BTreeMap<TransferId, Withdrawal>,
-    /// Recorded movements of funds: the account of cover, and its loss, below zero for a deposit. Zero for
-    /// withdrawals that were refused or ended without money.
+    /// Recorded movements of funds: the cover account, and its decrease, negative for a deposit. Zero for withdrawals
+    /// that were rejected or ended without money.
     funds: BTreeMap<TransferId, (AccountId, i128)>,
     settlements: SettlementBooks,
     pub(super) operators: OperatorBooks,
-    /// What the commits of the present record must charge.
+    /// Fees that the commits of the current record must charge.
     fees_due: [Vec<FeeDue>; 2],
     outbox: BTreeSet<CallbackKey>,
-    /// Retention has removed what finished up to this record.
+    /// Retention has removed entries that finished up to this record.
     removed_to: u64,
     counts: Counts,
-    /// What the request behind the present event says otherwise than its record.
+    /// Differences between the current event's request and its record.
     differences: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ pub(super) type Movement = (AccountId, AccountId, i128);
 pub(super) type Finding = Result<(), String>;
 
 impl Books {
-    /// Opens the books with a state that is taken as given.
+    /// Opens the books with a state that is trusted.
     pub fn of(ledger: &Ledger) -> Self {
         let mut books = Self {
             scheme: SchemeBooks::of(ledger),
@@ -121,12 +121,12 @@ impl Books {
         books
     }
 
-    /// How often things happened since the books were opened.
+    /// Numbers of events since the books were opened.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Enters a record. The error says what contradicts the books; nothing after it can be judged.
+    /// Enters a record. The error describes a contradiction to the books; later records cannot be judged.
     pub fn enter(
         &mut self,
         seq: u64,
@@ -247,7 +247,7 @@ impl Books {
         }
     }
 
-    /// The money of a commit: from position to position, with the open window, or from cover to cover.
+    /// Moves the money of a commit: from position to position, with the open window, or from cover to cover.
     pub(super) fn settle_commit(&mut self, (debtor, creditor, units): Movement, settled: Settled) -> Finding {
         match settled {
             Settled::InWindow => {
@@ -321,7 +321,7 @@ impl Books {
         Ok(())
     }
 
-    /// Whether a transfer that ends is an item of a bulk, which notes it.
+    /// Whether a transfer that ends is an item of a bulk transfer, which records it.
     fn note_end_of_item(
         &mut self,
         place: Place<'_>,
@@ -337,7 +337,7 @@ impl Books {
         noted.is_some()
     }
 
-    /// What the request behind a prepare says otherwise than its record.
+    /// Records the differences between a prepare's request and its record.
     fn note_differences(&mut self, place: Place<'_>, request: &Request<'_>, payload: Payload<'_>) {
         let transfer = request.transfer;
         let compared =
@@ -347,7 +347,7 @@ impl Books {
         self.differences.extend(compared.into_iter().flatten().map(told));
     }
 
-    /// Counts a request with a body as compared or not, and returns what it says otherwise.
+    /// Counts a request with a body as compared or not, and returns its difference.
     fn count(&mut self, body: &[u8], compared: Compared) -> Option<String> {
         if !body.is_empty() {
             let count = match compared {
@@ -393,7 +393,7 @@ impl Books {
         }
     }
 
-    /// What aborts of withdrawals may yet take from a balance.
+    /// The amount by which aborts of withdrawals may still lower a balance.
     pub(super) fn reserved_for_withdrawal(&self, account: AccountId) -> i128 {
         let own = self.withdrawals.values().filter(|withdrawal| withdrawal.account == account);
         own.map(|withdrawal| withdrawal.units).sum()
@@ -423,7 +423,7 @@ impl Books {
         self.settlements.cover_moved(at, (funds, units))
     }
 
-    /// A transfer that ends. Its payer's conversion may lapse before itself.
+    /// Removes a transfer that ends. Its payer's FX transfer may expire before it.
     fn take_in_flight(&mut self, id: TransferId) -> Result<InFlight, String> {
         let transfer = self.in_flight.remove(&id);
         let mut transfer = transfer.ok_or_else(|| format!("transfer {id} ends, but is not in flight"))?;
@@ -442,7 +442,7 @@ impl Books {
         self.in_flight.get(&id)
     }
 
-    /// The transfers in flight that events end, with their payers and payees.
+    /// The transfers in flight that these events end, with their payers and payees.
     fn ended_in_flight(&self, events: &[Event]) -> Vec<(TransferId, ParticipantId, ParticipantId)> {
         if self.conversions.len() == 0 {
             return Vec::new();
@@ -517,7 +517,7 @@ impl Books {
     }
 }
 
-/// The account of cover, and its loss.
+/// The cover account, and its decrease.
 fn moved_by(funds: &FundsTransfer) -> (AccountId, i128) {
     let units = i128::from(funds.amount.units());
     (

@@ -1,4 +1,5 @@
-//! The auditor's books of bulks: what was asked, what came of each item, and whether the parties are told just that.
+//! The auditor's books of bulk transfers: the requested items, their outcomes, and whether the parties receive exactly
+//! these.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +12,7 @@ use upesi_types::{BulkId, Timestamp, TransferId};
 use super::books::{Books, Finding};
 use super::judge::Place;
 
-/// The bulks that are not final.
+/// The bulk transfers that are not final.
 #[derive(Debug, Default)]
 pub(super) struct BulkBooks {
     live: HashMap<BulkId, Live>,
@@ -26,12 +27,12 @@ struct Live {
     expires_at: Timestamp,
     items: Vec<Item>,
     was_asked: bool,
-    /// Absent until the payee has answered; what has taken effect is taken out.
+    /// Absent until the payee has answered; results that have taken effect are removed.
     results: Option<BTreeMap<u32, ItemResult>>,
     is_refused: bool,
 }
 
-/// An item, and what was asked if that is known.
+/// An item, and its request if that is known.
 #[derive(Debug)]
 struct Item {
     transfer: TransferId,
@@ -79,7 +80,7 @@ impl Live {
         self.items.iter().any(|item| is_sought(item.state))
     }
 
-    /// Whether a list of outcomes is what a reader is to be told at the end.
+    /// Whether a list of outcomes is the one that a party must receive at the end.
     fn is_told(&self, reader: ParticipantId, told: &[(TransferId, ItemOutcome)]) -> bool {
         let is_known = |item: &&Item| reader == self.payer || item.state != State::Refused;
         let known: Vec<_> = self.items.iter().filter(is_known).collect();
@@ -96,7 +97,7 @@ impl Live {
 }
 
 impl BulkBooks {
-    /// Takes the live bulks of a state as given.
+    /// Takes the live bulk transfers of a trusted state.
     pub(super) fn of(ledger: &Ledger) -> Self {
         let mut books = Self::default();
         for bulk in ledger.live_bulks() {
@@ -120,12 +121,12 @@ impl BulkBooks {
         self.live.len()
     }
 
-    /// Whether a transfer is an item in flight of a bulk.
+    /// Whether a transfer in flight is an item of a bulk transfer.
     pub(super) fn has_item(&self, transfer: TransferId) -> bool {
         self.items.contains_key(&transfer)
     }
 
-    /// The payee of a live bulk.
+    /// The payee of a live bulk transfer.
     pub(super) fn payee(&self, id: BulkId) -> Option<ParticipantId> {
         self.live.get(&id).map(|live| live.payee)
     }
@@ -134,7 +135,7 @@ impl BulkBooks {
         self.live.get_mut(&id).ok_or_else(|| format!("bulk {id} changes, but is not in flight"))
     }
 
-    /// Notes the end of a transfer, if it is an item of a bulk; the text says what is wrong with it.
+    /// Records the end of a transfer, if it is an item of a bulk transfer; returns a fault, if there is one.
     pub(super) fn note_end(
         &mut self,
         transfer: TransferId,
@@ -219,7 +220,7 @@ impl Books {
         if bulk.expires_at < place.time {
             faults.push("is accepted although it expired");
         }
-        // A proxy that is not active is the business of the items.
+        // Whether a proxy is active is checked for the items.
         if ![live.payer, live.payee].iter().all(|party| self.scheme.is_active_itself(*party)) {
             faults.push("is accepted although a party is not active");
         }
@@ -227,7 +228,7 @@ impl Books {
         Ok(())
     }
 
-    /// What was asked is what is reserved, in the order of the request.
+    /// Checks that the reserved items are those of the request, in its order.
     fn item_decided(
         &mut self,
         place: Place<'_>,
@@ -266,7 +267,7 @@ impl Books {
     }
 }
 
-/// The payee is asked for what is reserved, once, and for nothing else.
+/// Checks that the payee receives one request, with exactly the reserved items.
 fn bulk_accepted(place: Place<'_>, id: BulkId, live: &mut Live, faults: &mut Vec<&'static str>) -> Finding {
     if std::mem::replace(&mut live.was_asked, true) {
         return Err(format!("bulk {id} is accepted twice"));
@@ -321,8 +322,8 @@ fn bulk_answered(
     Ok(())
 }
 
-/// Nothing is open, and the parties are told what came of each item: the payer of all, the payee of those it was asked
-/// for.
+/// Checks that no item is open, and that the parties receive the outcomes: the payer of all items, the payee of those
+/// that it was sent.
 fn bulk_ended(place: Place<'_>, id: BulkId, live: &Live, faults: &mut Vec<&'static str>) -> Finding {
     if live.has(|state| matches!(state, State::Waiting | State::Accepted)) {
         return Err(format!("bulk {id} ends with items that are open"));
@@ -347,7 +348,7 @@ fn bulk_ended(place: Place<'_>, id: BulkId, live: &Live, faults: &mut Vec<&'stat
     Ok(())
 }
 
-/// The callbacks about a bulk, with their targets.
+/// The callbacks about a bulk transfer, with their targets.
 fn about<'a>(
     place: Place<'a>,
     id: BulkId,

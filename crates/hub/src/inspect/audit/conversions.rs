@@ -1,4 +1,4 @@
-//! The auditor's books of conversions: what they carry, and whether each ends with its transfer.
+//! The auditor's books of FX transfers: their amounts, and whether each ends with its transfer.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,16 +15,16 @@ use super::judge::Place;
 /// Transfer, number of the side, initiator.
 type Link = (TransferId, u8, ParticipantId);
 
-/// The conversions in flight.
+/// The FX transfers in flight.
 #[derive(Debug, Default)]
 pub(super) struct ConversionBooks {
     live: HashMap<ConversionId, Live>,
     links: BTreeMap<Link, ConversionId>,
-    /// Payers' conversions that ended before their transfers came: transfer, payer and the record of the end.
+    /// Payers' FX transfers that ended before their transfers arrived: transfer, payer and the record of the end.
     ended: BTreeMap<(TransferId, ParticipantId), u64>,
 }
 
-/// A conversion in flight.
+/// An FX transfer in flight.
 #[derive(Clone, Debug)]
 struct Live {
     link: Link,
@@ -47,7 +47,7 @@ struct Ended {
 }
 
 impl Live {
-    /// Of a reserved conversion; `None` when it lacks parties, accounts or its transfer.
+    /// From a reserved FX transfer; `None` if it lacks parties, accounts or its transfer.
     fn of(conversion: &Conversion) -> Option<Self> {
         let (initiator, accounts) = (conversion.initiator?, conversion.accounts?);
         let units = |money: Money| i128::from(money.amount.units());
@@ -80,7 +80,7 @@ impl Live {
 }
 
 impl ConversionBooks {
-    /// Takes the live conversions of a state as given.
+    /// Takes the live FX transfers of a trusted state.
     pub(super) fn of(ledger: &Ledger) -> Self {
         let mut books = Self::default();
         for conversion in ledger.live_conversions() {
@@ -93,12 +93,12 @@ impl ConversionBooks {
         books
     }
 
-    /// Retention removes what ended up to a record.
+    /// Retention removes entries that ended up to a record.
     pub(super) fn removed(&mut self, to_seq: u64) {
         self.ended.retain(|_, seq| *seq > to_seq);
     }
 
-    /// A transfer id is used: from here on nothing hinders it.
+    /// A transfer id is used: an earlier FX transfer no longer prevents it.
     pub(super) fn transfer_used(&mut self, transfer: TransferId) {
         let of_transfer = self.ended.range((transfer, ParticipantId::HUB)..);
         let used: Vec<_> = of_transfer.map(|(key, _)| *key).take_while(|(of, _)| *of == transfer).collect();
@@ -107,7 +107,7 @@ impl ConversionBooks {
         }
     }
 
-    /// Whether the payer of a transfer asked for a conversion that ended before. A reservation is not a finding,
+    /// Whether the payer of a transfer requested an FX transfer that ended before. A reservation is not a finding,
     /// because earlier versions reserved such a transfer.
     pub(super) fn was_abandoned(&self, transfer: &Transfer) -> bool {
         transfer.payer.is_some_and(|payer| self.ended.contains_key(&(transfer.id, payer)))
@@ -129,7 +129,7 @@ impl ConversionBooks {
         self.live.len()
     }
 
-    /// What live conversions reserve.
+    /// The sum that live FX transfers reserve.
     pub(super) fn units(&self) -> i128 {
         self.live.values().map(|live| live.reserved.2 + live.further.map_or(0, |further| further.2)).sum()
     }
@@ -138,23 +138,23 @@ impl ConversionBooks {
         self.live.get(self.links.get(&(transfer, side.number(), party))?)
     }
 
-    /// Until when the payer's conversion lets its transfer live.
+    /// The expiration of the payer's FX transfer, which limits its transfer.
     pub(super) fn deadline(&self, transfer: TransferId, payer: ParticipantId) -> Option<Timestamp> {
         self.linked(transfer, ConversionSide::Payer, payer).map(|live| live.expires_at)
     }
 
-    /// Who pays a transfer: the FXP of its payer's conversion, or else the payer.
+    /// The debtor of a transfer: the FXP of its payer's FX transfer, otherwise the payer.
     pub(super) fn debtor(&self, transfer: &Transfer) -> Option<ParticipantId> {
         let payer = transfer.payer?;
         Some(self.linked(transfer.id, ConversionSide::Payer, payer).map_or(payer, |live| live.fxp))
     }
 
-    /// The account that carries the reservation of the payer's conversion.
+    /// The account with the reservation of the payer's FX transfer.
     pub(super) fn reserved_account(&self, transfer: TransferId, payer: ParticipantId) -> Option<AccountId> {
         self.linked(transfer, ConversionSide::Payer, payer).map(|live| live.reserved.0)
     }
 
-    /// Whether the payer's conversion does not admit a transfer.
+    /// Whether the payer's FX transfer does not allow a transfer.
     pub(super) fn forbids(&self, transfer: &Transfer, now: Timestamp) -> bool {
         let payers = transfer.payer.and_then(|payer| self.linked(transfer.id, ConversionSide::Payer, payer));
         payers.is_some_and(|live| {
@@ -252,8 +252,8 @@ impl Books {
         Ok(())
     }
 
-    /// Accounts are the parties' positions and active, the debtor keeps within cover and cap, and on the payee's side
-    /// the whole of a transfer in flight is sold.
+    /// Checks a reservation: accounts are the parties' active positions, the debtor stays within cover and cap, and on
+    /// the payee's side the whole amount of a transfer in flight is sold.
     fn faults_of_reservation(&self, place: Place<'_>, conversion: &Conversion, live: &Live) -> Vec<String> {
         let mut faults = Vec::new();
         let position = LedgerAccountTypeId::POSITION;
@@ -340,7 +340,7 @@ impl Books {
         if let Some((movement, settled)) = live.further.zip(further) {
             let judged = self.judge_settled(movement, settled);
             findings.extend(judged.map(|text| format!("record {}: conversion {id} {text}", place.seq)));
-            // A movement that is settled at once never reaches the debtor's position.
+            // A movement that is settled immediately never reaches the debtor's position.
             match settled {
                 Settled::InWindow => {
                     self.scheme.post(movement.0, movement.2)?;
@@ -355,8 +355,8 @@ impl Books {
         Ok(())
     }
 
-    /// Whether the open window takes a transfer although its model settles at once, because the window takes what the
-    /// payee passes on. The payee's position may lack room for that otherwise.
+    /// Whether the open window takes a transfer although its model settles immediately, because the window takes the
+    /// amount that the payee passes on. The payee's position could otherwise overflow.
     pub(super) fn makes_room(&self, place: Place<'_>, transfer: TransferId, settled: Settled) -> bool {
         settled == Settled::InWindow
             && place.events.iter().any(|event| match event {
@@ -405,7 +405,7 @@ impl Books {
         self.scheme.post(live.reserved.0, -live.reserved.2)
     }
 
-    /// No conversion is left behind by the transfers that a record ended.
+    /// Checks that no FX transfer remains of the transfers that a record ended.
     pub(super) fn check_none_left_behind(
         &self,
         seq: u64,
@@ -424,7 +424,7 @@ impl Books {
     }
 }
 
-/// The transfers that a record ends, refused ones included.
+/// The transfers that a record ends, including rejected ones.
 fn ended_by(place: Place<'_>) -> impl Iterator<Item = Ended> {
     place.events.iter().filter_map(|event| match event {
         Event::TransferCommitted { id, .. } => Some(Ended { id: *id, abort: None }),
@@ -437,7 +437,7 @@ fn ended_by(place: Place<'_>) -> impl Iterator<Item = Ended> {
     })
 }
 
-/// How many callbacks tell a party about a conversion in a certain way.
+/// Number of callbacks of a certain kind to a party about an FX transfer.
 fn told(
     place: Place<'_>,
     id: ConversionId,

@@ -1,4 +1,4 @@
-//! Whether a transfer may end as it is recorded, and whether its parties are told.
+//! Checks whether a transfer may end as recorded, and whether its parties receive callbacks.
 
 use sha2::{Digest, Sha256};
 use upesi_fspiop::refusal;
@@ -11,7 +11,7 @@ use upesi_types::{Amount, Timestamp, TransferId};
 use super::bodies::{PrepareBody, header};
 use super::books::{Books, Movement, decimal};
 
-/// What is wrong with how often a party was told; items of bulks are told of by their bulk.
+/// The fault in the number of callbacks to a party; for items, the bulk transfer has the callbacks.
 pub(super) const fn not_due(due: usize) -> &'static str {
     if due == 1 { "not once" } else { "though it is an item of a bulk" }
 }
@@ -29,7 +29,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// Of a reserved transfer; `None` when it lacks parties or accounts.
+    /// From a reserved transfer; `None` if it lacks parties or accounts.
     pub fn of(transfer: &Transfer) -> Option<Self> {
         Some(Self {
             payer: transfer.payer?,
@@ -43,7 +43,7 @@ impl InFlight {
     }
 }
 
-/// What is known of a record besides its content.
+/// Data about a record in addition to its content.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub seq: u64,
@@ -53,12 +53,12 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Whether the record decides an item of a bulk.
+    /// Whether the record decides an item of a bulk transfer.
     pub fn decides_item(&self) -> bool {
         self.events.iter().any(|event| matches!(event, Event::BulkItemDecided { .. }))
     }
 
-    /// How many callbacks tell `target` about a transfer in a certain way.
+    /// Number of callbacks of a certain kind to `target` about a transfer.
     pub fn about(
         &self,
         id: TransferId,
@@ -86,7 +86,7 @@ pub(super) fn judge_commit(
     if Sha256::digest(fulfilment).as_slice() != transfer.condition {
         find("is committed with a fulfilment that is not the condition's preimage".to_owned());
     }
-    // An item's answer came in time, or its bulk says otherwise.
+    // For an item the time of the answer is that of its bulk transfer, which is checked elsewhere.
     if transfer.expires_at <= place.time && !is_item {
         find(format!("is committed although it expired at {}", transfer.expires_at));
     }
@@ -103,8 +103,8 @@ pub(super) fn judge_commit(
 }
 
 impl Books {
-    /// Whether a commit is settled as the model says that governs its currency then; the text says how not. Without
-    /// accounts of cover, or room on them, it is left to the open window.
+    /// Whether a commit is settled as the model that governs its currency requires; returns the fault. Without cover
+    /// accounts, or without capacity on them, it is left to the open window.
     pub(super) fn judge_settled(
         &self,
         (debtor, creditor, units): Movement,
@@ -117,7 +117,7 @@ impl Books {
             let (owner, kind) = (self.scheme.owner(account)?, model?.settlement_account_type);
             let id = self.scheme.account_id_of(owner, currency, kind)?;
             let after = self.scheme.account_of(owner, currency, kind)?.units + units;
-            // Withdrawals that are aborted may yet lower it.
+            // Aborted withdrawals may still lower it.
             let lowest = if units < 0 { after - self.reserved_for_withdrawal(id) } else { after };
             (lowest.abs() <= i128::from(Amount::MAX.units())).then_some(id)
         };
@@ -160,7 +160,7 @@ pub(super) fn judge_abort(
     let told = place.about(id, transfer.payer, |content| {
         matches!(content, CallbackContent::ForwardAbort | CallbackContent::Error(..))
     });
-    // A DFSP that pays itself is told as payer and as payee.
+    // A DFSP that pays itself gets callbacks as payer and as payee.
     let is_right = if transfer.payer == transfer.payee { told >= 1 } else { told == 1 };
     if !is_right {
         find(format!("is aborted, but the payer is notified {told} times, not once"));
@@ -168,19 +168,19 @@ pub(super) fn judge_abort(
     findings
 }
 
-// Whether a prepare was rightly reserved or refused, by the auditor's own rule: from its request, as far as the
+// Checks whether a prepare was rightly reserved or rejected, by the auditor's own rule: from its request, if the
 // journal has it, and the auditor's books.
 
-/// Codes of refusals (FSPIOP API v1.1 §7.6), and Mojaloop's for a lack of cover.
+/// Error codes (FSPIOP API v1.1 §7.6), and Mojaloop's for a lack of cover.
 const VALIDATION: u16 = 3100;
 const LIQUIDITY: u16 = 4001;
 const LIMIT: u16 = 4200;
 const SETTLEMENT: u16 = 6000;
 
-/// A prepare with what is known of its request.
+/// A prepare with the known data of its request.
 pub(super) struct Request<'a> {
     pub transfer: &'a Transfer,
-    /// Absent where the journal keeps no body, or one that is not understood.
+    /// Absent if the journal has no body, or if it cannot be parsed.
     pub body: Option<PrepareBody>,
     pub source: Option<&'a str>,
     destination: Option<&'a str>,
@@ -202,7 +202,7 @@ impl<'a> Request<'a> {
 }
 
 impl Books {
-    /// Why a prepare that was refused should not have been, if there is something.
+    /// The reason why a rejected prepare should not have been rejected, if there is one.
     pub(super) fn judge_refusal(&self, place: Place<'_>, request: &Request<'_>) -> Vec<String> {
         let transfer = request.transfer;
         let mut findings = Vec::new();
@@ -237,8 +237,7 @@ impl Books {
         findings
     }
 
-    /// Whether one of the rules of a prepare is broken. Of a request without a body the record has what could be made
-    /// of it.
+    /// Whether a prepare violates a rule. For a request without a body, the record has the readable parts.
     fn is_invalid(&self, place: Place<'_>, request: &Request<'_>) -> bool {
         let transfer = request.transfer;
         let Some(source) = request.source else { return true };
@@ -257,7 +256,7 @@ impl Books {
             units.is_none_or(|units| units <= 0 || units > i128::from(Amount::MAX.units())),
             !has_condition,
             transfer.expires_at < place.time,
-            // How far ahead it may lie is a setting, which the journal does not have.
+            // The maximum is a setting, which the journal does not contain.
             transfer.expires_at > place.time.plus_ms(SHORTEST_VALIDITY_MS),
             same_name(payer.as_deref(), payee.as_deref()),
             transfer
@@ -273,7 +272,8 @@ impl Books {
         broken.contains(&true) || self.leaves_the_range(transfer)
     }
 
-    /// What a participant lacks that is to take part in a transfer: itself, or an active account.
+    /// The reason why a participant cannot take part in a transfer: it is missing or inactive, or has no active
+    /// account.
     fn is_unable(&self, party: Option<ParticipantId>, transfer: &Transfer) -> bool {
         party.is_none_or(|party| {
             !self.scheme.is_active(party)
@@ -284,7 +284,7 @@ impl Books {
         })
     }
 
-    /// Whether amounts could leave their range, however what is in flight ends.
+    /// Whether amounts could exceed their range, however the transfers in flight end.
     fn leaves_the_range(&self, transfer: &Transfer) -> bool {
         let of = |party: Option<ParticipantId>| {
             let account = party.and_then(|party| {
@@ -296,7 +296,7 @@ impl Books {
         sum + 2 * i128::from(transfer.amount.units()) > i128::from(Amount::MAX.units())
     }
 
-    /// What a payer's position would be, and what bounds it; `None` without position or governing model.
+    /// A payer's position with the transfer, and its limits; `None` without position or governing model.
     fn room(&self, transfer: &Transfer) -> Option<Room> {
         let (payer, currency) = (self.conversions.debtor(transfer)?, transfer.currency);
         let kind = self.scheme.settlement_type(currency)?;
@@ -308,8 +308,8 @@ impl Books {
         })
     }
 
-    /// Neither the cover nor the cap may be exceeded by a prepare; reaching either exactly is allowed. And who reserves
-    /// is active, with active accounts of its own. The books have the amount already.
+    /// Checks that a prepare exceeds neither cover nor cap; reaching either exactly is allowed. The participant must be
+    /// active, with active accounts. The books already include the amount.
     pub(super) fn judge_reservation(&self, place: Place<'_>, request: &Request<'_>) -> Vec<String> {
         let transfer = request.transfer;
         let mut findings = Vec::new();
@@ -354,7 +354,7 @@ impl Books {
     }
 }
 
-/// A payer's position with a transfer, and what bounds it, in ten-thousandths.
+/// A payer's position with a transfer, and its limits, in ten-thousandths.
 struct Room {
     position: i128,
     cover: i128,
@@ -371,7 +371,7 @@ impl Room {
     }
 }
 
-/// The least that the longest validity of a prepare can be set to.
+/// The smallest value of the setting for the longest validity of a prepare.
 const SHORTEST_VALIDITY_MS: i64 = 60_000;
 
 fn same_name(one: Option<&str>, other: Option<&str>) -> bool {

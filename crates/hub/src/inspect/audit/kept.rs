@@ -1,4 +1,4 @@
-//! What a data directory has beside the journal, compared with the replay: snapshots, archive, store.
+//! Compares the data beside the journal with the replay: snapshots, archive, store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -19,21 +19,21 @@ use crate::exit::Failure;
 
 // The snapshots of a data directory, decoded, for comparison with the replay.
 
-/// The sound snapshots by the record they stand for.
+/// The valid snapshots by their record.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     ledgers: BTreeMap<u64, Ledger>,
 }
 
 impl Snapshots {
-    /// Reads them all; there are only a few at a time. Unsound ones are findings.
+    /// Reads all snapshots; there are only a few. Invalid ones are findings.
     pub fn read(disk: &Arc<dyn Disk>, findings: &mut Findings) -> Result<Self, Failure> {
         let store = SnapshotStore::open_for_reading(Arc::clone(disk));
         let mut snapshots = Self::default();
         for info in store.list().map_err(crate::inspect::journal_failure)? {
             let snapshot = match store.read(info.seq) {
                 Ok(snapshot) => snapshot,
-                // A hub that is using the directory has replaced it meanwhile.
+                // A running hub has replaced it meanwhile.
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => {
                     note_damage(error, findings)?;
@@ -71,21 +71,21 @@ impl Snapshots {
         self.ledgers.remove(&seq)
     }
 
-    /// Those that were not reached by the replay.
+    /// Snapshots that the replay did not reach.
     pub fn left(&self) -> impl Iterator<Item = u64> {
         self.ledgers.keys().copied()
     }
 
-    /// How many finished transfers the replay must keep in memory to compare with those a snapshot holds.
+    /// Number of finished transfers that the replay must keep in memory for the comparison with snapshots.
     pub fn finished_len_max(&self) -> usize {
         self.ledgers.values().map(Ledger::finished_len).max().unwrap_or(0)
     }
 }
 
-/// Compares a replayed state with a snapshot; `Some` says how they differ.
+/// Compares a replayed state with a snapshot; `Some` describes the difference.
 ///
-/// How many finished transfers a state still holds depends on how far the archive was at that moment and not on the
-/// journal alone. So those are compared one by one, and the rest byte for byte.
+/// The number of finished transfers in a state depends on the progress of the archive at that moment, and not only on
+/// the journal. So those are compared one by one, and all other parts byte for byte.
 pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<String> {
     let held: Vec<Transfer> = snapshot.drain_finished(u64::MAX).collect();
     let mut replayed = replayed.clone();
@@ -119,8 +119,8 @@ pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<Stri
     Some(format!("the state replayed from the journal differs from it at byte {at}"))
 }
 
-/// Whether a snapshot holds the newest ended links of the journal. It may lack older ones, if its state goes back to a
-/// snapshot of a version that did not note them.
+/// Whether a snapshot has the newest ended links of the journal. It may lack older ones if its state derives from a
+/// snapshot of a version that did not record them.
 pub(super) fn ends_with_links(replayed: &Ledger, snapshot: &Ledger) -> bool {
     let held: BTreeSet<_> = snapshot.ended_links().collect();
     let oldest = held.iter().map(|(.., seq)| *seq).min();
@@ -128,16 +128,15 @@ pub(super) fn ends_with_links(replayed: &Ledger, snapshot: &Ledger) -> bool {
     oldest.is_none_or(|oldest| held.iter().eq(all.iter().filter(|(.., seq)| *seq >= oldest)))
 }
 
-// The store beside the journal: what it holds, in a number that is the same on all nodes of a cluster.
+// The store beside the journal: a digest of its content, which is the same on all nodes of a cluster.
 
-/// The store's place in a data directory.
+/// Directory of the store.
 const STORE: &str = "store";
 
-/// What the store holds, or why it was not read.
+/// The digest of the store, or the reason why it was not read.
 pub type StoreResult = Result<StoreDigest, String>;
 
-/// Reads the store of a data directory, unless it is to be left out. That it cannot be read is a finding; that there is
-/// none is not.
+/// Reads the store of a data directory, unless it is left out. An unreadable store is a finding; a missing one is not.
 pub(super) fn read_store_unless(
     left_out: Option<&str>,
     directory: &Path,
@@ -156,12 +155,12 @@ pub(super) fn read_store_unless(
     })
 }
 
-// Compares the archive of finished transfers with what the journal says.
+// Compares the archive of finished transfers with the journal.
 
-/// The archive's place in a data directory.
+/// Directory of the archive.
 const ARCHIVE: &str = "archive";
 
-/// What came of the comparison.
+/// Result of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveResult {
     /// Transfers of the journal that were compared with the archive.
@@ -170,18 +169,18 @@ pub struct ArchiveResult {
     pub stored: u64,
     /// The record up to which it is complete.
     pub watermark: u64,
-    /// Why it was not compared.
+    /// Reason why it was not compared.
     pub left_out: Option<String>,
 }
 
 pub(super) struct ArchiveComparison {
     archive: Option<Arc<FjallArchive>>,
-    /// Whether a start would find none.
+    /// Whether a start would find no archive.
     is_absent: bool,
     result: ArchiveResult,
-    /// Finished transfers of the journal that the archive must hold.
+    /// Number of finished transfers of the journal that the archive must contain.
     expected: u64,
-    /// The record from which on the archive has what finished; what was before has left by retention.
+    /// The first record whose finished transfers are in the archive; retention has removed earlier ones.
     first_seq: u64,
 }
 
@@ -192,17 +191,17 @@ impl ArchiveComparison {
         Self { archive: None, is_absent: false, result, expected: 0, first_seq }
     }
 
-    /// What a start would find; `None` where that is not known.
+    /// The archive that a start would find; `None` if that is not known.
     pub fn of_start(&self) -> Option<Option<Arc<FjallArchive>>> {
         (self.is_absent || self.archive.is_some()).then(|| self.archive.clone())
     }
 
-    /// The record from which on the archive has what finished.
+    /// The first record whose finished transfers are in the archive.
     pub fn first_seq(&self) -> u64 {
         self.first_seq
     }
 
-    /// Opens the archive, unless it is to be left out.
+    /// Opens the archive, unless it is left out.
     pub fn open_unless(left_out: Option<&str>, directory: &Path, findings: &mut Findings) -> Self {
         match left_out {
             Some(why) => Self::left_out(directory, why),
@@ -210,7 +209,7 @@ impl ArchiveComparison {
         }
     }
 
-    /// Opens the archive of a data directory. That it cannot be opened is a finding; that there is none is not.
+    /// Opens the archive of a data directory. An unreadable archive is a finding; a missing one is not.
     fn open(directory: &Path, findings: &mut Findings) -> Self {
         let path = directory.join(ARCHIVE);
         if !path.is_dir() {
@@ -236,20 +235,20 @@ impl ArchiveComparison {
         self.compare_entry(finished_at, transfer.id, transfer, as_of_before(transfer), name, findings);
     }
 
-    /// Compares a conversion that a record ended.
+    /// Compares an FX transfer that a record ended.
     pub fn compare_conversion(&mut self, finished_at: u64, conversion: &Conversion, findings: &mut Findings) {
         let name = format_args!("conversion {}", conversion.id);
         let before = conversion_as_of_before(conversion);
         self.compare_entry(finished_at, conversion.id.archive_key(), conversion, before, name, findings);
     }
 
-    /// Compares a bulk that a record ended.
+    /// Compares a bulk transfer that a record ended.
     pub fn compare_bulk(&mut self, finished_at: u64, bulk: &Bulk, findings: &mut Findings) {
         let name = format_args!("bulk {}", bulk.id);
         self.compare_entry(finished_at, bulk.id.archive_key(), bulk, None, name, findings);
     }
 
-    /// `before` is the entry as an earlier version would have kept it, if that differs.
+    /// `before` is the entry as an earlier version would have stored it, if that differs.
     fn compare_entry<T: Stored>(
         &mut self,
         finished_at: u64,
@@ -260,7 +259,7 @@ impl ArchiveComparison {
         findings: &mut Findings,
     ) {
         let Some(archive) = &self.archive else { return };
-        // What was older has left by retention, although the journal may still have it.
+        // Retention has removed older ones, although the journal may still have them.
         if finished_at > self.result.watermark || finished_at < self.first_seq {
             return;
         }
@@ -286,7 +285,7 @@ impl ArchiveComparison {
         }
     }
 
-    /// Looks at everything that the archive holds.
+    /// Checks all entries of the archive.
     pub fn finish(
         &mut self,
         last_seq: u64,
@@ -325,7 +324,7 @@ impl ArchiveComparison {
         if let Err(error) = visited {
             findings.add(error.to_string());
         }
-        // Beyond its watermark an archive may hold more: what was applied before a crash is applied again.
+        // An archive may contain entries above its watermark: those that were applied before a crash are applied again.
         if from_the_beginning && stored < self.expected {
             let expected = self.expected;
             findings.add(format!(
@@ -337,7 +336,7 @@ impl ArchiveComparison {
     }
 }
 
-/// A transfer as versions kept it that did not note its fees; `None` if it has none.
+/// A transfer as stored by versions that did not record its fees; `None` if it has none.
 fn as_of_before(transfer: &Transfer) -> Option<Transfer> {
     let TransferState::Committed(end) = &transfer.state else { return None };
     if end.fees.is_empty() {
@@ -347,7 +346,7 @@ fn as_of_before(transfer: &Transfer) -> Option<Transfer> {
     Some(Transfer { state: end.into(), ..transfer.clone() })
 }
 
-/// A conversion as versions kept it that did not note its windows; `None` if it was not committed.
+/// An FX transfer as stored by versions that did not record its windows; `None` if it was not committed.
 fn conversion_as_of_before(conversion: &Conversion) -> Option<Conversion> {
     let ConversionState::Committed { at, windows: Some(_) } = conversion.state else { return None };
     Some(Conversion { state: ConversionState::Committed { at, windows: None }, ..conversion.clone() })

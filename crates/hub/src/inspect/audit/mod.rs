@@ -1,4 +1,4 @@
-//! `upesi audit`: replays a data directory and proves, or disproves, that it is in order.
+//! `upesi audit`: replays a data directory and proves or disproves its correctness.
 
 mod bodies;
 mod books;
@@ -33,48 +33,48 @@ pub use kept::{ArchiveResult, StoreResult};
 pub use report::{to_json, to_text};
 pub use steps::StepAudit;
 
-/// Most findings that are kept and shown; the rest is counted.
+/// Maximum number of findings that are stored and shown; further ones are only counted.
 pub const FINDINGS_KEPT_MAX: usize = 100;
-/// All invariants are checked whenever this many records were replayed, and at the end.
+/// All invariants are checked after each such number of replayed records, and at the end.
 const CHECK_EVERY_RECORDS: u64 = 65_536;
 const PROGRESS_EVERY_RECORDS: u64 = 1_024;
 
-/// What to audit.
+/// Options of an audit.
 #[derive(Clone, Debug)]
 pub struct AuditOptions {
     /// The data directory.
     pub directory: PathBuf,
-    /// Whether a directory that a hub is using may be audited; its archive is left out then.
+    /// Whether a directory in use by a hub may be audited; its archive is then left out.
     pub allow_live: bool,
     /// Whether the archive is compared, and the store read.
     pub with_archive: bool,
 }
 
-/// What an audit found.
+/// Result of an audit.
 #[derive(Debug)]
 pub struct AuditReport {
     /// The data directory.
     pub directory: PathBuf,
-    /// The oldest record, 0 when there is none.
+    /// The oldest record; 0 if there is none.
     pub first_seq: u64,
     /// The last record that was replayed.
     pub last_seq: u64,
-    /// How many journal segments there are.
+    /// Number of journal segments.
     pub segments: usize,
-    /// What the reading of the whole journal found, before anything was replayed.
+    /// Result of reading the whole journal before the replay.
     pub journal: JournalState,
-    /// The snapshot that the replay began with; `None`: from the first record.
+    /// The snapshot with which the replay began; `None`: from the first record.
     pub started_from: Option<u64>,
-    /// How many records there are up to that snapshot. They were read and understood; what led to them is gone, so they
-    /// could not be replayed.
+    /// Number of records up to that snapshot. They were read and parsed, but could not be replayed, because earlier
+    /// ones no longer exist.
     pub early_records: u64,
-    /// What happened since.
+    /// Numbers of events since then.
     pub counts: Counts,
-    /// What the ledger counts since it began.
+    /// The ledger's counts since its beginning.
     pub totals: Totals,
     /// The state at the end.
     pub ledger: Ledger,
-    /// The snapshots that were compared, by record.
+    /// The compared snapshots, by record.
     pub snapshots: Vec<u64>,
     /// The archive.
     pub archive: ArchiveResult,
@@ -82,26 +82,26 @@ pub struct AuditReport {
     pub store: StoreResult,
     /// Whether the recovery of a start was run, on the same files and without changing them.
     pub is_rehearsed: bool,
-    /// The remains of a batch that was never acknowledged; no fault.
+    /// The remains of a batch that was never acknowledged, which are not a fault.
     pub torn: Option<TornTail>,
     /// The findings: damage and wrong sums first, then decisions against the auditor's rules. At most
     /// [`FINDINGS_KEPT_MAX`] of either kind.
     pub findings: Vec<String>,
-    /// How many of these are about rules.
+    /// Number of these findings about rules.
     pub rule_findings: usize,
-    /// How many findings there were.
+    /// Number of all findings.
     pub findings_total: u64,
-    /// How many of all are about rules.
+    /// Number of all findings about rules.
     pub rule_findings_total: u64,
 }
 
 impl AuditReport {
-    /// Whether everything holds.
+    /// Whether there are no findings.
     pub fn is_sound(&self) -> bool {
         self.findings_total == 0
     }
 
-    /// Whether the data is whole and the sums are right, even if something was decided against the auditor's rules.
+    /// Whether the data is complete and the sums are right, even if there are findings about rules.
     pub fn is_whole(&self) -> bool {
         self.findings_total == self.rule_findings_total
     }
@@ -112,14 +112,14 @@ impl AuditReport {
     }
 }
 
-/// The journal as files: checksums, chain, sequence and times of all records of all segments, and zeros behind them.
+/// The journal as files: checksums, chain, sequence and times of all records of all segments, and zeros after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalState {
-    /// So many records, all right.
+    /// All records are valid; their number.
     Verified(u64),
     /// The first damage is a finding.
     Damaged,
-    /// A hub is writing to it: its records are verified as they are read for the replay, and not by themselves.
+    /// A hub is writing to it: its records are verified as the replay reads them, and not separately.
     InUse,
 }
 
@@ -133,7 +133,7 @@ impl JournalState {
     }
 }
 
-/// Findings, bounded. Those about rules are kept apart, so that they cannot displace others.
+/// Findings, limited in number. Those about rules are separate, so that they cannot displace others.
 #[derive(Debug, Default)]
 struct Findings {
     kept: Vec<String>,
@@ -164,7 +164,7 @@ impl Findings {
     }
 }
 
-/// An audit of a hub beside its work: every record is judged as it comes, and every invariant holds after it.
+/// An audit of a running hub: every record is checked as it arrives, and every invariant after it.
 #[derive(Debug)]
 pub struct LiveAudit {
     ledger: Ledger,
@@ -184,7 +184,7 @@ impl LiveAudit {
         self.ledger.last_seq()
     }
 
-    /// Enters the next record. Returns findings, as sentences for people. After a contradiction the audit cannot go on.
+    /// Enters the next record. Returns findings as sentences. After a contradiction the audit cannot continue.
     pub fn enter(&mut self, seq: u64, time: Timestamp, record: Record<'_>) -> Vec<String> {
         let mut noticed = Noticed::default();
         let entered = self.books.enter(seq, time, &record, &mut noticed);
@@ -204,8 +204,8 @@ impl LiveAudit {
 /// Audits a data directory.
 ///
 /// # Errors
-/// See [`crate::inspect::open`]; 75 where a hub is using it and that is not allowed; 74 where the disk fails. Damage is
-/// no error: it is a finding of the report.
+/// See [`crate::inspect::open`]; 75 if a hub is using it and that is not allowed; 74 if the disk fails. Damage is not
+/// an error but a finding of the report.
 pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     let directory = open(&options.directory)?;
     let is_live = directory.in_use_by();
@@ -240,7 +240,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     };
     let mut replay = Replay::new(ledger, snapshots, archive);
     if started_from.is_some() {
-        // Nothing leads up to it, but it must hold together by itself.
+        // Its earlier records no longer exist, but it must be consistent in itself.
         replay.check(&mut findings);
     }
     let mut records = follow(&log, replay.ledger.last_seq() + 1);
@@ -250,7 +250,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     let torn = records.torn().cloned();
     let mut is_rehearsed = false;
     if let (0, Some(archive)) = (findings.total, replay.archive_of_start()) {
-        // What is contradictory would end a start, and this.
+        // A contradiction would stop a start, and so stops this rehearsal.
         let _progress = Progress::unknown("rehearsing a start");
         replay::rehearse_start(&options.directory, directory.disk(), archive, &replay.ledger, &mut findings);
         is_rehearsed = true;
@@ -291,7 +291,7 @@ fn in_use(directory: &Path, pid: u32) -> Failure {
     )
 }
 
-/// Reads everything that nobody writes to, before it is replayed: a replay may begin late, or end early.
+/// Verifies all files that are not being written before the replay, because the replay may begin late, or end early.
 fn verify(disk: &Arc<dyn Disk>, findings: &mut Findings) -> Result<JournalState, Failure> {
     let _progress = Progress::unknown("reading the journal");
     match upesi_journal::verify(Arc::clone(disk)) {
@@ -303,7 +303,7 @@ fn verify(disk: &Arc<dyn Disk>, findings: &mut Findings) -> Result<JournalState,
     }
 }
 
-/// Reads the records that are still there but lie before the replay. Returns how many.
+/// Reads the existing records before the replay's start. Returns their number.
 fn read_early(
     log: &Arc<dyn Log>,
     range: std::ops::RangeInclusive<u64>,
@@ -341,13 +341,13 @@ fn has_left(error: &FollowError) -> bool {
     }
 }
 
-/// From nothing where the journal is whole, else from the oldest snapshot that reaches it.
+/// From nothing if the journal is complete, otherwise from the oldest snapshot that reaches it.
 fn starting_state(first_seq: u64, snapshots: &mut Snapshots) -> Option<(Ledger, Option<u64>)> {
     if first_seq <= 1 {
         return Some((Ledger::new(LedgerConfig::default()), None));
     }
     let mut start = snapshots.take_first_from(first_seq - 1)?;
-    // What it holds in memory was finished before the journal begins.
+    // The finished transfers in its memory precede the journal.
     let _ = start.drain_finished(u64::MAX).count();
     let _ = start.take_finished_conversions(u64::MAX).count();
     let _ = start.take_finished_bulks(u64::MAX).count();
@@ -391,7 +391,7 @@ const fn is_absent(error: &FollowError) -> bool {
     matches!(error, FollowError::Gone { .. } | FollowError::Journal(JournalError::NoSuchRecord { .. }))
 }
 
-/// A record that is damaged, absent or not understood is a finding.
+/// A damaged, missing or unreadable record is a finding.
 fn note_unreadable(error: FollowError, findings: &mut Findings) -> Result<(), Failure> {
     match error {
         FollowError::Journal(error) => note_damage(error, findings),
@@ -405,11 +405,11 @@ fn note_unreadable(error: FollowError, findings: &mut Findings) -> Result<(), Fa
     }
 }
 
-/// Damage is a finding; a disk that fails is not the data's fault.
+/// Damage is a finding; a failing disk is not a fault of the data.
 fn note_damage(error: JournalError, findings: &mut Findings) -> Result<(), Failure> {
     match error {
         JournalError::Damaged { .. } | JournalError::NoSuchRecord { .. } => {
-            // Whatever reads the same place meets the same.
+            // Every reader of the same place finds the same fault.
             let finding = error.to_string();
             if !findings.kept.contains(&finding) {
                 findings.add(finding);

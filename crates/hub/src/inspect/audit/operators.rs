@@ -1,5 +1,5 @@
-//! Operators, who decides about whose proposals, and the audit trail: every entry follows from the one before and from
-//! the record that it is in.
+//! Operators, decisions about their proposals, and the audit trail: every entry follows from the previous one and from
+//! its record.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use upesi_ledger::{AbortKind, Actor, Event, Ledger, ParticipantId, ProposalState
 use super::books::{Books, Finding};
 use super::scheme::SchemeBooks;
 
-/// What the auditor knows of operators.
+/// The auditor's data about operators.
 #[derive(Debug)]
 pub(super) struct OperatorBooks {
     trail: Trail,
     /// The number of each operator's next credential.
     operators: BTreeMap<Box<str>, u32>,
-    /// The last interval whose code each person has used.
+    /// The last interval whose code each user has used.
     codes: BTreeMap<Box<str>, u64>,
-    /// Who made the proposals that wait.
+    /// Proposers of pending proposals.
     proposals: BTreeMap<u64, Box<str>>,
     /// The change sets that were approved and have not ended.
     sets: BTreeMap<u64, AppliedSet>,
 }
 
-/// A change set that is applied, or has stopped.
+/// A change set that is being applied, or has stopped.
 #[derive(Debug, Default)]
 struct AppliedSet {
-    /// Who approved it last.
+    /// Its last approver.
     approver: Box<str>,
     made: u32,
 }
@@ -124,8 +124,8 @@ impl OperatorBooks {
         Ok(())
     }
 
-    /// Enters the approval of a change set, or that a change of it was made or refused: each in its turn, and with an
-    /// entry that names the set and both people. Returns the mistake.
+    /// Enters the approval of a change set, or the outcome of one of its changes. Each must come in its turn, with an
+    /// entry that names the set and both operators. Returns the fault.
     fn enter_set(
         &mut self,
         seq: u64,
@@ -165,7 +165,7 @@ impl OperatorBooks {
         Ok((!is_named).then(text))
     }
 
-    /// Enters a person's password, or that a code was used: each is numbered, and later than the one before.
+    /// Enters a user's password, or the use of a code. Each must have a later number than the previous one.
     fn enter_code(&mut self, event: &Event) -> Finding {
         match event {
             Event::PersonSet { name, person } => {
@@ -191,10 +191,10 @@ impl OperatorBooks {
     }
 }
 
-// Whether each record was caused by a party that may cause it.
+// Checks whether the actor of each record may cause it.
 
 impl Books {
-    /// What is wrong with the actor of a record, by its events.
+    /// The faults of a record's actor, by its events.
     pub(super) fn judge_actor(&self, seq: u64, record: &Record<'_>) -> Vec<String> {
         let is_wrong = |event: &&Event| !self.may_cause(record.actor, event);
         let text = |event: &Event| {
@@ -228,7 +228,7 @@ impl Books {
             | Event::FeeCharged { transfer: id, .. }
             | Event::FeeNotCharged { transfer: id, .. } => self.is_payee(actor, *id),
             Event::TransferAborted { operator_reason: Some(_), .. } => actor == Actor::Operator,
-            // A late PUT of the payee ends a transfer by the rules of expiry, too.
+            // A late PUT of the payee also ends a transfer by the rules of expiry.
             Event::TransferAborted { id, kind: AbortKind::Expired, .. } => {
                 actor == Actor::Clock || self.is_payee(actor, *id)
             }
@@ -236,7 +236,7 @@ impl Books {
             Event::ConversionPrepared(_) | Event::ConversionFulfilled { .. } => {
                 matches!(actor, Actor::Dfsp(_))
             }
-            // By themselves or with a transfer, whose own event is judged.
+            // By themselves or with a transfer, whose own event is checked.
             Event::ConversionCommitted { .. } => matches!(actor, Actor::Dfsp(_)),
             Event::ConversionAborted { .. } => {
                 matches!(actor, Actor::Dfsp(_) | Actor::Clock | Actor::Operator)
@@ -246,7 +246,7 @@ impl Books {
                 actor == Actor::Delivery
             }
             Event::ArchiveDivided | Event::FinishedRemoved { .. } => actor == Actor::Retention,
-            // Its maker, a second person, or time.
+            // By its proposer, an approver, or time.
             Event::ProposalEnded { by, .. } => {
                 actor == if by.is_some() { Actor::Operator } else { Actor::Clock }
             }

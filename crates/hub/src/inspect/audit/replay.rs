@@ -1,4 +1,4 @@
-//! The replay: the ledger and the auditor's books, record by record, with everything that is compared on the way.
+//! The replay: the ledger and the auditor's books, record by record, with all comparisons.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -17,18 +17,18 @@ use super::kept::{ArchiveComparison, ArchiveResult, Snapshots};
 use super::{Findings, kept};
 use crate::progress::Progress;
 
-/// Finished transfers leave memory in groups of this many.
+/// Finished transfers are removed from memory in groups of this number.
 const FINISHED_GROUP: usize = 4_096;
 
 pub(super) struct Replay {
     pub ledger: Ledger,
     pub books: Books,
-    /// The snapshots that were compared.
+    /// The compared snapshots.
     pub compared: Vec<u64>,
     snapshots: Snapshots,
     archive: ArchiveComparison,
     finished_kept: usize,
-    /// A record contradicted the books, which hold a part of it now.
+    /// Set when a record contradicted the books, which then contain part of it.
     is_broken: bool,
 }
 
@@ -51,7 +51,7 @@ impl Replay {
         Self::new(Ledger::new(LedgerConfig::default()), Snapshots::default(), archive)
     }
 
-    /// Replays a record. The error says why it and what follows cannot be.
+    /// Replays a record. The error describes why it and later ones cannot be replayed.
     pub fn step(
         &mut self,
         seq: u64,
@@ -67,7 +67,7 @@ impl Replay {
         entered?;
         for event in &record.events {
             if let Event::FinishedRemoved { to_seq } = event {
-                // Before the ledger forgets them.
+                // Before the ledger drops them.
                 self.let_go(*to_seq, findings);
             }
             if let Some(id) = prepared_twice(&self.ledger, event) {
@@ -93,22 +93,22 @@ impl Replay {
             self.compared.push(seq);
         }
         if seq < self.archive.first_seq() {
-            // What it finished has left the archive.
+            // The archive no longer has its finished transfers.
             self.let_go(seq, findings);
         } else if self.ledger.finished_len() > self.finished_kept + FINISHED_GROUP {
-            // Wholly older records only, so that as many as needed surely stay.
+            // Only complete older records, so that at least the necessary number remains.
             let boundary = self.ledger.finished_seq(self.ledger.finished_len() - self.finished_kept - 1);
             self.let_go(boundary.saturating_sub(1), findings);
         }
         Ok(())
     }
 
-    /// The archive that a start would find, where it may be asked; the inner one is absent where there is none.
+    /// The archive that a start would find, if it may be used; the inner `None` means that there is none.
     pub fn archive_of_start(&self) -> Option<Option<Arc<FjallArchive>>> {
         self.archive.of_start()
     }
 
-    /// Checks every invariant of the present state.
+    /// Checks every invariant of the current state.
     pub fn check(&self, findings: &mut Findings) {
         let seq = self.ledger.last_seq();
         let mut noticed = upesi_ledger::audit::check(&self.ledger);
@@ -118,7 +118,7 @@ impl Replay {
         findings.extend(noticed.into_iter().map(|finding| format!("after record {seq}: {finding}")));
     }
 
-    /// Checks the end: the invariants, what the snapshots claim beyond it, and the archive as a whole.
+    /// Checks the end: the invariants, snapshots beyond it, and the whole archive.
     pub fn finish(&mut self, from_the_beginning: bool, findings: &mut Findings) -> ArchiveResult {
         self.check(findings);
         let last_seq = self.ledger.last_seq();
@@ -132,7 +132,7 @@ impl Replay {
         self.archive.finish(last_seq, from_the_beginning, findings)
     }
 
-    /// Takes the transfers that finished at or before a record out of memory, comparing each with the archive.
+    /// Removes the transfers that finished at or before a record from memory, comparing each with the archive.
     fn let_go(&mut self, seq: u64, findings: &mut Findings) {
         for (finished_at, transfer) in self.ledger.take_finished(seq) {
             self.archive.compare(finished_at, &transfer, findings);
@@ -146,7 +146,7 @@ impl Replay {
     }
 }
 
-/// Of those in memory; older ones show as differences from the archive.
+/// A transfer in memory that an event prepares again; older ones show as differences from the archive.
 fn prepared_twice<'a>(ledger: &Ledger, event: &'a Event) -> Option<&'a TransferId> {
     match event {
         Event::TransferPrepared(transfer) if ledger.transfer(transfer.id).is_some() => Some(&transfer.id),
@@ -154,10 +154,10 @@ fn prepared_twice<'a>(ledger: &Ledger, event: &'a Event) -> Option<&'a TransferI
     }
 }
 
-// The very recovery that a start runs, on the files of a data directory and beside them: nothing is changed.
+// Runs the recovery of a start on the files of a data directory without changing them.
 
-/// Starts on a data directory, and compares the states that the engine and the archivist come to with the replayed one.
-/// What is archived meanwhile is dropped; `archive` is absent where the directory has none.
+/// Rehearses a start on a data directory, and compares the states of the engine and the archivist with the replayed
+/// one. Entries that are archived meanwhile are dropped; `archive` is `None` if the directory has none.
 pub(super) fn rehearse_start(
     directory: &Path,
     disk: Arc<dyn Disk>,
@@ -181,14 +181,14 @@ pub(super) fn rehearse_start(
     }
 }
 
-/// The state as bytes without its ended links, which are compared apart.
+/// The state as bytes without its ended links, which are compared separately.
 fn without_links(ledger: &Ledger) -> Vec<u8> {
     let mut ledger = ledger.clone();
     ledger.forget_ended_links();
     ledger.encode_unfinished()
 }
 
-/// An archive that is read and not written.
+/// An archive that is read but not written.
 struct ScratchArchive {
     below: Option<Arc<FjallArchive>>,
     watermark: AtomicU64,

@@ -1,4 +1,4 @@
-//! An audit's result for people and for programs.
+//! An audit's result as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -184,7 +184,7 @@ fn verdict(report: &AuditReport) -> String {
             report.rule_findings_total,
         ),
     ] {
-        // Of the usual kind alone, no heading.
+        // No heading if all findings are of the usual kind.
         if report.rule_findings_total > 0 && total > 0 {
             let _ = write!(text, "\n{total} of {name}:");
         }

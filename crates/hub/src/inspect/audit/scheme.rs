@@ -1,5 +1,5 @@
-//! The scheme as the auditor knows it: participants, their accounts with balances, caps, settlement models and rules of
-//! fees. All of it comes from the recorded events.
+//! The auditor's data about the scheme: participants, their accounts with balances, caps, settlement models and fee
+//! rules. All of it comes from the recorded events.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::settlements::{Position, Rules};
 #[derive(Clone, Debug)]
 pub(super) struct BookAccount {
     pub(super) units: i128,
-    /// The amount by which ends of reservations may yet lower the balance.
+    /// Amount by which ends of reservations may still lower the balance.
     pub(super) pending: i128,
     pub(super) is_active: bool,
     owner: ParticipantId,
@@ -36,7 +36,7 @@ struct Member {
 #[derive(Debug)]
 pub(super) struct SchemeBooks {
     participants: Vec<Member>,
-    /// The proxies of those that are behind one.
+    /// The proxy of each DFSP behind one.
     proxies: BTreeMap<ParticipantId, ParticipantId>,
     pub(super) accounts: Vec<BookAccount>,
     /// The account of a participant, by currency and type.
@@ -48,7 +48,7 @@ pub(super) struct SchemeBooks {
 }
 
 impl SchemeBooks {
-    /// The scheme of a state that is taken as given.
+    /// The scheme of a trusted state.
     pub(super) fn of(ledger: &Ledger) -> Self {
         let accounts = ledger.accounts().iter().map(|account| BookAccount {
             units: i128::from(account.balance.units()),
@@ -82,7 +82,7 @@ impl SchemeBooks {
         }
     }
 
-    /// Enters an event about them; others say nothing here.
+    /// Enters an event about the scheme; ignores others.
     #[expect(clippy::too_many_lines, reason = "one arm per event")]
     pub(super) fn enter(&mut self, event: &Event) -> Finding {
         match event {
@@ -175,12 +175,12 @@ impl SchemeBooks {
         self.is_active_itself(id) && self.is_active_itself(self.liable(id))
     }
 
-    /// Whether a participant is active, whether or not its proxy is.
+    /// Whether a participant is active, regardless of its proxy.
     pub(super) fn is_active_itself(&self, id: ParticipantId) -> bool {
         self.participants.get(id.number() as usize - 1).is_some_and(|member| member.is_active)
     }
 
-    /// Who owes what a participant sends: itself, or its proxy.
+    /// The participant that is liable for a sender: itself, or its proxy.
     pub(super) fn liable(&self, id: ParticipantId) -> ParticipantId {
         self.proxies.get(&id).copied().unwrap_or(id)
     }
@@ -211,12 +211,12 @@ impl SchemeBooks {
         self.limits.get(&(self.liable(participant), currency)).copied().unwrap_or(0)
     }
 
-    /// The type of the account that covers positions.
+    /// The type of the accounts that cover positions.
     pub(super) fn settlement_type(&self, currency: Currency) -> Option<LedgerAccountTypeId> {
         self.position_model(currency).map(|model| model.settlement_account_type)
     }
 
-    /// The model of positions: of the currency's own ones, or else of the default ones.
+    /// The model of positions: one of the currency, otherwise the default one.
     pub(super) fn position_model(&self, currency: Currency) -> Option<&SettlementModel> {
         let active =
             |wanted| self.models.iter().filter(move |model| model.is_active && model.currency == wanted);
@@ -248,7 +248,7 @@ impl SchemeBooks {
         Ok(())
     }
 
-    /// Notes an amount by which the end of a reservation may lower a balance; the negative amount once it has ended.
+    /// Records an amount by which the end of a reservation may lower a balance; negative once it has ended.
     pub(super) fn note_pending(&mut self, id: AccountId, units: i128) -> Finding {
         let account = self.account_mut(id)?;
         account.pending += units;
@@ -286,7 +286,7 @@ impl SchemeBooks {
         self.account_id_of(ParticipantId::HUB, currency, kind)
     }
 
-    /// What a model does at a stage.
+    /// The rules of a model.
     pub(super) fn rules(&self, model: u32) -> Rules {
         self.models.get((model as usize).wrapping_sub(1)).map_or_else(Rules::default, Rules::of)
     }
@@ -303,24 +303,24 @@ fn next(what: &str, number: usize, count: usize) -> Finding {
     if number == count + 1 { Ok(()) } else { Err(format!("{what} {number} follows {what} {count}")) }
 }
 
-// The auditor's own rule for interchange fees: what each commit must charge.
+// The auditor's own rule for interchange fees: the fees that each commit must charge.
 
-/// Ten-thousandths that the rounding of a fee goes by, for each number of decimals.
+/// Rounding step of a fee in ten-thousandths, for each number of decimals.
 const STEPS: [i128; 5] = [10_000, 1_000, 100, 10, 1];
 const MILLION: i128 = 1_000_000;
 
-/// What a rule that applies to a commit must come to.
+/// The required fee of a rule that applies to a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FeeDue {
     transfer: TransferId,
     rule: u32,
     units: i128,
-    /// Who owes it to whom, or why nobody does.
+    /// The accounts that owe and receive it, or the reason why there is no fee.
     owed: Result<(AccountId, AccountId), NoFee>,
 }
 
 impl FeeDue {
-    /// What an event says of a fee, if it is one of a fee.
+    /// The fee in an event, if it has one.
     pub(super) fn of(event: &Event) -> Option<Self> {
         let (transfer, rule, amount, owed) = match *event {
             Event::FeeCharged { transfer, rule, payer, payee, amount } => {
@@ -359,7 +359,7 @@ fn charge(rule: &FeeRule, currency: Currency, transfer: &InFlight, at: Timestamp
 impl Books {
     /// The fees of a commit in the order of their rules. The owners of the reserved accounts owe them.
     ///
-    /// The second list is by the proxies at the commit: earlier versions charged those.
+    /// The second list uses the proxies at the commit: earlier versions charged those.
     pub(super) fn fees_due(&self, place: Place<'_>, id: TransferId, transfer: &InFlight) -> [Vec<FeeDue>; 2] {
         let payers = self.conversions.reserved_account(id, transfer.payer).unwrap_or(transfer.payer_account);
         let [payer, payee] = [payers, transfer.payee_account].map(|account| self.scheme.owner(account));
@@ -368,8 +368,8 @@ impl Books {
         [holders, present].map(|parties| self.fees_between(parties, place, id, transfer))
     }
 
-    /// The same between two participants. One without an account for fees owes none, and what a balance cannot hold is
-    /// not charged.
+    /// The fees between two participants. A participant without a fee account owes none, and a fee that would overflow
+    /// a balance is not charged.
     fn fees_between(
         &self,
         (payer, payee): (ParticipantId, ParticipantId),

@@ -1,4 +1,4 @@
-//! The auditor's own books of settlement: nets from the commits, and what each stage of a settlement must move.
+//! The auditor's own books of settlement: nets from the commits, and the movements of each stage of a settlement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,25 @@ use upesi_types::{Currency, TransferId};
 use super::books::Finding;
 use super::scheme::SchemeBooks;
 
-/// Nets by account, in ten-thousandths; positive when it owes.
+/// Nets by account, in ten-thousandths; positive if it owes.
 type Nets = BTreeMap<AccountId, i128>;
-/// A change that a stage makes, in ten-thousandths.
+/// A change by a stage, in ten-thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
-    /// An addition to one account, taken from the other.
+    /// Added to one account, and subtracted from the other.
     Posting(AccountId, AccountId, i128),
     /// A net debit cap.
     Cap(ParticipantId, Currency, i128),
 }
 
-/// What a model does at a stage.
+/// Actions of a model at the stages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rules {
     pub resets_positions: bool,
     pub checks_liquidity: bool,
 }
 
-/// A position before a record, and what caps it.
+/// A position before a record, and its cap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position {
     pub owner: ParticipantId,
@@ -52,7 +52,7 @@ struct Content {
 enum Raise {
     /// To this cap, by an earlier version: it is lowered if it is still the cap.
     To(i128),
-    /// By so much: it is lowered unless an operator set another cap since.
+    /// By this amount: it is lowered unless an operator has set another cap since.
     By(i128),
 }
 
@@ -67,28 +67,28 @@ struct Settlement {
     raised: BTreeMap<AccountId, Raise>,
     /// The movements of funds that moved the cover of nets.
     funds: BTreeMap<AccountId, TransferId>,
-    /// What earlier settlements left, and what this one leaves, below the smallest units of currencies.
+    /// Remainders from earlier settlements, and of this one, below the smallest units of currencies.
     carried_in: Nets,
     carried_over: Nets,
 }
 
-/// The books.
+/// The books of settlement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SettlementBooks {
     /// Nets of the open window.
     open: Nets,
     open_transfers: u64,
-    /// Transfers of each closed window.
+    /// Number of transfers of each closed window.
     closed: Vec<u64>,
     contents_len: u32,
     contents: BTreeMap<ContentId, Content>,
     settlements: Vec<Settlement>,
-    /// What ended settlements left to the next ones.
+    /// Remainders of ended settlements for the next ones.
     carried: Nets,
 }
 
 impl SettlementBooks {
-    /// Opens the books with a state that is taken as given.
+    /// Opens the books with a trusted state.
     pub(super) fn of(ledger: &Ledger) -> Self {
         let mut books = Self::default();
         for window in ledger.windows() {
@@ -136,13 +136,13 @@ impl SettlementBooks {
         books
     }
 
-    /// Enters a commit: both legs, in the window that is open.
+    /// Enters a commit: both legs, in the open window.
     pub(super) fn committed(&mut self, payer: AccountId, payee: AccountId, units: i128) {
         add(&mut self.open, payer, payee, units);
         self.open_transfers += 1;
     }
 
-    /// Enters what a record says of windows and settlements. The error says what contradicts the books.
+    /// Enters a record's events about windows and settlements. The error describes a contradiction to the books.
     pub(super) fn enter(
         &mut self,
         seq: u64,
@@ -218,7 +218,7 @@ impl SettlementBooks {
         Ok(())
     }
 
-    /// An operator set another cap, which no abort lowers.
+    /// Removes the raises of a cap because an operator set another one, which no abort lowers.
     fn forget_raises(&mut self, whose: (ParticipantId, Currency), scheme: &SchemeBooks) {
         let is_own = |account: AccountId| {
             scheme.position(account).is_some_and(|position| (position.owner, position.currency) == whose)
@@ -291,7 +291,7 @@ impl SettlementBooks {
         Ok(())
     }
 
-    /// The remainders that wait, of the currencies and types that a settlement settles.
+    /// Takes the waiting remainders of the currencies and types that a settlement settles.
     fn take_carried(&mut self, settled: &Nets, scheme: &SchemeBooks) -> Nets {
         let kinds: BTreeSet<(Currency, LedgerAccountTypeId)> =
             settled.keys().filter_map(|account| scheme.kind(*account)).collect();
@@ -349,7 +349,7 @@ impl SettlementBooks {
         Ok(())
     }
 
-    /// Enters new states of accounts. Returns what they must move, and the caps that they must raise.
+    /// Enters new states of accounts. Returns the required movements, and the caps to raise.
     fn advanced(
         &mut self,
         id: SettlementId,
@@ -412,7 +412,7 @@ impl SettlementBooks {
         Ok(moved)
     }
 
-    /// Enters an abort. Returns what it must give back, and the caps that it must lower.
+    /// Enters an abort. Returns the movements to reverse, and the caps to lower.
     fn aborted(&mut self, id: SettlementId, scheme: &SchemeBooks) -> Result<Vec<Effect>, String> {
         let settlement = known(&mut self.settlements, id)?;
         if settlement.is_aborted {
@@ -504,7 +504,7 @@ impl SettlementBooks {
 }
 
 impl Settlement {
-    /// The cap that an account needs once it is paid its net, if that is above the present one.
+    /// The cap that an account needs once it is paid its net, if that is above the current one.
     fn raised_cap(&self, account: AccountId, scheme: &SchemeBooks) -> Option<(Effect, i128)> {
         let paid = -self.nets.get(&account)?;
         let Position { owner, currency, units, cap } =
@@ -515,7 +515,7 @@ impl Settlement {
 }
 
 impl Rules {
-    /// What a model does at a stage.
+    /// The actions of a model at the stages.
     pub(super) fn of(model: &SettlementModel) -> Self {
         Self { resets_positions: model.auto_position_reset, checks_liquidity: model.require_liquidity_check }
     }
@@ -536,7 +536,7 @@ fn known(settlements: &mut [Settlement], id: SettlementId) -> Result<&mut Settle
     found.ok_or_else(|| format!("settlement {id} does not exist"))
 }
 
-/// The posting that adds so much to an account, against the hub's account for settlement.
+/// The posting that adds an amount to an account, against the hub's account for settlement.
 fn movement(account: AccountId, units: i128, scheme: &SchemeBooks) -> Result<Effect, String> {
     let currency = scheme.kind(account).map(|(currency, _)| currency);
     let hub = currency.and_then(|currency| scheme.hub_account(currency));
@@ -545,7 +545,7 @@ fn movement(account: AccountId, units: i128, scheme: &SchemeBooks) -> Result<Eff
     Ok(if units < 0 { Effect::Posting(hub, account, -units) } else { Effect::Posting(account, hub, units) })
 }
 
-/// The remainders that a settlement is created with.
+/// The remainders with which a settlement is created.
 fn remainders_of(settlement: SettlementId, events: &[Event]) -> &[CarriedRemainder] {
     let found = events.iter().find_map(|event| match event {
         Event::RemaindersCarried { id, accounts } if *id == settlement => Some(&**accounts),
@@ -554,8 +554,8 @@ fn remainders_of(settlement: SettlementId, events: &[Event]) -> &[CarriedRemaind
     found.unwrap_or_default()
 }
 
-/// A settlement with remainders has nets of whole units that sum to zero, and leaves less than a unit of each account.
-/// Settlements of earlier versions have no remainders and any nets.
+/// Checks that a settlement with remainders has nets of whole units that sum to zero, and leaves less than a unit of
+/// each account. Settlements of earlier versions have no remainders and any nets.
 fn check_whole(
     id: SettlementId,
     (nets, carried_over): (&Nets, &Nets),

@@ -1,4 +1,4 @@
-//! An audit of records one by one, without files: for tests that make records.
+//! An audit of records one by one, without files, for tests that create records.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,17 +9,17 @@ use upesi_types::Timestamp;
 use super::Findings;
 use super::replay::Replay;
 
-/// The state is checked after so many records; each record is judged by itself.
+/// Number of records after which the state is checked; each record is also checked by itself.
 const CHECK_EVERY_RECORDS: u64 = 8;
 
-/// What each account owes in each window.
+/// Sum of each account in each window.
 type Sums = BTreeMap<(WindowId, AccountId), i128>;
 
-/// An audit from the first record on. The obligations of what finished must add up to the nets of the windows.
+/// An audit from the first record on. The obligations of finished entries must add up to the nets of the windows.
 #[derive(Default)]
 pub struct StepAudit {
     replay: Option<Replay>,
-    /// By the list of obligations.
+    /// From the list of obligations.
     listed: Sums,
 }
 

@@ -1,4 +1,4 @@
-//! A settlement finished by the bank's file, those that pay first.
+//! Finishes a settlement by the bank's file, payers first.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::scheme::admin_api::{AdminError, ApiAmount};
 use crate::scheme::apply::ApiCall;
 use crate::settlement::job::Advance;
 
-/// How accounts are recorded.
+/// Data recorded with the accounts.
 pub(super) struct Records<'a> {
     pub(super) settlement: u32,
     /// The reference of the file.
@@ -35,17 +35,17 @@ impl Records<'_> {
     }
 }
 
-/// Why something is changed.
+/// The reason of the changes.
 pub(super) fn reason(settlement: u32) -> String {
     format!("bank file of settlement {settlement}")
 }
 
-/// What came of a file.
+/// Result of applying a file.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
-    /// What failed, account by account.
+    /// Failures, account by account.
     pub(super) failures: Vec<String>,
-    /// What a second person has to approve before it goes on.
+    /// Approvals that are needed before it can continue.
     pub(super) waiting: Waiting,
 }
 
@@ -54,7 +54,7 @@ impl Applied {
         !self.waiting.0.is_empty()
     }
 
-    /// Notes what a step of an account came to.
+    /// Records the result of an account's step.
     pub(super) fn note(&mut self, entry: &Entry, step: Done<()>) {
         if let Err(error) = self.waiting.take(step) {
             let Line { row, name, .. } = &entry.line;
@@ -69,11 +69,11 @@ struct FundsView {
     transfer_state: String,
 }
 
-/// Refused movements of an account that are passed over.
+/// Maximum number of rejected movements of an account that are skipped.
 const MOVEMENTS_REFUSED_MAX: u32 = 1_000;
 
-/// The movement's id follows from settlement and account, so that a repetition moves nothing twice. A movement that was
-/// refused keeps its id, and the account has another one.
+/// The id of a movement is derived from settlement and account, so that a repetition moves nothing twice. A rejected
+/// movement keeps its id, and the account then gets another one.
 pub(super) fn movement_id(settlement: u32, account: u32, refused: u32) -> TransferId {
     let mut hash = Sha256::new();
     hash.update("upesi settlement funds");
@@ -90,7 +90,7 @@ pub(super) fn movement_id(settlement: u32, account: u32, refused: u32) -> Transf
 /// A movement of funds of a settled account.
 pub(super) struct Movement {
     pub(super) id: TransferId,
-    /// Its state; `None` if it is not made yet.
+    /// Its state; `None` if it was not made yet.
     pub(super) state: Option<String>,
 }
 
@@ -99,7 +99,7 @@ fn path_of(entry: &Entry) -> String {
 }
 
 impl Hub {
-    /// An account's movement of funds: the first one that was not refused.
+    /// An account's movement of funds: the first one that was not rejected.
     pub(super) async fn movement(&self, entry: &Entry, settlement: u32) -> Done<Movement> {
         for refused in 0..MOVEMENTS_REFUSED_MAX {
             let id = movement_id(settlement, entry.line.account, refused);
@@ -115,8 +115,8 @@ impl Hub {
         Err(SettlementError::Stopped(format!("{MOVEMENTS_REFUSED_MAX} of its movements were rejected")))
     }
 
-    /// Finishes the settlement. Payers come first: while a payer is not finished, no receiver is credited. What
-    /// fails is listed, and nothing becomes SETTLED then. What waits for a second person ends the call.
+    /// Finishes the settlement. Payers come first: while a payer is not finished, no receiver is credited. Failures are
+    /// listed, and then nothing becomes SETTLED. A pending approval ends the call.
     pub(super) async fn apply(&self, records: &Records<'_>, entries: &[Entry]) -> Done<Applied> {
         let mut applied = Applied::default();
         let is_settled = self.api.settlement(records.settlement).await?.stage()? == SettlementState::Settled;
@@ -159,7 +159,7 @@ impl Hub {
         Ok(applied)
     }
 
-    /// All that is to be done, in order, as one change set: the hub stops where something fails.
+    /// All steps in order, as one change set: the hub stops at a failure.
     async fn calls(
         &self,
         records: &Records<'_>,
@@ -222,7 +222,7 @@ impl Hub {
         Ok(applied.failures.len() == before && !applied.waits())
     }
 
-    /// What the bank moved for the accounts that are not finished.
+    /// The bank's amounts for the accounts that are not finished.
     async fn covers(
         &self,
         records: &Records<'_>,
@@ -294,19 +294,19 @@ impl Hub {
     }
 }
 
-// Net debit caps that follow the balances at the bank.
+// Net debit caps that are set to the balances at the bank.
 
-/// Which caps become the balance.
+/// The caps to set to the balance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
-    /// Those above it.
+    /// Caps above it.
     pub(super) lowers: bool,
-    /// Those below it.
+    /// Caps below it.
     pub(super) raises: bool,
 }
 
 impl Caps {
-    /// The cap to set, if it is another one; below zero there is none.
+    /// The new cap, if it differs; there is none below zero.
     pub(super) fn wanted(self, cap: Amount, balance: Amount) -> Option<Amount> {
         let balance = balance.max(Amount::ZERO);
         (self.lowers && balance < cap || self.raises && balance > cap).then_some(balance)
@@ -337,7 +337,7 @@ impl Hub {
         Ok(())
     }
 
-    /// The calls that set caps, as they are now.
+    /// The calls that set the caps, from their current values.
     async fn cap_calls(&self, entries: &[Entry], caps: Caps, applied: &mut Applied) -> Vec<ApiCall> {
         let mut calls = Vec::new();
         if !caps.lowers && !caps.raises {
@@ -357,7 +357,7 @@ impl Hub {
         Ok(self.api.0.send(method, &path, &body).await?)
     }
 
-    /// The call that sets a cap, if it is another one.
+    /// The call that sets a cap, if it differs.
     async fn cap_call(&self, entry: &Entry, caps: Caps) -> Done<Option<ApiCall>> {
         let Line { name, currency, balance, .. } = &entry.line;
         let limits = path(&["participants", name, "limits"]);

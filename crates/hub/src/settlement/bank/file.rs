@@ -1,4 +1,4 @@
-//! The file that the settlement bank has filled in, as CSV or XLSX: its cells as texts, and what they say.
+//! The file from the settlement bank, as CSV or XLSX: its cells as texts, and their meaning.
 
 use std::fmt;
 use std::path::Path;
@@ -10,21 +10,21 @@ use upesi_types::{Amount, hex};
 use crate::exit::{Exit, Failure};
 use crate::settlement::workbook;
 
-/// A larger file is none that a hub has written, in bytes.
+/// Maximum size of a file that a hub could have written, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// A settlement has fewer accounts.
+/// More rows than a settlement has accounts.
 pub(in crate::settlement) const ROWS_MAX: usize = 1_000_100;
 /// The row of the headings, counted from 1.
 const HEADINGS_ROW: usize = 6;
-/// What an XLSX file begins with: it is a ZIP archive.
+/// First bytes of an XLSX file, which is a ZIP archive.
 const ZIP: &[u8] = b"PK\x03\x04";
 
-/// What the columns are about, in their headings. Mojaloop's portals write the name of the scheme beside it.
+/// Words in the headings of the columns. Mojaloop's portals add the name of the scheme.
 const COLUMN_WORDS: [(usize, &str); 3] = [(0, "Participant"), (2, "Balance"), (3, "Transfer")];
-/// The column of currencies, which files of Mojaloop's portals lack.
+/// The column of currencies, which is missing in files of Mojaloop's portals.
 const CURRENCY_COLUMN: (usize, &str) = (4, "Currency");
 
-/// What the file says, as far as it can be read.
+/// The readable contents of the file.
 #[derive(Debug)]
 pub(super) struct BankFile {
     pub(super) settlement: Option<u32>,
@@ -32,10 +32,10 @@ pub(super) struct BankFile {
     pub(super) mistakes: Vec<Mistake>,
 }
 
-/// Something that is wrong with a file.
+/// A fault of a file.
 #[derive(Debug)]
 pub(super) struct Mistake {
-    /// Counted from 1, as spreadsheets do; absent if it is about the whole file.
+    /// Counted from 1, as in spreadsheets; absent if it concerns the whole file.
     pub(super) row: Option<usize>,
     pub(super) text: String,
 }
@@ -49,7 +49,7 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// A row about one account, as far as it can be read.
+/// The readable parts of a row about one account.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) number: usize,
@@ -57,11 +57,11 @@ pub(super) struct Row {
     pub(super) owner: Option<(u32, u32, String)>,
     pub(super) balance: Option<Amount>,
     pub(super) net: Option<Amount>,
-    /// Absent where the file has no column of currencies.
+    /// Absent if the file has no column of currencies.
     pub(super) currency: Option<String>,
 }
 
-/// A row without mistakes.
+/// A row without faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) row: usize,
@@ -69,7 +69,7 @@ pub(super) struct Line {
     pub(super) name: String,
     /// The balance of the DFSP's liquidity account after the settlement.
     pub(super) balance: Amount,
-    /// What the DFSP has paid (positive) or received.
+    /// The amount that the DFSP has paid (positive) or received.
     pub(super) net: Amount,
     pub(super) currency: String,
 }
@@ -90,7 +90,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Vec<String>>, String), Failure> {
     cells.map(|cells| (cells, digest)).map_err(|text| Failure::new(Exit::Data, format!("{shown}: {text}")))
 }
 
-/// RFC 4180. Empty lines count, which readers of CSV pass over: rows are known by their numbers.
+/// Parses RFC 4180. Empty lines count, unlike in other CSV readers, because rows are identified by their numbers.
 pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
     if let Some(form) = OtherForm::of(bytes) {
         return Err(form.instead_of_csv());
@@ -130,7 +130,7 @@ pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
 }
 
 impl BankFile {
-    /// What the cells say, and everything that is wrong with them.
+    /// The contents of the cells, with all faults.
     pub(super) fn parse(cells: &[Vec<String>]) -> Self {
         let cell = |row: usize, column: usize| {
             let cells = cells.get(row - 1);
@@ -169,7 +169,7 @@ impl BankFile {
     }
 }
 
-/// The last row of the table. Texts below an empty row are remarks, and accounts belong to the table.
+/// The last row of the table. Texts below an empty row are remarks, but accounts belong to the table.
 fn last_row(cells: &[Vec<String>]) -> usize {
     let mut firsts = cells.iter().map(|cells| cells.first().map_or("", String::as_str));
     let until_empty = firsts.clone().skip(HEADINGS_ROW).take_while(|first| !first.is_empty()).count();
@@ -177,7 +177,7 @@ fn last_row(cells: &[Vec<String>]) -> usize {
     last_account.map_or(0, |index| index + 1).max(HEADINGS_ROW + until_empty)
 }
 
-/// Whether a label or heading contains words, in whatever case.
+/// Whether a label or heading contains words, in any letter case.
 fn has_words(cell: &str, words: &str) -> bool {
     cell.to_ascii_lowercase().contains(&words.to_ascii_lowercase())
 }
@@ -232,7 +232,7 @@ pub(super) fn amount(text: &str) -> Result<Amount, String> {
     Ok(if is_negative { amount.negated() } else { amount })
 }
 
-/// Whether commas, if there are any, stand before each three digits of the whole part.
+/// Whether commas, if there are any, precede each group of three digits of the whole part.
 fn is_grouped(digits: &str) -> bool {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let mut groups = whole.split(',');

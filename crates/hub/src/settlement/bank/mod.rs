@@ -1,5 +1,5 @@
-//! `upesi settlement reconcile`: the file that the settlement bank has filled in, checked against the settlement, and
-//! the settlement finished by it.
+//! `upesi settlement reconcile`: checks the file from the settlement bank against the settlement, and finishes the
+//! settlement by it.
 
 mod apply;
 mod file;
@@ -30,27 +30,27 @@ use crate::terminal::note;
 #[cfg(test)]
 pub(crate) use file::cells_of_csv;
 
-/// A bank's file to be checked, and what to do by it.
+/// A bank file to check, and the actions by it.
 #[derive(Clone, Debug)]
 pub struct Reconcile {
     /// The settlement.
     pub settlement: u32,
     /// The file.
     pub file: PathBuf,
-    /// Whether the settlement is finished by it.
+    /// Whether to finish the settlement.
     pub applies: bool,
-    /// Whether deposits and withdrawals are recorded, too.
+    /// Whether to record deposits and withdrawals, too.
     pub moves_cover: bool,
-    /// Whether net debit caps above the new balances become these.
+    /// Whether to lower net debit caps that are above the new balances to these.
     pub lowers_caps: bool,
-    /// Whether net debit caps below the new balances become these.
+    /// Whether to raise net debit caps that are below the new balances to these.
     pub raises_caps: bool,
 }
 
-/// A row of the file, with the hub's side of it.
+/// A row of the file, with the hub's data.
 struct Entry {
     line: Line,
-    /// Number of the account that holds the cover.
+    /// Number of the account with the cover.
     settlement_account: u64,
     cover: Cover,
 }
@@ -78,19 +78,18 @@ struct AccountShown {
     balance: String,
 }
 
-/// Checks a file, and finishes its settlement if that is wanted.
+/// Checks a file, and finishes its settlement if requested.
 ///
 /// # Errors
-/// 66 if the file cannot be read, 65 with everything that is wrong with it, 69 if the hub does not answer, 1 if it
-/// refuses or an account cannot be finished, 75 if a second person has to approve, 64 if the accounts have no caps to
-/// set.
+/// 66 if the file cannot be read, 65 with all its faults, 69 if the hub does not answer, 1 if it rejects a call or an
+/// account cannot be finished, 75 if an approval is pending, 64 if the accounts have no caps to set.
 pub async fn reconcile(
     options: &HubOptions,
     reconcile: &Reconcile,
     output: &mut (dyn Write + Send),
 ) -> Outcome {
     let (cells, digest) = file::read(&reconcile.file)?;
-    // Caps have no reason of their own, and a second person is told one.
+    // Changes of caps have no reason of their own, but the approver needs one.
     let hub = Hub::connect(options).await?.with_reason(&apply::reason(reconcile.settlement));
     let figures = hub.figures(reconcile.settlement).await.map_err(SettlementError::into_failure)?;
     figures.check().map_err(|text| Failure::new(Exit::Data, text))?;
@@ -127,7 +126,7 @@ pub async fn reconcile(
     ended(applied)
 }
 
-/// What failed, and what waits for a second person.
+/// The end of the command: its failures and pending approvals.
 fn ended(Applied { failures, waiting }: Applied) -> Outcome {
     let failures = (!failures.is_empty()).then(|| {
         format!("these accounts are not finished; repeat this command to continue\n{}", failures.join("\n"))
@@ -148,11 +147,11 @@ fn ended(Applied { failures, waiting }: Applied) -> Outcome {
 /// The rows of a file, one for each account of the settlement.
 ///
 /// # Errors
-/// All mistakes, by row.
+/// All faults, by row.
 fn checked(cells: &[Vec<String>], figures: &Figures) -> Result<Vec<Line>, Vec<String>> {
     let BankFile { settlement, rows, mut mistakes } = BankFile::parse(cells);
     mistakes.extend(contradictions(settlement, &rows, figures));
-    // Those about the whole file come last.
+    // Faults of the whole file come last.
     mistakes.sort_by_key(|mistake| mistake.row.unwrap_or(usize::MAX));
     if mistakes.is_empty() {
         return Ok(rows.into_iter().filter_map(|row| line_of(row, figures)).collect());
@@ -160,7 +159,7 @@ fn checked(cells: &[Vec<String>], figures: &Figures) -> Result<Vec<Line>, Vec<St
     Err(mistakes.iter().map(Mistake::to_string).collect())
 }
 
-/// A row that can be read as a whole.
+/// A row that is completely readable.
 fn line_of(row: Row, figures: &Figures) -> Option<Line> {
     let currency = currency_of(&row, figures)?.to_owned();
     let Row { number: row, owner, balance, net, .. } = row;
@@ -177,7 +176,7 @@ fn currency_of<'a>(row: &'a Row, figures: &'a Figures) -> Option<&'a str> {
     figures.parties.get(account).map(|party| &*party.currency)
 }
 
-/// Whether the settlement was finished, and by which file.
+/// Whether the settlement was already finished, and by which file.
 fn repeated(settlement: &Settlement, reference: &str) -> Vec<String> {
     let of_file = |own: &Option<String>| own.as_deref() == Some(reference);
     let by_this = settlement.accounts().any(|(_, account)| of_file(&account.external_reference));
@@ -195,7 +194,7 @@ impl Hub {
         settlement.map_err(SettlementError::into_failure)
     }
 
-    /// The hub's side of each row.
+    /// The hub's data for each row.
     async fn entries(&self, lines: &[Line], settlement: &Settlement) -> Done<Vec<Entry>> {
         let mut entries = Vec::with_capacity(lines.len());
         for line in lines {
@@ -209,7 +208,7 @@ impl Hub {
             let mut accounts = settlement.accounts().map(|(_, account)| account);
             let is_recorded = accounts
                 .any(|account| account.id == entry.line.account && account.cover_transfer_id.is_some());
-            // Earlier versions recorded the movement by itself.
+            // Earlier versions recorded the movement separately.
             entry.cover.is_moved = is_recorded || self.movement(&entry, settlement.id).await?.state.is_some();
             entries.push(entry);
         }
@@ -265,9 +264,9 @@ impl Shown {
     }
 }
 
-// What a bank's file must say so that it is this settlement's, and what an operator should look at.
+// Checks that a bank file belongs to this settlement, and finds warnings for operators.
 
-/// Everything that makes the file another one than the hub wrote, or not a whole one.
+/// All faults that show that the hub did not write this file, or that it is incomplete.
 fn contradictions(settlement: Option<u32>, rows: &[Row], figures: &Figures) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     if let Some(other) = settlement.filter(|settlement| *settlement != figures.id) {
@@ -312,12 +311,12 @@ fn sums<'a>(rows: &'a [Row], figures: &'a Figures) -> BTreeMap<&'a str, Option<i
     sums
 }
 
-/// The decimals of a currency, if an amount has more: no bank can hold or pay it.
+/// The decimals of a currency, if an amount has more, so that no bank can hold or pay it.
 fn too_fine(amount: Amount, currency: Currency) -> Option<u32> {
     currency.decimals().filter(|_| !currency.has(amount))
 }
 
-/// What a row says otherwise than the hub.
+/// The contradictions between a row and the hub.
 fn contradictions_of(row: &Row, figures: &Figures) -> Vec<String> {
     let mut found = Vec::new();
     let party = row.owner.as_ref().and_then(|(_, account, _)| figures.parties.get(account));
@@ -327,7 +326,7 @@ fn contradictions_of(row: &Row, figures: &Figures) -> Vec<String> {
             continue;
         };
         let text = format!("the {what} {amount} has more decimals than {currency}, which has {decimals}");
-        // Versions before remainders were carried over left such nets.
+        // Versions before the carry-over of remainders left such nets.
         let is_of_hub = party.is_some_and(|party| party.net == amount.units().into());
         found.push(match what {
             "settlement transfer" if is_of_hub => {
@@ -356,16 +355,16 @@ fn contradictions_of(row: &Row, figures: &Figures) -> Vec<String> {
     found
 }
 
-/// What the hub holds for a DFSP.
+/// The hub's cover for a DFSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cover {
-    /// The present cover.
+    /// The current cover.
     amount: Amount,
-    /// Whether the settlement's movement is in it.
+    /// Whether it includes the settlement's movement.
     is_moved: bool,
 }
 
-/// What an operator should look at before going on.
+/// Warnings for the operator before the file is applied.
 fn warnings_of(line: &Line, cover: Cover) -> Vec<String> {
     let Line { name, currency, balance, net, row, .. } = line;
     let mut warnings = Vec::new();

@@ -1,4 +1,4 @@
-//! The figures of a settlement: who owes whom how much, window by window.
+//! The figures of a settlement: the obligations between accounts, window by window.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ pub(in crate::settlement) struct Party {
     pub(in crate::settlement) name: String,
     pub(in crate::settlement) participant: u32,
     pub(in crate::settlement) currency: String,
-    /// The net of the settlement, in ten-thousandths; positive when it owes.
+    /// The net of the settlement, in ten-thousandths; positive if it owes.
     pub(in crate::settlement) net: i128,
-    /// What earlier settlements left over, and what this one leaves: parts of the currency's smallest unit.
+    /// Remainders of earlier settlements, and of this one: parts of the currency's smallest unit.
     pub(super) carried_in: i128,
     pub(super) carried_over: i128,
 }
@@ -23,7 +23,7 @@ impl Party {
         self.carried_in != 0 || self.carried_over != 0
     }
 
-    /// What its transfers in the windows of the settlement must come to.
+    /// The required sum of its transfers in the settlement's windows.
     const fn net_of_windows(&self) -> i128 {
         self.net + self.carried_over - self.carried_in
     }
@@ -79,7 +79,7 @@ impl Figures {
         }
     }
 
-    /// Adds a pair of a window, if the settlement takes the content that it belongs to.
+    /// Adds a pair of a window, if its content belongs to the settlement.
     pub(super) fn add(&mut self, window: &Window, pair: &Pair) {
         let is_own = window.content.iter().any(|content| {
             content.currency_id == pair.currency && content.ledger_account_type == pair.ledger_account_type
@@ -90,7 +90,7 @@ impl Figures {
         }
     }
 
-    /// Whether the pairs of the windows are what the settlement nets.
+    /// Checks that the pairs of the windows agree with the settlement's nets.
     ///
     /// # Errors
     /// The contradictions.
@@ -107,7 +107,7 @@ impl Figures {
             let by_pairs = nets.get(&account).copied();
             let party = self.parties.get(&account);
             let settled = party.map(Party::net_of_windows);
-            // An account may be there for its remainder alone.
+            // An account may be included only for its remainder.
             let is_without_pairs = by_pairs.is_none() && party.is_some_and(Party::has_remainder);
             if by_pairs != settled && !(is_without_pairs && settled == Some(0)) {
                 let shown = |units: Option<i128>| units.map_or_else(|| "none".to_owned(), decimal);
@@ -149,13 +149,13 @@ impl Figures {
         accounts
     }
 
-    /// From one account to another, in one window or all of them.
+    /// The amount from one account to another, in one window or all of them.
     pub(super) fn sent(&self, payer: u32, payee: u32, window: Option<u32>) -> i128 {
         let flows = self.flows.get(&(payer, payee)).into_iter().flatten();
         flows.filter(|flow| window.is_none_or(|window| flow.window == window)).map(|flow| flow.units).sum()
     }
 
-    /// Whether two accounts dealt with each other, in one window or any.
+    /// Whether there are amounts between two accounts, in one window or any.
     pub(super) fn have_dealt(&self, one: u32, other: u32, window: Option<u32>) -> bool {
         [(one, other), (other, one)].iter().any(|pair| {
             let flows = self.flows.get(pair).into_iter().flatten();

@@ -1,5 +1,5 @@
-//! `upesi settlement report`, as CSV or XLSX: a settlement from the sums of its windows, pair by pair. The sums must
-//! agree with the nets of the settlement, or there is no report.
+//! `upesi settlement report`, as CSV or XLSX: a settlement by the sums of its windows, pair by pair. If the sums do not
+//! agree with the nets of the settlement, there is no report.
 
 mod figures;
 mod tables;
@@ -22,29 +22,29 @@ pub(super) use tables::Cell;
 /// Version of the columns.
 const REPORT_VERSION: u64 = 1;
 
-/// A report that is wanted.
+/// Options of a report.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The settlement.
     pub settlement: u32,
-    /// What it shows.
+    /// Its contents.
     pub kind: ReportKind,
-    /// The file, as XLSX if its name ends so; without it CSV to stdout.
+    /// The output file, as XLSX if its name ends so; without it CSV to stdout.
     pub out: Option<PathBuf>,
 }
 
-/// What a report shows.
+/// Contents of a report.
 #[derive(Clone, Debug)]
 pub enum ReportKind {
     /// Each DFSP's net.
     Multilateral,
     /// Each pair of DFSPs, netted.
     Bilateral,
-    /// All senders by all receivers.
+    /// A table with all senders as rows and all receivers as columns.
     Matrix,
-    /// One DFSP by its counterparts.
+    /// One DFSP by its counterparties.
     Dfsp(FspId),
-    /// The file that the settlement bank fills in.
+    /// The file for the settlement bank to fill in.
     Bank,
 }
 
@@ -63,8 +63,8 @@ impl ReportKind {
 /// Writes a report.
 ///
 /// # Errors
-/// 69 if the hub does not answer, 1 if it refuses, 65 if its figures contradict each other, 73 if the file cannot be
-/// written.
+/// 69 if the hub does not answer, 1 if it rejects a call, 65 if its figures contradict each other, 73 if the file
+/// cannot be written.
 pub async fn report(options: &HubOptions, report: &Report, output: &mut (dyn Write + Send)) -> Outcome {
     let hub = Hub::connect(options).await?;
     let figures = hub.figures(report.settlement).await.map_err(SettlementError::into_failure)?;
@@ -75,10 +75,10 @@ pub async fn report(options: &HubOptions, report: &Report, output: &mut (dyn Wri
         .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", path.display())))
 }
 
-/// Prints who pays whom in the settlements of a job, in columns for a terminal.
+/// Prints the amounts between DFSPs in the settlements of a job, in columns for a terminal.
 ///
 /// # Errors
-/// As [`report`].
+/// As in [`report`].
 pub async fn matrix(options: &HubOptions, job: &JobName, output: &mut (dyn Write + Send)) -> Outcome {
     let hub = Hub::connect(options).await?;
     let settlements = hub.settlements_of(job).await.map_err(SettlementError::into_failure)?;
@@ -130,7 +130,7 @@ fn render(figures: &Figures, kind: &ReportKind) -> Result<Vec<Vec<Cell>>, Failur
             let missing = || format!("settlement {}: {name} has no account in it", figures.id);
             tables::of_dfsp(figures, name.as_str()).ok_or_else(|| Failure::new(Exit::Failure, missing()))?
         }
-        // Banks read it by its rows, so nothing stands above them.
+        // Banks read it by its rows, so nothing precedes them.
         ReportKind::Bank => return Ok(tables::bank(figures)),
     };
     let mut all = head(figures, kind, rows.len() as u64 - 1);

@@ -12,9 +12,9 @@ use super::figures::{Figures, Party};
 pub(in crate::settlement) enum Cell {
     Text(String),
     Number(u64),
-    /// Ten-thousandths.
+    /// In ten-thousandths.
     Amount(i128),
-    /// The same with commas between thousands, as the bank's file has it.
+    /// In ten-thousandths, with commas between thousands, as in the bank's file.
     Grouped(i128),
 }
 
@@ -23,7 +23,7 @@ impl Cell {
         Self::Text(text.to_owned())
     }
 
-    /// The text of the cell; what a spreadsheet would take for a formula begins with an apostrophe.
+    /// The text of the cell; a text that a spreadsheet could read as a formula gets an apostrophe in front.
     pub(in crate::settlement) fn to_csv(&self) -> String {
         match self {
             Self::Text(text) => cell(text).into_owned(),
@@ -102,7 +102,7 @@ pub(super) fn bilateral(figures: &Figures) -> Rows {
     rows
 }
 
-/// What a debtor sent a creditor, and received from it.
+/// The amounts from a debtor to a creditor, and in the other direction.
 fn pair(debtor: &Party, creditor: &Party, (sent, received): (i128, i128)) -> Vec<Cell> {
     vec![
         Cell::text(&debtor.name),
@@ -157,8 +157,8 @@ pub(super) fn matrix(figures: &Figures) -> Rows {
     rows
 }
 
-/// A DFSP's counterparts, each with a row for all windows and, if there are several, one for each. `None` if it has no
-/// account in the settlement.
+/// A DFSP's counterparties, each with a row for all windows and, if there are several, one for each. `None` if it has
+/// no account in the settlement.
 pub(super) fn of_dfsp(figures: &Figures, name: &str) -> Option<Rows> {
     let mut columns = headings(&PAIR_COLUMNS);
     columns.push(Cell::text("window"));
@@ -190,7 +190,7 @@ pub(super) fn of_dfsp(figures: &Figures, name: &str) -> Option<Rows> {
     is_party.then_some(rows)
 }
 
-/// Sums from the DFSP's side; the net is positive when it pays.
+/// Sums from the DFSP's side; the net is positive if it pays.
 fn counterpart_row(
     party: &Party,
     counterpart: &Party,
@@ -210,7 +210,7 @@ fn counterpart_row(
     ]
 }
 
-/// Mojaloop's layout: the bank fills in when it was done, and each balance afterwards.
+/// Mojaloop's layout: the bank fills in the time, and each balance afterwards.
 pub(super) fn bank(figures: &Figures) -> Rows {
     let blank = || Cell::text("");
     let mut rows = vec![
@@ -236,9 +236,9 @@ pub(super) fn bank(figures: &Figures) -> Rows {
     rows
 }
 
-// The matrix for a terminal: who pays whom, in columns.
+// The matrix for a terminal: amounts between DFSPs, in columns.
 
-/// Blanks between columns.
+/// Number of blanks between columns.
 const GAP: usize = 2;
 
 /// Per currency: senders in rows, receivers in columns, the nets, and the check value in a line of its own.
