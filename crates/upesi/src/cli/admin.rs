@@ -325,7 +325,7 @@ fn make_token(name: &str, operator: Option<&Value>, call: CallArguments) -> Outc
     }
     let (api, runtime) = connect(hub)?;
     let api = api.with_reason(&reason.unwrap_or_else(|| format!("operator {name} by upesi admin")));
-    // The first token that it makes ends the token of `bootstrap`, so this is asked before.
+    // The first new token invalidates the token of `bootstrap`, so this must be checked before.
     let is_open = runtime.block_on(is_open(&api));
     let made: Result<Value, AdminError> = runtime.block_on(async {
         if let Some(body) = operator {

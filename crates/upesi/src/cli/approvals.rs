@@ -172,7 +172,7 @@ pub(super) fn decide_approvals(
             Err(failure) => failures.push(failure),
         }
     }
-    // The last one is what the command ends with, which is printed, too.
+    // The command ends with the last one, which is then also printed.
     let last = failures.pop();
     for failure in failures {
         note(format_args!("{}", failure.message));

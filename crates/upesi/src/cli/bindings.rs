@@ -105,7 +105,7 @@ fn bindings_of(dfsp: FspId) -> String {
     path(&["participants", dfsp.as_str(), "bindings"])
 }
 
-/// Binds something to a DFSP.
+/// Binds a key, a name, a client or a gateway to a DFSP.
 pub fn bind(BindArguments { dfsp, binding, change }: BindArguments) -> Outcome {
     Calls::for_change(change)?.send(Method::POST, &bindings_of(dfsp), &binding.body())?;
     done(&format!("{dfsp} is bound to {binding}"))
@@ -118,7 +118,7 @@ pub fn unbind(BindArguments { dfsp, binding, change }: BindArguments) -> Outcome
     done(&format!("{dfsp} is no longer bound to {binding}"))
 }
 
-/// Revokes a key of signatures.
+/// Revokes a signing key.
 pub fn revoke_key(RevokeKeyArguments { dfsp, digest, change }: RevokeKeyArguments) -> Outcome {
     let digest = digest.strip_prefix("sha256:").unwrap_or(&digest);
     let path = path(&["participants", dfsp.as_str(), "signatureKeys", digest]);

@@ -213,7 +213,7 @@ pub(super) fn filters<const N: usize>(filters: [(&str, Option<String>); N]) -> S
     let mut query = String::new();
     for (name, value) in filters {
         if let Some(value) = value {
-            // Writing into a String does not fail.
+            // Writing into a String cannot fail.
             let _ = write!(query, "&{name}={}", url_part(&value));
         }
     }

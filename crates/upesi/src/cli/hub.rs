@@ -117,7 +117,7 @@ impl HubArguments {
             (None, true) => from_context.admin,
             (None, false) => variable(ADMIN_VARIABLE)?.unwrap_or_else(|| ADMIN_DEFAULT.to_owned()),
         };
-        // A session of an address without a context is of that address only.
+        // The session of an address without a context belongs only to that address.
         let session = Contexts::session_file(&name.unwrap_or_else(|| url_part(&url)));
         let token = TokenSource::of(self.token_file, from_context.token_file, session, is_named)?;
         Ok(Hub { tls: load_tls(&url, anchors, certificate, key)?, url, token })

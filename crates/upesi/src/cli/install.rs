@@ -54,7 +54,7 @@ pub fn man(arguments: &ManArguments) -> Outcome {
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut pages = Vec::new();
     let mut command = Cli::command().disable_help_subcommand(true);
-    // Spreads what all commands share, and gives each the full name.
+    // Passes on the shared arguments, and gives each command its full name.
     command.build();
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {

@@ -417,7 +417,7 @@ pub(super) fn failure(error: PkiError) -> Failure {
     Failure::new(exit, error)
 }
 
-// `upesi pki trial`: everything that a secured hub and simulated DFSPs on this machine need.
+// `upesi pki trial`: creates everything for a secured hub and simulated DFSPs on this machine.
 
 /// Hosts of the hub and DFSPs of a trial, in addition to those of --host.
 const HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -444,7 +444,7 @@ pub struct TrialArguments {
 /// Creates the files of a trial.
 pub fn make_trial(arguments: &TrialArguments) -> Outcome {
     let TrialArguments { names, dir, hosts } = arguments;
-    // The files name each other, wherever they are used.
+    // The files name each other, so their paths must be valid everywhere.
     let dir = std::path::absolute(dir).map_err(|error| cannot_write(dir, &error))?;
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let hosts: Vec<&str> = HOSTS.into_iter().chain(hosts.iter().map(String::as_str)).collect();

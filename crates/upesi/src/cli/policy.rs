@@ -93,7 +93,7 @@ impl Policy {
     fn text(&self) -> String {
         let mut text = String::new();
         for action in &self.second_person {
-            // Writing into a String does not fail.
+            // Writing into a String cannot fail.
             let _ = writeln!(text, "second person  {}", Escaped(action));
         }
         for waiver in &self.waived {

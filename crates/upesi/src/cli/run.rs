@@ -34,7 +34,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are answers, not mistakes.
+            // Help and version are not mistakes.
             let _ = error.print();
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
@@ -116,7 +116,7 @@ fn serve(arguments: &SettingsArguments) -> Outcome {
         logging::start(&settings.log.level, format).map_err(|error| Failure::new(Exit::Software, error))?;
     match upesi_hub::serve(&settings, log) {
         Exit::Success => Ok(()),
-        // The log has said why.
+        // The log contains the reason.
         exit => Err(Failure::new(exit, "")),
     }
 }
@@ -150,7 +150,7 @@ fn journal(arguments: JournalArguments) -> Outcome {
     let options = PrintOptions { directory, from_seq: from, filter, limit, json, payload, zone };
     let mut output = io::BufWriter::new(Escaping::new(io::stdout().lock()));
     let outcome = print(&options, &mut output, &mut Escaping::new(io::stderr()));
-    // What was read before a damaged record is worth showing.
+    // Records before the damage are printed.
     let flushed = flush(&mut output);
     outcome.and(flushed)
 }

@@ -186,17 +186,18 @@ struct Show {
 }
 
 impl Show {
-    /// Prints them as they come. Ends only when it cannot; stopped at any moment, it leaves the rest to [`Self::tell`].
+    /// Prints them as they arrive. It ends only on failure. If it is stopped at any moment, [`Self::tell`] prints the
+    /// rest.
     async fn run(&mut self) -> Outcome {
         while self.seen.recv_many(&mut self.messages, UNSHOWN_MESSAGES_MAX).await > 0 {
-            // A request is seen when it is answered, which may be after the callback that it caused.
+            // A request is recorded when it is answered, which may be after the callback that it caused.
             tokio::time::sleep(SORTING_TIME).await;
             self.tell()?;
         }
         Ok(())
     }
 
-    /// Prints all that were seen.
+    /// Prints all recorded messages.
     fn tell(&mut self) -> Outcome {
         while self.messages.len() < UNSHOWN_MESSAGES_MAX
             && let Ok(message) = self.seen.try_recv()

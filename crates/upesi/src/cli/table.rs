@@ -139,7 +139,7 @@ impl Table {
         Ok(())
     }
 
-    /// Prints it in the order asked for, or in the usual one.
+    /// Prints the table in the requested order, or by default in `usual_order`.
     ///
     /// # Errors
     /// 64 if there is no such column, 74 if stdout cannot be written to.

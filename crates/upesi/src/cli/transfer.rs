@@ -280,7 +280,7 @@ fn told_text(told: &Told, zone: &Zone) -> String {
     let (name, message) = (Escaped(&told.participant), Escaped(&told.message));
     if told.state == "delivered" {
         return match &told.delivered_date {
-            // The hub records deliveries together, a moment after them.
+            // The hub records deliveries together, shortly after them.
             Some(at) => format!("{name} got {message} by {}", instant_text(at, zone)),
             None => format!("{name} got {message}"),
         };

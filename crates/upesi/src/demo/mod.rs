@@ -93,7 +93,7 @@ fn unavailable(error: impl Display) -> Failure {
 }
 
 fn say(text: impl Display) {
-    // A reader that went away does not stop the demo.
+    // A closed output does not stop the demo.
     let _ = writeln!(Escaping::new(io::stdout().lock()), "{text}");
 }
 
@@ -285,7 +285,7 @@ impl<'arguments> Demo<'arguments> {
         scheme::apply(&self.scheme, &options, output).await
     }
 
-    /// Its messages are shown if they are traced.
+    /// Its messages are shown if they have traces.
     fn originator(&self, trace: bool) -> Result<Originator, Failure> {
         let options = OriginatorOptions {
             amount: Amount::parse_wire("125.5").unwrap_or_default(),
@@ -312,7 +312,7 @@ impl<'arguments> Demo<'arguments> {
         report.result.map_err(|failure| failed(format_args!("{failure}; see the hub's log")))
     }
 
-    /// That many messages, or fewer if no more come.
+    /// This number of messages, or fewer if no more arrive.
     async fn messages(&mut self, count: usize) -> Vec<SeenMessage> {
         let mut messages = Vec::with_capacity(count);
         while messages.len() < count {
@@ -374,7 +374,7 @@ impl<'arguments> Demo<'arguments> {
         Ok(result.passed())
     }
 
-    /// Settles everything that was paid.
+    /// Settles all payments.
     async fn settle(&self) -> Outcome {
         let options = HubOptions {
             admin_url: self.hub.admin_url(),
@@ -396,7 +396,7 @@ impl<'arguments> Demo<'arguments> {
     }
 
     async fn keep(&self) -> Outcome {
-        // The endpoints point back to the simulators that stay.
+        // The endpoints are set back to the simulators that continue to run.
         self.apply_scheme(&mut io::sink()).await?;
         say("\n   Hub and simulators keep running. Ctrl-C ends them.");
         stop_signal().await;
@@ -404,7 +404,7 @@ impl<'arguments> Demo<'arguments> {
     }
 }
 
-/// Registers parties of a DFSP, of which there are `count` from the number `first` on.
+/// Registers `count` parties of a DFSP, from the number `first` on.
 async fn register(
     originator: &Arc<Originator>,
     (dfsp, first, count): (usize, u64, u64),
@@ -430,9 +430,9 @@ fn keys(directory: &Path) -> Result<Trial, Failure> {
     Trial::make(&directory, &names, &["127.0.0.1", "localhost"], present_s()).map_err(unavailable)
 }
 
-/// Starts a hub that uses all of them.
+/// Starts a hub that uses all these keys.
 async fn start_hub(trial: &Trial, operator: &ClientTls, out: &Path) -> Result<HubProcess, Failure> {
-    // A demo needs no room for a full disk.
+    // A demo needs no reserve for a full disk.
     let mut arguments = vec!["--set=data.reserve_bytes=0".to_owned()];
     let secured = trial::settings(trial, Secured::ALL);
     arguments.extend(secured.into_iter().map(|(key, value)| format!("--set={key}={value}")));
