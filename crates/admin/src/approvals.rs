@@ -49,7 +49,7 @@ struct ProposalView {
     reason: Box<str>,
     maker: Box<str>,
     created_date: Instant,
-    /// Time from which it cannot be approved.
+    /// When it expires and can no longer be approved.
     expiration: Instant,
     /// SHA-256 of the change as stored.
     digest: String,

@@ -296,7 +296,7 @@ fn read_keys(fields: &Fields<'_>) -> Result<Vec<CallbackKey>, ApiError> {
     Ok(keys)
 }
 
-/// All parked callbacks, or those of one participant.
+/// All parked callbacks, or one participant's.
 fn read_selection(fields: &Fields<'_>) -> Result<Selection, ApiError> {
     let all = fields.required("all")?;
     if !all.flag()? {

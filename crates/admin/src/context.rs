@@ -81,7 +81,7 @@ pub struct AdminContext {
     pub quotes: Option<FindQuote>,
     /// The lanes of callbacks.
     pub lanes: Arc<dyn Lanes>,
-    /// Times in which DFSPs answer.
+    /// Response times of DFSPs.
     pub response_times: ResponseTimes,
     /// The metrics.
     pub metrics: MetricsText,

@@ -90,7 +90,7 @@ fn check(context: &AdminContext, kind: EndpointType, value: &str) -> Result<(), 
     demand.map_or(Ok(()), |demand| Err(demand.to_owned()))
 }
 
-/// Checks a value for an endpoint, so that the operator learns at once of faults that would appear later.
+/// Checks a value for an endpoint, so that the operator immediately learns of faults that would appear later.
 ///
 /// # Errors
 /// The requirement or the fault: a phrase that follows the value's name.
@@ -114,8 +114,8 @@ fn is_absolute_url(value: &str) -> bool {
         && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
 
-/// Fills the template with any id and parses the URL, as for a callback. So the operator learns at once of a fault that
-/// would park callbacks later.
+/// Fills the template with any id and parses the URL, as for a callback. So the operator immediately learns of a fault
+/// that would park callbacks later.
 fn check_callable(kind: EndpointType, value: &str) -> Result<(), String> {
     let no_url = "is no URL that can be called; write it as http://host:port/path";
     let parsed = Target::parse(&fill(kind, value)?);

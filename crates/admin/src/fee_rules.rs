@@ -17,7 +17,7 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Decimal, Instant, json, ok};
 
-/// Default number of decimals to which a share is rounded.
+/// Default number of decimals of a rounded share.
 const DECIMALS_DEFAULT: u8 = 2;
 /// Ends a rule at the instant of the request.
 const NOW: &str = "now";

@@ -133,7 +133,7 @@ struct FundsView {
     reason: Box<str>,
     created_date: Instant,
     changed_date: Instant,
-    /// Time at which a reserved withdrawal is released.
+    /// When a reserved withdrawal is released.
     #[serde(skip_serializing_if = "Option::is_none")]
     expiration: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]

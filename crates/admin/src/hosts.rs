@@ -130,7 +130,7 @@ pub(crate) fn check_site<B>(request: &Request<B>, origins: &AllowedOrigins) -> R
     Ok(())
 }
 
-/// Uses the header in which browsers state the site; pages cannot change it.
+/// Uses the browser's header about the site; pages cannot change it.
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     let known = |value: &HeaderValue| value == "same-origin" || value == "none";
     headers.get_all("sec-fetch-site").iter().any(|value| !known(value))

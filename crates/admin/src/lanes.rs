@@ -21,7 +21,7 @@ pub trait Lanes: Send + Sync {
     /// The current state of every lane.
     fn lanes(&self) -> Vec<LaneStatus>;
 
-    /// The failures of those of these callbacks that are still being repeated.
+    /// Failures of the given callbacks that are still being repeated.
     fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure>;
 }
 

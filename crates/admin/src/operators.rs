@@ -44,7 +44,7 @@ struct CredentialView {
     id: u32,
     kind: &'static str,
     created_date: Instant,
-    /// Time from which it is rejected; passwords do not expire.
+    /// End of its validity; passwords do not expire.
     expiration: Option<Instant>,
 }
 

@@ -128,7 +128,7 @@ fn now() -> Timestamp {
     Timestamp::from_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// An invalid number counts as that of an unknown oracle.
+/// An invalid number counts as an unknown oracle's.
 fn number(text: &str) -> u32 {
     text.parse().unwrap_or(0)
 }

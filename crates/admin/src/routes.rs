@@ -55,7 +55,7 @@ impl Operation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoOperation;
 
-/// A router in which each operation has a guard.
+/// A router that guards each operation.
 struct Table {
     router: Router<AdminContext>,
     context: AdminContext,

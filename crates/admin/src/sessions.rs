@@ -37,7 +37,7 @@ struct SessionView {
     used_date: Instant,
     /// Time of the last code.
     code_date: Instant,
-    /// Time at which it ends unless there is a request before.
+    /// When it ends unless there is a request before.
     expiration: Instant,
     is_current: bool,
 }
@@ -442,7 +442,7 @@ pub(crate) async fn begin_enrolment(Call(context): Call, body: JsonBody) -> Resu
     json(StatusCode::CREATED, &view)
 }
 
-/// Accepts the first code. Password and second factor then become those of the operator.
+/// Accepts the first code. The operator then has this password and second factor.
 pub(crate) async fn confirm_enrolment(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let (token, code) = (read_token(&fields)?, read_code(&fields)?);

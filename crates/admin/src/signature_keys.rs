@@ -130,7 +130,7 @@ impl KeyEntry {
     }
 }
 
-/// All keys of a participant: those of the ledger, those in its file, and revoked ones.
+/// All keys of a participant: from the ledger, from its file, and revoked ones.
 fn entries(ledger: &Ledger, name: &FspId, in_files: &[KeyView], now: Timestamp) -> Vec<KeyEntry> {
     // Records of one moment have distinct instants.
     let now = now.max(ledger.last_time());
@@ -271,11 +271,11 @@ const PEM_LINE: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HubKeyState {
-    /// It will sign next.
+    /// Will sign next.
     Next,
-    /// It signs now.
+    /// Signs now.
     Current,
-    /// It signed before.
+    /// Signed before.
     Previous,
 }
 

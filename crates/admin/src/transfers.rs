@@ -40,7 +40,7 @@ pub(crate) struct TransferView {
     /// Journal record of the prepare.
     prepare_seq: u64,
     error_information: Option<ErrorInformation>,
-    /// Reason for which an operator ended it.
+    /// The operator's reason for ending it.
     operator_reason: Option<Box<str>>,
     extensions: Option<Box<RawValue>>,
 }
@@ -163,7 +163,7 @@ pub(crate) async fn get_transaction(
     ok(&transaction)
 }
 
-/// The packet of the request: the transfer's own, or that of the bulk transfer that contains it.
+/// The packet of the request: the transfer's own, or the bulk transfer's that contains it.
 async fn packet_of(context: &AdminContext, transfer: &Transfer) -> Result<String, ApiError> {
     let refuse = |error: SyncError| unreadable(&error.description);
     if let Some((bulk, place)) = context.engine.item_of(transfer.prepare_seq).await? {

@@ -31,7 +31,7 @@ pub(crate) enum Url<'a> {
     Id(&'a str),
     /// A template that is filled from the message's path, and the query.
     Path(Option<&'a str>),
-    /// A base URL to which the message's path and the query are appended.
+    /// A base URL, followed by the message's path and the query.
     Base(Option<&'a str>),
 }
 
@@ -148,7 +148,7 @@ pub enum Unroutable {
         /// Description of the fault.
         reason: String,
     },
-    /// The record from which the message is rendered is inconsistent.
+    /// The record behind the message is inconsistent.
     #[error("the record is damaged: {reason}")]
     BadRecord {
         /// Description of the fault.

@@ -80,7 +80,7 @@ pub struct OracleConfig {
     pub breaker_pause_min: Duration,
     /// Longest pause.
     pub breaker_pause_max: Duration,
-    /// Time for which an answer to a lookup is cached; zero disables the cache.
+    /// How long an answer to a lookup is cached; zero disables the cache.
     pub cache_ttl: Duration,
     /// Maximum number of cached answers per oracle; the oldest is dropped.
     pub cache_entries_max: usize,

@@ -260,7 +260,7 @@ pub(crate) struct Discovery {
 /// Handling of an answer about a party.
 #[derive(Clone, Debug)]
 pub(crate) enum Reception {
-    /// It is forwarded. The number is that of the lookups that waited for it.
+    /// The answer is forwarded. The number counts the lookups that waited for it.
     Passes(u64),
     /// The answer is dropped: another participant has answered, or may still answer with the party.
     KeptBack,

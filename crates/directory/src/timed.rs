@@ -60,7 +60,7 @@ impl<T> Timed<T> {
         self.slots.len() - self.vacant.len()
     }
 
-    /// Stores an entry until `due`, which must not be before that of the previous one.
+    /// Stores an entry until `due`, which must not be before the previous entry's.
     ///
     /// # Panics
     /// With 2^32 - 1 entries or more.
@@ -129,7 +129,7 @@ impl<T> Timed<T> {
         self.slots[head as usize].kept.as_mut().map(|kept| &mut kept.thing)
     }
 
-    /// Time at which the next entry is due.
+    /// When the next entry is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.slots.get(self.oldest as usize)?.kept.as_ref().map(|kept| kept.due)
     }

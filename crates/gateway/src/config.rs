@@ -48,7 +48,7 @@ pub struct GatewayConfig {
     pub are_bindings_required: bool,
     /// Whether each request must have a token, if the gateway accepts tokens of a provider.
     pub are_tokens_required: bool,
-    /// The addresses from which participants may connect.
+    /// Permitted client addresses of participants.
     pub addresses: AddressLists,
     /// Rate limit of unauthenticated requests: health, pages, unknown paths.
     pub pace: PaceLimits,

@@ -178,7 +178,7 @@ impl Rates {
         }
     }
 
-    /// The remaining time for which a caller is blocked.
+    /// The remaining time of a caller's block.
     fn blocked_ms(&self, caller: Caller<'_>, now_ms: u64) -> Option<u64> {
         let until_ms = self.blocked_until_ms.load(Ordering::Relaxed);
         if until_ms == 0 {

@@ -86,7 +86,7 @@ impl Breaker {
                 0
             }
             State::Probing { probes_failed } if was_probe => probes_failed.saturating_add(1),
-            // The request was sent before the breaker opened, so its failure is no news.
+            // The request was sent before the breaker opened, so its failure is not new information.
             State::Open { .. } | State::Probing { .. } => return,
         };
         let until = now + jitter.pause(self.pause_first, self.pause_max, probes_failed);

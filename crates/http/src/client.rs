@@ -173,7 +173,7 @@ pub struct Pool {
     permits: Semaphore,
     /// Ordered by the start of idling, the oldest first.
     idle: Mutex<VecDeque<Box<Live>>>,
-    /// HTTP/2 connections on which requests may begin.
+    /// HTTP/2 connections that accept new requests.
     shared: Mutex<Vec<Arc<Multiplexed>>>,
     opening: Opening,
 }
@@ -395,7 +395,7 @@ impl Pool {
         roomy.max_by_key(|connection| connection.exchanges()).map(Multiplexed::take)
     }
 
-    /// Releases the shared connections on which no request may begin; each closes after its last request.
+    /// Releases the shared connections that accept no new requests; each closes after its last request.
     fn close_shared(&self) {
         let (now, generation) = (Instant::now(), self.generation());
         let is_kept = |connection: &mut Arc<Multiplexed>| {

@@ -159,7 +159,7 @@ struct Shared {
 }
 
 impl Guard {
-    /// Permits only public addresses, and those that the rules allow.
+    /// Permits only public addresses, and addresses that the rules allow.
     pub fn new(rules: GuardRules) -> Self {
         Self::with(rules, None)
     }

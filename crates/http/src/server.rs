@@ -113,8 +113,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Maximum number of open connections of a server: those that it serves, those that are closing to make room, and
-    /// those that it rejects.
+    /// Maximum number of open connections of a server: served, closing to make room, and being rejected.
     pub const fn open_max(&self) -> usize {
         self.connections_max.saturating_add(room::LEAVING_MAX + REFUSALS_MAX)
     }
@@ -253,7 +252,7 @@ impl Server {
         self.local_addr
     }
 
-    /// Number of open connections, including those that are being rejected.
+    /// Number of open connections, including connections that are being rejected.
     pub fn connections(&self) -> usize {
         self.shared.connections()
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Interval at which a line of unknown length is redrawn.
+/// Interval between redraws of a line of unknown length.
 const TICK: Duration = Duration::from_millis(200);
 
 /// A line that is removed on drop.

@@ -31,7 +31,7 @@ pub struct KeyRing {
 pub(crate) struct Held {
     key: Arc<PublicKey>,
     from: Option<Timestamp>,
-    /// The first instant at which it is no longer valid.
+    /// End of its validity, exclusive.
     until: Option<Timestamp>,
 }
 
@@ -54,9 +54,9 @@ pub struct Recorded<'a> {
     pub public_key: &'a [u8],
     /// SHA-256 of the public key.
     pub sha256: [u8; 32],
-    /// The first instant at which it is valid, if there is one.
+    /// Start of its validity, if it has one.
     pub from: Option<Timestamp>,
-    /// The first instant at which it is no longer valid, if there is one.
+    /// End of its validity, exclusive, if it has one.
     pub until: Option<Timestamp>,
 }
 
@@ -67,7 +67,7 @@ pub struct Records<'a> {
     pub keys: Vec<Recorded<'a>>,
     /// SHA-256 of revoked keys, which are never valid, wherever they are.
     pub revoked: HashSet<[u8; 32]>,
-    /// By a participant's name in lower case, the first instant at which its keys in files are no longer valid.
+    /// By a participant's name in lower case, the end of the validity of its keys in files, exclusive.
     pub files_until: HashMap<String, Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! Creates signatures: those of the hub, and those of simulated DFSPs.
+//! Creates the signatures of the hub and of simulated DFSPs.
 
 use std::path::Path;
 use std::sync::Arc;

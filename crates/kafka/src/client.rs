@@ -237,7 +237,7 @@ impl KafkaSettings {
         let made = self
             .client()?
             .set("acks", "all")
-            // It prevents most duplicates. The fold rejects the rest.
+            // Idempotence prevents most duplicates. The fold rejects the rest.
             .set("enable.idempotence", "true")
             .set("linger.ms", "0")
             .set("batch.num.messages", "1")

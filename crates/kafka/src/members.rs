@@ -19,7 +19,7 @@ use crate::topic::{TopicError, block_on};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The group by which a node reports the entries that it needs.
+/// The group of a node, whose offset reports the entries that it needs.
 pub(crate) fn group(cluster: ClusterId, node: NodeId) -> String {
     format!("{}{}", prefix(cluster), node.0)
 }

@@ -69,6 +69,6 @@ pub struct Told {
 pub struct Deletion {
     /// The first remaining entry, if any were deleted.
     pub begin: Option<u64>,
-    /// The node for which entries are retained beyond the configured time.
+    /// The node that needs entries beyond the configured time.
     pub held_by: Option<u32>,
 }

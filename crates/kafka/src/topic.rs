@@ -123,7 +123,7 @@ pub fn create_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), 
 /// Checks that the topic has one partition, the required settings and at least `replicas`.
 ///
 /// # Errors
-/// It has not, or the brokers do not answer.
+/// The topic differs, or the brokers do not answer.
 pub fn check_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), TopicError> {
     let admin = settings.admin()?;
     let (mut wrong, told) = once_known(ASK_EVERY, || {

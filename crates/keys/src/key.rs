@@ -98,7 +98,7 @@ pub(crate) fn signs(key: &dyn Key) -> bool {
 
 // Secrets derived from a key: for the same purpose always the same bytes, even with a token that never reveals its key.
 
-/// Prefix of the signed text, with which no other message begins.
+/// Prefix of the signed text; no other message begins with it.
 const WORDS: &str = "upesi secret for ";
 
 /// Bytes that only the key's owner can derive. They print as a mask.

@@ -130,7 +130,7 @@ impl fmt::Display for Place {
 
 // Mounted secrets: directories whose files change together.
 
-/// Link by which a mounted secret changes all its files atomically (Kubernetes).
+/// Link that lets a mounted secret change all its files atomically (Kubernetes).
 const VERSION_LINK: &str = "..data";
 
 /// Reads files of mounted secrets in one version. So a certificate and its key match, even if the mount changes in

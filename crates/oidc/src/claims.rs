@@ -63,7 +63,7 @@ impl Claims {
     /// SHA-256 of the certificate that the token is bound to, if there is one (RFC 8705 §3.1).
     ///
     /// # Errors
-    /// It is bound to something that cannot be verified here.
+    /// The token is bound to something that cannot be verified here.
     pub fn certificate(&self) -> Result<Option<[u8; 32]>, Fault> {
         let Some(confirmation) = self.0.get("cnf") else { return Ok(None) };
         let member = confirmation.as_object().filter(|members| members.len() == 1);

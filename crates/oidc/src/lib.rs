@@ -18,7 +18,7 @@ pub enum Fault {
     /// It is not a token, or requires an unsupported extension.
     #[error("the token is malformed")]
     Malformed,
-    /// The algorithm is not that of its key, or is not supported.
+    /// The algorithm does not belong to the key, or is not supported.
     #[error("the token's algorithm does not fit its key, or is not accepted")]
     Algorithm,
     /// The provider has no key with that id, as far as is known.

@@ -26,7 +26,7 @@ const FIRST_INTERVAL: Duration = Duration::from_secs(10);
 /// A provider, and the audience of its tokens.
 #[derive(Clone, Debug)]
 pub struct ProviderConfig {
-    /// Its identifier, from which the URL of its configuration is derived.
+    /// Its identifier, which determines the URL of its configuration.
     pub issuer: String,
     /// Required content of `aud` in a token for this hub.
     pub audience: String,

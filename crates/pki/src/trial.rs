@@ -46,7 +46,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Creates the files for DFSPs with these names. `hosts` are those of the hub and the DFSPs.
+    /// Creates the files for DFSPs with these names. `hosts` are the host names of the hub and the DFSPs.
     pub fn make(directory: &Path, names: &[String], hosts: &[&str], now_s: i64) -> Result<Self, PkiError> {
         if let Some(name) = names.iter().find(|name| RESERVED.contains(&name.as_str())) {
             return Err(PkiError::Name(name.clone()));

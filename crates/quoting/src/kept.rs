@@ -1,7 +1,7 @@
 //! Stored quotes: durable before they are acknowledged, and retained for a limited time.
 //!
 //! Table `quotes` has up to four entries per quote: its head (time of its first message, expiration) and its messages.
-//! Each message is written once, except the error, of which the last one is kept. Table `quotes_by_time` finds the
+//! Each message is written once, except the error: the last one is kept. Table `quotes_by_time` finds the
 //! oldest quotes. One update changes both, so that they are always consistent.
 
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub struct KeptQuote {
 /// A stored message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptMessage {
-    /// Time at which the hub accepted it.
+    /// When the hub accepted it.
     pub at: Timestamp,
     /// Who sent it.
     pub source: FspId,

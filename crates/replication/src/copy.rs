@@ -38,7 +38,7 @@ pub struct Copies {
     pub store: CopyOf,
 }
 
-/// Journal files to which records of the log are copied.
+/// Journal files with copies of the log's records.
 struct Stream {
     part: &'static str,
     disk: Arc<dyn Disk>,
@@ -265,7 +265,7 @@ impl Copy {
         &self.place
     }
 
-    /// The writer of the journal files, to which the engine's own batches are also appended.
+    /// The writer of the journal files, which also appends the engine's own batches.
     pub const fn writer(&mut self) -> &mut Writer {
         &mut self.journal.writer
     }

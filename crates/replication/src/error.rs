@@ -123,7 +123,7 @@ pub enum ReplicationError {
         /// The log.
         log: String,
     },
-    /// Records of the log differ from those of the copy.
+    /// Records of the log and of the copy differ.
     #[error(
         "record {seq} of this node's {part} differs from that of {log}: restore the data directory from a backup, or \
          start with an empty one"

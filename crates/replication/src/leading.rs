@@ -289,7 +289,7 @@ impl Leading {
 
 // The leader's journal, as its engine sees it.
 
-/// Interval at which the due heartbeat is checked until an engine claims the log.
+/// Interval between checks of the due heartbeat until an engine claims the log.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Parts for the engine, until it claims them.

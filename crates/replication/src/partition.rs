@@ -26,7 +26,7 @@ pub enum Event {
         offset: u64,
         /// The complete entry.
         bytes: Arc<[u8]>,
-        /// Time at which the log received it, by the clock of the log, in nanoseconds since 1970; `None` if it is not
+        /// When the log received it, by the clock of the log, in nanoseconds since 1970; `None` if it is not
         /// known.
         appended_ns: Option<i64>,
     },

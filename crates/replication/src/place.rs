@@ -120,7 +120,7 @@ pub(crate) fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<(
     disk.sync_directory("").map_err(io::Error::other)
 }
 
-// Earlier positions, to which a node returns if the log lost its end.
+// Earlier positions: a node returns to one of them if the log lost its end.
 
 const HISTORY_FILE: &str = "places";
 /// One for each power of two of the distance, and some more.

@@ -80,7 +80,7 @@ impl Repair {
         self.copy.ends()
     }
 
-    /// The offset from which both were compared, and the end of the log.
+    /// The first compared offset, and the end of the log.
     pub const fn compared(&self) -> (u64, u64) {
         (self.begun_at, self.fold.position().next_offset)
     }

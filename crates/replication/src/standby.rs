@@ -14,9 +14,9 @@ use crate::error::ReplicationError;
 use crate::leading::{Leading, ReplicatedLog};
 use crate::partition::{Copied, Event, Partition};
 
-/// Time for which a standby waits for an entry before it checks the clock.
+/// How long a standby waits for an entry before it checks the clock.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Time for which the log may lack records of the copy, because brokers may briefly report an older end after a leader
+/// How long the log may lack records of the copy, because brokers may briefly report an older end after a leader
 /// change.
 const LOST_AFTER: Duration = Duration::from_secs(5);
 /// Interval between queries of other nodes' copies while they are unknown.
@@ -40,9 +40,9 @@ pub struct Progress {
 
 /// Reason why a node no longer stands by.
 pub enum Stood {
-    /// It is the leader. From now on the log is the engine's journal.
+    /// The node is the leader. From now on the log is the engine's journal.
     Elected(ReplicatedLog),
-    /// It was asked to stop.
+    /// The node was asked to stop.
     Stopped,
 }
 

@@ -162,7 +162,7 @@ pub struct Division {
     pub watermark: u64,
     /// The time of that record; `None` if it is not known.
     pub last_time: Option<Timestamp>,
-    /// Number of its transfers; those that were applied twice make it too high.
+    /// Number of its transfers; transfers that were applied twice make it too high.
     pub transfers_estimate: u64,
     /// Whether there is a younger division.
     pub is_closed: bool,
@@ -171,7 +171,7 @@ pub struct Division {
 /// Sizes and counts of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveStats {
-    /// Number of stored transfers; those that were applied twice and not yet merged make it too high.
+    /// Number of stored transfers; transfers that were applied twice and not yet merged make it too high.
     pub transfers_estimate: u64,
     /// Bytes on disk.
     pub disk_bytes: u64,

@@ -205,7 +205,7 @@ impl Store {
         self.inner.superseded.get().is_some()
     }
 
-    /// Accepts no more updates, finishes those that are queued, and stops the writer. Readers can continue. Waits for
+    /// Accepts no more updates, finishes the queued ones, and stops the writer. Readers can continue. Waits for
     /// the disk.
     pub fn close(&self) {
         self.writer.close();

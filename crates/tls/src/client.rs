@@ -139,7 +139,7 @@ impl ClientTls {
         Self { shared: Arc::clone(&self.shared), peer: Some(peer.into()) }
     }
 
-    /// Loads the files again, and applies those that are valid. `true` if anything changed: earlier connections then
+    /// Loads the files again, and applies the valid ones. `true` if anything changed: earlier connections then
     /// have an earlier [`Self::generation`].
     ///
     /// # Errors

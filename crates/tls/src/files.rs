@@ -29,7 +29,7 @@ use crate::provider;
 /// Maximum size of a file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Time in seconds after its `nextUpdate` at which a CRL becomes stale.
+/// Number of seconds after its `nextUpdate` when a CRL becomes stale.
 pub const CRL_GRACE_S: i64 = 24 * 3600;
 
 /// Reason why files cannot be used. The files in effect stay in effect.

@@ -113,7 +113,8 @@ impl ServerTls {
     }
 
     /// Rejects clients with these keys and certificates, and authorities in their chains, in addition to those in the
-    /// file; replaces those of an earlier call. Reads no file. `true` if anything changed, as with [`Self::reload`].
+    /// file; replaces the digests of an earlier call. Reads no file. `true` if anything changed, as with
+    /// [`Self::reload`].
     pub fn block(&self, digests: impl IntoIterator<Item = BlockedDigest>) -> Result<bool, TlsError> {
         let _changing = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, blocked) = (self.in_force(), digests.into_iter().collect());

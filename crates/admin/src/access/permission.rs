@@ -1,4 +1,4 @@
-//! The permissions: those that changes of the ledger need, and those of each role.
+//! All permissions, the permission for each change of the ledger, and the permissions of each role.
 
 use upesi_ledger::{AdminAction, Area, Role, Roles};
 

@@ -31,7 +31,7 @@ pub struct AuditEntryView {
     after: Box<str>,
     outcome: Outcome,
     refused: Option<Box<str>>,
-    /// Digest of the record's other events, to which the entry is bound.
+    /// Digest of the record's other events; it binds the entry to them.
     effects: String,
     chain: String,
 }

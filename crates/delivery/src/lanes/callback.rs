@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use upesi_engine::DurableRecord;
 use upesi_ledger::CallbackKey;
 
-/// Position of a callback among those of its target: journal sequence, then index in the record.
+/// Position of a callback among its target's callbacks: journal sequence, then index in the record.
 pub type Position = (u64, u8);
 
 /// A callback that the hub owes, with its durable record.
@@ -24,7 +24,7 @@ pub struct OwedCallback {
     /// Whether it waits until its target has the answer to the request that caused it.
     /// [`Courier::answered`](crate::lanes::Courier::answered) reports that.
     pub awaits_answer: bool,
-    /// The record from which it is rendered.
+    /// The record that determines its content.
     pub record: Arc<DurableRecord>,
 }
 
@@ -41,7 +41,7 @@ impl OwedCallback {
         }
     }
 
-    /// Its position among those of its target.
+    /// Its position among its target's callbacks.
     pub const fn position(&self) -> Position {
         (self.key.seq, self.key.index)
     }
@@ -68,8 +68,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Time for which the DFSP requested a pause of all callbacks. Only a temporary rejection concerns the DFSP; any
-    /// other concerns its callback.
+    /// Duration of the pause of all callbacks that the DFSP requested. Only a temporary rejection concerns the DFSP;
+    /// any other concerns its callback.
     pub(crate) fn pause(&self) -> Option<Duration> {
         self.retry_after.filter(|_| self.repetition == Repetition::UntilDeadline)
     }

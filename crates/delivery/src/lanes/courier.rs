@@ -1,4 +1,4 @@
-//! All lanes together, and the way in which callbacks reach them.
+//! All lanes together, and the entry for callbacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -34,7 +34,7 @@ struct LaneRegistry {
 
 struct OpenLanes {
     by_target: BTreeMap<ParticipantId, Arc<Lane>>,
-    /// The participants to which this node delivers; `None` for all.
+    /// The participants that this node serves; `None` for all.
     ours: Option<BTreeSet<ParticipantId>>,
     draining: bool,
 }
@@ -110,7 +110,7 @@ impl Courier {
         }
     }
 
-    /// The failures of those of these callbacks that are still being repeated.
+    /// Failures of the given callbacks that are still being repeated.
     pub fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
         let targets: BTreeSet<_> = keys.iter().map(|key| key.target).collect();
         let keys = keys.iter().copied().collect();

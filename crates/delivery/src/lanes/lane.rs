@@ -58,7 +58,7 @@ pub(crate) struct Lane {
     metrics: Arc<LaneMetrics>,
 }
 
-/// A period in which this node delivers to a participant.
+/// A period of deliveries by this node to a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term(u64);
 
@@ -142,14 +142,14 @@ impl Lane {
         self.perform(actions, wake);
     }
 
-    /// The failures of those of these callbacks that are still being repeated.
+    /// Failures of the given callbacks that are still being repeated.
     pub(crate) fn failures(&self, keys: &BTreeSet<CallbackKey>) -> Vec<Failure> {
         let state = self.state();
         let failed = state.core.failed().filter(|(key, _, _)| keys.contains(key));
         failed.map(|(key, attempts, reason)| Failure { key, attempts, reason: reason.to_string() }).collect()
     }
 
-    /// The term in which this node delivers; `None` while another node does.
+    /// The current term of this node; `None` while another node delivers.
     pub(crate) fn term(&self) -> Option<Term> {
         Some(Term(self.term.load(Ordering::Acquire))).filter(|term| term.0 > 0)
     }

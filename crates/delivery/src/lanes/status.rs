@@ -25,7 +25,7 @@ pub struct LaneStatus {
     pub queued: usize,
     /// Callbacks that wait for repetition.
     pub retrying: usize,
-    /// Those of them that are not in memory, because its capacity is used up.
+    /// Callbacks that wait for repetition outside memory, because its capacity is used up.
     pub retrying_on_disk: usize,
     /// Callbacks that the DFSP has rejected for ten seconds or longer and that are still being repeated.
     pub refused: usize,

@@ -171,7 +171,7 @@ impl Reports {
         Told(state.told.drain(..old).map(|(_, end)| end).collect())
     }
 
-    /// Reports again those that the journal does not contain.
+    /// Reports again the outcomes that the journal does not contain.
     pub fn tell_again(&self, told: Told) {
         if !told.0.is_empty() {
             self.state().to_tell.extend(told.0);
@@ -194,7 +194,7 @@ impl Told {
         self.0.is_empty()
     }
 
-    /// Those of them that the journal does not contain.
+    /// The outcomes that the journal does not contain.
     #[must_use]
     pub fn missing(self, ledger: &Ledger) -> Self {
         Self(self.0.into_iter().filter(|end| end.is_missing(ledger)).collect())

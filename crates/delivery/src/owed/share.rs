@@ -1,4 +1,4 @@
-//! The participants to which this node of a cluster delivers: determined by the nodes in the journal, after a short
+//! The participants that this node of a cluster serves, determined by the nodes in the journal, after a short
 //! delay.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -50,7 +50,7 @@ pub struct RelayMetrics {
     pub(crate) in_flight: Gauge,
     /// Number of bytes of those requests.
     pub(crate) bytes: Gauge,
-    /// Times in which DFSPs answer.
+    /// Response times of DFSPs.
     pub(crate) response_times: ResponseTimes,
 }
 

@@ -177,7 +177,7 @@ impl Shared {
         if !self.config.external_ownership_check || oracle.is_kept_by_hub() {
             return Ok(());
         }
-        // A change may name a currency other than that of the entry.
+        // A change may name another currency than the entry has.
         let inquiry = match operation {
             Operation::Change => Inquiry { currency: None, ..*inquiry },
             _ => *inquiry,
@@ -354,7 +354,7 @@ impl Batch {
         }
     }
 
-    /// The error of a batch of which no entry was processed.
+    /// The error of a batch without a processed entry.
     fn whole_failure(&self) -> Option<&ErrorInformation> {
         self.failure.as_ref().filter(|_| self.failed == self.entries.len())
     }

@@ -16,7 +16,7 @@ use upesi_oidc::{Claims, Fault, Provider};
 
 use super::{Callers, Denial, bindings_of, identity_of};
 
-/// Header by which a gateway names the client whose request it forwards.
+/// Header of a gateway that names the client whose request it forwards.
 const CLIENT_ID: &str = "x-client-id";
 /// Number of verified tokens that are remembered, so that each is verified once.
 const TOKENS_MAX: usize = 10_000;
@@ -241,7 +241,7 @@ fn spoken_for(
     identity.map(Some).ok_or(Denial::Gateway(Flaw::UnknownName))
 }
 
-// Addresses from which participants may connect.
+// Permitted client addresses of participants.
 
 /// Longest prefix of an IPv6 network: clients are identified by the first 64 bits of their address.
 pub const IPV6_PREFIX_MAX: u8 = 64;

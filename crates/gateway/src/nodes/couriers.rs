@@ -1,4 +1,4 @@
-//! The nodes that deliver callbacks: those that regularly report their deliveries to the leader.
+//! The nodes that deliver callbacks, known by their regular reports to the leader.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ pub(super) const PATH: &str = "/callback-reports";
 pub const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// Time without a report after which other nodes take over a node's callbacks.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
-/// Time for which a new leader waits for the reports of nodes that delivered under its predecessor.
+/// How long a new leader waits for the reports of nodes that delivered under its predecessor.
 const GRACE: Duration = Duration::from_secs(3);
 const REPORT_TAKES_MAX: Duration = Duration::from_secs(1);
 

@@ -41,7 +41,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// With TLS, handshakes have a supervisor of their own, after those of the workers.
+    /// With TLS, handshakes have a supervisor of their own, after the supervisors of the workers.
     pub(super) fn new(limits: &Limits, workers: &Workers, secured: Option<&Secured>) -> Self {
         let handles: Vec<_> = workers.iter().chain(secured.map(|secured| &secured.worker)).collect();
         let supervisors: Vec<_> = handles.iter().map(|_| Arc::new(Supervisor::new(limits))).collect();

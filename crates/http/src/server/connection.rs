@@ -298,8 +298,8 @@ where
 
 // Serving without a listening socket, for tests and fuzzers.
 
-/// Serves streams that were not accepted from a socket, by the same code as a [`Server`] its connections. It has no
-/// clock: [`Direct::sweep`] advances the time.
+/// Serves streams that were not accepted from a socket, by the same code as a [`Server`](super::Server).
+/// It has no clock: [`Direct::sweep`] advances the time.
 pub struct Direct<S> {
     service: Arc<S>,
     bounds: Bounds,

@@ -2,7 +2,7 @@
 //!
 //! A handshake costs the hub a signature before the client has proven anything. After a failure, an address may begin
 //! one handshake per [`INTERVAL`], until one succeeds. After a success, it has no delays for [`SUCCESS_LASTS`]: a load
-//! balancer may have many clients, of which one fails.
+//! balancer may have many clients, and one of them may fail.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ pub(super) struct Addresses(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Time at which the next handshake may begin.
+    /// When the next handshake may begin.
     failed: HashMap<IpAddr, Instant>,
     succeeded: HashMap<IpAddr, Instant>,
 }

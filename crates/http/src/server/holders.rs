@@ -20,7 +20,7 @@ pub(super) fn origin_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The party to whose share of connections and requests a connection counts.
+/// The party whose share of connections and requests a connection uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Holder {
     /// An address, for unidentified connections: they have carried no request of a participant.

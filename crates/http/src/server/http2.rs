@@ -225,7 +225,7 @@ where
 
 // The requests of one HTTP/2 connection: their number, the phase of the connection, and unread answers.
 
-/// Time for which a finishing connection still accepts requests that are on their way, until its peer knows.
+/// How long a finishing connection still accepts requests that are on their way, until its peer knows.
 const LAST_REQUESTS_TIME: Duration = Duration::from_secs(1);
 
 /// Requests of all HTTP/2 connections of a server, from their head until their answer is known. The first request of

@@ -39,7 +39,7 @@ pub struct Secured {
     pub worker: WorkerHandle,
     /// Time from the first byte to the last of a handshake.
     pub handshake_timeout: Duration,
-    /// Maximum number of unfinished handshakes. For a further one, those that have waited longest are closed.
+    /// Maximum number of unfinished handshakes. For a further one, the handshakes that have waited longest are closed.
     pub handshakes_max: usize,
     /// Counts of handshakes by outcome.
     pub counts: Arc<HandshakeCounts>,
@@ -226,7 +226,7 @@ impl Secured {
             self.tls.peer(&owned).ok_or((Outcome::Untrusted, "the certificate cannot be read".to_owned()))
         });
         let (peer, is_http2) = (peer.transpose()?, connection.alpn_protocol() == Some(HTTP_2));
-        // Its runtime must be that of the worker that serves the connection.
+        // The runtime of the worker that serves the connection must own it.
         socket.detach().map_err(closed)?;
         begun.succeed();
         Ok(Established { stream: Box::new(stream), peer, is_http2 })

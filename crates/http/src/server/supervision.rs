@@ -18,7 +18,7 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Mutex, MutexGuar
 
 /// Longest time between two sweeps.
 const SWEEP_INTERVAL_MAX: Duration = Duration::from_millis(250);
-/// Time for which a connection that the server closes within a request continues to read, so that the answer is not
+/// How long a connection that the server closes within a request continues to read, so that the answer is not
 /// lost in a reset. A stopping server waits as long for the rest of a head or a body, and for a peer that does not
 /// read.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -373,7 +373,7 @@ impl Supervisor {
         }
     }
 
-    /// Checks all connections and drops those that have ended. Returns whether none is left after [`Self::finish_all`].
+    /// Checks all connections and drops the ended ones. Returns whether none is left after [`Self::finish_all`].
     pub(super) fn sweep(&self) -> bool {
         let now = self.tick.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let mut connections = self.connections();

@@ -62,9 +62,9 @@ pub struct ImportOptions {
 pub struct Summary {
     /// The import's name.
     pub import: String,
-    /// Accepted lines, including those of earlier attempts.
+    /// Accepted lines of this and earlier attempts.
     pub taken: u64,
-    /// Rejected lines, including those of earlier attempts.
+    /// Rejected lines of this and earlier attempts.
     pub refused: u64,
     /// First line of this attempt.
     pub first_line: u64,

@@ -154,7 +154,7 @@ impl Archived {
 }
 
 impl Kind {
-    /// The archive entries from which it is built; empty if it is built from the ledger only.
+    /// The archive entries that it contains; empty if it contains only entries of the ledger.
     pub(super) const fn archived(self) -> &'static [Archived] {
         match self {
             Self::Transfers => &[Archived::Transfers],

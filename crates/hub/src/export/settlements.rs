@@ -48,7 +48,7 @@ pub(super) fn export(
     table.finish()
 }
 
-/// All entries: those of settlements, including aborted ones, then contents without a settlement.
+/// All entries: first of settlements, including aborted ones, then contents without a settlement.
 fn entries<'a>(ledger: &'a Ledger, add: &mut dyn FnMut(Entry<'a>) -> io::Result<()>) -> io::Result<()> {
     for settlement in ledger.settlements() {
         of_settlement(ledger, settlement, add)?;

@@ -204,7 +204,7 @@ pub(super) fn node_of(settings: &Settings) -> Result<NodeSettings, ClusterError>
     })
 }
 
-/// The parts with which a new leader continues.
+/// The parts that a new leader continues to use.
 pub(super) struct Elected {
     /// The journal.
     pub(super) log: Arc<dyn Log>,
@@ -498,7 +498,7 @@ fn note_deletion(found: Result<Deletion, TopicError>, metrics: &NodeMetrics) {
 /// Comparison of the log and the copy of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The offset from which on both were compared, and the end of the log.
+    /// The first compared offset, and the end of the log.
     pub compared: (u64, u64),
     /// The last records of the log, before anything was appended.
     pub log: Copied,

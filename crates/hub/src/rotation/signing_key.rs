@@ -26,9 +26,9 @@ pub struct SigningKeyRotation {
     pub name: FspId,
     /// Its new public key: PEM of a key or a certificate, or a JSON Web Key.
     pub file: PathBuf,
-    /// Time from which it is valid; immediately if absent.
+    /// Start of its validity; immediately if absent.
     pub starts: Option<Timestamp>,
-    /// Time for which the earlier keys stay valid after that; the hub's default if absent.
+    /// How long the earlier keys stay valid after that; the hub's default if absent.
     pub overlap_hours: Option<u32>,
 }
 

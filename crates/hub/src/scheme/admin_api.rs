@@ -140,7 +140,7 @@ const UNKNOWN_PATH_CODE: &str = "3002";
 /// Error code for a request without the headers that DFSPs send.
 const MISSING_ELEMENT_CODE: &str = "3102";
 
-/// Header in which a follower states the maximum age of its answer.
+/// Header of a follower with the maximum age of its answer.
 const AGE_HEADER: &str = "upesi-age-ms";
 const JSON: &str = "application/json";
 /// Beginning of the detail for a rejected credential.

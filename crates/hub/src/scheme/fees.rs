@@ -16,7 +16,7 @@ use super::plan::{Change, Plan};
 use super::reading::Reading;
 use super::state::HubState;
 
-/// Default number of decimals to which a share is rounded.
+/// Default number of decimals of a rounded share.
 const DECIMALS_DEFAULT: u8 = 2;
 
 /// A rule in the file.

@@ -42,7 +42,7 @@ pub struct Scheme {
 /// Position in a file: `FILE:LINE`.
 pub type Place = String;
 
-/// A settlement model; its texts are those of the admin API.
+/// A settlement model, with the texts of the admin API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Name, alphanumeric.
@@ -153,7 +153,7 @@ pub fn without_placeholders(template: &str) -> String {
 
 // The tables of a scheme file, read key by key, so that one mistake does not hide another.
 
-/// A table from which keys are taken; the keys that remain at the end are unknown.
+/// A table whose keys are taken one by one; the keys that remain at the end are unknown.
 pub(super) struct Section<'t> {
     table: DeTable<'t>,
     /// Its beginning.

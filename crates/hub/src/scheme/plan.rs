@@ -126,7 +126,7 @@ pub enum Change {
     },
 }
 
-/// Changes in an order in which each step is possible.
+/// Changes, ordered so that each step is possible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The changes.
@@ -410,7 +410,7 @@ impl Plan {
         }
     }
 
-    /// The bindings become exactly those of the file, because a key that is missing there must not stay valid.
+    /// The bindings become exactly as in the file, because a key that is missing there must not stay valid.
     fn bindings(&mut self, dfsp: &Dfsp, exists: bool, present: &ParticipantState) {
         let Some(wanted) = &dfsp.bindings else { return };
         let name = &dfsp.name;
@@ -612,7 +612,7 @@ impl Change {
     }
 }
 
-// The DFSPs behind proxies become exactly those of the file.
+// The DFSPs behind proxies become exactly as in the file.
 
 impl Plan {
     /// A DFSP that moves between proxies is removed from the first one before.

@@ -345,7 +345,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The bindings in the file, and those of the keys in certificates.
+    /// The bindings in the file, and the bindings of the keys in certificates.
     fn bindings(&mut self, section: &mut Section<'_>) -> Option<Vec<Binding>> {
         let texts = section.optional::<Vec<Spanned<String>>>("bindings", self);
         let files = section.optional::<Vec<Spanned<String>>>("certificate_files", self);

@@ -37,7 +37,7 @@ pub struct ParticipantState {
     pub cover: BTreeMap<String, Amount>,
     /// Numbers of its settlement accounts by currency.
     settlement_accounts: BTreeMap<String, u64>,
-    /// Currencies in which the scheme's deposit is booked, with its amount.
+    /// The scheme's booked deposits: amounts by currency.
     pub deposits: BTreeMap<String, Amount>,
     /// The DFSPs of other schemes behind it, if the scheme has any for it and the hub supports them.
     pub proxied: Option<BTreeSet<String>>,

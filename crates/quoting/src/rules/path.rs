@@ -75,7 +75,7 @@ impl Step {
 }
 
 impl Test {
-    /// A number and the text of a number are equal here, as in JavaScript, from which the filters come.
+    /// A number and the text of a number are equal here, as in JavaScript, the origin of the filters.
     fn holds(&self, item: &Json) -> bool {
         let found = match item {
             Json::Object(members) => members.get(&self.name),

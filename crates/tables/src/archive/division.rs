@@ -29,7 +29,7 @@ pub(crate) struct Division {
     pub(crate) store: Store,
     watermark: AtomicU64,
     time_ns: AtomicI64,
-    /// Entries written since its creation; those that were written twice count twice.
+    /// Entries written since its creation; an entry that was written twice counts twice.
     entries: AtomicU64,
     filter: OnceLock<Filter>,
     is_filter_ready: AtomicBool,

@@ -50,7 +50,7 @@ struct Inner {
     /// Held while transfers are applied or synced, and while divisions begin or are removed.
     writer: Mutex<()>,
     pending: RwLock<HashMap<TransferId, Vec<u8>>>,
-    /// Size of the pending values, and of those that they replaced.
+    /// Size of the pending values, and of the values that they replaced.
     pending_bytes: AtomicUsize,
     /// Held by the thread that does the housekeeping.
     upkeep: Mutex<()>,

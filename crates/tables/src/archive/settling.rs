@@ -15,7 +15,7 @@ use crate::archive::layout::settled_path;
 use crate::beside::make_whole;
 use crate::{Part, TablesError};
 
-/// Number of tables up to which a division is left unchanged.
+/// Maximum number of tables of a division that is left unchanged.
 const TABLES_MAX: usize = 8;
 /// Number of ids that are added to the filter together.
 const IDS_AT_ONCE: usize = 512;

@@ -7,7 +7,7 @@ use std::io::{Error, ErrorKind};
 pub enum Fault {
     /// Another process has it open.
     InUse,
-    /// It rejects writes after an earlier failure.
+    /// The store rejects writes after an earlier failure.
     Poisoned,
     /// Error of the system.
     Io(Error),

@@ -2,9 +2,9 @@
 //! such as a directory of parties. For these, even one block read costs more than the rest of a lookup.
 //!
 //! An entry is a fingerprint of the key and the number of its value. The fingerprint has 80 bits under a random key of
-//! this process, so nobody can choose keys that collide. Among ten million keys two collide with a probability of 4 in
-//! 10^11. The entry's position is part of its fingerprint, as in a quotient filter: 8 bits choose the shard, the first
-//! 32 of the other 72 the slot.
+//! this process, so a client cannot choose keys that collide. Among ten million keys two collide with a probability of
+//! 4 in 10^11. The entry's position is part of its fingerprint, as in a quotient filter: 8 bits choose the shard, the
+//! first 32 of the other 72 the slot.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;

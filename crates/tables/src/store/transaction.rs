@@ -59,7 +59,7 @@ impl Batch {
     }
 }
 
-/// The operations of an update: it reads its own writes and those of all earlier updates, and writes.
+/// The operations of an update: it reads its own writes and all earlier updates', and writes.
 ///
 /// If the update returns an error, its writes are rolled back and it changes nothing.
 pub struct Transaction<'a> {

@@ -100,7 +100,7 @@ impl Worker {
         Ok(batch.show())
     }
 
-    /// The calendar time since 1970, but always later than that of the last record.
+    /// The calendar time since 1970, but always later than the last record's.
     fn time_ns(&self) -> i64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);

@@ -34,7 +34,7 @@ const SECURE_HUB: &str = "https://127.0.0.1:4000";
 
 /// Maximum number of messages that wait to be printed.
 const UNSHOWN_MESSAGES_MAX: usize = 1024;
-/// Time for which messages are collected before they are sorted and printed.
+/// How long messages are collected before they are sorted and printed.
 const SORTING_TIME: Duration = Duration::from_millis(50);
 
 /// Other things that can be simulated.

@@ -37,7 +37,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Time at which it ends unless there is a request before.
+    /// When it ends unless there is a request before.
     pub(crate) fn ends_at(&self) -> Timestamp {
         self.used_at.plus_ms(IDLE_MS).min(self.opened_at.plus_ms(ABSOLUTE_MS))
     }

@@ -468,7 +468,7 @@ impl Core {
         self.take_reports();
     }
 
-    /// Time of the next call of [`Self::at`], or at which to wake a slot.
+    /// Time of the next call of [`Self::at`], or of the next wake-up of a slot.
     pub(super) fn next_time(&self, now: Instant) -> Option<Instant> {
         let next = match self.passage(now) {
             Passage::Free => {

@@ -11,7 +11,7 @@ use super::repeats::Away;
 use crate::lanes::callback::{OwedCallback, Position};
 use upesi_http::Passage;
 
-/// Number of keys in which one scan searches for callbacks that an operator sends again.
+/// Number of keys that one scan searches for callbacks that an operator sends again.
 pub(crate) const SCANNED_KEYS_MAX: usize = 1024;
 
 /// Range of the outbox with callbacks that an operator sends again. Only the range is stored, however many there are.
@@ -128,7 +128,7 @@ impl Core {
         keys
     }
 
-    /// Accepts the loaded callbacks of `asked`: those that are still owed.
+    /// Accepts the loaded callbacks of `asked`: the callbacks that are still owed.
     pub(super) fn loaded(&mut self, asked: &[CallbackKey], callbacks: Vec<OwedCallback>, now: Instant) {
         for callback in callbacks {
             let Some(load) = self.loading.remove(&callback.key) else { continue };

@@ -90,7 +90,7 @@ impl Repeats {
         Some((key, away))
     }
 
-    /// Callbacks to load now, at most `items_max`; those that were loaded before come first.
+    /// Callbacks to load now, at most `items_max`; callbacks that were loaded before come first.
     pub(super) fn take_away(&mut self, now: Instant, items_max: usize) -> Vec<(CallbackKey, Away)> {
         let count = items_max.saturating_sub(self.loaded.len());
         let due: Vec<_> =
@@ -157,7 +157,7 @@ impl Repeats {
         (here, away.into_iter().filter_map(|at| self.return_of(at)).collect())
     }
 
-    /// Time at which the next callback becomes due, for the keeper. Callbacks in memory that are already due belong to
+    /// When the next callback becomes due, for the keeper. Callbacks in memory that are already due belong to
     /// the slots.
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
         let here = self.here.range(behind(now)..).next().map(|((due, _), _)| *due);

@@ -14,7 +14,7 @@ use upesi_types::Timestamp;
 use crate::config::Settings;
 use crate::hub::HubError;
 
-/// Time for which the former key is still published, because messages with its signature may be in transit.
+/// How long the former key is still published, because messages with its signature may be in transit.
 const PREVIOUS_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Maximum number of former keys that are published.
 const PREVIOUS_MAX: usize = 3;

@@ -51,7 +51,7 @@ pub struct Counts {
     pub delivered: u64,
     /// Requests that were read again and compared with their records.
     pub requests: u64,
-    /// Requests without comparable content, such as those of `upesi fill`.
+    /// Requests without comparable content, such as the requests of `upesi fill`.
     pub requests_unread: u64,
 }
 
@@ -393,7 +393,7 @@ impl Books {
         }
     }
 
-    /// The amount by which aborts of withdrawals may still lower a balance.
+    /// Possible decrease of a balance by aborts of withdrawals.
     pub(super) fn reserved_for_withdrawal(&self, account: AccountId) -> i128 {
         let own = self.withdrawals.values().filter(|withdrawal| withdrawal.account == account);
         own.map(|withdrawal| withdrawal.units).sum()

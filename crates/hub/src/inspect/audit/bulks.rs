@@ -228,7 +228,7 @@ impl Books {
         Ok(())
     }
 
-    /// Checks that the reserved items are those of the request, in its order.
+    /// Checks that the reserved items match the request, in its order.
     fn item_decided(
         &mut self,
         place: Place<'_>,

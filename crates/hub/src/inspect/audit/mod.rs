@@ -63,7 +63,7 @@ pub struct AuditReport {
     pub segments: usize,
     /// Result of reading the whole journal before the replay.
     pub journal: JournalState,
-    /// The snapshot with which the replay began; `None`: from the first record.
+    /// The first state of the replay, a snapshot; `None`: the replay began with the first record.
     pub started_from: Option<u64>,
     /// Number of records up to that snapshot. They were read and parsed, but could not be replayed, because earlier
     /// ones no longer exist.

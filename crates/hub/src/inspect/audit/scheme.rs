@@ -17,7 +17,7 @@ use super::settlements::{Position, Rules};
 #[derive(Clone, Debug)]
 pub(super) struct BookAccount {
     pub(super) units: i128,
-    /// Amount by which ends of reservations may still lower the balance.
+    /// Possible decrease of the balance by ends of reservations.
     pub(super) pending: i128,
     pub(super) is_active: bool,
     owner: ParticipantId,
@@ -248,7 +248,7 @@ impl SchemeBooks {
         Ok(())
     }
 
-    /// Records an amount by which the end of a reservation may lower a balance; negative once it has ended.
+    /// Records the possible decrease of a balance by the end of a reservation; negative once it has ended.
     pub(super) fn note_pending(&mut self, id: AccountId, units: i128) -> Finding {
         let account = self.account_mut(id)?;
         account.pending += units;

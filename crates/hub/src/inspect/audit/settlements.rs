@@ -545,7 +545,7 @@ fn movement(account: AccountId, units: i128, scheme: &SchemeBooks) -> Result<Eff
     Ok(if units < 0 { Effect::Posting(hub, account, -units) } else { Effect::Posting(account, hub, units) })
 }
 
-/// The remainders with which a settlement is created.
+/// The remainders at the creation of a settlement.
 fn remainders_of(settlement: SettlementId, events: &[Event]) -> &[CarriedRemainder] {
     let found = events.iter().find_map(|event| match event {
         Event::RemaindersCarried { id, accounts } if *id == settlement => Some(&**accounts),
