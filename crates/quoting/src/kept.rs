@@ -82,9 +82,9 @@ pub struct KeptQuote {
 pub struct KeptMessage {
     /// When the hub accepted it.
     pub at: Timestamp,
-    /// Who sent it.
+    /// Its sender.
     pub source: FspId,
-    /// For whom.
+    /// Its receiver, if it names one.
     pub destination: Option<FspId>,
     /// Its headers as `name: value` lines, including the signature.
     pub headers: Vec<u8>,

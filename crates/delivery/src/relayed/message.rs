@@ -40,7 +40,7 @@ pub enum Author {
 /// A message to a DFSP.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// To whom.
+    /// The receiving participant.
     pub receiver: FspId,
     /// Endpoint type and form of the URL.
     pub address: Address,

@@ -98,23 +98,23 @@ pub enum Raw {
 /// A parsed value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Of [`Kind::Integer`].
+    /// Value of [`Kind::Integer`].
     Integer(u64),
-    /// Of [`Kind::Flag`].
+    /// Value of [`Kind::Flag`].
     Flag(bool),
-    /// Of [`Kind::Address`].
+    /// Value of [`Kind::Address`].
     Address(SocketAddr),
-    /// Of [`Kind::Path`].
+    /// Value of [`Kind::Path`].
     Path(PathBuf),
-    /// Of [`Kind::Choice`].
+    /// Value of [`Kind::Choice`].
     Choice(&'static str),
-    /// Of [`Kind::Name`].
+    /// Value of [`Kind::Name`].
     Name(FspId),
-    /// Of [`Kind::Text`].
+    /// Value of [`Kind::Text`].
     Text(String),
-    /// Of [`Kind::Versions`].
+    /// Value of [`Kind::Versions`].
     Versions(Vec<Version>),
-    /// Of [`Kind::Version`].
+    /// Value of [`Kind::Version`].
     Version(Version),
 }
 

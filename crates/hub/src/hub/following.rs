@@ -354,7 +354,7 @@ impl StandbyAdmin {
             }));
             let followed = followed.clone();
             context.followed = Some(Arc::new(move || followed.now()));
-            // Nobody logs in here, so second factors are not opened.
+            // A follower has no logins, so second factors are not opened.
             let access = options::access(&settings, providers.issuers.clone(), None);
             AdminService::new(context.with_access(access))
         };

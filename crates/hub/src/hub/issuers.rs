@@ -153,7 +153,7 @@ fn issuers(settings: &Settings, outbound: &Outbound) -> Result<Vec<Issuer>, HubE
             approval_methods: "",
         },
     ];
-    // Who asks nobody asks no provider.
+    // Without authentication, no provider is used.
     let is_asked = settings.admin.authentication == "required";
     let named = sections.iter().filter(|section| is_asked && !section.access.issuer.is_empty());
     named.map(|section| section.issuer(outbound)).collect()

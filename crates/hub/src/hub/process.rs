@@ -29,7 +29,7 @@ impl ProcessMetrics {
         let bounds = vec![
             ("engine.queue_commands_max", engine.queue_commands_max),
             ("engine.finished_transfers_max", engine.finished_transfers_max),
-            // What is in effect, which may be less than the setting.
+            // The value in effect, which may be lower than the setting.
             ("fspiop.connections_max", descriptors.inbound),
             ("admin.connections_max", admin.connections_max),
             ("outbound", descriptors.outbound),

@@ -95,7 +95,7 @@ impl Base {
         let people_secret = people_secret(settings, &keys)?;
         let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
         let admin = bind("admin.listen", settings.admin.listen)?;
-        // What was checked is an address, if it is anything.
+        // A value that passed the checks is an address or empty.
         let metrics = settings.metrics.listen.parse().ok();
         let metrics = metrics.map(|address| bind("metrics.listen", address)).transpose()?;
         let nodes = settings.cluster.listen.parse().ok();
