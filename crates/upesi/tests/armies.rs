@@ -1,4 +1,4 @@
-//! Connections that nobody knows, by the thousand, on the real binary: they cost no descriptor that storage needs.
+//! Thousands of unauthenticated connections to the real binary do not use up the descriptors that storage needs.
 
 mod support_crash;
 
@@ -16,14 +16,13 @@ use upesi_lab::AdminClient;
 
 use self::support_crash::scene::World;
 
-/// The usual soft limit of open files, here the hard one too.
+/// The usual soft limit of open files; here it is also the hard limit.
 const LIMIT: u64 = 1_024;
-/// More than that.
 const ARMY: usize = 1_200;
 const CALM_LOOKS: u32 = 300;
 const ACCEPT_FAILED: &str = "cannot accept connections";
 
-/// The binary where it may open so many files.
+/// The binary with a limit of open files.
 fn limited(limit: u64) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -Sn {limit} && ulimit -Hn {limit} && exec \"$@\""), "sh"]);
@@ -42,7 +41,7 @@ fn army(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| TcpStream::connect(address).unwrap()).collect()
 }
 
-/// Waits until every thread of a process has slept at so many looks in a row: what a start begins has ended.
+/// Waits until every thread of a process has slept at this many consecutive checks, so that the start is complete.
 fn until_calm(pid: u32) {
     let sleeps = || {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
@@ -91,21 +90,22 @@ fn idle_connections_beyond_the_limit_stop_no_payment_and_no_restart() {
     for _ in 0..2 {
         let armies = [(world.ports[0], ARMY), (world.ports[1], 200), (metrics, 200)];
         let armies = armies.map(|(port, count)| army(port, count));
-        // Segments roll, the archive folds and snapshots are written meanwhile.
+        // Meanwhile segments roll, and the archivist folds records and writes snapshots.
         load.wait_for_accepted(1_200);
         let admin = world.admin();
         let failed = block_on(async {
             admin.get("/health").await.unwrap();
             assert!(metric(&admin, "process_open_fds").await < LIMIT);
             assert_eq!(metric(&admin, "process_max_fds").await, LIMIT);
-            // Nearly all of the army is let in, in the place of others; a newcomer waits half a second for one to go.
+            // Nearly all connections of the army are accepted, and replace earlier ones. A new one waits half a second
+            // for this.
             let made_way = metric(&admin, "upesi_http_connections_made_way_total").await;
             let refused = metric(&admin, "upesi_http_connections_refused_total").await;
             assert!(made_way > 500 && refused < made_way / 10, "{refused} refused, {made_way} made way");
             metric(&admin, "upesi_http_accept_failures_total").await
         });
         assert_eq!(failed, 0, "{:?}", hub.stop().1);
-        // A restart, with everybody at its door again.
+        // A restart while all clients connect again.
         let (status, log) = hub.stop();
         assert_eq!(status.code(), Some(0), "{log:?}");
         hub = start();
@@ -127,7 +127,7 @@ fn a_hub_that_gets_no_descriptor_waits_says_so_once_and_goes_on() {
     let world = World::new(directory.path());
     let mut hub = world.start();
     hub.serves();
-    // What it prepares after its start has its descriptors then; an idle hub needs no more.
+    // By then it has the descriptors for the work that it prepares after its start. An idle hub needs no more.
     for log in ["journal", "store/journal"] {
         let prepared = directory.path().join(log).join("prepared.tmp");
         let begun = Instant::now();
@@ -143,7 +143,7 @@ fn a_hub_that_gets_no_descriptor_waits_says_so_once_and_goes_on() {
     assert!(before.unwrap().current > Some(open));
     let mut waiting = army(world.ports[0], 20);
     assert!(hub.logs(ACCEPT_FAILED));
-    // It tries again twenty times a second; it says so every ten seconds.
+    // It tries again twenty times a second, and logs this every ten seconds.
     let begun = Instant::now();
     let metrics = Rlimit { current: Some(4_096), maximum: Some(4_096) };
     prlimit(Some(pid), Resource::Nofile, metrics).unwrap();

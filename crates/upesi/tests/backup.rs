@@ -1,4 +1,4 @@
-//! Backups and restores of directories that the engine filled, beside a busy one.
+//! Backups and restores of directories that the engine filled, also while the directory is in use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
-/// The state after a record, from nothing but the journal, without the transfers that the archive has.
+/// The state after a record, computed from the journal alone, without archived transfers.
 fn state_after(data: &Path, seq: u64) -> Vec<u8> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(data, Access::Read));
     let mut fold = Fold::new(&EmbeddedLog::for_reading(&disk), Ledger::new(LedgerConfig::default()), 0);
@@ -71,7 +71,7 @@ fn backups_beside_a_busy_hub_are_each_a_moment_of_its_past() {
     }
 }
 
-/// A backup without the free room of segments is gone on with, again and again.
+/// A hub continues from a backup, which has no free space in its segments, several times.
 #[test]
 fn backups_are_small_and_a_hub_goes_on_after_each() {
     let directory = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ fn repeated_only_what_is_new_is_copied() {
     let second = back_up(&data, &to).unwrap();
     assert!(second.files_kept > 0 && second.files_copied < first.files_copied, "{second:?}");
     assert_eq!(second.last_record, first.last_record);
-    // A file that was lost from the backup is copied again.
+    // A file that is missing in the backup is copied again.
     let snapshot = fs::read_dir(to.join("data/snapshots")).unwrap().next().unwrap().unwrap().path();
     fs::remove_file(&snapshot).unwrap();
     fill(&data, 300, true);
@@ -212,7 +212,7 @@ fn a_backup_restores_nothing_outside_of_the_new_directory() {
     let victim = base.join("victim");
     fs::write(&victim, "mine").unwrap();
     let outside = base.join("outside");
-    // What the paths lead to in the backup.
+    // The targets of the paths, inside the backup.
     for source in [to.join("outside"), to.join("data/restored"), to.join("data/journal/a.txt")] {
         fs::write(source, "theirs").unwrap();
     }
@@ -250,7 +250,7 @@ fn links_in_a_backup_are_not_followed() {
         fs::rename(&path, &moved).unwrap();
         symlink(&moved, &path).unwrap();
         assert_eq!(exit(bring_back(&to, &target)), Exit::Data, "{inner}");
-        // Nor does the next backup write or remove anything behind the link.
+        // The next backup also does not write or remove anything behind the link.
         fs::write(moved.join("theirs"), "theirs").unwrap();
         let before = files_below(&moved);
         assert_eq!(back_up(&data, &to).unwrap_err().exit, Exit::CannotCreate, "{inner}");

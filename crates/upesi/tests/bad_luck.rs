@@ -1,4 +1,4 @@
-//! Bad luck of every kind, on the real binary: a clear message, the documented exit code, and nothing overwritten.
+//! Faults of every kind, with the real binary: a clear message, the documented exit code, and no overwritten data.
 
 mod support_crash;
 
@@ -15,7 +15,7 @@ use upesi_hub::exit::Exit;
 
 use self::support_crash::scene::World;
 
-/// Starts what must not come to serve; its exit code and everything on stderr.
+/// Starts a hub that must fail before it serves. Returns its exit code and its stderr.
 fn fails(command: Command) -> (i32, String) {
     let mut hub = Hub::spawn(command, None);
     assert!(!hub.logs(SERVING), "it serves: {}", hub.log.join("\n"));
@@ -111,7 +111,7 @@ fn shorten(path: &Path, by: u64) {
     file.set_len(file.metadata().unwrap().len() - by).unwrap();
 }
 
-/// Something that happens to a data directory, and what the next start says.
+/// A kind of damage to a data directory, and the messages of the next start.
 type Damage = (&'static str, fn(&Scene), &'static [&'static str]);
 
 const DAMAGES: &[Damage] = &[
@@ -206,11 +206,11 @@ const DAMAGES: &[Damage] = &[
     ),
 ];
 
-/// Another number of levels, with the right checksum.
+/// Writes another number of levels, with the correct checksum.
 fn forge_list(keyspace: &Path) {
     let list = list(keyspace);
     let mut bytes = fs::read(&list).unwrap();
-    // A byte for the format, six for the version of the library, one for the kind of tree, and then this.
+    // One byte for the format, six for the version of the library, one for the kind of tree, then the number of levels.
     assert_eq!(bytes[8], 7);
     bytes[8] = 6;
     fs::write(&list, &bytes).unwrap();
@@ -219,7 +219,7 @@ fn forge_list(keyspace: &Path) {
     fs::write(keyspace.join("current"), current).unwrap();
 }
 
-/// A bit in the middle of the list that a keyspace of the embedded store goes by.
+/// Flips a bit in the middle of the list of tables of a keyspace of the embedded store.
 fn flip_list(keyspace: &Path) {
     let list = list(keyspace);
     flip(&list, fs::metadata(&list).unwrap().len() / 2);
@@ -260,7 +260,7 @@ fn damage_that_a_start_does_not_meet_is_found_by_the_audit() {
     assert!(text.contains("journal/00000000000000000001.seg is damaged at byte "), "{text}");
 }
 
-/// Starts a hub, which must say `texts` before it serves, and proves that it has lost nothing.
+/// Starts a hub, which must log `texts` before it serves, and checks that it has lost nothing.
 #[track_caller]
 fn assert_recovers(scene: &Scene, texts: &[&str]) {
     let mut hub = scene.serve();

@@ -1,4 +1,4 @@
-//! The binary as its users see it: what stands on stdout and stderr, and the exit code.
+//! The binary from its users' view: stdout, stderr and the exit code.
 
 mod support_command;
 
@@ -27,22 +27,21 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A hub that is killed at the latest when the test ends.
+/// A hub that is killed when the test ends, if not before.
 struct Hub {
     process: Child,
     fspiop: String,
     admin: String,
-    /// What it logs after it serves, line by line.
+    /// The lines of its log after it serves.
     log: Receiver<String>,
 }
 
 impl Hub {
-    /// Starts on free ports, which its log names once it serves.
+    /// Starts on free ports, which the log names when it serves.
     fn start(data: &Path) -> Self {
         Self::start_with(data, &[])
     }
 
-    /// With further settings.
     fn start_with(data: &Path, settings: &[&str]) -> Self {
         let data = data.to_str().unwrap();
         let arguments = [
@@ -68,13 +67,13 @@ impl Hub {
                 (fspiop, admin) = (first.to_owned(), second.to_owned());
             }
         }
-        // A full pipe would hold the hub up.
+        // A full pipe would block the hub.
         let (lines, log_lines) = mpsc::channel();
         std::thread::spawn(move || log.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
         Self { process, fspiop, admin, log: log_lines }
     }
 
-    /// Lines of the log up to one with this text.
+    /// Lines of the log up to the first one with this text.
     fn log_until(&self, text: &str) -> Vec<String> {
         let mut lines = Vec::new();
         while !lines.last().is_some_and(|line: &String| line.contains(text)) {
@@ -84,7 +83,7 @@ impl Hub {
         lines
     }
 
-    /// Asks it to stop and gives its exit code.
+    /// Asks it to stop, and returns its exit code.
     fn stop(mut self) -> i32 {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -219,7 +218,7 @@ fn a_directory_of_something_else_is_not_taken_for_a_ledger() {
     assert_eq!(std::fs::read_dir(data).unwrap().count(), 1, "nothing was made there");
 }
 
-/// A volume that is not mounted is an empty directory.
+/// A volume that is not mounted looks like an empty directory.
 #[test]
 fn a_ledger_that_must_exist_is_made_by_a_command() {
     let directory = tempfile::tempdir().unwrap();
@@ -289,7 +288,7 @@ fn bytes_below(directory: &Path) -> u64 {
     entries.map(|entry| bytes(&entry.path())).sum()
 }
 
-/// A backup leaves out the free room of segments, and a hub goes on from it.
+/// A backup leaves out the free space of segments, and a hub continues from it.
 #[test]
 fn the_backup_of_a_small_hub_is_small_and_shows_its_progress_on_a_terminal() {
     let directory = tempfile::tempdir().unwrap();
@@ -336,17 +335,16 @@ fn the_backup_of_a_small_hub_is_small_and_shows_its_progress_on_a_terminal() {
     assert_eq!(hub.stop(), 0);
     let audited = run(&["audit", &restored]);
     assert_eq!(code(&audited), 0, "{}{}", stdout(&audited), stderr(&audited));
-    // The next backup of it is as small.
+    // The next backup is equally small.
     assert_eq!(code(&run(&["backup", "--data", &restored, "--to", &at("second")])), 0);
     assert!(bytes_below(Path::new(&at("second"))) < 4 << 20);
 }
 
-/// The first line of the answer to a request, whose connection is closed then.
+/// The first line of an answer. The connection is closed afterwards.
 fn ask(address: &str, line: &str, body: &str) -> String {
     exchange(address, line, body).lines().next().unwrap_or_default().to_owned()
 }
 
-/// The whole answer.
 fn exchange(address: &str, line: &str, body: &str) -> String {
     let request = format!(
         "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -359,7 +357,7 @@ fn exchange(address: &str, line: &str, body: &str) -> String {
     answer
 }
 
-/// From which to which level, if a line of the log tells of such a change.
+/// The old and the new level, if a line of the log reports a change of the level.
 fn log_level_change(line: &str) -> Option<(String, String)> {
     let (what, from, to) = change(line)?;
     (what == "log level").then_some((from, to))
@@ -373,7 +371,7 @@ fn the_log_follows_its_level_while_the_hub_runs() {
         let body = format!(r#"{{"level":"{level}"}}"#);
         assert_eq!(ask(&hub.admin, "PUT /log-level", &body), "HTTP/1.1 200 OK", "{level}");
     };
-    // Refused requests are told of at `debug`. Each is refused for its method or path, so that they can be told apart.
+    // Rejected requests are logged at `debug`. Each is rejected because of its method or path, so that they differ.
     let refuse =
         |line: &str, status: &str| assert_eq!(ask(&hub.fspiop, line, "{}"), format!("HTTP/1.1 {status}"));
     refuse("POST /transfers", "400 Bad Request");
@@ -391,7 +389,7 @@ fn the_log_follows_its_level_while_the_hub_runs() {
         ask(&hub.admin, "PUT /log-level", r#"{"level":"upesi_couriers=debug"}"#),
         "HTTP/1.1 400 Bad Request"
     );
-    // Each change is told, under whichever level lets the line through.
+    // Each change is logged, at the level that is in effect for the line.
     let changes: Vec<_> = lines.iter().filter_map(|line| log_level_change(line)).collect();
     let steps = [("info,upesi_gateway=debug", "off"), ("off", "debug")];
     assert_eq!(changes, steps.map(|(from, to)| (from.to_owned(), to.to_owned())));
@@ -413,11 +411,11 @@ fn what_operators_change_is_logged_from_what_to_what() {
     let moved = r#"{"oracleIdType":"MSISDN","endpoint":{"value":"http://127.0.0.1:2","endpointType":"URL"}}"#;
     for (line, body, status) in [
         ("PUT /participants/dfsp-1/limits", limit, "200 OK"),
-        // Once more: nothing changes, and nothing is told.
+        // The same request again changes nothing, and is not logged.
         ("PUT /participants/dfsp-1/limits", limit, "200 OK"),
         ("POST /participants/dfsp-1/endpoints", endpoint, "201 Created"),
         ("PUT /participants/dfsp-2", r#"{"isActive":false}"#, "200 OK"),
-        // Refused, and so no change.
+        // A rejected request, which is not a change.
         ("PUT /participants/nobody", r#"{"isActive":false}"#, "400 Bad Request"),
         ("POST /oracles", oracle, "201 Created"),
         ("PUT /oracles/1", moved, "204 No Content"),
@@ -427,7 +425,7 @@ fn what_operators_change_is_logged_from_what_to_what() {
         assert_eq!(ask(&hub.admin, line, body), format!("HTTP/1.1 {status}"), "{line}");
     }
     let lines = hub.log_until(r#"DEFERREDNETKES","from":"active""#);
-    // The scheme's own changes come first.
+    // First come the scheme's own changes.
     let mut changes = lines
         .iter()
         .filter_map(|line| change(line))
@@ -466,7 +464,7 @@ fn what_operators_change_is_logged_from_what_to_what() {
     assert_eq!(hub.stop(), 0);
 }
 
-/// What was changed, from what and to what, if a line of the log tells of an operator's change.
+/// What was changed, with the value before and after, if a line of the log reports an operator's change.
 fn change(line: &str) -> Option<(String, String, String)> {
     let event: serde_json::Value = serde_json::from_str(line).ok()?;
     let text = |key: &str| event[key].as_str().map(str::to_owned);
@@ -489,7 +487,7 @@ fn a_hub_takes_a_scheme_stops_in_order_and_can_be_audited() {
     assert_eq!(stdout(&plan), stdout(&applied));
     let made = stdout(&applied).lines().filter(|line| line.starts_with('+')).count();
     let again = run(&["scheme", "apply", scheme, "--admin", &admin]);
-    // The flag is_active = true of one DFSP was so from the start.
+    // `is_active = true` of one DFSP was true from the start.
     assert_eq!(stdout(&again), format!("= unchanged {}\n", made + 1));
     let live = run(&["audit", path]);
     assert_eq!(code(&live), 75);
@@ -546,7 +544,7 @@ fn the_command_makes_its_completions_and_man_pages() {
     assert_eq!(stdout(&output), format!("{count} pages written to {}\n", out.display()));
     let page = std::fs::read_to_string(out.join("upesi-scheme-apply.1")).unwrap();
     assert!(page.starts_with(".ie") || page.contains(".TH"), "{page}");
-    // A file stands where the directory should be.
+    // There is a file in place of the directory.
     let page = out.join("upesi.1");
     assert_eq!(code(&run(&["man", "--out", page.to_str().unwrap()])), 73);
 }
@@ -568,7 +566,7 @@ fn a_variable_that_sets_nothing_is_refused_by_every_command() {
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
     }
     assert!(!Path::new(data).exists());
-    // Variables of our tools, and what a cluster sets for a service of our name, are no mistakes.
+    // Variables of our tools, and those that a cluster sets for a service of our name, are not reported as mistakes.
     let command = &mut upesi(&["config"]);
     command.env("UPESI_COMMIT", "abc").env("UPESI_PORT", "tcp://10.0.0.1:4000");
     assert_eq!(code(&command.output().unwrap()), 0);
@@ -659,13 +657,13 @@ fn sim_shows_what_its_dfsps_receive_and_send() {
         [
             "  Agreement: what does it cost? The payee's DFSP sets the terms and a condition",
             "",
-            // A message without a date is refused as a strict adapter does, and shown all the same.
+            // A message without a date is rejected, as by a strict adapter, and nevertheless shown.
             "   1.    0.00 ms  hub ──▶ dfsp-1   PUT /quotes/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d   ◀ 400",
             "       fspiop-source: dfsp-2",
             &format!("         ilpPacket: \"{long}\""),
         ]
     );
-    // What it saw last is shown although it is stopped at once.
+    // The last message is shown although the process is stopped at once.
     let answer = ask(address, "PUT /dfsp-1/quotes/last", "{}");
     assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
     let pid = process.id().to_string();

@@ -231,7 +231,8 @@ mod tests {
         })
     }
 
-    /// A row per change set and per single change; what the caller may not decide is marked. Times are of the zone.
+    /// One row per change set and per single change. Changes that the operator may not decide are marked. Times are in
+    /// the local time zone.
     #[test]
     fn the_table_has_a_row_per_change_set() {
         let zone = Zone::parse("EAT-3").unwrap();
@@ -311,7 +312,7 @@ APPROVAL  STATE     CHANGES  BY      UNTIL                      DECIDE  WHAT    
         }
     }
 
-    /// A refusal while a set is applied is told once; the outcome of one that was applied is none.
+    /// A rejection during the application of a set is reported once. A set that was applied has no rejection.
     #[test]
     fn what_was_not_made_is_a_failure() {
         assert!(incomplete(17, &json!({"state": "executed"})).is_none());

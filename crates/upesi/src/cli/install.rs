@@ -73,7 +73,7 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
 mod tests {
     use super::*;
 
-    /// Full names of a command and of all below it, as the names of their pages have them.
+    /// Full names of a command and of all its subcommands, as the names of their man pages.
     fn names(command: &clap::Command, name: &str, found: &mut Vec<String>) {
         found.push(format!("{name}.1"));
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {

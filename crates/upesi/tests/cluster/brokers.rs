@@ -1,14 +1,14 @@
-//! Three brokers, and what becomes of them.
+//! Three brokers that tests can stop, kill and start again.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use crate::broker::brokers;
 
-/// Their numbers.
+/// Numbers of the brokers.
 pub const ALL: [u16; 3] = [1, 2, 3];
 
-/// They end with this value.
+/// The brokers are killed when this value is dropped.
 pub struct Brokers {
     directory: PathBuf,
     pub addresses: String,
@@ -22,7 +22,7 @@ impl Brokers {
     pub fn start(directory: &Path) -> Self {
         let directory = directory.join("kafka");
         let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        // Apart from those of hubs and of single brokers.
+        // A range of ports apart from those of hubs and of single brokers.
         let first = 20_000 + (std::process::id() % 400) as u16 * 10;
         let mut bases = (first..25_900).step_by(10);
         let base = bases.find(|base| (*base..*base + 6).all(is_free)).expect("free ports");
@@ -36,12 +36,12 @@ impl Brokers {
         self.directory.to_str().unwrap()
     }
 
-    /// The file of a broker with all entries.
+    /// The log file of a broker, with all entries.
     pub fn log(&self, broker: u16) -> PathBuf {
         self.directory.join(format!("{broker}/data/upesi-journal-0/00000000000000000000.log"))
     }
 
-    /// Sends a signal to one.
+    /// Sends a signal to a broker.
     pub fn signal(&self, broker: u16, name: &str) {
         script(&["signal", self.text(), &broker.to_string(), name]);
     }
@@ -50,7 +50,7 @@ impl Brokers {
         brokers.iter().for_each(|broker| self.signal(*broker, "KILL"));
     }
 
-    /// Starts those that ended, on their data, all at once: none is ready without another.
+    /// Starts stopped brokers again on their data, all at once, because none becomes ready without another.
     pub fn start_again(&self, brokers: &[u16]) {
         std::thread::scope(|threads| {
             for broker in brokers {

@@ -1,5 +1,5 @@
-//! Three nodes share the delivery of callbacks. Those that follow are killed, frozen and stopped, and the leader is
-//! killed, under load: whatever is owed is delivered, and each transfer ends.
+//! Three nodes share the delivery of callbacks. Under load, followers are killed, paused and stopped, and the leader is
+//! killed. All callbacks are delivered, and each transfer ends.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use crate::{TRANSFERS, answer, asked, freeze, goes_on, makes_topic, metrics, sto
 const COURIERS: &str = "upesi_cluster_couriers";
 const UNRECORDED: &str = "upesi_cluster_unrecorded_ends";
 
-/// Asks until it is so.
+/// Polls until the condition holds.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {
@@ -31,7 +31,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until that many nodes deliver, as the one that leads has recorded.
+/// Waits until this many nodes deliver, according to the leader's record.
 pub fn shared_by(world: &World, count: u64) {
     wait_until(&format!("{count} nodes deliver"), || metric(world, COURIERS) == count);
 }
@@ -52,7 +52,8 @@ fn lanes(world: &World) -> Vec<Value> {
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
 }
 
-/// Each node shows its own lanes, and all of them name the same nodes: those that the hash of the journal's list gives.
+/// Each node shows its own lanes. All nodes name the same delivering nodes, according to the hash of the journal's
+/// list.
 fn lanes_are_shared(worlds: &[World], numbers: &[u32], names: &[String]) {
     let owner = |index: usize| courier_of(numbers, ParticipantId::new(index as u32 + 2).unwrap());
     for number in numbers {
@@ -70,7 +71,7 @@ fn lanes_are_shared(worlds: &[World], numbers: &[u32], names: &[String]) {
     }
 }
 
-/// Nothing is owed any more, and the node that follows knows it.
+/// No callback is undelivered, and the follower knows this.
 fn all_is_delivered(leader: &World, follower: &World) {
     wait_until("nothing is owed", || metric(leader, "upesi_callbacks_undelivered") == 0);
     wait_until("the leader has recorded every end", || metric(follower, UNRECORDED) == 0);
@@ -133,9 +134,9 @@ fn nodes_share_the_delivery_of_callbacks_whichever_is_lost() {
     }
 }
 
-/// The answer comes from the node that leads, by the one that was asked; the callback from any of them, 50 ms later.
-/// On a machine that does too much at once an answer may take longer than that: one round of several is to be in order.
-/// Without the 50 ms some of a hundred come first in each.
+/// The answer comes from the leader, through the node that received the request. The callback comes from any node, 50
+/// ms later. On an overloaded machine an answer may take longer than 50 ms, so only one of several rounds must be in
+/// order. Without the 50 ms, some of a hundred callbacks come first in each round.
 #[test]
 fn an_answer_by_another_node_comes_before_its_callback() {
     const QUESTIONS: usize = 100;
@@ -146,7 +147,7 @@ fn an_answer_by_another_node_comes_before_its_callback() {
     let (worlds, leader, edge, load) = leader_and_edge(directory.path(), &broker.addresses, &mut pki);
     shared_by(&worlds[0], 2);
     let admin = worlds[0].admin();
-    // Some of them are the one node's, and some the other's.
+    // Each of the two nodes delivers a part of them.
     let names = load.names();
     let owners: BTreeSet<_> = (2..)
         .zip(&names)

@@ -1,5 +1,5 @@
-//! A node whose clock is an hour off: if it led, whatever is under way would run out, and everything new with it; while
-//! it follows, it takes requests.
+//! A node whose clock is wrong by an hour. As a leader, it would let all pending and new transfers expire. As a
+//! follower, it forwards requests.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ use crate::support_crash::{compile, verdict};
 use crate::{TRANSFERS, answer, asked, follows, makes_topic, metrics, node, stops};
 
 const HOUR_S: &str = "3600";
-/// Less than the nodes' certificates are valid before they are made.
+/// Less than the time by which the nodes' certificates become valid before they are issued.
 const BEHIND_S: i64 = 240;
 
 #[test]
@@ -54,8 +54,8 @@ fn a_node_whose_clock_is_an_hour_ahead_leaves_the_lead_to_another() {
     verdict::copy_agrees(&worlds[2].data, &accepted);
 }
 
-/// Waits until the admin port and the metrics of a node that follows say that its clock jumped so far, or that the
-/// journal is so far ahead of it.
+/// Waits until the admin port and the metrics of a follower report this jump of its clock, or this lead of the journal
+/// over the clock.
 fn clock_becomes(world: &World, jump_s: i64, ahead_s: i64) {
     let is_near = |text: &str, name: &str, wanted_s: i64| {
         let value = text.lines().find_map(|line| line.strip_prefix(name));
@@ -76,7 +76,8 @@ fn clock_becomes(world: &World, jump_s: i64, ahead_s: i64) {
     }
 }
 
-/// A fulfil that was completed just now by a right clock is handed on; the node that leads does not know its sender.
+/// The follower forwards a fulfil whose completion time is just past by a correct clock. The leader does not know its
+/// sender.
 fn takes_a_fulfil(address: SocketAddr) {
     let now = SystemClock.now();
     let body = format!(r#"{{"transferState":"ABORTED","completedTimestamp":"{now}"}}"#);
@@ -103,7 +104,7 @@ fn a_node_that_follows_takes_requests_whatever_its_clock_says() {
     };
     let set = directory.path().join("ahead");
     let set_clock = |ahead_s: i64| {
-        // In place: the node has mapped the file.
+        // Written in place, because the node has mapped the file.
         let file = File::options().create(true).truncate(false).write(true).open(&set).unwrap();
         file.write_all_at(&ahead_s.to_ne_bytes(), 0).unwrap();
     };
@@ -127,7 +128,7 @@ fn a_node_that_follows_takes_requests_whatever_its_clock_says() {
         takes_a_fulfil(worlds[1].ports[0]);
     }
     stops(edge);
-    // A start believes the clock. For certificates it may be little behind.
+    // A start trusts the clock. Because of certificates, the clock may be only slightly behind.
     set_clock(-BEHIND_S);
     let edge = takes_requests(&worlds[1]);
     clock_becomes(&worlds[1], 0, BEHIND_S);

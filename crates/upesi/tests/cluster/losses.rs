@@ -1,8 +1,8 @@
-//! Three brokers and three nodes, each part of which is lost in turn under load: hubs and brokers are killed, frozen,
-//! stopped in order, and all of them at once. What was answered is in all copies, once, and what is told as fresh is.
+//! Three brokers and three nodes. Under load, hubs and brokers are killed, paused or stopped in order, one by one and
+//! all at once. All acknowledged transfers are in all copies, once, and reads that a node marks as current are correct.
 //!
-//! `UPESI_CLUSTER_TAKE_OVERS` sets how many losses there are, `UPESI_CLUSTER_LOSS` the one kind of them by its place in
-//! the list, `UPESI_CRASH_SEED` repeats the amounts and parties.
+//! `UPESI_CLUSTER_TAKE_OVERS` sets the number of losses. `UPESI_CLUSTER_LOSS` selects one kind of loss by its index in
+//! the list. `UPESI_CRASH_SEED` repeats the amounts and parties.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -22,11 +22,11 @@ use crate::support_crash::scene::block_on;
 use crate::support_crash::{setting, verdict};
 use crate::{Logs, answer, freeze, goes_on, hand_over, makes_topic, stops, told, try_to_ask};
 
-/// What is lost, and for how long nothing may be accepted then, in milliseconds, where that is a goal.
+/// The kinds of loss, and the maximum time without an accepted request, in milliseconds, if there is a goal.
 const LOSSES: [(Loss, &str, Option<u128>); 13] = [
     (Loss::LeaderKilled, "leaders killed", Some(3_500)),
     (Loss::LeaderFrozen, "leaders frozen", Some(4_000)),
-    // What the payers wait for is in part a callback of this node, which another one sends half a second later.
+    // Some of the callbacks for which payers wait are this node's. Another node sends them half a second later.
     (Loss::LeaderStopped, "leaders stopped in order", None),
     (Loss::HandOver, "hand-overs", Some(200)),
     (Loss::FollowerKilled, "brokers that follow killed", Some(4_000)),
@@ -57,14 +57,14 @@ enum Loss {
     AllKilled,
 }
 
-/// Transfers between two losses, and while something is lost.
+/// Transfers between two losses, and during a loss.
 pub const TRANSFERS: u64 = 60;
-/// What a node logs when it makes a client of the brokers anew.
+/// The message of a node that replaces its Kafka client.
 const STUCK: &str = "the Kafka client is stalled although the brokers respond; replacing it";
-/// Takes requests of DFSPs, and never leads.
+/// The node that receives requests of DFSPs and never becomes leader.
 pub const EDGE: usize = 2;
 
-/// What `upesi cluster status` says.
+/// Output of `upesi cluster status`.
 pub struct Status {
     pub leader: usize,
     broker: u16,
@@ -72,7 +72,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// A broker that does not lead.
+    /// A broker that is not the leader of the partition.
     const fn follower(&self) -> u16 {
         self.broker % 3 + 1
     }
@@ -86,7 +86,7 @@ pub struct Cluster<'a> {
 }
 
 impl Cluster<'_> {
-    /// `None` while the brokers do not say.
+    /// `None` while the brokers do not answer.
     fn status(&self) -> Option<Status> {
         let (code, text) = told(&self.worlds[EDGE], &["cluster", "status", "--json"]);
         let found: Value = (code == Some(0)).then(|| serde_json::from_str(&text).unwrap())?;
@@ -108,7 +108,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// Until every broker has everything, and a node that runs leads.
+    /// Waits until every broker has all entries, and a running node is the leader.
     pub fn whole(&self) -> Status {
         self.wait("all is well again", |status| status.in_sync == ALL.len() && status.leader != EDGE)
     }
@@ -125,7 +125,7 @@ impl Cluster<'_> {
         answer(try_to_ask(self.worlds[node].ports[port], path).unwrap())
     }
 
-    /// Waits until a node tells a balancer to stay away.
+    /// Waits until the health check of a node is negative.
     pub fn is_not_well(&self, node: usize) {
         let since = Instant::now();
         while !self.asked(node, 0, "/health").starts_with("HTTP/1.1 502") {
@@ -133,7 +133,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// The same of one that leads; it lets nobody wait.
+    /// Like `is_not_well` for a leader, which rejects requests without delay.
     pub fn refuses(&self, node: usize) {
         self.is_not_well(node);
         let text = self.asked(node, 1, "/participants");
@@ -144,7 +144,7 @@ impl Cluster<'_> {
         self.hubs[node] = Some(takes_requests(&self.worlds[node]));
     }
 
-    /// The next loss; its name, and for how long nothing was accepted.
+    /// The next loss. Returns its name, and the time without an accepted request.
     fn lose_next(&mut self, number: u64) -> (&'static str, Duration) {
         let (loss, what, _) = LOSSES[(number % LOSSES.len() as u64) as usize];
         let before = self.whole();
@@ -155,7 +155,7 @@ impl Cluster<'_> {
         (what, silence)
     }
 
-    /// Loses a part of what leads, and has it again once the others have gone on without it.
+    /// Stops a part of the leading side, and starts it again when the others have continued without it.
     fn lose(&mut self, loss: Loss, before: &Status) {
         let Status { leader, broker, .. } = *before;
         let follower = before.follower();
@@ -216,14 +216,15 @@ impl Cluster<'_> {
     }
 }
 
-/// How long a reader waits between two questions.
+/// Pause of a reader between two reads.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks a node for transfers whose payers were told how they ended: what the node tells as fresh must say it, too.
+/// Reads transfers whose payers have received their outcome. An answer that the node marks as current must have this
+/// outcome.
 fn reads(world: &World, load: &Load, fresh: &AtomicU64, ends: &Receiver<()>) {
     while ends.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
         let Some((id, outcome)) = load.newest_end() else { continue };
-        // A node that is frozen answers once it goes on.
+        // A paused node answers after it continues.
         let Ok(stream) = try_to_ask(world.ports[1], &format!("/transfers/{id}")) else { continue };
         let text = answer(stream);
         let is_told = text.starts_with("HTTP/1.1 200") || text.starts_with("HTTP/1.1 404");
@@ -254,7 +255,7 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
     let mut cluster = Cluster { brokers: &brokers, worlds: &worlds, load: &load, hubs };
     let fresh = AtomicU64::new(0);
     let silences = std::thread::scope(|threads| {
-        // They end with these.
+        // The processes are killed when this vector is dropped.
         let mut lives = Vec::new();
         for world in &worlds {
             let (life, ends) = channel();
@@ -262,7 +263,7 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
             let (load, fresh) = (&load, &fresh);
             threads.spawn(move || reads(world, load, fresh, &ends));
         }
-        // Each seed has another order.
+        // The order depends on the seed.
         let kind = |number| setting("UPESI_CLUSTER_LOSS").unwrap_or(seed.wrapping_add(number));
         (0..count).map(|number| cluster.lose_next(kind(number))).collect::<Vec<_>>()
     });
@@ -279,7 +280,7 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
     println!("{fresh} reads told as fresh, {accepted} accepted, all is the same in the copies");
 }
 
-/// Two nodes that may lead, and one that takes the requests.
+/// Two nodes that may become leader, and one that receives the requests.
 pub fn prepare(worlds: &mut [World]) {
     for world in worlds.iter_mut() {
         world.settings.push("cluster.replicas=3");
@@ -288,8 +289,8 @@ pub fn prepare(worlds: &mut [World]) {
     makes_topic(&worlds[0]);
 }
 
-/// Ends the load, and stops the nodes when each has everything; `start` starts one. DFSPs, the node that leads and the
-/// copies must agree on what was accepted: how many that are.
+/// Ends the load, and stops the nodes when each has everything; `start` starts a node. DFSPs, the leader and the copies
+/// must agree on the accepted transfers. Returns their number.
 pub fn all_agree_and_end(
     hubs: [Option<Hub>; 3],
     worlds: &[World],
@@ -314,7 +315,7 @@ pub fn all_agree_and_end(
     accepted.len()
 }
 
-/// Prints for how long nothing was accepted after each loss of a kind.
+/// Prints how long no request was accepted after each loss of a kind.
 fn tell(what: &str, goal: Option<u128>, silences: &[(&str, Duration)]) {
     let of_it = silences.iter().filter(|(kind, _)| *kind == what);
     let mut times: Vec<u128> = of_it.map(|(_, silence)| silence.as_millis()).collect();

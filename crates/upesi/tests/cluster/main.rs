@@ -1,8 +1,9 @@
-//! Two nodes of a cluster on a real broker, under load. The node that leads is killed, stopped in order or told to hand
-//! over, again and again; the other one takes over, and nothing that was answered is lost.
+//! Two nodes of a cluster on a real broker, under load. The leader is killed, stopped in order or told to hand over,
+//! several times. The other node takes over, and no acknowledged transfer is lost.
 //!
-//! Both nodes have the same ports, as one address of a service would be: a node listens only while it leads.
-//! `UPESI_CLUSTER_TAKE_OVERS` sets how often, `UPESI_CRASH_SEED` repeats the amounts and parties.
+//! Both nodes have the same ports, like a service with one address: a node listens only while it is the leader.
+//! `UPESI_CLUSTER_TAKE_OVERS` sets the number of changes of the leader. `UPESI_CRASH_SEED` repeats the amounts and
+//! parties.
 
 #![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
 
@@ -43,12 +44,12 @@ use self::support_crash::scene::World;
 
 const TAKE_OVERS: u64 = 4;
 const FOLLOWS: &str = "following the cluster's log";
-/// The setting of a port that a node has also while it follows.
+/// Setting of the port that a node also has while it is a follower.
 const METRICS: &str = "metrics.listen=";
 const HANDED_OVER: &str = "leadership handed over: this node no longer serves";
-/// Of each log, when a test fails.
+/// Number of lines printed from each log if a test fails.
 const LINES_TOLD: usize = 100;
-/// Transfers between two ends of a leader.
+/// Transfers between two changes of the leader.
 const TRANSFERS: u64 = 150;
 
 /// A node with a directory of its own.
@@ -70,12 +71,11 @@ fn node(directory: &Path, brokers: &str, number: usize) -> World {
     world
 }
 
-/// Two of them.
 fn nodes(directory: &Path, broker: &Broker) -> [World; 2] {
     nodes_at(directory, &broker.addresses)
 }
 
-/// The same at any brokers.
+/// Two nodes with these brokers.
 fn nodes_at(directory: &Path, brokers: &str) -> [World; 2] {
     let mut worlds = [0, 1].map(|number| node(directory, brokers, number));
     worlds[1].ports = worlds[0].ports;
@@ -91,7 +91,7 @@ fn told(world: &World, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), text)
 }
 
-/// Prints the ends of the logs of nodes and brokers if the test fails: their directory goes with it.
+/// Prints the ends of the logs of nodes and brokers if the test fails, because their directory is removed.
 struct Logs<'a>(&'a Path);
 
 impl Drop for Logs<'_> {
@@ -122,7 +122,7 @@ fn stops(hub: Hub) {
     assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
 }
 
-/// Kills the leader, stops it or lets it hand over, in turn; the process, if it goes on.
+/// In turn kills the leader, stops it, or lets it hand over. Returns the process if it is still running.
 fn end(leader: Hub, number: u64, [from, to]: [usize; 2], world: &World) -> Option<Hub> {
     match number % 3 {
         0 => leader.kill(),
@@ -139,7 +139,7 @@ fn end(leader: Hub, number: u64, [from, to]: [usize; 2], world: &World) -> Optio
     None
 }
 
-/// Asks the node that leads to let another one lead.
+/// Asks the leader to hand leadership over to another node.
 fn hand_over(world: &World, from: usize, to: usize) {
     let mut command = upesi();
     let url = format!("http://{}", world.ports[1]);
@@ -161,7 +161,7 @@ fn follows(world: &World) -> Hub {
     hub
 }
 
-/// The node that led before: in the same process if it handed over, else started again.
+/// The former leader as a follower: in the same process after a handover, otherwise in a new one.
 fn follows_again(former: Option<Hub>, world: &World) -> Hub {
     let Some(mut former) = former else { return follows(world) };
     assert!(former.logs(HANDED_OVER) && former.logs(FOLLOWS), "{}", former.log.join("\n"));
@@ -211,7 +211,7 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
     for hub in [standby, leader] {
         stops(hub);
     }
-    // The standby follows once more: what the leader wrote at its end is in its copy, too.
+    // The former leader follows once more, so that its copy also has the last records of the leader.
     let last = worlds.iter().map(|world| journal(world).len()).max();
     for world in &worlds {
         let mut hub = world.start();
@@ -222,7 +222,7 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
     }
 }
 
-/// Asks without waiting for the answer.
+/// Sends a request without waiting for the answer.
 fn asked(address: SocketAddr, path: &str) -> TcpStream {
     try_to_ask(address, path).unwrap()
 }
@@ -234,7 +234,7 @@ fn try_to_ask(address: SocketAddr, path: &str) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Stops a process. Some time passes until one of its threads sees the signal, and then each of the others.
+/// Pauses a process. It takes some time until each of its threads has seen the signal.
 fn freeze(pid: u32) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::STOP).unwrap();
     let is_stopped = |task: std::fs::DirEntry| {
@@ -248,14 +248,14 @@ fn freeze(pid: u32) {
     }
 }
 
-/// Lets a process that was stopped go on.
+/// Continues a paused process.
 fn goes_on(pid: u32) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::CONT).unwrap();
 }
 
 fn answer(mut stream: TcpStream) -> String {
     let mut text = String::new();
-    // A connection that is cut off has answered nothing.
+    // A connection that was closed without an answer is acceptable.
     let _ = stream.read_to_string(&mut text);
     text
 }
@@ -279,7 +279,7 @@ fn a_frozen_leader_answers_nothing_once_another_one_leads() {
     assert!(!text.starts_with("HTTP/1.1 200"), "it answered from its memory: {text}");
     assert!(frozen.logs("this node no longer serves"), "{}", frozen.log.join("\n"));
     assert!(frozen.logs(FOLLOWS), "{}", frozen.log.join("\n"));
-    // What happened meanwhile is in its copy, and it leads again when it must.
+    // Its copy has the records of the meantime, and it becomes leader again if necessary.
     drop(load);
     other.kill();
     frozen.serves();
@@ -287,7 +287,8 @@ fn a_frozen_leader_answers_nothing_once_another_one_leads() {
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("dfsp-1"), "{text}");
 }
 
-/// A topic that is not there, a hub without its cluster, a cluster without its settings.
+/// A missing topic, a standalone hub on a node's directory, and a node without the settings of its cluster are
+/// rejected.
 fn refuses_what_is_wrong(world: &World) {
     let (code, text) = told(world, &["serve"]);
     assert_eq!(code, Some(64), "{text}");
@@ -300,7 +301,7 @@ fn refuses_what_is_wrong(world: &World) {
     assert!(String::from_utf8_lossy(&output.stderr).contains("cluster.id"), "{output:?}");
 }
 
-/// A topic has one cluster's entries.
+/// A topic belongs to one cluster.
 fn another_cluster_is_refused(directory: &Path, broker: &Broker) {
     let mut stranger = node(directory, &broker.addresses, 7);
     stranger.settings.push("cluster.id=ffeeddccbbaa99887766554433221100");
@@ -309,11 +310,11 @@ fn another_cluster_is_refused(directory: &Path, broker: &Broker) {
     assert!(text.contains("the topic upesi-journal has entries of another cluster"), "{text}");
 }
 
-/// Brokers that are away, or say nothing, end a question.
+/// A status command ends even if the brokers are stopped or do not answer.
 #[test]
 fn a_status_waits_for_no_broker_for_ever() {
     let directory = TempDir::new().unwrap();
-    // It accepts, and never answers.
+    // Accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("cluster.brokers={}", silent.local_addr().unwrap());
     for brokers in ["cluster.brokers=127.0.0.1:1", &silent] {
@@ -329,13 +330,13 @@ fn a_status_waits_for_no_broker_for_ever() {
     }
 }
 
-/// What a node shows at its port of metrics.
+/// Metrics of a node.
 fn metrics(world: &World) -> String {
     let address = world.settings.iter().find_map(|setting| setting.strip_prefix(METRICS)).unwrap();
     answer(asked(address.parse().unwrap(), "/metrics"))
 }
 
-/// A node shows who leads whether it does or follows.
+/// The metrics of a node show the leader, whether it is this node or another one.
 fn metrics_say(worlds: &[World; 2], leader: usize) {
     for (number, world) in worlds.iter().enumerate() {
         let text = metrics(world);

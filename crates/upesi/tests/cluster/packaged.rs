@@ -1,5 +1,5 @@
-//! What is packaged for three machines, on one: the certificates of `packaging/cluster/certificates`, a broker by
-//! `kafka.properties`, nodes by `upesi.toml`.
+//! The packaged files for a cluster of three machines, on one machine: the certificates of
+//! `packaging/cluster/certificates`, a broker by `kafka.properties`, nodes by `upesi.toml`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,9 +17,9 @@ use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
 use crate::{TRANSFERS, answer, asked, stops};
 
-/// The host of all of them here.
+/// The host of all nodes in this test.
 const HOST: &str = "127.0.0.1";
-/// Settings of a broker that say where it is, and that there are three.
+/// Settings of a broker for its addresses, and for the number of brokers.
 const OF_PLACES: [&str; 8] = [
     "node.id",
     "advertised.listeners",
@@ -39,14 +39,14 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(packaged(name)).unwrap()
 }
 
-/// Makes certificates, or leaves them as they are.
+/// Makes certificates, unless they exist.
 fn certificates(directory: &Path) {
     let mut command = Command::new(packaged("certificates"));
     let output = command.env("UPESI", upesi().get_program()).arg(directory).args([HOST; 2]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Issues the certificate of a node again, as docs/cluster.md says.
+/// Issues the certificate of a node again, as described in docs/cluster.md.
 fn renew(directory: &Path) {
     let mut command = upesi();
     command.args(["pki", "issue", HOST, "--replace", "--for", "node", "--host", HOST, "--dir"]);
@@ -79,7 +79,7 @@ fn broker(directory: &Path, tls: &Path) -> Broker {
     })
 }
 
-/// Nodes 1 and 2 by the packaged settings, on ports of their own.
+/// Nodes 1 and 2 with the packaged settings and ports of their own.
 fn nodes(directory: &Path, tls: &Path, broker: &Broker) -> [World; 2] {
     let file = directory.join("upesi.toml");
     std::fs::write(&file, read("upesi.toml").replace("/etc/upesi/tls", tls.to_str().unwrap())).unwrap();
@@ -93,7 +93,7 @@ fn nodes(directory: &Path, tls: &Path, broker: &Broker) -> [World; 2] {
         world.environment = vec![("UPESI_CONFIG".into(), OsString::from(&file))];
         world.settings = vec![
             "cluster.replicas=1",
-            // The load sets up its DFSPs, which are on this machine, without a token.
+            // The load onboards its DFSPs, which run on this machine, without a token.
             "admin.authentication=off",
             "outbound.addresses=any",
             text(format!("cluster.brokers={}", broker.addresses)),
@@ -107,7 +107,7 @@ fn nodes(directory: &Path, tls: &Path, broker: &Broker) -> [World; 2] {
     })
 }
 
-/// A command with a node's settings, and further ones.
+/// Runs a command with a node's settings and further ones.
 fn run(world: &World, arguments: &[&str], settings: &[String]) -> Output {
     let mut command = upesi();
     command.args(arguments).arg("--data").arg(&world.data).envs(world.environment.clone());
@@ -115,7 +115,7 @@ fn run(world: &World, arguments: &[&str], settings: &[String]) -> Output {
     command.args(settings.flat_map(|setting| ["--set", setting])).output().unwrap()
 }
 
-/// Waits until a balancer would send requests to a node.
+/// Waits until a load balancer would send requests to a node.
 fn is_healthy(world: &World) {
     let since = Instant::now();
     loop {
@@ -147,7 +147,7 @@ fn brokers_and_nodes_know_each_other_by_what_is_packaged() {
 
     let output = run(&worlds[0], &["cluster", "create-topic"], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // A certificate of nodes is none of the brokers'.
+    // The brokers do not accept a certificate of a node's port.
     let of_nodes = [("certificate_file", "hub.pem"), ("key_file", "hub.key")]
         .map(|(setting, file)| format!("broker_tls.{setting}={}", of_hub.join("nodes").join(file).display()));
     let output = run(&worlds[0], &["cluster", "create-topic"], &of_nodes);
@@ -164,7 +164,7 @@ fn brokers_and_nodes_know_each_other_by_what_is_packaged() {
     let mut load = block_on(callers.load(1));
     load.start();
     load.wait_for_accepted(TRANSFERS);
-    // In order, as a machine is drained.
+    // Stopped in order, like a machine that is drained.
     stops(leader);
     assert!(other.logs(SERVING), "{}", other.log.join("\n"));
     load.wait_for_accepted(TRANSFERS);

@@ -1,5 +1,5 @@
-//! All brokers lose their power, and with it the end of the topic: nodes stop, `upesi cluster repair` brings everything
-//! back that was answered.
+//! All brokers lose their power and with it the end of the topic. Nodes stop, and `upesi cluster repair` restores all
+//! acknowledged records.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::{follows, makes_topic, nodes_at, stops, told};
 
 const TRANSFERS: u64 = 100;
 
-/// Kills all brokers, cuts their topic off, and starts them.
+/// Kills all brokers, truncates their topic, and starts them again.
 fn lose_all_behind(brokers: &Brokers, bytes: u64) {
     brokers.kill(&ALL);
     for broker in ALL {
@@ -34,7 +34,7 @@ fn stops_with_what_it_says(world: &World, words: &str) {
     assert_eq!((code, log.contains(words), log.contains(SERVING)), (Some(65), true, false), "{log}");
 }
 
-/// Starts a node, which stops, until the brokers know how far its copy goes. It tells it at its start.
+/// Starts a node, which stops, and waits until the brokers know the length of its copy. A node reports it at its start.
 fn tells(number: usize, worlds: &[World; 2]) -> Value {
     let since = Instant::now();
     loop {
@@ -88,7 +88,7 @@ fn all_brokers_lose_the_end_of_the_topic_and_it_is_repaired() {
     assert_eq!((code, text.contains("node 0 reported record")), (Some(1), true), "{text}");
     assert_eq!((&found["lacking"], &found["repaired"]), (&true.into(), &false.into()), "{found}");
     assert!(number(&found["others"], "1") < number(&found, "here"), "{found}");
-    // Nothing has changed by it.
+    // The attempt has changed nothing.
     stops_with_what_it_says(&worlds[1], "the log lost its end");
     let (code, text) = repair(&worlds[0], &["--write"]);
     assert_eq!((code, text.contains("now has all records of this node")), (Some(0), true), "{text}");
@@ -97,7 +97,7 @@ fn all_brokers_lose_the_end_of_the_topic_and_it_is_repaired() {
 
     let hubs = [worlds[0].start(), worlds[1].start()];
     load.wait_for_accepted(TRANSFERS);
-    // Both have the same ports: one of them answers.
+    // Both nodes have the same ports, so the leader answers.
     let accepted = block_on(verdict::all_agree(&worlds[0].admin(), &mut load));
     for hub in hubs {
         stops(hub);

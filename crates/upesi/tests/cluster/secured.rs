@@ -1,5 +1,5 @@
-//! Brokers that take nobody without TLS, a certificate or a log-in, and permissions: what nodes need of them, and what
-//! each mistake is answered with.
+//! Brokers that require TLS, a certificate or a login, and permissions: the settings of the nodes, and the message for
+//! each mistake.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const WRONG: &str = "canary-that-is-wrong";
 const DAY_S: i64 = 86_400;
 const TRANSFERS: u64 = 60;
 
-/// An authority, and what it issued.
+/// An authority and its certificates.
 struct Scheme {
     authority: Authority,
     directory: PathBuf,
@@ -42,7 +42,7 @@ impl Scheme {
         self.directory.join(name).to_str().unwrap().to_owned()
     }
 
-    /// The settings of a node that shows a certificate.
+    /// The settings of a node with a client certificate.
     fn mutual(&self, name: &str) -> Vec<String> {
         let anchors = format!("broker_tls.anchors_file={}", self.path("ca.pem"));
         let own = [("certificate_file", "pem"), ("key_file", "key")].map(|(setting, ending)| {
@@ -51,7 +51,7 @@ impl Scheme {
         [vec!["broker_tls.mode=mutual".to_owned(), anchors], own.to_vec()].concat()
     }
 
-    /// The settings of a node that logs in.
+    /// The settings of a node with a login.
     fn login(&self, mechanism: &str, password: &str) -> Vec<String> {
         let file = private(&self.directory, &format!("{mechanism}-{}", password.len()), password);
         let of_sasl = [("mechanism", mechanism), ("username", "hub"), ("password_file", &file)]
@@ -61,7 +61,7 @@ impl Scheme {
     }
 }
 
-/// A file that only its owner reads; its path.
+/// Writes a file that only its owner can read. Returns its path.
 fn private(directory: &Path, name: &str, content: &str) -> String {
     let file = directory.join(name);
     std::fs::write(&file, format!("{content}\n")).unwrap();
@@ -69,7 +69,8 @@ fn private(directory: &Path, name: &str, content: &str) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-/// A broker with three listeners: for itself, for certificates, for log-ins. The last two and their ports' settings.
+/// A broker with three listeners: for itself, for clients with certificates, for clients with logins. Returns the
+/// settings for the last two ports.
 fn secured(directory: &Path, scheme: &mut Scheme) -> (Broker, [String; 2]) {
     scheme.issue(Order::new("broker", Usage::Server, present_s()).with_hosts(&["127.0.0.1"]));
     let both = ["key", "pem"]
@@ -105,7 +106,7 @@ fn secured(directory: &Path, scheme: &mut Scheme) -> (Broker, [String; 2]) {
             jaas("scram-sha-256", scram),
             jaas("scram-sha-512", scram),
             "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer".into(),
-            // The broker itself, and whoever sets permissions here.
+            // The broker itself, and the client that sets permissions here.
             "super.users=User:ANONYMOUS".into(),
         ]
     });
@@ -135,7 +136,7 @@ fn permit(broker: &Broker) {
     }
 }
 
-/// Takes the right to write from the hubs, or gives it back.
+/// Revokes the hubs' write permission, or restores it.
 fn let_write(broker: &Broker, may: bool) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
     let mut command = Command::new(script);
@@ -146,7 +147,7 @@ fn let_write(broker: &Broker, may: bool) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The serial number of the certificate that a node has for the brokers, as its metrics show it.
+/// Serial number of a node's certificate for the brokers, from its metrics.
 fn shown(world: &World, kind: &str) -> String {
     let text = metrics(world);
     let begin = format!("upesi_tls_expiry_seconds{{place=\"brokers\",kind=\"{kind}\"");
@@ -155,14 +156,14 @@ fn shown(world: &World, kind: &str) -> String {
     line.split("serial=").nth(1).unwrap_or_default().split_whitespace().next().unwrap_or_default().to_owned()
 }
 
-/// How many failures of brokers a node has counted.
+/// Number of broker failures that a node has counted.
 fn failures(world: &World) -> u64 {
     let text = metrics(world);
     let found = text.lines().find_map(|line| line.strip_prefix("upesi_cluster_broker_errors_total "));
     found.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in {text}"))
 }
 
-/// A leader that may not write any more says so, tries again and again, and goes on once it may.
+/// A leader without write permission logs this, retries, and continues when it has the permission again.
 fn is_denied_for_a_while(broker: &Broker, world: &World, hub: &mut Hub) {
     let before = failures(world);
     let_write(broker, false);
@@ -171,7 +172,7 @@ fn is_denied_for_a_while(broker: &Broker, world: &World, hub: &mut Hub) {
     assert!(failures(world) > before, "denials are not counted");
 }
 
-/// What `create-topic` says with these settings.
+/// Output of `create-topic` with these settings.
 fn asked(data: &Path, brokers: &str, settings: &[String]) -> (Option<i32>, String) {
     let mut command = upesi();
     command.args(["cluster", "create-topic", "--set", "cluster.log=kafka", "--set", "cluster.replicas=1"]);
@@ -181,7 +182,7 @@ fn asked(data: &Path, brokers: &str, settings: &[String]) -> (Option<i32>, Strin
     (output.status.code(), text)
 }
 
-/// Each of these waits ten seconds for an answer that does not come.
+/// Each of these mistakes waits ten seconds for an answer that does not come.
 fn mistakes_are_named(data: &Path, scheme: &mut Scheme, [ssl, sasl]: &[String; 2]) {
     let other = Scheme::new(data.join("other"));
     scheme.issue(Order { days: 1, ..Order::new("late", Usage::Client, present_s() - 10 * DAY_S) });
@@ -255,7 +256,7 @@ fn nodes_prove_who_they_are_to_brokers_and_each_mistake_is_named() {
     assert!(!shown(&worlds[1], "anchor").is_empty());
     load.start();
     load.wait_for_accepted(TRANSFERS);
-    // A renewed certificate is taken without a new start.
+    // A renewed certificate is used without a restart.
     scheme.issue(Order::new("hub", Usage::Client, present_s()));
     assert!(leader.logs("reloaded the changed TLS and SASL files"), "{}", leader.log.join("\n"));
     let since = Instant::now();

@@ -1,5 +1,5 @@
-//! DFSPs speak to a node that follows, while those that lead are killed, frozen, stopped in order and told to hand
-//! over: what that node answered 202 is in all copies, once.
+//! DFSPs send requests to a follower, while leaders are killed, paused, stopped in order and told to hand over. Each
+//! request that the follower answered with 202 is in all copies, once.
 //!
 //! `UPESI_CLUSTER_TAKE_OVERS` and `UPESI_CRASH_SEED` as in `main.rs`.
 
@@ -24,19 +24,19 @@ use crate::{
     node, stops, told,
 };
 
-/// One of each kind of end.
+/// One change of leader of each kind.
 const TAKE_OVERS: u64 = 4;
 const TAKES_REQUESTS: &str = "accepting requests and forwarding them to the leader";
-/// How old an answer of a node that follows is at most.
+/// Header with the maximum age of a follower's answer.
 pub const AGE: &str = "upesi-age-ms: ";
 const LISTEN: &str = "cluster.listen=";
 
-/// Nodes whose ports differ, and that hand on to each other.
+/// Nodes with different ports that forward requests to each other.
 pub fn nodes(directory: &Path, brokers: &str, pki: &mut Pki, count: usize) -> Vec<World> {
     nodes_at(directory, brokers, pki, &vec![Ipv4Addr::LOCALHOST; count])
 }
 
-/// The same at any addresses.
+/// Like `nodes`, with these addresses.
 pub fn nodes_at(directory: &Path, brokers: &str, pki: &mut Pki, hosts: &[Ipv4Addr]) -> Vec<World> {
     let text = |text: String| -> &'static str { text.leak() };
     let mut worlds: Vec<_> = (0..hosts.len()).map(|number| node(directory, brokers, number)).collect();
@@ -62,7 +62,7 @@ pub fn nodes_at(directory: &Path, brokers: &str, pki: &mut Pki, hosts: &[Ipv4Add
     worlds
 }
 
-/// A node that leads, one that takes requests, and DFSPs that speak to that one.
+/// A leader, a follower that receives requests, and DFSPs that send to the follower.
 pub fn leader_and_edge(directory: &Path, brokers: &str, pki: &mut Pki) -> (Vec<World>, Hub, Hub, Load) {
     let worlds = nodes(directory, brokers, pki, 2);
     makes_topic(&worlds[0]);
@@ -73,24 +73,24 @@ pub fn leader_and_edge(directory: &Path, brokers: &str, pki: &mut Pki) -> (Vec<W
     (worlds, leader, edge, load)
 }
 
-/// DFSPs that speak to a node, and operators that speak to the one that leads.
+/// DFSPs that send requests to a node, and operators that send requests to the leader.
 pub fn callers(edge: &World, leader: &World) -> World {
     World { ports: [edge.ports[0], leader.ports[1]], ..World::new(&edge.data) }
 }
 
-/// As `follows`, once it takes requests.
+/// Starts a follower like `follows`, and waits until it accepts requests.
 pub fn takes_requests(world: &World) -> Hub {
     starts_to_take_requests(world.start())
 }
 
-/// The same of a node that was just started.
+/// Waits until a node that was just started accepts requests.
 pub fn starts_to_take_requests(mut hub: Hub) -> Hub {
     assert!(hub.logs(TAKES_REQUESTS), "{}\n{}", hub.exit(), hub.log.join("\n"));
     assert!(hub.logs(FOLLOWS), "{}\n{}", hub.exit(), hub.log.join("\n"));
     hub
 }
 
-/// Stops the leader for as long as it takes the other one to lead.
+/// Pauses the leader until the other node is the leader.
 fn frozen(mut leader: Hub, standby: &mut Hub) -> Hub {
     freeze(leader.pid());
     standby.serves();
@@ -105,7 +105,7 @@ pub fn metric(world: &World, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{name} is not in {text}"))
 }
 
-/// Waits until a node that follows has what was accepted, then stops it.
+/// Waits until a follower has all accepted records, then stops it.
 pub fn stops_with_everything(hub: Hub, world: &World) {
     let since = Instant::now();
     loop {
@@ -244,7 +244,7 @@ fn a_node_that_may_not_lead_does_once_an_operator_promotes_it() {
     verdict::copy_agrees(&worlds[1].data, &accepted);
 }
 
-/// At a node that follows node 0: reads say how old they are, everything else names the one that leads.
+/// At a follower of node 0, reads report their age, and all other requests are answered with the leader's name.
 fn operators_read_and_change_nothing(world: &World) {
     let address = world.ports[1];
     let text = answer(asked(address, "/participants"));
@@ -269,7 +269,7 @@ fn operators_read_and_change_nothing(world: &World) {
     assert!(output.status.success() && text.contains("this node is a follower: its data may be"), "{text}");
 }
 
-/// Each DFSP could speak for every other one.
+/// Otherwise each DFSP could act for every other DFSP.
 fn refuses_authorities_of_dfsps(world: &World, pki: &Pki) {
     let given = pki.listener("fspiop_tls").into_iter().map(|(key, value)| format!("{key}={value}"));
     let mut other = World { ports: world.ports, ..World::new(&world.data) };
@@ -281,7 +281,7 @@ fn refuses_authorities_of_dfsps(world: &World, pki: &Pki) {
     assert!(hub.log.iter().any(told), "{}", hub.log.join("\n"));
 }
 
-/// Who has no certificate of a node, or one of others, or does not speak TLS.
+/// Clients without a node's certificate, with a certificate of another kind, or without TLS.
 fn strangers_are_not_heard(leader: &World, pki: &mut Pki) {
     let address = leader.settings.iter().find_map(|setting| setting.strip_prefix(LISTEN)).unwrap();
     let address: SocketAddr = address.parse().unwrap();
@@ -292,7 +292,7 @@ fn strangers_are_not_heard(leader: &World, pki: &mut Pki) {
     assert!(text.contains("This port speaks TLS"), "{text}");
     let mut others = Pki::new();
     others.issue(Usage::Node, "node-0");
-    // They trust the port; it is the port that must not trust them.
+    // The clients trust the port, but the port must not trust them.
     std::fs::copy(pki.file("ca.pem"), others.file("ca.pem")).unwrap();
     for caller in [pki.caller(None, address), others.caller(Some("node-0"), address)] {
         assert!(block_on(caller.get("/transfers/x")).is_err(), "it was answered");

@@ -1,5 +1,5 @@
-//! A hub alone becomes a cluster, though the oldest files of its journal are gone; and a second site, whose node only
-//! follows, goes on with brokers of its own when the first site is lost.
+//! A standalone hub becomes a cluster, although the oldest files of its journal are removed. A second site, whose node
+//! only follows, continues with its own brokers when the first site is lost.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::{makes_topic, stops, told};
 const TRANSFERS: u64 = 100;
 const SHORT: &str = "data.keep_segments=needed";
 
-/// Does not start; why not.
+/// Starts a node that must fail with this exit code and message.
 fn refuses(world: &World, code: i32, words: &str) {
     let mut hub = world.start();
     let status = hub.exit();
@@ -27,7 +27,7 @@ fn refuses(world: &World, code: i32, words: &str) {
     assert_eq!((status.code(), log.contains(words)), (Some(code), true), "{log}");
 }
 
-/// Fills an empty topic with what a stopped hub has.
+/// Fills an empty topic with the records of a stopped hub.
 fn fills(world: &World) {
     for (arguments, words) in [
         (&["cluster", "repair"][..], "the log is empty: fill it from this node with --write\n"),
@@ -49,7 +49,8 @@ fn a_hub_alone_becomes_a_cluster_and_its_second_site_goes_on_when_the_first_is_l
     let mut pki = Pki::new();
     let nodes = nodes(directory.path(), &broker.addresses, &mut pki, 2);
     let mut worlds: [World; 2] = nodes.try_into().ok().unwrap();
-    // DFSPs know one address: that of the hub alone, of the node that hands on, and of the one that leads at last.
+    // DFSPs know one address. In turn it is that of the standalone hub, of the node that forwards requests, and of the
+    // last leader.
     let alone = World { ports: worlds[1].ports, settings: vec![SHORT], ..World::new(&worlds[0].data) };
     for world in &mut worlds {
         world.settings.push(SHORT);
@@ -77,9 +78,9 @@ fn a_hub_alone_becomes_a_cluster_and_its_second_site_goes_on_when_the_first_is_l
     refuses(&worlds[1], 65, "begins after record ");
     let other = add(&worlds, directory.path().join("backup").to_str().unwrap());
     load.wait_for_accepted(TRANSFERS);
-    // The journal names a node that will be lost among those that deliver.
+    // The journal lists a node that will be lost as a delivering node.
     shared_by(&worlds[0], 2);
-    // Nothing is answered that it does not have.
+    // The second site has everything that was answered.
     stops(leader);
     status_when(&worlds[1], |status| status["copied"] == status["accepted"]);
     drop(broker);

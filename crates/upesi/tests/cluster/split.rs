@@ -1,7 +1,7 @@
-//! Three zones, each with a broker and a hub, and a network between them that splits: three ways, or one zone from the
-//! others. DFSPs reach all zones all the time. Nobody leads without the others; what was answered is in all copies.
+//! Three zones, each with a broker and a hub, and a network that splits: into three parts, or one zone from the others.
+//! DFSPs always reach all zones. No isolated node becomes leader, and all acknowledged transfers are in all copies.
 //!
-//! The test runs itself again in a network of its own, where each zone is a namespace behind a bridge.
+//! The test runs itself again in a network namespace of its own, in which each zone is a namespace behind a bridge.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ use crate::support_crash::scene::block_on;
 const NAME: &str = "split::a_network_that_splits_loses_nothing_that_was_answered";
 const INSIDE: &str = "IN_A_NETWORK_OF_ITS_OWN";
 const DFSPS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 254));
-/// `/run/netns` is where the namespaces have their names.
+/// The namespaces have their names in `/run/netns`.
 const SET_UP: &str = r#"set -e
 mount -t tmpfs zones /run && mkdir /run/netns
 ip link set lo up
@@ -63,7 +63,7 @@ fn a_network_that_splits_loses_nothing_that_was_answered() {
     }
 }
 
-/// A command in a zone.
+/// A command in the namespace of a zone.
 fn in_zone(node: usize) -> Command {
     let inner = upesi();
     let mut command = Command::new("ip");
@@ -81,7 +81,7 @@ fn start(node: usize, world: &World) -> Hub {
     Hub::spawn(world.serve(in_zone(node)), world.log.clone())
 }
 
-/// Nobody has this address: what is sent to it is lost, and nobody is told.
+/// An address that no machine has: packets to it are lost without an error.
 const NOBODY: &str = "02:00:00:00:00:99";
 
 fn ip(arguments: &[&str]) {
@@ -89,7 +89,7 @@ fn ip(arguments: &[&str]) {
     assert!(status.success(), "ip {arguments:?}");
 }
 
-/// Zones reach each other only where both stay together. What is sent to another one is lost, and nobody is told.
+/// Zones reach each other only if both are in `together`. Packets to other zones are lost without an error.
 fn split(together: &[usize]) {
     for from in 0..3 {
         let zone = format!("zone{}", from + 1);
@@ -131,7 +131,7 @@ fn splits_three_ways(cluster: &Cluster<'_>) {
     let before = cluster.whole();
     split(&[]);
     cluster.refuses(before.leader);
-    // Whoever follows hears nothing, and says so.
+    // Followers receive nothing, and report this.
     (0..3).for_each(|node| cluster.is_not_well(node));
     split(&[0, 1, 2]);
     cluster.load.wait_for_accepted(TRANSFERS);

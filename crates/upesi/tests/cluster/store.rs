@@ -1,5 +1,5 @@
-//! The directory of a cluster: DFSPs register parties and an operator imports a file while leaders end; whoever leads
-//! then knows every party of which that was acknowledged, and the oracles.
+//! The directory of a cluster. DFSPs register parties and an operator imports a file while leaders end. Every later
+//! leader knows the oracles and every acknowledged party.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,11 +19,11 @@ use crate::support_crash::verdict;
 use crate::support_registrations::{Told, are_there, operate, start};
 use crate::{end, follows, follows_again, makes_topic, metrics, nodes, stops, told};
 
-/// One of each kind of end, and one more, so that each node has led twice.
+/// One change of leader of each kind, and one more, so that each node has been the leader twice.
 const TAKE_OVERS: u64 = 4;
-/// Acknowledgements between two of them.
+/// Acknowledged registrations between two changes of the leader.
 const REGISTRATIONS: u64 = 60;
-/// Parties of the file: some chunks.
+/// Parties of the file, which are several chunks.
 const IMPORTED: u64 = 45_000;
 const IMPORTS_MAX: u32 = 5;
 const ORACLE: &str =
@@ -43,7 +43,7 @@ fn import(world: &World, file: &Path) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits for an import. One that gave up goes on from there, as it says.
+/// Waits for an import. An import that was interrupted continues from there, as it reports.
 fn imported(mut child: Child, world: &World, file: &Path) {
     for _ in 0..IMPORTS_MAX {
         let output = child.wait_with_output().unwrap();
@@ -56,7 +56,7 @@ fn imported(mut child: Child, world: &World, file: &Path) {
     panic!("the import does not end");
 }
 
-/// What an audit found in the store of a node.
+/// The result of an audit for the store of a node.
 fn store_of(world: &World) -> Value {
     let output = upesi().args(["audit", "--json"]).arg(&world.data).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -74,7 +74,7 @@ fn whoever_leads_knows_the_parties() {
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
     leader.serves();
-    // Its simulated DFSPs take the callbacks.
+    // Its simulated DFSPs receive the callbacks.
     let _dfsps = block_on(worlds[0].load(1));
     let mut standby = follows(&worlds[1]);
     let [fspiop, admin] = worlds[0].ports;
@@ -103,14 +103,14 @@ fn whoever_leads_knows_the_parties() {
         let found = operate(&mut client, "GET", &format!("/directory/parties/MSISDN/2609{number:06}"), "");
         assert!(found.contains("dfsp-2"), "{number}: {found}");
     }
-    // The node that leads now writes, too.
+    // The new leader can also write.
     operate(&mut client, "POST", "/oracles", &ORACLE.replace("ALIAS", "EMAIL"));
     drop(client);
     shown(&worlds);
     agree(&worlds, [leader, standby].map(|hub| hub.stop().0.code()));
 }
 
-/// Waits until both nodes show the store's last record, which is that of the log.
+/// Waits until both nodes show the store's last record of the log.
 fn shown(worlds: &[World; 2]) {
     let since = Instant::now();
     loop {
@@ -126,7 +126,7 @@ fn shown(worlds: &[World; 2]) {
     }
 }
 
-/// Both stores hold the same once each node has followed to the end.
+/// Both stores have the same content when each node has followed to the end.
 fn agree(worlds: &[World; 2], ended: [Option<i32>; 2]) {
     assert_eq!(ended, [Some(0); 2]);
     for world in worlds {
@@ -144,13 +144,13 @@ fn agree(worlds: &[World; 2], ended: [Option<i32>; 2]) {
     assert_eq!(status["store"]["accepted"], stores[0]["record"], "{text}");
 }
 
-// The topic of a cluster is kept short: what every node has leaves it, a node that sleeps holds it back until it is
-// removed, and comes back then by a backup of another one.
+// Topic retention: entries that every node has leave the topic. A node that is stopped keeps entries in the topic until
+// it is removed, and then returns with a backup of another node.
 
-/// Between two looks at what has left.
+/// Transfers between two checks of the removed entries.
 const TRANSFERS: u64 = 60;
 
-/// Asks for the status until it is so.
+/// Polls the status until the condition holds.
 pub fn status_when(world: &World, is_so: impl Fn(&Value) -> bool) -> Value {
     let since = Instant::now();
     loop {
@@ -172,11 +172,11 @@ fn begin(status: &Value) -> u64 {
     status["begin"].as_u64().unwrap()
 }
 
-/// Makes node 1 anew from a backup of node 0; it follows then.
+/// Creates node 1 again from a backup of node 0, as a follower.
 pub fn add(worlds: &[World; 2], backup: &str) -> Hub {
     let output = upesi().args(["backup", "--to", backup, "--data"]).arg(&worlds[0].data).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // It may have told what it needs before it ended.
+    // It may have reported its needs before it ended.
     told(&worlds[0], &["cluster", "remove", "1"]);
     let add = || told(&worlds[1], &["cluster", "add", "--from", backup]);
     let (code, text) = add();
@@ -212,7 +212,7 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     status_when(&worlds[0], |status| begin(status) > 0);
     stops(standby);
 
-    // It sleeps.
+    // The node is stopped.
     let slept = need(&status_when(&worlds[0], |_| true), "1");
     assert!(slept > 0);
     load.wait_for_accepted(TRANSFERS);
@@ -234,7 +234,7 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     assert!(log.contains("`upesi backup` there, `upesi restore` here"), "{log}");
     assert!(!log.contains(SERVING), "{log}");
 
-    // From now on what is younger than an hour stays: a backup is older than what the leader needs.
+    // From now on, entries younger than an hour stay, so a backup may be older than the leader's needs.
     stops(leader);
     worlds[0].settings.push("cluster.keep_hours=1");
     leader = worlds[0].start();

@@ -1,4 +1,4 @@
-//! What the hub makes itself, against the OpenAPI document of the FSPIOP port: callbacks with their headers and bodies.
+//! Compares the hub's own callbacks, with their headers and bodies, with the OpenAPI document of the FSPIOP port.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -12,22 +12,22 @@ use super::dfsp::Seen;
 /// A callback that the document describes.
 struct Callback {
     method: &'static str,
-    /// The segments of its path; `None` for one that the request decides.
+    /// The segments of its path; `None` if the request decides the segment.
     path: Vec<Option<String>>,
-    /// Names in lower case, whether each is required, and what fits.
+    /// Names in lower case, whether each is required, and the validator of its value.
     headers: Vec<(String, bool, Arc<Validator>)>,
-    /// The media type without its version, and what fits.
+    /// The media type without its version, and the validator of the body.
     body: Option<(String, Arc<Validator>)>,
 }
 
 static CALLBACKS: LazyLock<Vec<Callback>> = LazyLock::new(read);
 
-/// Reads the document, which takes time and memory: once, and before a test measures either.
+/// Reads the document. This takes time and memory, so it is done once, before a test measures either.
 pub fn prepare() {
     LazyLock::force(&CALLBACKS);
 }
 
-/// Whether the document describes a message that the hub made itself.
+/// Checks that the document describes a message that the hub made.
 pub fn check(seen: &Seen) -> Result<(), String> {
     let what = format!("{} {}", seen.method, seen.path);
     if seen.header("traceparent").is_none() {
@@ -89,7 +89,7 @@ fn read() -> Vec<Callback> {
         Some(reference) => document.pointer(&reference[1..]).unwrap().clone(),
         None => value.clone(),
     };
-    // Only schemas are referred to. Equal schemas share a validator, which is large.
+    // Only schemas are references. Equal schemas share a validator, which is large.
     let components = json!({"schemas": document["components"]["schemas"]});
     let mut validators: HashMap<String, Arc<Validator>> = HashMap::new();
     let mut validator = |schema: &Value| {

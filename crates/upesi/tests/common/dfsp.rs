@@ -1,5 +1,5 @@
-//! A DFSP as the hub meets it: a server that records what it is sent, byte for byte and in order, and answers as it was
-//! told to. It can die and come back on the same port.
+//! A DFSP as the hub sees it: a server that records all messages, byte for byte and in order, and answers as a test
+//! says. It can stop, and start again on the same port.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -15,21 +15,21 @@ use upesi_http::{
 
 use super::{AMPLE, described};
 
-/// Larger than anything a hub may send.
+/// Larger than any message of the hub.
 const BODY_BYTES_MAX: usize = 64 << 20;
-/// Every DFSP's URL has a path of its own before the resource, which `FSPIOP-URI` must not show.
+/// Every DFSP's URL has a path before the resource, which `FSPIOP-URI` must not contain.
 const BASE_PATH: &str = "/fspiop/v1";
 
 /// A message as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub method: String,
-    /// From the resource on.
+    /// Path from the resource on.
     pub path: String,
-    /// In order of names.
+    /// Sorted by name.
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
-    /// How it was answered; `None`: not at all.
+    /// Status of the answer; `None` if the DFSP did not answer.
     pub status: Option<u16>,
 }
 
@@ -47,7 +47,7 @@ impl Seen {
     }
 }
 
-/// What a message is about: the id or the party of its path, or the id in the body of a POST.
+/// Subject of a message: the id or the party of its path, or the id in the body of a POST.
 pub fn about(path: &str, body: &[u8]) -> Option<String> {
     let path = path.split('?').next()?;
     let (family, rest) = path.strip_prefix('/')?.split_once('/').unwrap_or((&path[1..], ""));
@@ -70,27 +70,27 @@ pub fn about(path: &str, body: &[u8]) -> Option<String> {
     Some(rest.trim_start().strip_prefix('"')?.split('"').next()?.to_owned())
 }
 
-/// What a DFSP does with the next messages.
+/// Reaction of a DFSP to the next messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conduct {
     /// Answers with this status.
     Answers(u16),
     /// Answers with this status and this body.
     Says(u16, Bytes),
-    /// Takes the message and never answers.
+    /// Accepts the message and never answers.
     FallsSilent,
 }
 
 struct State {
     seen: Vec<Seen>,
-    /// How many of the delivered messages about each transfer the test has looked at.
+    /// Number of delivered messages about each transfer that the test has read.
     taken: BTreeMap<String, usize>,
-    /// How many of the messages about each thing, however they were answered, the test has looked at.
+    /// Number of messages about each subject, with any answer, that the test has read.
     told: BTreeMap<String, usize>,
     conduct: Conduct,
-    /// Common names of the certificates that messages came with.
+    /// Common names of the certificates of received messages.
     peers: Vec<String>,
-    /// Versions of HTTP that messages came by.
+    /// Versions of HTTP of received messages.
     versions: BTreeSet<String>,
 }
 
@@ -126,7 +126,7 @@ impl Service for Inner {
             state.peers.extend(peer);
             state.versions.insert(format!("{:?}", parts.version));
             let seen = Seen { method: parts.method.to_string(), path, headers, body, status };
-            // Each message of the hub in each of these tests is one that its document describes.
+            // Every message of the hub in these tests must be described in its document.
             if seen.header("fspiop-source") == Some("Hub") {
                 described::check(&seen).unwrap_or_else(|fault| panic!("{fault}"));
             }
@@ -146,7 +146,7 @@ impl Service for Inner {
 }
 
 struct Alive {
-    // Dropped first: with its workers every connection ends.
+    // Dropped first: every connection ends with its workers.
     workers: Workers,
     _server: Server,
 }
@@ -157,7 +157,8 @@ pub struct Dfsp {
     pub address: SocketAddr,
     inner: Arc<Inner>,
     alive: Option<Alive>,
-    /// Keeps the port while it is dead: a server of another test must not get it, and answer in its place.
+    /// Reserves the port while the DFSP is stopped. Otherwise a server of another test could get it, and answer
+    /// instead.
     grave: Option<TcpSocket>,
     tls: Option<ServerTls>,
 }
@@ -167,7 +168,7 @@ impl Dfsp {
         Self::start_with(name, None)
     }
 
-    /// The same with TLS.
+    /// Like `start`, with TLS.
     pub fn start_secured(name: &str, tls: ServerTls) -> Self {
         Self::start_with(name, Some(tls))
     }
@@ -196,31 +197,32 @@ impl Dfsp {
         dfsp
     }
 
-    /// The URL below which its resources are.
+    /// Base URL of its resources.
     pub fn base_url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}{BASE_PATH}", self.address)
     }
 
-    /// Stops to listen; its connections break.
+    /// Stops listening, and breaks its connections.
     pub fn die(&mut self) {
         self.alive.take().expect("it is alive").workers.shutdown();
         let grave = TcpSocket::new_v4().unwrap();
-        // Its old connections linger, which only a socket that shares may ignore; then nobody may share with this one.
+        // Old connections linger, and only a socket with this option can ignore them. Afterwards no other socket may
+        // share the port.
         grave.set_reuseaddr(true).unwrap();
         grave.bind(self.address).unwrap();
         grave.set_reuseaddr(false).unwrap();
         self.grave = Some(grave);
     }
 
-    /// Listens again where it listened before.
+    /// Listens again on the same port.
     pub fn revive(&mut self) {
         self.grave = None;
         let deadline = Instant::now() + AMPLE;
         let bound = loop {
             match Server::bind(self.address) {
                 Ok(bound) => break bound,
-                // Some connection of another test got the port in between.
+                // A connection of another test got the port in the meantime.
                 Err(error) => assert!(Instant::now() < deadline, "{error}"),
             }
             std::thread::yield_now();
@@ -238,12 +240,12 @@ impl Dfsp {
         self.alive = Some(Alive { workers, _server: server });
     }
 
-    /// From now on.
+    /// Applies to all messages from now on.
     pub fn conduct(&self, conduct: Conduct) {
         self.inner.state().conduct = conduct;
     }
 
-    /// The next message about a transfer that it answered with success; waits for it.
+    /// Waits for the next message about a transfer that it answered with success.
     pub fn next(&self, transfer: &str) -> Seen {
         self.wait(&format!("the next message about {transfer}"), |state| {
             let taken = state.taken.entry(transfer.to_owned()).or_default();
@@ -257,7 +259,7 @@ impl Dfsp {
         })
     }
 
-    /// All messages about a transfer so far, however they were answered; waits until there are so many.
+    /// Waits until there are this many messages about a transfer, with any answer. Returns all of them.
     pub fn attempts(&self, transfer: &str, at_least: usize) -> Vec<Seen> {
         self.wait(&format!("{at_least} messages about {transfer}"), |state| {
             let about = |seen: &&Seen| seen.about().as_deref() == Some(transfer);
@@ -266,7 +268,7 @@ impl Dfsp {
         })
     }
 
-    /// The next message about a thing, however it was answered; waits for it.
+    /// Waits for the next message about a subject, with any answer.
     pub fn next_attempt(&self, about: &str) -> Seen {
         self.wait(&format!("the next message about {about}"), |state| {
             let told = state.told.entry(about.to_owned()).or_default();
@@ -276,7 +278,7 @@ impl Dfsp {
         })
     }
 
-    /// The messages that [`Self::next_attempt`] has not given.
+    /// The messages that [`Self::next_attempt`] has not returned.
     pub fn unexpected(&self) -> Vec<Seen> {
         let state = self.inner.state();
         let mut told = state.told.clone();
@@ -287,17 +289,17 @@ impl Dfsp {
         state.seen.iter().filter(is_new).cloned().collect()
     }
 
-    /// The common names of the certificates that messages came with.
+    /// The common names of the certificates of received messages.
     pub fn peers(&self) -> Vec<String> {
         self.inner.state().peers.clone()
     }
 
-    /// The versions of HTTP that messages came by.
+    /// The versions of HTTP of received messages.
     pub fn versions(&self) -> Vec<String> {
         self.inner.state().versions.iter().cloned().collect()
     }
 
-    /// How many messages it has seen.
+    /// Number of received messages.
     pub fn count(&self) -> usize {
         self.inner.state().seen.len()
     }
@@ -342,7 +344,7 @@ pub struct Client {
     received: Vec<u8>,
 }
 
-/// One answer, header names in lower case.
+/// An answer, with header names in lower case.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -374,7 +376,7 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// For a hub that may be gone.
+    /// Sends to a hub that may have stopped.
     pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.write_all(bytes)
     }
@@ -384,7 +386,7 @@ impl Client {
         self.answer().expect("the connection was closed without an answer")
     }
 
-    /// The next answer; `None` when the hub closed the connection before one.
+    /// The next answer; `None` if the hub closed the connection first.
     pub fn answer(&mut self) -> Option<Answer> {
         let end = loop {
             if let Some(end) = self.received.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -409,7 +411,7 @@ impl Client {
         Some(answer)
     }
 
-    /// Zero when the connection has ended, by a reset too.
+    /// Returns zero when the connection has ended, also by a reset.
     fn receive(&mut self) -> usize {
         let mut piece = [0; 64 * 1024];
         match self.stream.read(&mut piece) {
@@ -423,8 +425,8 @@ impl Client {
     }
 }
 
-/// A request of these headers, in this order, and this body; `content-length` is added unless it or
-/// `transfer-encoding` is among the headers.
+/// A request with these headers, in this order, and this body. `content-length` is added unless it or
+/// `transfer-encoding` is one of the headers.
 pub fn request(line: &str, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("{line} HTTP/1.1\r\n").into_bytes();
     for (name, value) in headers {
