@@ -1,4 +1,4 @@
-//! `kill -9` of the real binary while DFSPs register parties: what was acknowledged is there after the next start.
+//! `kill -9` of the real binary while DFSPs register parties. Acknowledged registrations exist after the next start.
 
 mod common;
 mod support_crash;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use self::common::dfsp::Client;
 use self::support_crash::scene::World;
 
-/// Acknowledgements after which each life of the hub ends.
+/// Number of acknowledgements after which each process of the hub is killed.
 const LIVES: [u64; 5] = [1, 7, 40, 150, 400];
 
 #[test]
@@ -24,7 +24,7 @@ fn acknowledged_registrations_survive_kills() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut hub = world.start();
     hub.serves();
-    // Its simulated DFSPs take the callbacks.
+    // Its simulated DFSPs receive the callbacks.
     let _dfsps = runtime.block_on(world.load(1));
     let [fspiop, admin] = world.ports;
     let oracle = r#"{"oracleIdType":"ALIAS","endpoint":{"value":"http://127.0.0.1:9","endpointType":"URL"}}"#;

@@ -1,8 +1,8 @@
-//! The crash run: `kill -9` of the real binary, again and again, on one data directory under load.
+//! The crash run: repeated `kill -9` of the real binary, on one data directory under load.
 //!
-//! Moments are drawn from a seed, which is printed. `UPESI_CRASH_SEED` repeats a run's choices, `UPESI_CRASH_KILLS`
-//! sets how many kills there are, `UPESI_CRASH_BINARY` names another binary than that of this build. The choices
-//! repeat, the interleaving of processes does not.
+//! The moments are drawn from a seed, which is printed. `UPESI_CRASH_SEED` repeats a run's choices, `UPESI_CRASH_KILLS`
+//! sets the number of kills, and `UPESI_CRASH_BINARY` selects another binary than that of this build. The choices
+//! repeat, but the interleaving of processes does not.
 
 #![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
 
@@ -24,7 +24,7 @@ use self::support_crash::events::Moment;
 use self::support_crash::scene::World;
 
 const KILLS: u64 = 50;
-/// Of a hub whose transfers leave.
+/// Kills of a hub with retention.
 const KILLS_WITH_RETENTION: u64 = 20;
 
 fn world(directory: &Path) -> World {
@@ -33,7 +33,7 @@ fn world(directory: &Path) -> World {
     World { log: Some(directory.join("hub.log")), ..World::new(&data) }
 }
 
-/// Says how to repeat a run, when it fails.
+/// Prints how to repeat a run that fails.
 struct Repeat {
     seed: u64,
     kills: u64,
@@ -58,7 +58,7 @@ fn nothing_acknowledged_is_lost_by_kills_under_load() {
     run(KILLS, false);
 }
 
-/// Days pass between the lives; what is old is exported and leaves.
+/// Days pass between the processes. Old transfers are exported and removed.
 #[test]
 fn nothing_is_lost_and_nothing_comes_back_where_transfers_leave() {
     run(KILLS_WITH_RETENTION, true);
@@ -108,7 +108,7 @@ fn run(kills: u64, is_kept_for_days: bool) {
     }
     let report = judge(&world, &mut load, keeping.as_ref());
     if kills >= KILLS {
-        // The run has met what it is about.
+        // Checks that the run covered its subject.
         let records = &report["records"];
         let has_left = is_kept_for_days && records["firstSeq"].as_u64() > Some(1);
         assert!(has_left || records["segments"].as_u64() > Some(2), "{report}");
@@ -124,7 +124,7 @@ fn run(kills: u64, is_kept_for_days: bool) {
     );
 }
 
-/// A hub on what is left, against what the DFSPs saw; returns the report of the audit.
+/// Starts a hub on the remaining data and compares it with the DFSPs' books. Returns the report of the audit.
 fn judge(world: &World, load: &mut Load, keeping: Option<&Keeping>) -> serde_json::Value {
     let mut hub = world.start();
     hub.serves();
@@ -149,10 +149,10 @@ fn judge(world: &World, load: &mut Load, keeping: Option<&Keeping>) -> serde_jso
     report
 }
 
-/// The very first start makes files that are not there yet. Wherever it is stopped, the next one finishes the work.
+/// The first start creates the files. Wherever it is stopped, the next start completes it.
 #[test]
 fn a_first_start_may_be_stopped_anywhere() {
-    // Only the last start is waited for that long.
+    // Only the last start is awaited this long.
     let quiet = Timespec { tv_sec: 3, tv_nsec: 0 };
     for count in 1.. {
         let directory = TempDir::new().unwrap();

@@ -1,5 +1,5 @@
-//! `kill -9` of the real binary while it closes windows and settles them under load. A job that was cut off continues
-//! by its name; in the end every commit was settled once.
+//! `kill -9` of the real binary while it closes and settles windows under load. An interrupted job continues by its
+//! name. At the end, every commit was settled once.
 //!
 //! `UPESI_CRASH_SEED`, `UPESI_CRASH_KILLS` and `UPESI_CRASH_BINARY` are those of the crash run.
 
@@ -22,12 +22,12 @@ use upesi_types::Amount;
 use self::support_crash::scene::World;
 
 const KILLS: u64 = 12;
-/// Lives at most, for each kill that was asked for.
+/// Maximum number of processes per requested kill.
 const LIVES_MAX: u64 = 10;
-/// A settlement is some writes of the journal among those of the load; a start is some more.
+/// A settlement is a few journal writes among those of the load. A start adds some more.
 const WRITES_MAX: u64 = 256;
 
-/// The jobs of a run: one after the other, each until it has ended.
+/// The jobs of a run, one after the other, each until it has ended.
 struct Jobs {
     hub: HubOptions,
     number: u64,
@@ -39,7 +39,7 @@ impl Jobs {
         (self.hub.clone(), Job::unattended(name, SettlementState::Settled))
     }
 
-    /// Runs the present job to its end.
+    /// Completes the present job.
     fn finish(&mut self) {
         let (hub, job) = self.options();
         let mut output = Vec::new();
@@ -48,7 +48,7 @@ impl Jobs {
         self.number += 1;
     }
 
-    /// Lets jobs run until the hub is gone.
+    /// Runs jobs until the hub is gone.
     fn run_until(&mut self, hub_is_gone: impl FnOnce()) {
         let mut jobs = Jobs { hub: self.hub.clone(), number: self.number };
         let settling = std::thread::spawn(move || {
@@ -104,7 +104,7 @@ fn settlements_go_on_where_a_kill_cut_them_off() {
     let mut chance = Chance::new(upesi_sim::mix(seed));
     let (begun, mut cut_off) = (Instant::now(), 0);
     for life in 1..=LIVES_MAX * kills {
-        // A full run goes on until it has met what it is about.
+        // A full run continues until it has covered its subject.
         if life > kills && (kills < KILLS || cut_off > 0) {
             break;
         }
@@ -125,7 +125,7 @@ fn settlements_go_on_where_a_kill_cut_them_off() {
             jobs.number
         );
         if chance.below(3) == 0 {
-            // What is left of the job in one life; otherwise the next one finds it as it is.
+            // In one process the rest of the job is completed; otherwise the next process finds it as it is.
             jobs.finish();
         }
     }
@@ -135,7 +135,7 @@ fn settlements_go_on_where_a_kill_cut_them_off() {
     let accepted = load.end();
     let admin = world.admin();
     block_on(verdict::quiet(&admin, &load));
-    // What was committed meanwhile.
+    // Settles the transfers that were committed in the meantime.
     jobs.finish();
     let (settlements, nets) = block_on(verdict::settled(&admin));
     block_on(verdict::settled_books_agree(&admin, &load, &accepted, nets));
@@ -154,7 +154,7 @@ fn settlements_go_on_where_a_kill_cut_them_off() {
     assert!(kills < KILLS || cut_off > 0, "no settlement was cut off");
 }
 
-/// The journal closes each window once and settles it once.
+/// Checks that the journal closes and settles each window once.
 fn closed_once(data: &Path, settlements: usize) {
     use upesi_ledger::Event;
     let disk = upesi_journal::DataDirectory::open_for_reading(data).unwrap().disk();

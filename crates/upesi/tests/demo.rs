@@ -1,4 +1,4 @@
-//! The demo: what it points to at its end is there.
+//! The demo: everything that its output points to exists.
 
 mod support_command;
 
@@ -16,7 +16,7 @@ use upesi_types::Amount;
 /// Longer than any answer takes.
 const AMPLE: Duration = Duration::from_secs(30);
 
-/// A demo that is interrupted at the latest when the test ends; it ends its hub then.
+/// A demo that is interrupted when the test ends, if not before. It then stops its hub.
 struct Demo(Child);
 
 impl Drop for Demo {
@@ -26,7 +26,7 @@ impl Drop for Demo {
     }
 }
 
-/// What the last section of the demo's output points to.
+/// The places in the last section of the demo's output.
 fn places(output: &str) -> Vec<String> {
     let (_, section) = output.split_once("── 5 ──").unwrap_or_else(|| panic!("{output}"));
     let lines = section.lines().skip(1).filter_map(|line| line.strip_prefix("   "));
@@ -34,7 +34,7 @@ fn places(output: &str) -> Vec<String> {
     places.map(|line| line.split("  ").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Goes where a line points to: a URL that is to answer 200, a command that is to succeed, a file that is to be there.
+/// Checks a place: a URL must answer 200, a command must succeed, a file must exist.
 fn follow(place: &str) {
     if let Some((arguments, url)) = place.strip_prefix("curl -K ").and_then(|rest| rest.split_once(' ')) {
         assert_eq!(get(arguments, url), 200, "{place}");
@@ -47,7 +47,7 @@ fn follow(place: &str) {
     }
 }
 
-/// The status of a URL, called with the certificate that a file of curl's arguments names.
+/// The status of a URL, called with the certificate in a file of curl's arguments.
 fn get(arguments: &str, url: &str) -> u16 {
     let text = std::fs::read_to_string(arguments).unwrap();
     let file = |name: &str| {
@@ -66,13 +66,14 @@ fn get(arguments: &str, url: &str) -> u16 {
     })
 }
 
-/// An amount, which may be negative, in the smallest units.
+/// An amount in the smallest units. It may be negative.
 fn units(amount: &str) -> Option<i64> {
     let (sign, digits) = amount.strip_prefix('-').map_or((1, amount), |digits| (-1, digits));
     Some(sign * Amount::parse_decimal(digits).ok()?.units())
 }
 
-/// The nets of dfsp-1 to dfsp-8 by the matrix alone: what each sends less what it receives. Its own sums agree.
+/// The nets of dfsp-1 to dfsp-8, computed from the matrix alone: sent less received amounts. The matrix's own sums must
+/// agree.
 fn nets_of_matrix(text: &str) -> Vec<i64> {
     let (_, matrix) = text.split_once("KES sender by receiver\n").unwrap_or_else(|| panic!("{text}"));
     let lines: Vec<&str> = matrix.lines().take(12).collect();
@@ -107,7 +108,7 @@ fn the_demo_points_to_what_is_there_after_its_end() {
     let places = places(&text);
     assert_eq!(places.len(), 3, "{text}");
     assert!(!places.iter().any(|place| place.contains("https://")), "the hub has ended: {places:?}");
-    // All that was paid is settled: the nets of the DFSPs, each in its last state, sum to zero.
+    // All payments are settled: the nets of the DFSPs sum to zero, and each is in its last state.
     let nets: Vec<i64> = text
         .lines()
         .filter(|line| line.contains(" KES ") && line.trim_start().starts_with("dfsp-"))

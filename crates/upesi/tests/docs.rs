@@ -1,4 +1,4 @@
-//! What the program prints of its settings and exit codes is whole, and pages name settings that exist.
+//! The program's output about its settings and exit codes is complete, and pages name only settings that exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The last cell but `after` of a row that begins with `first`.
+/// The cell at `after` from the end, in the row that begins with `first`.
 fn cell<'a>(page: &'a str, first: &str, after: usize) -> &'a str {
     let row = page.lines().find(|line| line.starts_with(&format!("| {first} |")));
     let row = row.unwrap_or_else(|| panic!("{first} is not printed"));
@@ -61,7 +61,7 @@ fn pages() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
 }
 
-/// Settings that a page names in code style, `section.name`; files such as `log.rs` are none.
+/// Settings that a page names in code style, as `section.name`. Files such as `log.rs` are not settings.
 fn settings_named(page: &str) -> impl Iterator<Item = &str> {
     let is_section = |name: &str| SECTIONS.iter().any(|(section, _)| *section == name);
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';

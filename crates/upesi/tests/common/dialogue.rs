@@ -33,7 +33,7 @@ use super::dfsp::{Conduct, Seen, about};
 use super::message::{Message, Sent, condition, family, fulfilment, media_type};
 use super::oracle::{Expected, Place, check, stays_here};
 
-/// Plays dialogues, one after the other; panics at the first line that does not hold.
+/// Plays dialogues, one after the other. Panics at the first line that does not hold.
 pub fn hold(world: &mut World, text: &str) {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
     while let Some(line) = lines.next() {
@@ -55,7 +55,7 @@ struct Dialogue<'w> {
     since: Timestamp,
     ids: [String; 3],
     number: String,
-    /// What the next messages are caused by.
+    /// The cause of the next messages.
     cause: Option<Sent>,
 }
 
@@ -80,7 +80,7 @@ impl<'w> Dialogue<'w> {
         if let Some(rest) = line.strip_prefix("→ ") {
             return self.expect(rest);
         }
-        // It was looked at when the message was sent.
+        // The answer was checked when the message was sent.
         if line.starts_with("= ") {
             return;
         }
@@ -118,7 +118,7 @@ impl<'w> Dialogue<'w> {
             .replace("<fx terms>", FX_TERMS)
             .replace("<conversion>", CONVERSION)
             .replace("<request to pay>", REQUEST_TO_PAY);
-        // Words at the end of a line change what stands before them: `10→11`; a blank is `␣` there.
+        // Words at the end of a line change the text before them: `10→11`. In these words `␣` stands for a blank.
         while let Some((rest, last)) = line.rsplit_once(' ')
             && let Some((from, to)) = last.split_once('→').filter(|(from, _)| !from.is_empty())
         {
@@ -197,7 +197,7 @@ impl<'w> Dialogue<'w> {
         let (method, maker) = if is_error {
             ("PUT", Some(&cause).filter(|_| method == "ERROR"))
         } else {
-            // What bulks owe is made of nothing but what the hub knows.
+            // Callbacks of bulk transfers contain only data that the hub knows.
             method.strip_prefix("HUB-").map_or((method, Some(&cause)), |method| (method, None))
         };
         let (what, added) = what.split_once(" +").filter(|_| what.starts_with("sent")).unwrap_or((what, ""));
@@ -222,7 +222,7 @@ impl<'w> Dialogue<'w> {
         }
     }
 
-    /// An oracle is asked with the headers of the DFSP's request.
+    /// The hub queries an oracle with the headers of the DFSP's request.
     fn expect_question(&self, method: &str, rest: &str, cause: &Sent) {
         let (path, body) = rest.split_once(' ').unwrap_or((rest, ""));
         let about = about(path, body.as_bytes()).unwrap_or_else(|| panic!("{path} is about nothing"));
@@ -233,7 +233,7 @@ impl<'w> Dialogue<'w> {
     }
 }
 
-/// The DFSP's headers, but for those that go no further than the hub.
+/// Checks for the DFSP's headers, except those that the hub does not forward.
 fn check_question(seen: &Seen, cause: &Sent, host: &str) {
     let mut headers: Vec<_> =
         cause.headers.iter().filter(|(name, _)| !stays_here(&cause.headers, name)).cloned().collect();
@@ -246,13 +246,13 @@ fn check_question(seen: &Seen, cause: &Sent, host: &str) {
     assert_eq!(seen.headers, headers, "what an oracle is asked with");
 }
 
-/// An error as hubs write it.
+/// An error in the form that the hub writes.
 pub fn error_body(code: &str, text: &str) -> String {
     assert!(text.chars().count() <= 128, "the schema admits 128 characters: {text}");
     format!(r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"{text}"}}}}"#)
 }
 
-/// Where the error about a message goes.
+/// Path of the error about a message.
 fn error_path(cause: &Sent) -> String {
     let path = cause.path.split('?').next().unwrap();
     match path.trim_start_matches('/').split_once('/') {
@@ -262,10 +262,10 @@ fn error_path(cause: &Sent) -> String {
     }
 }
 
-/// What a message needs, and all that it has where it is sent `plain`.
+/// The required headers of a message. A message that is sent `plain` has only these.
 const PLAIN: [&str; 6] = ["host", "content-type", "accept", "date", "fspiop-source", "fspiop-destination"];
 
-/// From greenbank to bluewallet, with a member order and white space of its own.
+/// From greenbank to bluewallet, with an unusual order of members and white space.
 const QUOTE: &str = r#"{"quoteId":"<id>", "transactionId":"<id2>","payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"254700000001","fspId":"greenbank"}},"payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"<n>","fspId":"bluewallet"}},"amountType":"SEND","amount":{"currency":"KES","amount":"10"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"},"note":"caf\u00e9 ☕","expiration":"<soon>"}"#;
 
 const TERMS: &str = r#"{"transferAmount":{"currency":"KES","amount":"10"}, "payeeReceiveAmount":{"amount":"9.5","currency":"KES"},"expiration":"<soon>","ilpPacket":"AYICexampleilppacket0123","condition":"<condition>"}"#;
@@ -286,10 +286,10 @@ const CONVERSION: &str = r#"{"commitRequestId":"<id2>", "determiningTransferId":
 
 const REQUEST_TO_PAY: &str = r#"{"transactionRequestId":"<id>", "payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"<n>","fspId":"bluewallet"}},"payer":{"partyIdType":"MSISDN","partyIdentifier":"254700000001"},"amount":{"amount":"10","currency":"KES"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYEE","initiatorType":"BUSINESS"}}"#;
 
-// The exchanges on the pages of `docs/resources`, and those that are refused: what is typed, how the hub answers, and
-// what DFSPs are sent then. They were captured once; here they are played again.
+// The exchanges on the pages of `docs/resources`, and the rejected ones: the typed commands, the hub's answers, and the
+// messages to DFSPs. They were captured once, and are played again here.
 
-/// In the order in which a reader comes to them; each builds on those before.
+/// In the order in which a reader sees them. Each builds on the earlier ones.
 const PAGES: [(&str, &str); 9] = [
     ("participants", include_str!("../../../../docs/resources/participants.md")),
     ("parties", include_str!("../../../../docs/resources/parties.md")),
@@ -302,10 +302,10 @@ const PAGES: [(&str, &str); 9] = [
     ("further exchanges", include_str!("exchanges.txt")),
 ];
 
-/// A message as a page shows it.
+/// A message as shown on a page.
 struct Shown<'p> {
     line: &'p str,
-    /// In order of names, without those that differ each time.
+    /// Sorted by name, without headers that differ each time.
     headers: Vec<(String, String)>,
     body: String,
 }
@@ -316,7 +316,7 @@ struct Exchange<'p> {
     shown: Vec<Shown<'p>>,
 }
 
-/// Plays all pages, one after the other; gives how many exchanges there were.
+/// Plays all pages, one after the other. Returns the number of exchanges.
 pub fn play_pages(world: &World) -> usize {
     let mut count = 0;
     for (name, page) in PAGES {
@@ -366,7 +366,7 @@ fn read(page: &str) -> Vec<Exchange<'_>> {
     exchanges
 }
 
-/// In order of names, without headers that differ each time, and without `Accept-Encoding`, which the pages leave out.
+/// Sorted by name, without headers that differ each time, and without `Accept-Encoding`, which the pages leave out.
 fn comparable(headers: &[(String, String)]) -> Vec<(String, String)> {
     let changing = ["date", "host", "traceparent", "accept-encoding"];
     let is_constant = |(name, _): &&(String, String)| !changing.contains(&&**name);
@@ -387,7 +387,7 @@ fn hold_exchange(world: &World, exchange: &Exchange<'_>) -> Result<(), String> {
     same("its body", &found.body, &answer.body)?;
     for message in messages {
         let target = message.line.strip_suffix(" HTTP/1.1").unwrap_or_default();
-        // Their base URLs end with their names there.
+        // On the pages, base URLs end with the DFSPs' names.
         let (method, path) = target.split_once(" /").ok_or("a message begins with method and path")?;
         let (name, path) = path.split_once('/').ok_or("a path begins with the name of the DFSP")?;
         let path = format!("/{path}");
@@ -405,7 +405,8 @@ fn same<T: PartialEq + std::fmt::Debug + ?Sized>(what: &str, found: &T, shown: &
     if found == shown { Ok(()) } else { Err(format!("{what} is\n  {found:?}\nand not\n  {shown:?}")) }
 }
 
-/// `[VERSION=2.0 ]fspiop METHOD PATH FROM [TO [BODY]]`, with the headers that the function of the pages adds.
+/// Parses `[VERSION=2.0 ]fspiop METHOD PATH FROM [TO [BODY]]`, and adds the headers that the function of the pages
+/// adds.
 fn typed(command: &str) -> Message {
     let mut words = words(command).into_iter();
     let mut next = || words.next().unwrap_or_default();
@@ -428,7 +429,7 @@ fn typed(command: &str) -> Message {
     if is_put { message } else { message.header("accept", &accept) }
 }
 
-/// The words of a shell's command; those in single quotes are one.
+/// The words of a shell command. Text in single quotes is one word.
 fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for (index, part) in command.split('\'').enumerate() {

@@ -1,18 +1,18 @@
-//! Reads a metrics exposition as strictly as the OpenMetrics text format is written (without exemplars and stamps).
+//! Parses metrics strictly by the OpenMetrics text format, without exemplars and timestamps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an exposition holds.
+/// Content of an exposition.
 #[derive(Debug, Default)]
 pub struct Exposition {
     /// Kinds by family.
     pub families: BTreeMap<String, String>,
-    /// Values by series, labels included, as they are written.
+    /// Values by series with labels, as written.
     pub samples: BTreeMap<String, String>,
 }
 
 impl Exposition {
-    /// Reads a text; every fault is a panic with the line.
+    /// Parses a text. Every fault panics with the line.
     pub fn read(text: &str) -> Self {
         let body = text.strip_suffix("# EOF\n").expect("it ends with # EOF");
         let mut found = Self::default();
@@ -59,7 +59,7 @@ impl Exposition {
         assert!(twice.is_none(), "a series twice: {line}");
     }
 
-    /// The last bucket of a histogram is its count.
+    /// The last bucket of a histogram equals its count.
     fn check_histograms(&self) {
         for name in self.families.iter().filter(|(_, kind)| *kind == "histogram").map(|(name, _)| name) {
             let prefix = format!("{name}_bucket{{");
@@ -89,7 +89,7 @@ fn is_name(name: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// `name="value",…}`, with quotes, backslashes and line breaks in values escaped.
+/// Checks `name="value",…}`, with quotes, backslashes and line breaks in values escaped.
 fn check_labels(labels: &str, line: &str) {
     let mut rest = labels;
     let mut names = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What DFSPs send: every header a DFSP may send, each with a value of its own.
+//! Messages of DFSPs, with every header that a DFSP may send, each with a distinct value.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use upesi_types::Timestamp;
 
 use super::dfsp::request;
 
-/// The media type of a family of messages in a version.
+/// Media type of a family of messages in a version.
 pub fn media_type(family: &str, version: &str) -> String {
     format!("application/vnd.interoperability.{family}+json;version={version}")
 }
@@ -17,7 +17,7 @@ pub fn family(path: &str) -> &str {
     path.trim_start_matches('/').split(['/', '?']).next().unwrap_or_default()
 }
 
-/// The latest version that DFSPs speak in a family: requests to be paid end with 1.1.
+/// The latest version that DFSPs use in a family. The latest version of transaction requests is 1.1.
 fn version_of(family: &str) -> &'static str {
     if matches!(family, "transactionRequests" | "authorizations") { "1.1" } else { "2.0" }
 }
@@ -51,7 +51,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// 10 KES from greenbank to bluewallet, for half a minute.
+    /// 10 KES from greenbank to bluewallet, valid for half a minute.
     pub fn new(id: &str, now: Timestamp) -> Self {
         Self {
             id: id.to_owned(),
@@ -64,7 +64,8 @@ impl Terms {
         }
     }
 
-    /// Members in the order of the API's own examples, which is not the alphabet's, and one that the API does not know.
+    /// A body with the order of members of the API's own examples, which is not alphabetical, and with a member that
+    /// the API does not know.
     pub fn body(&self) -> String {
         let Self { id, payer, payee, amount, currency, expires, extensions } = self;
         let extensions =
@@ -76,7 +77,7 @@ impl Terms {
     }
 }
 
-/// A message in the making.
+/// A message that is being built.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub method: &'static str,
@@ -85,7 +86,7 @@ pub struct Message {
     pub body: Vec<u8>,
 }
 
-/// A message as it was sent.
+/// A sent message.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub method: &'static str,
@@ -115,11 +116,11 @@ impl Message {
             ("host", "switch.example".to_owned()),
             ("content-type", media_type(family, version)),
             ("accept", media_type(family, &version[..1])),
-            // Long ago: hubs do not look at its age, and hub-made messages have a date of their own.
+            // An old date: hubs do not check its age, and messages of the hub have their own date.
             ("date", "Tue, 01 Apr 2025 12:00:00 GMT".into()),
             ("fspiop-source", source.into()),
             ("fspiop-destination", destination.into()),
-            // As DFSPs send it whose hub has a base path.
+            // As sent by DFSPs whose hub has a base path.
             ("fspiop-uri", format!("/switch{path_only}")),
             ("fspiop-http-method", method.into()),
             (
@@ -140,7 +141,7 @@ impl Message {
             ("x-of-this-hop", "named by connection".into()),
             ("x-scheme-own", format!("kept as it is, \"{number}\"")),
             ("user-agent", "dfsp/1.0".into()),
-            // Of this connection only.
+            // Headers of this connection only.
             ("connection", "keep-alive, X-Of-This-Hop".into()),
             ("keep-alive", "timeout=5".into()),
             ("te", "trailers".into()),
@@ -156,13 +157,13 @@ impl Message {
         Self::new("POST", "/transfers".into(), &terms.payer, &terms.payee, terms.body())
     }
 
-    /// Bluewallet's answer to greenbank, with the right fulfilment.
+    /// Bluewallet's answer to greenbank, with the correct fulfilment.
     pub fn fulfil(id: &str, state: &str) -> Self {
         let body = format!(r#"{{"transferState":"{state}", "fulfilment":"{}"}}"#, fulfilment());
         Self::new("PUT", format!("/transfers/{id}"), "bluewallet", "greenbank", body)
     }
 
-    /// Bluewallet's refusal.
+    /// Bluewallet's error.
     pub fn abort(id: &str, code: &str, description: &str) -> Self {
         let body = format!(
             r#"{{"errorInformation":{{"errorDescription":"{description}", "errorCode":"{code}"}},"own":[1,2.50]}}"#
@@ -174,7 +175,7 @@ impl Message {
         Self::new("GET", format!("/transfers/{id}"), source, "Hub", String::new())
     }
 
-    /// A message of any family. A lookup or registration may go without a destination.
+    /// A message of any family. Lookups and registrations may have no destination.
     pub fn of(
         method: &'static str,
         path: &str,
@@ -195,13 +196,13 @@ impl Message {
         self.header("fspiop-destination", destination)
     }
 
-    /// The version of `Content-Type`.
+    /// Sets the version of `Content-Type`.
     pub fn version(self, version: &str) -> Self {
         let media_type = media_type(family(&self.path), version);
         self.header("content-type", &media_type)
     }
 
-    /// Replaces a header, or adds it.
+    /// Replaces or adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match self.headers.iter_mut().find(|(found, _)| found == name) {
             Some(header) => value.clone_into(&mut header.1),

@@ -1,4 +1,4 @@
-//! A whole hub in this process, on sockets of its own and a data directory of its own, with scripted DFSPs around it.
+//! A whole hub in this process, with its own sockets and data directory, and scripted DFSPs around it.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod described;
@@ -34,14 +34,14 @@ use upesi_types::{Timestamp, TransferId};
 
 use self::dfsp::{Answer, Client, request};
 
-/// Long enough never to be reached by a test that passes.
+/// A time limit that a passing test never reaches.
 pub const AMPLE: Duration = Duration::from_secs(30);
-/// Cap and funds of every DFSP.
+/// Net debit cap and funds of every DFSP.
 pub const CAP: u64 = 5_000;
 pub const FUNDS: u64 = 3_000;
 pub const MODEL: &str = r#"{"name":"DEFERREDNETKES","settlementGranularity":"NET","settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","currency":"KES","requireLiquidityCheck":true,"ledgerAccountType":"POSITION","settlementAccountType":"SETTLEMENT","autoPositionReset":true}"#;
 
-/// Waits are short, so that what repeats repeats at once.
+/// Short delays, so that retries come at once.
 const SETTINGS: [(&str, &str); 12] = [
     ("fspiop.listen", "127.0.0.1:0"),
     ("admin.listen", "127.0.0.1:0"),
@@ -57,7 +57,7 @@ const SETTINGS: [(&str, &str); 12] = [
     ("metrics.interval_ms", "1"),
 ];
 
-/// The machine's clock, some time ahead.
+/// The machine's clock, which can be advanced.
 #[derive(Default)]
 pub struct TestClock {
     ahead_ms: AtomicI64,
@@ -65,19 +65,19 @@ pub struct TestClock {
 }
 
 impl TestClock {
-    /// Time passes.
+    /// Advances the time.
     pub fn advance(&self, ms: i64) {
         self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// Somebody sets the wall clock.
+    /// Sets the wall clock, as a user would.
     pub fn jump(&self, ms: i64) {
         self.jumped_ms.fetch_add(ms, Ordering::SeqCst);
     }
 }
 
 impl TestClock {
-    /// What it would say if nobody had set it.
+    /// The time without any setting of the wall clock.
     pub fn unset(&self) -> Timestamp {
         SystemClock.now().plus_ms(self.ahead_ms.load(Ordering::SeqCst))
     }
@@ -94,7 +94,7 @@ impl Clock for TestClock {
     }
 }
 
-/// A hub, its DFSPs, and what they share.
+/// A hub, its DFSPs, and their shared state.
 pub struct World {
     hub: Option<Hub>,
     pub clock: Arc<TestClock>,
@@ -106,7 +106,7 @@ pub struct World {
 }
 
 impl World {
-    /// A hub on an empty data directory, with these settings beside the usual ones of tests.
+    /// A hub with an empty data directory, and with these settings in addition to the usual ones of tests.
     pub fn bare(settings: &[(&str, &str)]) -> Self {
         let settings = SETTINGS.iter().chain(settings);
         let mut world = Self {
@@ -122,7 +122,7 @@ impl World {
         world
     }
 
-    /// A hub with greenbank, bluewallet and redmoney, onboarded through the admin API.
+    /// A hub with greenbank, bluewallet and redmoney, which are onboarded through the admin API.
     pub fn new(settings: &[(&str, &str)]) -> Self {
         let mut world = Self::bare(settings);
         world.prepare_scheme();
@@ -138,7 +138,7 @@ impl World {
         self.hub = Some(self.try_start().unwrap());
     }
 
-    /// Why a hub does not start with these settings.
+    /// The reason why a hub does not start with these settings.
     pub fn refused(settings: &[(&str, &str)]) -> String {
         let mut world = Self::bare(&[]);
         world.stop(AMPLE);
@@ -146,7 +146,7 @@ impl World {
         world.try_start().err().expect("it does not start").to_string()
     }
 
-    /// Why a hub that has stopped does not start again; `None` if it does. It is stopped then.
+    /// The reason why a stopped hub does not start again; `None` if it starts. It is stopped afterwards.
     pub fn refusal(&self) -> Option<String> {
         assert!(self.hub.is_none(), "it runs");
         let hub = self.try_start();
@@ -163,14 +163,14 @@ impl World {
         Hub::start(&settings, LogControl::detached(), clock)
     }
 
-    /// An orderly end, waiting so long for what is in flight.
+    /// Stops the hub in order, and waits this long for requests in flight.
     pub fn stop(&mut self, patience: Duration) {
         if let Some(hub) = self.hub.take() {
             self.runtime.block_on(hub.shutdown(patience));
         }
     }
 
-    /// An orderly restart with other settings beside those that it has.
+    /// Restarts the hub in order, with further settings.
     pub fn restart_with(&mut self, settings: &[(&str, &str)]) {
         self.settings.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         self.restart();
@@ -193,7 +193,7 @@ impl World {
         format!("http://{}", self.hub().admin_address())
     }
 
-    /// Every record of the journal, a line each. What was answered is among them.
+    /// Every record of the journal, one per line. All acknowledged records are included.
     pub fn journal(&self) -> String {
         let data = self.data().display().to_string();
         let printed = Command::new(env!("CARGO_BIN_EXE_upesi")).args(["journal", &data]).output().unwrap();
@@ -213,7 +213,7 @@ impl World {
         self.runtime.block_on(future)
     }
 
-    /// Stops the hub and proves its data directory sound.
+    /// Stops the hub and audits its data directory.
     pub fn stop_and_audit(&mut self) {
         self.stop(AMPLE);
         let directory = self.data.path().to_owned();
@@ -232,7 +232,7 @@ impl World {
         Client::connect(self.hub().admin_address()).exchange(&request)
     }
 
-    /// A request of an operator that must succeed.
+    /// Sends a request of an operator, which must succeed.
     pub fn operate(&self, method: &str, path: &str, body: &str) -> Value {
         let answer = self.admin(method, path, body);
         assert!((200..300).contains(&answer.status), "{method} {path} {body}: {answer:?}");
@@ -255,7 +255,7 @@ impl World {
         self.join_as(name, false);
     }
 
-    /// Starts a proxy of other schemes and onboards it.
+    /// Starts a proxy to another scheme and onboards it.
     pub fn join_proxy(&mut self, name: &str) {
         self.join_as(name, true);
     }
@@ -286,14 +286,14 @@ impl World {
         self.operate("POST", &format!("/participants/{name}/accounts/{account}"), &funds);
     }
 
-    /// Binds certificates to a participant: `KIND:VALUE`.
+    /// Adds a binding, `KIND:VALUE`, to a participant.
     pub fn bind(&self, name: &str, binding: &str) {
         let (kind, value) = binding.split_once(':').unwrap();
         let body = format!(r#"{{"kind":"{kind}","value":"{value}"}}"#);
         self.operate("POST", &format!("/participants/{name}/bindings"), &body);
     }
 
-    /// … and takes that back. The value needs no encoding.
+    /// Removes a binding. The value needs no encoding.
     pub fn unbind(&self, name: &str, binding: &str) {
         let (kind, value) = binding.split_once(':').unwrap();
         self.operate("DELETE", &format!("/participants/{name}/bindings?kind={kind}&value={value}"), "");
@@ -322,19 +322,19 @@ impl World {
         self.position_in(name, "KES")
     }
 
-    /// The same in any currency.
+    /// The position in any currency.
     pub fn position_in(&self, name: &str, currency: &str) -> String {
         let path = format!("/participants/{name}/positions?currency={currency}");
         self.operate("GET", &path, "")["value"].to_string()
     }
 
-    /// Callbacks that are not delivered: those that are being tried, and those given up.
+    /// Undelivered callbacks: those that the hub retries, and parked ones.
     pub fn undelivered(&self) -> (u64, u64) {
         let page = self.operate("GET", "/callbacks", "");
         (page["totals"]["pending"].as_u64().unwrap(), page["totals"]["parked"].as_u64().unwrap())
     }
 
-    /// Asks until the answer is as wanted: for what the hub does by itself and tells nobody.
+    /// Polls until the answer equals the expected one, for work that the hub does in the background.
     pub fn until<T: PartialEq + std::fmt::Debug>(&self, wanted: &T, ask: impl Fn() -> T) {
         let deadline = Instant::now() + AMPLE;
         loop {
@@ -349,7 +349,7 @@ impl World {
 
     // ---- lookups and quotes ----
 
-    /// As [`Self::new`], with DFSPs that take messages of every kind.
+    /// Like [`Self::new`], with DFSPs that accept messages of every kind.
     pub fn with_lookups(settings: &[(&str, &str)]) -> Self {
         let world = Self::new(settings);
         for dfsp in world.dfsps.values() {
@@ -358,7 +358,7 @@ impl World {
         world
     }
 
-    /// Beside those of transfers.
+    /// Sets all endpoints in addition to those of transfers.
     pub fn set_all_endpoints(&self, name: &str, base_url: &str) {
         let party = "{{partyIdType}}/{{partyIdentifier}}";
         for (family, kind) in [("parties", "PARTIES"), ("participants", "PARTICIPANT")] {
@@ -400,7 +400,7 @@ impl World {
         self.operate("POST", &format!("/participants/{name}/endpoints"), &body);
     }
 
-    /// A position account of a DFSP in a further currency.
+    /// Opens a position account of a DFSP in another currency.
     pub fn open_account(&self, name: &str, currency: &str) {
         for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
             let account = format!(r#"{{"currency":"{currency}","type":"{kind}"}}"#);
@@ -414,7 +414,8 @@ impl World {
         self.operate("POST", &format!("/participants/{name}/initialPositionAndLimits"), &limits);
     }
 
-    /// A participant's accounts in a further currency that the hub has already, with a cap of 50 and funds of 40.
+    /// Opens a participant's accounts in another currency that the hub already has, with a net debit cap of 50 and
+    /// funds of 40.
     pub fn join_currency(&self, name: &str, currency: &str) {
         self.operate("POST", "/participants", &format!(r#"{{"name":"{name}","currency":"{currency}"}}"#));
         let limits = format!(
@@ -433,7 +434,7 @@ impl World {
         self.operate("POST", &format!("/participants/{name}/accounts/{}", account["id"]), &funds);
     }
 
-    /// Starts an oracle of a type, which answers as the test tells it.
+    /// Starts an oracle for a type. It answers as the test says.
     pub fn add_oracle(&mut self, kind: &str) {
         let oracle = Dfsp::start("oracle");
         let body = format!(
@@ -444,7 +445,7 @@ impl World {
         self.dfsps.insert("oracle".to_owned(), oracle);
     }
 
-    /// Waits until nothing is passed on any more, and makes sure that no message came that the test did not look at.
+    /// Waits until no message is in flight, and checks that the test has read every message.
     pub fn expect_silence(&self) {
         self.until(&0, || self.metric("upesi_relay_in_flight"));
         for (name, dfsp) in &self.dfsps {
@@ -453,8 +454,9 @@ impl World {
         }
     }
 
-    /// A sample of the hub's metrics; zero where there is none yet.
-    /// Gauges of the engine are set at its ticks: wait for those by [`Self::until`].
+    /// A value of the hub's metrics; zero if the series does not exist yet.
+    ///
+    /// Gauges of the engine are set at its ticks: wait for them with [`Self::until`].
     pub fn metric(&self, series: &str) -> u64 {
         let answer = self.admin("GET", "/metrics", "");
         let sample = answer.body.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -463,7 +465,7 @@ impl World {
 
     // ---- DFSPs ----
 
-    /// A telephone number that no other call gives.
+    /// A telephone number that no other call returns.
     pub fn new_number(&self) -> String {
         format!("2547{:08}", self.transfers.fetch_add(1, Ordering::Relaxed))
     }
@@ -484,7 +486,7 @@ impl World {
         self.dfsps.get_mut(name).unwrap()
     }
 
-    /// A payment from beginning to end.
+    /// A whole payment.
     pub fn pay(&self, payer: &str, payee: &str, amount: &str, currency: &str) {
         let id = self.new_id();
         let (amount, currency) = (amount.into(), currency.into());
@@ -501,21 +503,21 @@ impl World {
         assert_eq!(self.dfsp(payer).next(&id).method, "PUT");
     }
 
-    /// A day's payments: greenbank owes 32.25, bluewallet is owed 20.5, redmoney 11.75.
+    /// One day's payments: greenbank owes 32.25, bluewallet is owed 20.5, redmoney is owed 11.75.
     pub fn trade(&self) {
         self.pay("greenbank", "bluewallet", "40.5", "KES");
         self.pay("bluewallet", "redmoney", "20", "KES");
         self.pay("redmoney", "greenbank", "8.25", "KES");
     }
 
-    /// Sends a message; gives the answer and what callbacks are compared with.
+    /// Sends a message. Returns the answer, and the data with which callbacks are compared.
     pub fn send(&self, message: Message) -> (Answer, Sent) {
         let sent = message.into_sent();
         let answer = Client::connect(self.fspiop()).exchange(&sent.bytes());
         (answer, sent)
     }
 
-    /// Sends messages at the same moment, each over a connection of its own; gives the answers.
+    /// Sends messages at the same moment, each over its own connection. Returns the answers.
     pub fn at_once(&self, messages: &[Message]) -> Vec<Answer> {
         let address = self.fspiop();
         let start = Barrier::new(messages.len());
@@ -545,7 +547,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The test has said what is wrong; a hub that hangs must not hide it.
+            // The test has already failed; a hub that hangs must not hide its message.
             return;
         }
         self.stop(Duration::ZERO);

@@ -1,23 +1,23 @@
-//! What a callback must look like, header by header and byte by byte. Written from the rules of the API (FSPIOP API
-//! v1.1 §3.2) and of scheme practice, not from the hub's code.
+//! The required form of a callback, header by header and byte by byte. It is written from the rules of the API (FSPIOP
+//! API v1.1 §3.2) and the practice of schemes, not from the hub's code.
 
 use upesi_types::Timestamp;
 
 use super::dfsp::Seen;
 use super::message::{Sent, family, fulfilment, media_type};
 
-/// On whose behalf a callback comes, and what it says.
+/// Origin and content of a callback.
 pub enum Expected<'a> {
-    /// The DFSP's own message: its headers and bytes.
+    /// The DFSP's own message, with its headers and bytes.
     Forwarded(&'a Sent),
-    /// The hub's copy of the payee's own body, caused by its message.
+    /// The hub's copy of the payee's body, caused by the payee's message.
     Copy(&'a Sent),
-    /// Made by the hub, with this body, where `<time>` and `<f>` stand for a time of completion and the fulfilment;
-    /// caused by a message, or by the passing of time.
+    /// A message of the hub with this body. `<time>` and `<f>` stand for a completion time and the fulfilment. Its
+    /// cause is a message or the time.
     Made(Option<&'a Sent>, &'a str),
 }
 
-/// Where and when a callback was expected.
+/// Place and time of an expected callback.
 pub struct Place<'a> {
     /// The receiver's name.
     pub receiver: &'a str,
@@ -27,13 +27,13 @@ pub struct Place<'a> {
     pub path: &'a str,
     /// A header that a rule of the scheme adds.
     pub added: Option<(&'a str, &'a str)>,
-    /// Nothing that the hub stamps is older.
+    /// The earliest time that the hub may write.
     pub since: Timestamp,
-    /// Nothing that the hub stamps is later.
+    /// The latest time that the hub may write.
     pub now: Timestamp,
 }
 
-/// Compares; gives the time of completion that the body tells, if any.
+/// Compares a callback. Returns the completion time in the body, if there is one.
 pub fn check(seen: &Seen, expected: &Expected<'_>, place: &Place<'_>) -> Result<Option<String>, String> {
     let request = format!("{} {}", seen.method, seen.path);
     let wanted = format!("{} {}", place.method, place.path);
@@ -67,14 +67,14 @@ fn check_body(body: &str, template: &str, place: &Place<'_>) -> Result<Option<St
     Ok(Some(time.to_owned()))
 }
 
-/// What a header must be.
+/// Expected value of a header.
 enum Value {
     Exactly(String),
-    /// The trace id of this header, under another span id.
+    /// The trace id of this header, with another span id.
     NextSpan(String),
-    /// A trace that begins here.
+    /// A new trace.
     NewTrace,
-    /// The present.
+    /// The present time.
     Now,
 }
 
@@ -110,19 +110,19 @@ fn check_headers(seen: &Seen, expected: &Expected<'_>, place: &Place<'_>) -> Res
     Ok(())
 }
 
-/// The version of what the hub makes, where no setting says otherwise. Currency conversion is new in 2.0.
+/// The version of messages that the hub makes, by default. Currency conversion begins with version 2.0.
 fn hub_version(family: &str) -> &'static str {
     if family.starts_with("fx") { "2.0" } else { "1.1" }
 }
 
-/// Other hubs pass only these headers on in quotes of all kinds, beside those that every message has.
+/// Whether a header is forwarded in quotes of all kinds. Other hubs forward only these, and those of every message.
 fn passes(family: &str, name: &str) -> bool {
     let is_quoting = matches!(family, "quotes" | "bulkQuotes" | "fxQuotes");
     let known = ["accept", "content-type", "date", "traceparent", "tracestate", "baggage"];
     !is_quoting || known.contains(&name) || name.starts_with("fspiop-")
 }
 
-/// Headers of one hop, headers that each sender computes, headers about the sender's side of the hub, and headers about
+/// Hop-by-hop headers, headers that each sender computes, headers about the sender's side of the hub, and headers about
 /// its own response.
 const OF_THIS_SIDE: [&str; 24] = [
     "host",
@@ -151,7 +151,7 @@ const OF_THIS_SIDE: [&str; 24] = [
     "if-unmodified-since",
 ];
 
-/// Whether a header of a request goes no further than the hub: it is one of these, or `Connection` names it.
+/// Whether the hub does not forward a header of a request: it is one of these, or `Connection` names it.
 pub fn stays_here(received: &[(String, String)], name: &str) -> bool {
     let names_it = |names: &str| names.split(',').any(|option| option.trim().eq_ignore_ascii_case(name));
     OF_THIS_SIDE.contains(&name)
@@ -167,7 +167,7 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
     let received = cause.map_or(&[][..], |sent| &sent.headers);
     let (family, uri) = (family(place.path), place.path.split('?').next().unwrap_or_default());
     let version = hub_version(family);
-    // What a DFSP signed stays as it came.
+    // Headers that a DFSP signed are forwarded as received.
     let is_signed = !is_hub_made
         && received.iter().any(|(name, value)| name == "fspiop-signature" && is_signature(value));
     let mut headers = Vec::new();
@@ -223,14 +223,14 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
     headers
 }
 
-/// Only an object of these two texts makes a message signed.
+/// A message is signed only if the header is an object with these two texts.
 fn is_signature(value: &str) -> bool {
     let object: serde_json::Value = serde_json::from_str(value).unwrap_or_default();
     let Some(members) = object.as_object() else { return false };
     members.len() == 2 && ["signature", "protectedHeader"].iter().all(|name| object[*name].is_string())
 }
 
-/// Version, trace id and flags are kept; the span id is another one and not zero.
+/// Version, trace id and flags are the same; the span id differs and is not zero.
 fn is_next_span(found: &str, received: &str) -> bool {
     let found: Vec<_> = found.split('-').collect();
     let received: Vec<_> = received.split('-').collect();

@@ -1,8 +1,8 @@
-//! A DFSP that notices whether an answer is written before the callback that it caused.
+//! A DFSP that checks whether an answer is written before its callback.
 //!
 //! The recorder is the sender of the requests and the receiver of the callbacks. When the first byte of a callback
-//! has come, it looks whether the answer lies in its other socket, which on one machine is so once the hub has
-//! written it.
+//! arrives, it checks whether its other socket has the answer. On one machine this is the case once the hub has written
+//! the answer.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,9 +13,9 @@ use super::{AMPLE, World};
 
 pub struct Recorder {
     callbacks: TcpListener,
-    /// Connections on which the hub calls, with what came and was not answered yet.
+    /// Connections of the hub's callbacks, with received bytes that are not answered yet.
     called: Vec<(TcpStream, Vec<u8>)>,
-    /// Connections on which it asks, on different workers of the hub.
+    /// Connections for requests, on different workers of the hub.
     asking: Vec<TcpStream>,
     next: usize,
 }
@@ -29,7 +29,7 @@ impl Recorder {
         recorder
     }
 
-    /// Asks a hub.
+    /// Connects to a hub.
     pub fn asking(hub: SocketAddr) -> Self {
         let callbacks = TcpListener::bind("127.0.0.1:0").unwrap();
         callbacks.set_nonblocking(true).unwrap();
@@ -42,13 +42,13 @@ impl Recorder {
         Self { callbacks, called: Vec::new(), asking: (0..4).map(connect).collect(), next: 0 }
     }
 
-    /// Where callbacks are to go.
+    /// URL for callbacks.
     pub fn url(&self) -> String {
         format!("http://{}", self.callbacks.local_addr().unwrap())
     }
 
-    /// Sends a request, waits for the callback it causes, and tells whether the answer was there by then. Gives the
-    /// answer's status and the callback's request line.
+    /// Sends a request and waits for its callback. Returns whether the answer had arrived by then, the answer's status,
+    /// and the callback's request line.
     fn exchange(&mut self, sent: &Sent) -> (bool, u16, String) {
         self.next = (self.next + 1) % self.asking.len();
         self.asking[self.next].write_all(&sent.bytes()).unwrap();
@@ -73,14 +73,15 @@ impl Recorder {
         (answer_is_there, status, self.take_callback(index))
     }
 
-    /// Sends each of them and expects this status, this callback, and the answer first.
+    /// Sends each message. Expects this status, this callback, and the answer before the callback.
     pub fn expect_answers_first(&mut self, messages: Vec<(Message, u16, String)>) {
         let count = messages.len();
         let overtaken = self.overtaken(messages);
         assert_eq!(overtaken, 0, "callbacks came before the answers to {count} requests");
     }
 
-    /// Sends each of them and expects this status and this callback. How many callbacks came before the answer.
+    /// Sends each message, and expects this status and this callback. Returns the number of callbacks that came before
+    /// the answer.
     pub fn overtaken(&mut self, messages: Vec<(Message, u16, String)>) -> usize {
         let mut overtaken = 0;
         for (message, status, callback) in messages {
@@ -112,7 +113,7 @@ impl Recorder {
     }
 }
 
-/// Whether something new has come.
+/// Whether new bytes have arrived.
 fn receive(stream: &mut TcpStream, received: &mut Vec<u8>) -> bool {
     let mut piece = [0; 16 * 1024];
     match stream.read(&mut piece) {
@@ -125,7 +126,7 @@ fn receive(stream: &mut TcpStream, received: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The length of the message, once it is whole.
+/// The length of a complete message.
 fn whole(received: &[u8]) -> Option<usize> {
     let head = received.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = String::from_utf8_lossy(&received[..head]).to_ascii_lowercase();

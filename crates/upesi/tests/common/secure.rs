@@ -15,14 +15,14 @@ use super::dfsp::{Answer, Dfsp};
 use super::message::{Message, Sent, Terms};
 use super::{AMPLE, World};
 
-/// An authority, and what it has issued.
+/// An authority, and its certificates.
 pub struct Pki {
     directory: TempDir,
     pub authority: Authority,
 }
 
 impl Pki {
-    /// With certificates of the hub, as `hub` for its ports and as `hub-client` towards DFSPs.
+    /// An authority with certificates of the hub: `hub` for its ports, and `hub-client` for calls of DFSPs.
     pub fn new() -> Self {
         let directory = TempDir::new().unwrap();
         let authority = Authority::init(directory.path(), "Scheme", present_s(), 100, KeyKind::P256).unwrap();
@@ -32,12 +32,12 @@ impl Pki {
         pki
     }
 
-    /// Issues a certificate; a server's or node's is for 127.0.0.1. Returns the binding of its key.
+    /// Issues a certificate. Certificates of servers and nodes are for 127.0.0.1. Returns the binding of its key.
     pub fn issue(&mut self, usage: Usage, name: &str) -> String {
         self.issue_for("127.0.0.1", usage, name)
     }
 
-    /// The same for another host.
+    /// Issues a certificate for another host.
     pub fn issue_for(&mut self, host: &str, usage: Usage, name: &str) -> String {
         let hosts: &[&str] = if usage == Usage::Client { &[] } else { &[host] };
         let order = Order { replaces: true, ..Order::new(name, usage, present_s()) };
@@ -45,12 +45,13 @@ impl Pki {
         format!("spki-sha256:{}", issued.entry.spki_sha256)
     }
 
-    /// A hub with mutual TLS both ways on the FSPIOP side. Its DFSPs are bound by their keys and listen with TLS.
+    /// A hub with mutual TLS in both directions on the FSPIOP side. Its DFSPs are bound by their keys and listen with
+    /// TLS.
     pub fn world(&mut self, names: &[&str], more: &[(&str, &str)]) -> World {
         self.world_speaking(names, Protocols::Http1, more)
     }
 
-    /// The same with DFSPs that offer these protocols.
+    /// Like `world`, with DFSPs that offer these protocols.
     pub fn world_speaking(&mut self, names: &[&str], protocols: Protocols, more: &[(&str, &str)]) -> World {
         let given = [self.listener("fspiop_tls"), self.outbound()].concat();
         let mut settings: Vec<(&str, &str)> = given.iter().map(|(key, value)| (&**key, &**value)).collect();
@@ -82,7 +83,7 @@ impl Pki {
         self.file(name).display().to_string()
     }
 
-    /// Settings of a hub whose port in `section` asks for certificates.
+    /// Settings of a hub whose port in `section` requires certificates.
     pub fn listener(&self, section: &str) -> Vec<(String, String)> {
         let setting = |name: &str, value: String| (format!("{section}.{name}"), value);
         vec![
@@ -94,7 +95,7 @@ impl Pki {
         ]
     }
 
-    /// Settings of a hub that calls DFSPs by TLS, and shows a certificate.
+    /// Settings of a hub that calls DFSPs with TLS and a client certificate.
     pub fn outbound(&self) -> Vec<(String, String)> {
         let setting = |name: &str, value: String| (format!("outbound_tls.{name}"), value);
         vec![
@@ -115,7 +116,7 @@ impl Pki {
         Trust { anchors_file: self.file("ca.pem"), crl_file: None, refuses_stale_crls: false }
     }
 
-    /// TLS of a DFSP's listener, which asks for certificates.
+    /// TLS of a DFSP's listener, which requires certificates.
     pub fn server(&self, name: &str) -> ServerTls {
         self.server_speaking(name, Protocols::Http1)
     }
@@ -125,17 +126,17 @@ impl Pki {
         ServerTls::load_with(files, Keys::in_files(), protocols).unwrap()
     }
 
-    /// Connections to a port with this certificate, or with none.
+    /// Connections to a port with this certificate, or without one.
     pub fn caller(&self, identity: Option<&str>, address: SocketAddr) -> Caller {
         self.caller_speaking(identity, address, Protocols::Http1)
     }
 
-    /// The same by a connection for each request.
+    /// Like `caller`, with a new connection for each request.
     pub fn caller_anew(&self, identity: Option<&str>, address: SocketAddr) -> Caller {
         self.caller_with(identity, address, Protocols::Http1, false)
     }
 
-    /// As [`Self::caller`] by one of these protocols.
+    /// Like [`Self::caller`], with one of these protocols.
     pub fn caller_speaking(
         &self,
         identity: Option<&str>,
@@ -159,7 +160,7 @@ impl Pki {
     }
 }
 
-/// A DFSP, or an operator, by its certificate.
+/// A DFSP or an operator, with its certificate.
 pub struct Caller(Pool);
 
 impl Caller {
@@ -171,7 +172,7 @@ impl Caller {
         self.exchange(request.body(Full::new(Bytes::from(sent.body.clone()))).unwrap()).await
     }
 
-    /// Whether its requests share a connection, as those of HTTP/2 do.
+    /// Whether its requests share a connection, as with HTTP/2.
     pub fn is_shared(&self) -> bool {
         self.0.connections_shared() > 0
     }
@@ -190,9 +191,9 @@ impl Caller {
     }
 }
 
-// Requests about which only counts who sends them.
+// Requests for which only the sender matters.
 
-/// The status of an answer, and its FSPIOP code, if it has one.
+/// The status of an answer, and its FSPIOP code if it has one.
 pub fn answered(world: &World, caller: &Caller, sent: &Sent) -> (u16, u16) {
     let answer = world
         .wait(caller.send(sent))
@@ -201,16 +202,16 @@ pub fn answered(world: &World, caller: &Caller, sent: &Sent) -> (u16, u16) {
     (answer.status, code.parse().unwrap())
 }
 
-/// A payment from greenbank to bluewallet by these callers.
+/// A payment from greenbank to bluewallet by these clients.
 pub fn pay(world: &World, payer: &Caller, payee: &Caller, amount: &str) {
     let as_it_is = |message| message;
     pay_with(world, (payer, &as_it_is), (payee, &as_it_is), amount);
 }
 
-/// A caller, and what it does to its messages.
+/// A client, and a change to its messages.
 pub type By<'a> = (&'a Caller, &'a dyn Fn(Message) -> Message);
 
-/// The same with messages that are changed before they are sent.
+/// A payment with messages that are changed before they are sent.
 pub fn pay_with(world: &World, (payer, of_payer): By<'_>, (payee, of_payee): By<'_>, amount: &str) {
     let id = world.new_id();
     let terms = Terms { amount: amount.to_owned(), ..Terms::new(&id, world.now()) };
@@ -220,7 +221,8 @@ pub fn pay_with(world: &World, (payer, of_payer): By<'_>, (payee, of_payee): By<
     world.dfsp("greenbank").next(&id);
 }
 
-/// After requests that were refused: nobody was told of them, no id is used up, and the transfer is as it was.
+/// Checks after rejected requests that no DFSP received anything, that no id is used up, and that the transfer is
+/// unchanged.
 pub fn nothing_was_changed(world: &World, [green, blue]: [&Caller; 2], reserved: &str, new: &Terms) {
     world.expect_silence();
     assert_eq!(answered(world, blue, &Message::fulfil(reserved, "COMMITTED").into_sent()), (200, 0));
@@ -231,9 +233,9 @@ pub fn nothing_was_changed(world: &World, [green, blue]: [&Caller; 2], reserved:
     assert_eq!(world.position("redmoney"), "0");
 }
 
-/// A message of every operation of the API, sound but for who sends it: an answer by bluewallet to greenbank,
-/// everything else by greenbank to bluewallet. The transfer of `reserved` waits for its fulfil, that of `new` does not
-/// exist.
+/// A message of every operation of the API, valid except for its sender: an answer from bluewallet to greenbank, or a
+/// request from greenbank to bluewallet. The transfer of `reserved` waits for its fulfil; the transfer of `new` does
+/// not exist.
 pub fn of_every_operation(reserved: &str, new: &Terms) -> Vec<Message> {
     let message = |operation: Operation| {
         let (template, method) = (operation.path().template(), operation.method().as_str());
@@ -268,7 +270,7 @@ pub fn source_of(message: &Message) -> String {
     message.headers.iter().find(|(name, _)| name == "fspiop-source").unwrap().1.clone()
 }
 
-/// Number of the journal's last record, once one more has been written by an operator.
+/// Number of the journal's last record, after an operator has written another one.
 pub fn last_record(world: &World, cap: u32) -> u64 {
     let limit = format!(
         r#"{{"currency":"KES","limit":{{"type":"NET_DEBIT_CAP","value":{cap},"alarmPercentage":80}}}}"#

@@ -1,4 +1,4 @@
-//! Keys of signatures, messages signed by them, and their receivers' judgement.
+//! Signature keys, signed messages, and their verification by receivers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::message::Message;
 
 const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
 
-/// The keys of two DFSPs and of the hub.
+/// The keys of two DFSPs and the hub.
 pub struct Keys {
     directory: TempDir,
 }
@@ -39,7 +39,7 @@ impl Keys {
         SigningKey::make(&self.path("own"), name, KeyKind::Rsa2048).unwrap();
     }
 
-    /// Gives the hub a DFSP's public key.
+    /// Publishes a DFSP's public key to the hub.
     pub fn publish(&self, name: &str) {
         fs::create_dir_all(self.path("public")).unwrap();
         let public = self.path("own").join(format!("{name}.pem"));
@@ -50,7 +50,7 @@ impl Keys {
         PrivateKey::load(&self.path("own").join(format!("{name}.key"))).unwrap()
     }
 
-    /// What a DFSP verifies by: the keys of all, the hub's included.
+    /// The keys by which a DFSP verifies messages: those of all DFSPs and of the hub.
     pub fn ring(&self) -> KeyRing {
         KeyRing::load(&self.path("own"), false).unwrap()
     }
@@ -73,7 +73,7 @@ fn headers(pairs: &[(String, String)]) -> HeaderMap {
     pairs.iter().map(pair).collect()
 }
 
-/// A message signed by a key, as its sender would.
+/// Signs a message with a key, as its sender would.
 pub fn signed_by(message: Message, key: &PrivateKey) -> Message {
     let (path, method) = (message.path.clone(), message.method);
     let message = message.header("fspiop-uri", &path).header("fspiop-http-method", method);
@@ -81,7 +81,7 @@ pub fn signed_by(message: Message, key: &PrivateKey) -> Message {
     message.header(SIGNATURE, value.to_str().unwrap())
 }
 
-/// Whether what a DFSP received is its sender's, as a DFSP judges it: by the headers for method and URI.
+/// Verifies a received message as a DFSP would, by the headers for method and URI.
 pub fn is_genuine(seen: &Seen, keys: &KeyRing) -> Result<(), String> {
     let uri: Uri = seen.header("fspiop-uri").ok_or("no URI")?.parse().map_err(|_| "bad URI")?;
     let method: Method =

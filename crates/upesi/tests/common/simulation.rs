@@ -1,4 +1,4 @@
-//! A hub among simulated DFSPs, which keep their own books; and simulated DFSPs as a process.
+//! A hub with simulated DFSPs, which have their own books; and simulated DFSPs as a process.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use super::dfsp::{Answer, Client, request};
 use super::exposition::Exposition;
 
 pub const DFSPS: usize = 4;
-/// What is under way at a time.
+/// Number of concurrent operations.
 pub const AT_ONCE: u64 = 20;
 
 pub struct Scene {
@@ -46,8 +46,8 @@ impl Scene {
         }
     }
 
-    /// Does something so many times between all pairs, some at once; gives what each gave. It is told the originator,
-    /// the number, and the indexes of payer and payee.
+    /// Runs an operation this many times between all pairs, some concurrently. Returns the results. The operation
+    /// receives the originator, the number, and the indexes of payer and payee.
     pub fn run<T, F>(
         &self,
         originator: Originator,
@@ -82,7 +82,7 @@ impl Scene {
         })
     }
 
-    /// Nothing is under way any more, and the books are those of the hub.
+    /// Waits until nothing is in flight, and checks that the DFSPs' books match the hub's.
     pub fn check(&self) {
         self.world.until(&0, || self.world.metric("upesi_relay_in_flight"));
         self.world.until(&(0, 0), || self.world.undelivered());
@@ -107,10 +107,10 @@ impl Scene {
     }
 }
 
-/// `upesi sim` with so many DFSPs and a port for web sockets. It is killed with this value.
+/// `upesi sim` with this many DFSPs and a port for web sockets. It is killed when this value is dropped.
 pub struct SimProcess {
     process: Child,
-    /// Where the DFSPs listen.
+    /// Address of the DFSPs.
     pub address: SocketAddr,
     pub sockets: SocketAddr,
 }
@@ -118,7 +118,7 @@ pub struct SimProcess {
 impl SimProcess {
     pub fn start(dfsps: usize, hub: SocketAddr) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
-        // What the environment of a developer says must not matter.
+        // A developer's environment variables must have no effect.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_"))
         {
             command.env_remove(name);
@@ -133,7 +133,7 @@ impl SimProcess {
         Self { address: listens.parse().unwrap(), sockets: sockets.parse().unwrap(), process }
     }
 
-    /// Changes how a DFSP behaves; what the settings do not name is as usual.
+    /// Changes the behaviour of a DFSP. Members that are missing get their defaults.
     pub fn set(&self, dfsp: &str, settings: &str) {
         let answer = self.ask(&format!("PUT /_sim/dfsps/{dfsp}"), settings);
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -154,7 +154,7 @@ impl SimProcess {
 
 impl Drop for SimProcess {
     fn drop(&mut self) {
-        // Killed or ended by itself: it keeps nothing.
+        // Killing it is safe, because it stores nothing.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

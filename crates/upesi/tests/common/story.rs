@@ -29,7 +29,7 @@ use super::oracle::{Expected, Place, check};
 
 const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redmoney"];
 
-/// The part of a text under the heading `# name`: stories, or dialogues, that are played in one world.
+/// The part of a text under the heading `# name`: stories or dialogues that are played in one world.
 pub fn part<'t>(text: &'t str, name: &str) -> &'t str {
     let parts = text.split("\n# ").map(|part| part.trim_start_matches("# "));
     let mut parts = parts.filter_map(|part| part.strip_prefix(name)?.strip_prefix("\n\n"));
@@ -38,7 +38,7 @@ pub fn part<'t>(text: &'t str, name: &str) -> &'t str {
     part
 }
 
-/// Plays stories, one after the other; panics at the first line that does not hold.
+/// Plays stories, one after the other. Panics at the first line that does not hold.
 pub fn tell(world: &World, text: &str) {
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let mut at = 0;
@@ -64,10 +64,10 @@ struct Story<'w> {
     id: String,
     terms: Option<Terms>,
     positions: BTreeMap<&'static str, Amount>,
-    /// What the next callbacks are about, and what caused them.
+    /// Subject and cause of the next callbacks.
     about: String,
     cause: Option<Sent>,
-    /// When the transfer ended, as the first callback said.
+    /// Completion time of the transfer, from the first callback.
     completed: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Drop for Story<'_> {
     }
 }
 
-/// The words behind a verb: `key=value` and plain ones.
+/// The words after a verb: `key=value` and plain ones.
 struct Words<'t>(Vec<&'t str>);
 
 impl<'t> Words<'t> {
@@ -132,7 +132,7 @@ impl<'w> Story<'w> {
         if let Some(rest) = line.strip_prefix("→ ") {
             return self.expect(rest);
         }
-        // The answers were looked at when the message was sent.
+        // The answers were checked when the message was sent.
         if line.starts_with("= ") {
             return;
         }
@@ -151,7 +151,7 @@ impl<'w> Story<'w> {
     fn operate(&self, rest: &str) {
         let mut parts = rest.splitn(3, ' ');
         let (method, path) = (parts.next().unwrap(), parts.next().unwrap());
-        // An account is written by its owner and kind.
+        // An account is written as its owner and kind.
         let path = match path.split_once("/accounts/") {
             Some((owner, kind)) => {
                 let name = owner.rsplit('/').next().unwrap();
@@ -212,8 +212,9 @@ impl<'w> Story<'w> {
         self.cause = Some(sent);
     }
 
+    /// Reads
     /// `amount= currency= payer= payee= expires=<seconds from now> extension=<key>:<value> condition=<any> note=<any>`,
-    /// `spaced`. The first prepare decides the terms; later ones repeat them but for their own words.
+    /// `spaced`. The first prepare decides the terms. Later prepares repeat them, except for their own words.
     fn prepare(&mut self, name: &str, words: &mut Words<'_>) -> Message {
         let now = self.world.now();
         let mut terms = self.terms.clone().unwrap_or_else(|| {
@@ -248,7 +249,7 @@ impl<'w> Story<'w> {
         Message::prepare(&terms).body(body)
     }
 
-    /// A state, then
+    /// Reads a state, then
     /// `fulfilment=wrong|none|spare-bits extension=<key>:<value> note=<any> completed=<seconds from now>`.
     fn fulfil(&self, words: &mut Words<'_>) -> Message {
         let state = words.0.remove(0);
@@ -275,7 +276,7 @@ impl<'w> Story<'w> {
         message.body(body.replacen('}', &format!("{more}}}"), 1))
     }
 
-    /// A code and a description; words of the form `key=value` are not part of it.
+    /// Reads a code and a description. Words of the form `key=value` are not part of the description.
     fn abort(&self, words: &mut Words<'_>) -> Message {
         let is_text = |word: &&str| !word.contains('=');
         let code = words.0.remove(0);
@@ -345,7 +346,7 @@ impl<'w> Story<'w> {
 
     // ---- the end ----
 
-    /// `unknown`, or a state with what goes with it: the cause of ABORTED, the extension (`key:value`) of others, or
+    /// Reads `unknown`, or a state with its details: the cause of ABORTED, the extension (`key:value`) of others, or
     /// the whole body.
     fn end(&mut self, rest: &str) {
         let (state, detail) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -371,7 +372,7 @@ impl<'w> Story<'w> {
         }
         self.check_positions(state, terms.as_ref());
         if state == "RESERVED" {
-            // Its expiry must not fall into a later story.
+            // The transfer must not expire during a later story.
             let terms = terms.as_ref().expect("a transfer");
             let abort = Message::abort(&self.id, "5000", "the story is over");
             self.world.deliver(abort.from(&terms.payee).to(&terms.payer));
@@ -395,7 +396,7 @@ impl<'w> Story<'w> {
     }
 }
 
-/// What a question is answered with.
+/// The body of the answer to a `GET`.
 fn state_body(state: &str, detail: &str) -> String {
     if detail.starts_with('{') {
         return detail.to_owned();
@@ -415,8 +416,7 @@ fn state_body(state: &str, detail: &str) -> String {
     format!(r#"{{{time}{extensions}{fulfilment}"transferState":"{state}"}}"#)
 }
 
-/// The same 32 bytes in another text: 43 characters have two bits more than these, of which the last one has both set
-/// here.
+/// The same 32 bytes as another text: 43 characters have two bits more than the bytes. Here both spare bits are set.
 fn with_spare_bits(text: &str) -> String {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let (all_but_last, last) = text.split_at(text.len() - 1);

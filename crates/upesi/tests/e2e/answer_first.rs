@@ -1,4 +1,4 @@
-//! The answer to a request is written before any callback that it caused goes to its sender.
+//! The answer to a request is written before the hub sends a callback of that request to its sender.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use crate::common::World;
 use crate::common::message::{Message, Terms};
 use crate::common::recorder::Recorder;
 
-/// A transfer of greenbank's to bluewallet, fulfilled.
+/// A fulfilled transfer from greenbank to bluewallet.
 fn committed(world: &World) -> Terms {
     let terms = Terms::new(&world.new_id(), world.now());
     world.deliver(Message::prepare(&terms));
@@ -40,7 +40,7 @@ fn refused_and_duplicate_prepares_are_answered_before_the_callback() {
         let error = format!("PUT /transfers/{id}/error");
         match number % 3 {
             0 => (Message::prepare(&known), 202, format!("PUT /transfers/{id}")),
-            // Beyond the cover, each by another amount.
+            // Beyond the cover, each with another amount.
             1 => {
                 let amount = (10_000 + number).to_string();
                 (Message::prepare(&Terms { amount, ..Terms::new(&id, world.now()) }), 202, error)
@@ -98,7 +98,7 @@ fn questions_that_nobody_can_answer_are_answered_before_the_callback() {
     recorder.expect_answers_first((0..400).map(question).collect());
 }
 
-/// Who hangs up before the answer is called all the same.
+/// A client that hangs up before the answer still gets its callback.
 #[test]
 fn a_callback_does_not_wait_for_an_asker_that_has_hung_up() {
     let world = World::new(&[]);
@@ -107,10 +107,10 @@ fn a_callback_does_not_wait_for_an_asker_that_has_hung_up() {
     for _ in 0..200 {
         let mut stream = TcpStream::connect(world.fspiop()).unwrap();
         stream.write_all(&Message::get(&id, "greenbank").into_sent().bytes()).unwrap();
-        // With an answer that is not read the system resets the connection.
+        // If the answer is not read, the system resets the connection.
         drop(stream);
     }
-    // All that the hub has heard of are delivered.
+    // All transfers that the hub received are delivered.
     world.deliver(Message::get(&id, "greenbank"));
     greenbank.next(&id);
     world.until(&(0, 0), || world.undelivered());

@@ -26,7 +26,7 @@ use crate::common::secure::{
 const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redmoney"];
 const AUDIENCE: &str = "https://hub.example/fspiop";
 
-/// A provider of tokens, and its key.
+/// An identity provider, and its key.
 struct Tokens {
     runtime: Runtime,
     provider: Provider,
@@ -53,7 +53,7 @@ impl Tokens {
         })
     }
 
-    /// A token with claims that are those of a client but for these; null takes one away.
+    /// A token with the claims of a client and these changes. Null removes a claim.
     fn with(&self, client: &str, changes: Value) -> String {
         let mut claims = self.claims(client);
         for (name, value) in changes.as_object().unwrap() {
@@ -74,7 +74,7 @@ fn bearing(message: Message, token: &str) -> Message {
     message.header("authorization", &format!("Bearer {token}"))
 }
 
-/// SHA-256 of a certificate, as tokens name it.
+/// SHA-256 of a certificate, in the form of tokens.
 fn thumbprint(pki: &Pki, name: &str) -> String {
     let pem = fs::read_to_string(pki.file(&format!("{name}.pem"))).unwrap();
     let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
@@ -87,12 +87,12 @@ fn set_all_endpoints(world: &World) {
     }
 }
 
-/// A way to be who one is not: a certificate, a change of the message, and the answer.
+/// A way to act as another DFSP: a certificate, a change of the message, and the answer.
 struct Attack {
     certificate: &'static str,
     change: Box<dyn Fn(Message) -> Message>,
     answer: (u16, u16),
-    /// Reason and participant of the metric.
+    /// Reason and participant in the metric.
     counted: (&'static str, &'static str),
 }
 
@@ -105,7 +105,7 @@ fn attack(
     Attack { certificate, change: Box::new(change), answer, counted }
 }
 
-/// By a gateway that speaks for greenbank, as green, and for redmoney, as red.
+/// By a gateway that acts for greenbank under the name green, and for redmoney under the name red.
 fn attacks_by_gateway() -> Vec<Attack> {
     let saying = |name: &'static str| move |message: Message| message.header("x-client-id", name);
     let twice = |message: Message| {
@@ -125,9 +125,9 @@ fn attacks_by_gateway() -> Vec<Attack> {
         attack("edge", (403, 3100), ("proxy", "redmoney"), |message| {
             message.header("x-client-id", "red").header("fspiop-proxy", "bridge")
         }),
-        // Of another gateway.
+        // By another gateway.
         attack("edge2", nobody.0, nobody.1, saying("green")),
-        // Of no gateway at all.
+        // By a client that is not a gateway.
         attack("stranger", (403, 3000), ("unbound", ""), saying("green")),
         attack("redmoney", (403, 3100), ("source", "redmoney"), saying("green")),
         attack("redmoney", (403, 3100), ("source", "redmoney"), |message| {
@@ -137,7 +137,7 @@ fn attacks_by_gateway() -> Vec<Attack> {
     ]
 }
 
-/// Tokens at the wrong time, with the reasons that are counted.
+/// Tokens at the wrong time, with the reasons in the metric.
 fn untimely_tokens(tokens: &Tokens) -> Vec<(&'static str, String)> {
     let now = present_s();
     vec![
@@ -147,7 +147,7 @@ fn untimely_tokens(tokens: &Tokens) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Tokens that are none, on the connection of redmoney.
+/// Malformed tokens, on the connection of redmoney.
 fn faulty_tokens(tokens: &Tokens, pki: &Pki) -> Vec<String> {
     let (now, key) = (present_s(), &tokens.key);
     let claims = tokens.claims("red-client");
@@ -164,7 +164,7 @@ fn faulty_tokens(tokens: &Tokens, pki: &Pki) -> Vec<String> {
         tokens.with("red-client", json!({"azp": null})),
         tokens.with("red-client", json!({"azp": 7})),
         tokens.with("red-client", json!({"client_id": "green-client"})),
-        // Bound to another certificate, or to what the hub cannot look at.
+        // Bound to another certificate, or to something that the hub does not support.
         tokens.with("red-client", json!({"cnf": {"x5t#S256": thumbprint(pki, "greenbank")}})),
         tokens.with("red-client", json!({"cnf": {"x5t#S256": "AAAA"}})),
         tokens.with("red-client", json!({"cnf": {"jkt": thumbprint(pki, "redmoney")}})),
@@ -222,7 +222,7 @@ fn attacks_by_token(tokens: &Tokens, pki: &Pki) -> Vec<Attack> {
     attacks
 }
 
-/// A hub with a gateway for greenbank and redmoney, tokens, and a stranger.
+/// A hub with a gateway for greenbank and redmoney, tokens, and a client without a binding.
 fn scene(pki: &mut Pki, tokens: &Tokens) -> World {
     let world = pki.world(&DFSPS, &tokens.settings("accepted"));
     set_all_endpoints(&world);
@@ -238,7 +238,7 @@ fn scene(pki: &mut Pki, tokens: &Tokens) -> World {
     world
 }
 
-/// As `nothing_that_failed_authentication_changes_anything` of `e2e_identity`, for what requests prove themselves.
+/// Like `nothing_that_failed_authentication_changes_anything` of `e2e_identity`, for proofs in the request.
 #[test]
 fn nothing_that_a_gateway_or_a_token_proves_falsely_changes_anything() {
     let (mut pki, tokens) = (Pki::new(), Tokens::start());
@@ -263,7 +263,7 @@ fn nothing_that_a_gateway_or_a_token_proves_falsely_changes_anything() {
     let messages = of_every_operation(&reserved.id, &new);
     for (number, attack) in attacks.iter().enumerate() {
         let caller = pki.caller(Some(attack.certificate), world.fspiop());
-        // Each of them meets the routes that move money, and all together every route several times.
+        // Each attack covers the routes that move money. Together the attacks cover every route several times.
         let routes = messages
             .iter()
             .enumerate()
@@ -303,20 +303,20 @@ fn a_gateway_speaks_for_the_dfsps_that_name_it() {
         let [as_green, as_blue] = ["green", "bluewallet"].map(|name| format!("gateway:{edge};client={name}"));
         world.bind("greenbank", &as_green);
         world.bind("bluewallet", &as_blue);
-        // Both DFSPs by the gateway's connections, one as it is called here, one by another name.
+        // Both DFSPs use the gateway's connections, one under its own name, one under another name.
         pay_with(&world, (&caller, &says("green")), (&caller, &says("bluewallet")), "2");
         assert_eq!(asks(&world, "green", "bluewallet"), (403, 3100));
-        // What is bound besides goes on.
+        // Other bindings remain valid.
         let [green, blue] = ["greenbank", "bluewallet"].map(|name| pki.caller(Some(name), world.fspiop()));
         let as_it_is = |message: Message| message;
         pay_with(&world, (&green, &as_it_is), (&caller, &says("bluewallet")), "4");
         pay_with(&world, (&caller, &says("green")), (&blue, &as_it_is), "8");
-        // A certificate is a gateway's or a DFSP's.
+        // A certificate belongs to a gateway or to a DFSP.
         let (kind, value) = edge.split_once(':').unwrap();
         let body = format!(r#"{{"kind":"{kind}","value":"{value}"}}"#);
         let refused = world.admin("POST", "/participants/redmoney/bindings", &body);
         assert_eq!((refused.status, refused.error_code()), (400, Some("3000")), "{refused:?}");
-        // At the next request, and over a restart.
+        // At the next request, and after a restart.
         world.unbind("greenbank", &as_green.replace(';', "%3B").replacen('=', "%3D", 1));
         assert_eq!(asks(&world, "green", "greenbank"), (403, 3000));
         assert_eq!(asks(&world, "bluewallet", "bluewallet").0, 202);
@@ -334,7 +334,7 @@ fn a_gateway_speaks_for_the_dfsps_that_name_it() {
     }
 }
 
-/// By a connection of its own, in the clear: TLS ends elsewhere.
+/// Uses a new connection without TLS, because TLS ends elsewhere.
 fn exchange(world: &World, sent: &Sent) -> Answer {
     Client::connect(world.fspiop()).exchange(&sent.bytes())
 }
@@ -360,7 +360,7 @@ fn clients_prove_by_tokens_which_dfsp_they_are() {
     assert_eq!(exchange(&world, &bearing(sent, &green).into_sent()).status, 202);
     let told = world.dfsp("bluewallet").next(&id);
     assert!(!format!("{told:?}").contains(&green), "a token is for the hub: {told:?}");
-    // `client_id` is as good as `azp`, and a text with several audiences, too.
+    // `client_id` is equivalent to `azp`, and a token may have several audiences.
     let claims = json!({"azp": null, "client_id": "blue-client", "aud": ["other", AUDIENCE]});
     let blue = tokens.with("", claims);
     let fulfil = Message::fulfil(&id, "COMMITTED");
@@ -368,7 +368,7 @@ fn clients_prove_by_tokens_which_dfsp_they_are() {
     assert_eq!(code(&by_green), (403, Some("3100".to_owned())));
     assert_eq!(exchange(&world, &bearing(fulfil, &blue).into_sent()).status, 200);
     world.dfsp("greenbank").next(&id);
-    // Tokens end by the hub's time, also those that it has seen.
+    // Tokens expire by the hub's time, also those that the hub has already verified.
     world.clock.advance(361_000);
     assert_eq!(code(&exchange(&world, &bearing(prepare(&world), &green).into_sent())), needs_token);
     let counted = "upesi_auth_refused_total{reason=\"token_expired\",fsp=\"\"}";
@@ -376,7 +376,7 @@ fn clients_prove_by_tokens_which_dfsp_they_are() {
     assert_eq!(world.metric("upesi_identity_provider_failing{provider=\"oauth\"}"), 0);
     let health = world.admin("GET", "/health", "").body;
     assert!(health.contains(r#"{"name":"identity provider","status":"OK"}"#), "{health}");
-    // The provider is down: what is known of it goes on, and a start without it takes no token.
+    // While the provider is down, cached keys stay in use. A hub that starts without the provider accepts no token.
     tokens.provider.set_up(false);
     let later = tokens.with("green-client", json!({"exp": present_s() + 600, "iat": null}));
     let get = |world: &World| Message::get(&world.new_id(), "greenbank");
@@ -389,7 +389,7 @@ fn clients_prove_by_tokens_which_dfsp_they_are() {
     drop(tokens.runtime);
 }
 
-/// Where tokens are accepted, who is bound shows one.
+/// If tokens are accepted, a participant with a token binding must use a token.
 #[test]
 fn clients_may_be_bound_one_by_one() {
     let tokens = Tokens::start();
@@ -413,7 +413,7 @@ fn clients_may_be_bound_one_by_one() {
     drop(tokens.runtime);
 }
 
-/// A token that is bound to a certificate is good on its connections only.
+/// A token that is bound to a certificate is valid on connections with this certificate only.
 #[test]
 fn a_token_may_be_bound_to_a_certificate() {
     let (mut pki, tokens) = (Pki::new(), Tokens::start());

@@ -1,4 +1,4 @@
-//! What becomes of callbacks when DFSPs, endpoints or the hub itself fail.
+//! Delivery of callbacks when DFSPs, endpoints or the hub itself fail.
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::common::dfsp::{Client, Conduct, Seen};
 use crate::common::message::{Message, Terms};
 use crate::common::{AMPLE, World};
 
-/// A connection that stays paused for long would only make these tests wait.
+/// Long pauses of a lane would only slow these tests down.
 const NEVER_PAUSES: (&str, &str) = ("callbacks.breaker_threshold", "1000000");
 
 fn prepare(world: &World) -> String {
@@ -17,13 +17,13 @@ fn prepare(world: &World) -> String {
     id
 }
 
-/// Commits a prepared transfer, and sees the payer's callback.
+/// Commits a prepared transfer, and waits for the payer's callback.
 fn commit(world: &World, id: &str) {
     world.deliver(Message::fulfil(id, "RESERVED"));
     assert_eq!(world.dfsp("greenbank").next(id).header("fspiop-http-method"), Some("PUT"));
 }
 
-/// The message, however it was answered.
+/// The message without its answer.
 fn unanswered(seen: &Seen) -> Seen {
     Seen { status: None, ..seen.clone() }
 }
@@ -34,7 +34,7 @@ fn redeliver(world: &World, body: &str) -> String {
 
 #[test]
 fn a_refused_callback_is_repeated_byte_for_byte() {
-    // Long enough that what is repeated a few times only is not given up before the DFSP is told to take it.
+    // Backoffs are long enough that callbacks with few attempts are not parked before the DFSP accepts them.
     let world = World::new(&[("callbacks.backoff_max_ms", "1000")]);
     let payee = world.dfsp("bluewallet");
     for status in [500, 503, 404, 400, 302] {
@@ -49,7 +49,7 @@ fn a_refused_callback_is_repeated_byte_for_byte() {
         }
         payee.conduct(Conduct::Answers(200));
         commit(&world, &id);
-        // The copy of the outcome, too, before the payee refuses again.
+        // The copy of the outcome is also delivered before the payee rejects callbacks again.
         world.until(&(0, 0), || world.undelivered());
     }
     let deliveries = |success: &str| {
@@ -58,12 +58,12 @@ fn a_refused_callback_is_repeated_byte_for_byte() {
             format!(r#"serviceName="ml-handler-notification",success="{success}",dest="bluewallet""#);
         world.metric(&format!("{name}{{{labels}}}"))
     };
-    // Of each transfer the prepare and the copy of the outcome, and three attempts that were refused, at least.
+    // Per transfer: the prepare, the copy of the outcome, and at least three rejected attempts.
     assert_eq!(deliveries("true"), 10);
     assert!(deliveries("false") >= 15, "{}", deliveries("false"));
 }
 
-/// A wrong endpoint, or a signature that the DFSP does not accept, is for people to mend.
+/// Operators must repair a wrong endpoint, or a signature that the DFSP does not accept.
 #[test]
 fn what_will_not_change_by_itself_is_parked_after_a_few_attempts() {
     let world = World::new(&[]);
@@ -89,7 +89,7 @@ fn what_will_not_change_by_itself_is_parked_after_a_few_attempts() {
     }
 }
 
-/// The prepare cannot be fulfilled any more, and the payee is told so by another callback.
+/// The prepare can no longer be fulfilled, and another callback reports this to the payee.
 #[test]
 fn a_refused_prepare_is_not_repeated_beyond_its_expiration() {
     let world = World::new(&[]);
@@ -99,7 +99,7 @@ fn a_refused_prepare_is_not_repeated_beyond_its_expiration() {
     let expires = world.now().plus_ms(500);
     world.deliver(Message::prepare(&Terms { expires, ..Terms::new(&id, world.now()) }));
     assert!(world.dfsp("greenbank").next(&id).text().contains("3303"));
-    // The prepare is given up, and what comes after it goes on being tried.
+    // The prepare is parked, and the hub still tries the later callbacks.
     world.until(&(1, 1), || world.undelivered());
     let parked = &world.operate("GET", "/callbacks?state=parked", "")["callbacks"][0];
     assert_eq!(parked["message"], "POST /transfers");
@@ -110,7 +110,7 @@ fn a_refused_prepare_is_not_repeated_beyond_its_expiration() {
     world.until(&(0, 1), || world.undelivered());
 }
 
-/// What a DFSP refuses is seen as long as it is repeated: on the lane, and with each callback.
+/// Rejected callbacks are visible while they are retried: on the lane, and with each callback.
 #[test]
 fn a_lane_whose_callbacks_are_refused_says_so() {
     let world = World::new(&[("callbacks.concurrency_max", "1"), ("callbacks.breaker_threshold", "1")]);
@@ -151,7 +151,7 @@ fn a_dead_payee_gets_everything_in_order_once_it_is_back() {
     let mut world = World::new(&[]);
     world.dfsp_mut("bluewallet").die();
     let ids: Vec<_> = (0..20).map(|_| prepare(&world)).collect();
-    // The payer asks about them meanwhile, and is answered.
+    // Meanwhile the payer asks for the transfers, and gets answers.
     for id in &ids {
         world.deliver(Message::get(id, "greenbank"));
         assert_eq!(world.dfsp("greenbank").next(id).text(), r#"{"transferState":"RESERVED"}"#);
@@ -192,7 +192,7 @@ fn a_dead_payee_learns_of_transfers_that_ran_out_meanwhile_in_order() {
     world.stop_and_audit();
 }
 
-/// Far more than a lane holds, in number and in bytes: the rest waits in the outbox, over a restart too.
+/// Far more callbacks than a lane holds, in number and in bytes. The rest waits in the outbox, also over a restart.
 #[test]
 fn a_lane_that_fell_behind_catches_up_from_the_outbox() {
     let mut world = World::new(&[
@@ -237,7 +237,7 @@ fn a_lane_that_fell_behind_catches_up_from_the_outbox() {
 fn of_two_dfsps_the_dead_one_does_not_hold_up_the_other() {
     let mut world = World::new(&[]);
     world.dfsp_mut("redmoney").die();
-    // A payee that takes messages and never answers holds up nobody else either.
+    // A payee that accepts messages and never answers also does not delay other DFSPs.
     world.dfsp("bluewallet").conduct(Conduct::FallsSilent);
     let terms = |world: &World, payee: &str| {
         let id = world.new_id();
@@ -267,7 +267,7 @@ fn of_two_dfsps_the_dead_one_does_not_hold_up_the_other() {
 #[test]
 fn an_endpoint_that_is_mended_is_used_by_the_next_attempt() {
     let mut world = World::new(&[]);
-    // It listens elsewhere after it died.
+    // After its stop it listens on another port.
     world.dfsp_mut("bluewallet").die();
     let id = prepare(&world);
     let elsewhere = common::dfsp::Dfsp::start("bluewallet");
@@ -298,7 +298,7 @@ fn a_callback_that_nobody_takes_is_parked_shown_and_sent_again() {
         assert_eq!(callback["transferId"], **id);
         assert_eq!(callback["state"], "parked");
         assert!(callback["reason"].as_str().unwrap().contains("503"), "{callback}");
-        // It gives up at its deadline, having tried often until then.
+        // It is parked at its deadline, after many attempts.
         let attempts = callback["attempts"].as_u64().unwrap();
         assert!(attempts > 3 && attempts as usize == payee.attempts(id, 1).len(), "{callback}");
     }
@@ -328,7 +328,7 @@ fn parked_callbacks_stay_parked_over_a_restart() {
     let attempts = world.dfsp("bluewallet").attempts(&id, 1).len();
     world.dfsp("bluewallet").conduct(Conduct::Answers(200));
     world.restart();
-    // A later one goes its way.
+    // A later one is delivered.
     let later = prepare(&world);
     assert_eq!(world.dfsp("bluewallet").next(&later).method, "POST");
     world.until(&(0, 1), || world.undelivered());
@@ -431,7 +431,7 @@ fn what_expires_while_the_hub_is_down_is_told_when_it_is_up() {
     world.stop_and_audit();
 }
 
-/// Senders that never stop, while the hub is told to.
+/// Senders that never stop while the hub is told to stop.
 #[test]
 fn a_stop_under_load_loses_nothing_that_was_acknowledged() {
     let mut world = World::new(&[]);
@@ -458,7 +458,7 @@ fn a_stop_under_load_loses_nothing_that_was_acknowledged() {
             })
         })
         .collect();
-    // In the midst of it.
+    // In the middle of the load.
     let deadline = std::time::Instant::now() + AMPLE;
     while world.dfsp("bluewallet").count() < 200 {
         assert!(std::time::Instant::now() < deadline);
@@ -477,17 +477,17 @@ fn a_stop_under_load_loses_nothing_that_was_acknowledged() {
     world.stop_and_audit();
 }
 
-// A DFSP in a black hole among eight: connections are taken and nothing ever comes back. The others notice
-// nothing; when it is back it gets everything, in order for each transfer.
+// One DFSP of eight becomes unreachable: its connections are accepted and never answered. The other DFSPs are not
+// affected. When it is back, it receives everything, in order for each transfer.
 
-/// The eighth is the one in the black hole.
+/// The eighth DFSP is the unreachable one.
 const DFSPS: [&str; 8] =
     ["greenbank", "bluewallet", "redmoney", "orangepay", "whitecash", "blacktill", "greypurse", "lostbank"];
 const LOST: &str = "lostbank";
 const ROUNDS: usize = 6;
 const LONG_MS: i64 = 3_600_000;
 
-/// Waits are short, and a lane that is stuck has room for little.
+/// Short delays, and small limits for a lane that is stuck.
 const SETTINGS: &[(&str, &str)] = &[
     ("callbacks.connect_timeout_ms", "200"),
     ("callbacks.request_timeout_ms", "200"),
@@ -504,7 +504,7 @@ struct Transfer {
 
 fn prepare_to(world: &World, payer: &'static str, payee: &'static str) -> Transfer {
     let id = world.new_id();
-    // Nothing expires here, however slow the machine is.
+    // Nothing expires here, even on a slow machine.
     let expires = world.now().plus_ms(LONG_MS);
     let terms = Terms {
         payer: payer.into(),
@@ -521,7 +521,7 @@ fn fulfil(world: &World, transfer: &Transfer) {
     world.deliver(Message::fulfil(&transfer.id, "RESERVED").from(transfer.payee).to(transfer.payer));
 }
 
-/// From the prepare to the last notification, as payer and payee see it.
+/// From the prepare to the last notification, as payer and payee see them.
 fn complete(world: &World, transfer: &Transfer) {
     assert_eq!(world.dfsp(transfer.payee).next(&transfer.id).method, "POST");
     fulfil(world, transfer);
@@ -541,18 +541,18 @@ fn a_black_hole_among_eight_delays_nobody_and_gets_everything_in_order() {
     DFSPS.iter().for_each(|name| world.join(name));
     let others = &DFSPS[..7];
     world.dfsp(LOST).conduct(Conduct::FallsSilent);
-    // Each of the others owes the lost one something, and is owed something by it: far more than its lane holds.
+    // Each of the other DFSPs has transfers to and from the unreachable one, far more than its lane holds.
     let mut lost = Vec::new();
     for round in 0..ROUNDS {
         for (index, payer) in others.iter().enumerate() {
             lost.push(prepare_to(&world, payer, LOST));
-            // Those that it sends itself end while it cannot hear of it.
+            // Its own transfers end while it cannot receive callbacks.
             let sent = prepare_to(&world, LOST, payer);
             assert_eq!(world.dfsp(payer).next(&sent.id).method, "POST");
             fulfil(&world, &sent);
             assert_eq!(world.dfsp(payer).next(&sent.id).method, "PATCH");
             lost.push(sent);
-            // And the others' business goes on, to the last message.
+            // Transfers among the others continue, to the last message.
             let payee = others[(index + 1 + round % 6) % 7];
             complete(&world, &prepare_to(&world, payer, payee));
         }
@@ -571,7 +571,7 @@ fn a_black_hole_among_eight_delays_nobody_and_gets_everything_in_order() {
         }
     }
     world.until(&(0, 0), || world.undelivered());
-    // It sent as much as it got.
+    // It sent as much as it received.
     assert_eq!(world.position(LOST), "0");
     let mut world = world;
     world.stop(AMPLE);

@@ -1,4 +1,4 @@
-//! Who is calling: certificates are bound to DFSPs, and nobody acts as another.
+//! Authentication of senders: certificates are bound to DFSPs, and no DFSP can act as another.
 
 use std::fs;
 
@@ -25,12 +25,12 @@ fn bound(pki: &mut Pki, more: &[(&str, &str)]) -> World {
     world
 }
 
-/// A way to be who one is not: a certificate, a change of the message, and the answer.
+/// A way to act as another DFSP: a certificate, a change of the message, and the answer.
 struct Attack {
     certificate: &'static str,
     change: fn(Message) -> Message,
     answer: (u16, u16),
-    /// Reason and participant of the metric; none if the request is only malformed.
+    /// Reason and participant in the metric; none if the request is only malformed.
     counted: Option<(&'static str, &'static str)>,
 }
 
@@ -76,7 +76,7 @@ fn attacks() -> Vec<Attack> {
         message.header("fspiop-proxy", "bridge").from(&source)
     };
     attacks.push(attack("bridge", in_capitals, 3100, ("source", "bridge")));
-    // Its own name first: what follows is refused as malformed, by the resources that are served.
+    // The DFSP's own name comes first. The second one is rejected as malformed by the resources that are served.
     let second = |message: Message| {
         let source = source_of(&message);
         also_from(message.from("redmoney"), &source)
@@ -102,7 +102,7 @@ fn nothing_that_failed_authentication_changes_anything() {
     let bridge = pki.issue(Usage::Client, "bridge");
     world.bind("bridge", &bridge);
     let [green, blue, red] = DFSPS.map(|name| pki.caller(Some(name), world.fspiop()));
-    // A transfer is reserved, and awaits its fulfil.
+    // A transfer is reserved and waits for its fulfil.
     let terms = |amount: &str| Terms {
         amount: amount.into(),
         expires: world.now().plus_ms(600_000),
@@ -124,7 +124,7 @@ fn nothing_that_failed_authentication_changes_anything() {
             let is_own = attack.counted.is_none();
             let sent = (attack.change)(message).into_sent();
             let found = answered(&world, &caller, &sent);
-            // What only hubs send is not looked at further.
+            // Messages that only hubs send are not checked further.
             let is_expected = found == attack.answer || (is_own && found == (501, 2002));
             assert!(is_expected, "{} {} with {}: {found:?}", sent.method, sent.path, attack.certificate);
             if let Some((reason, fsp)) = attack.counted {
@@ -140,7 +140,7 @@ fn nothing_that_failed_authentication_changes_anything() {
         assert_eq!(world.metric(&series), count, "{series}");
     }
     nothing_was_changed(&world, [&green, &blue], &reserved.id, &new);
-    // A caller whose requests were refused goes on as itself.
+    // A client whose requests were rejected can still send its own.
     let get = Message::get(&new.id, "redmoney").into_sent();
     assert_eq!(answered(&world, &red, &get).0, 202);
     drop((green, blue, red));
@@ -170,7 +170,7 @@ fn certificates_are_bound_by_key_certificate_name_and_subject() {
         let prepare = Message::prepare(&Terms::new(&world.new_id(), world.now())).into_sent();
         assert_eq!(answered(&world, &payer, &prepare), (403, 3000), "{certificate}");
         world.bind("greenbank", &binding);
-        // Of the same connection.
+        // On the same connection.
         pay(&world, &payer, &payee, "2.5");
         world.unbind("greenbank", &binding);
         assert_eq!(answered(&world, &payer, &prepare), (403, 3000), "{certificate}");
@@ -190,7 +190,7 @@ fn keys_are_changed_while_payments_go_on_and_what_is_removed_ends() {
     let new_key = pki.issue(Usage::Client, "greenbank-2");
     world.bind("greenbank", &new_key);
     let new = pki.caller(Some("greenbank-2"), world.fspiop());
-    // Both are in force.
+    // Both are valid.
     pay(&world, &old, &payee, "2");
     pay(&world, &new, &payee, "4");
     pay(&world, &old, &payee, "8");
@@ -200,7 +200,7 @@ fn keys_are_changed_while_payments_go_on_and_what_is_removed_ends() {
     assert_eq!(refused.status, 403, "{refused:?}");
     assert!(refused.head.contains("connection: close\n"), "{refused:?}");
     pay(&world, &new, &payee, "16");
-    // Another's from now on: the connection of before does not become it.
+    // From now on it belongs to another participant, but the earlier connection does not.
     world.unbind("greenbank", &new_key);
     world.bind("redmoney", &new_key);
     let own = Message::get(&world.new_id(), "redmoney").into_sent();
@@ -223,12 +223,12 @@ fn a_participant_is_blocked_at_once_and_let_in_again() {
     pay(&world, &green, &blue, "2");
     let body = r#"{"kind":"participant","value":"greenbank"}"#;
     world.operate("POST", "/blocks", body);
-    // On its open connection, which ends, and on a new one.
+    // On its open connection, which is closed, and on a new one.
     for _ in 0..2 {
         assert_eq!(ask(&world, &green, "greenbank"), (403, 3000));
     }
     assert_eq!(ask(&world, &blue, "bluewallet").0, 202);
-    // Whoever names it learns nothing of that.
+    // A DFSP that names the blocked one does not learn of the block.
     assert_eq!(ask(&world, &red, "greenbank"), (403, 3100));
     let counted = "upesi_auth_refused_total{reason=\"blocked\",fsp=\"greenbank\"}";
     assert_eq!(world.metric(counted), 2);

@@ -1,4 +1,4 @@
-//! Account lookup, as DFSPs see it: registrations, lookups, answers, and every way in which they fail.
+//! Account lookup as DFSPs see it: registrations, lookups, answers, and all their failures.
 
 use crate::common::World;
 use crate::common::dfsp::Dfsp;
@@ -18,7 +18,7 @@ fn parties_are_registered() {
     hold(&mut world, part(include_str!("dialogues/lookups.txt"), "participants"));
 }
 
-/// Where the scheme needs answers from DFSPs that the hub did not ask.
+/// For a scheme that needs answers of DFSPs to which the hub sent no request.
 #[test]
 fn unasked_answers_pass_where_the_scheme_says_so() {
     hold(
@@ -37,7 +37,7 @@ fn unasked_answers_pass_where_the_scheme_says_so() {
     );
 }
 
-/// Where the scheme trusts its DFSPs with each other's parties.
+/// For a scheme that lets every DFSP change the parties of others.
 #[test]
 fn anybody_changes_a_registration_where_ownership_is_not_checked() {
     hold(
@@ -87,7 +87,7 @@ fn what_cannot_be_delivered_is_told_to_its_sender() {
     hold(&mut world, part(include_str!("dialogues/lookups.txt"), "undelivered lookups"));
 }
 
-/// Some clients send one with a GET; nobody expects it.
+/// Some clients send a body with a GET; no receiver expects it.
 #[test]
 fn the_body_of_a_get_ends_at_the_hub() {
     let world = World::with_lookups(&[]);
@@ -105,7 +105,7 @@ fn the_body_of_a_get_ends_at_the_hub() {
     world.expect_silence();
 }
 
-/// What an operator changes holds for the next message.
+/// A change of an operator applies to the next message.
 #[test]
 fn endpoints_are_used_as_they_are_now() {
     let world = World::with_lookups(&[]);
@@ -127,10 +127,10 @@ fn endpoints_are_used_as_they_are_now() {
         let seen = elsewhere.unexpected().pop().unwrap();
         assert_eq!(seen.path, arrives_at);
         let path = path.split('?').next().unwrap();
-        // The sender's, which it signed.
+        // The sender's header, which it signed.
         assert_eq!(seen.header("fspiop-uri"), Some(&*format!("/switch/parties/{path}")));
     }
-    // What could not be called is refused, and the former one stays.
+    // An endpoint that could not be called is rejected, and the previous one stays.
     for endpoint in ["{base}/{{partyId}}", "{base}/{{ID", "https://bluewallet/parties"] {
         let value = endpoint.replace("{base}", &base);
         let body = format!(r#"{{"type":"FSPIOP_CALLBACK_URL_PARTIES_GET","value":"{value}"}}"#);

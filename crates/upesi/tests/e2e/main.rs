@@ -32,7 +32,7 @@ mod transfers;
 
 use std::process::Output;
 
-// How a command ended.
+// Exit code of a command.
 
 fn code(output: &Output) -> i32 {
     output.status.code().unwrap()

@@ -1,5 +1,5 @@
 //! Group G of the matrix: keys, certificates, authorities and lists are replaced under load, or cannot be used, and no
-//! honest message fails. Payments go on by kept and by new connections; each message is signed, and each receiver
+//! valid message fails. Payments use both existing and new connections. Each message is signed, and each receiver
 //! verifies it. Wrong clocks: `wrong_clock.rs`; a provider's keys: `upesi-admin`, `oidc`.
 
 use std::fs;
@@ -24,18 +24,18 @@ const CASES_MIN: usize = 120;
 
 // ---- the load ----
 
-/// What one payer and its payee send by.
+/// Certificates and keys with which a payer and its payee send.
 struct Side {
     payer: Caller,
     payee: Caller,
     payer_key: PrivateKey,
 }
 
-/// Payments from greenbank to bluewallet that go on until they are stopped.
+/// Payments from greenbank to bluewallet until they are stopped.
 struct Load {
     sides: [Mutex<Arc<Side>>; 2],
     payee_key: PrivateKey,
-    /// What receivers verify by.
+    /// Keys by which receivers verify.
     ring: Mutex<Arc<KeyRing>>,
     stops: AtomicBool,
     paid: [AtomicUsize; 2],
@@ -72,7 +72,7 @@ impl Load {
         }
     }
 
-    /// A payment, and a question that the hub answers with a message of its own.
+    /// A payment, and a query that the hub answers with its own message.
     async fn pay(&self, world: &World, side: &Side) -> Result<(), String> {
         let ring = || Arc::clone(&self.ring.lock().unwrap());
         let (payer, payee) = (world.dfsp("greenbank"), world.dfsp("bluewallet"));
@@ -89,7 +89,7 @@ impl Load {
         is_genuine(&payer.next(&id), &ring())
     }
 
-    /// Waits until each side has begun and ended a payment, and looks whether any has failed.
+    /// Waits until each side has made a whole payment, and checks that none has failed.
     fn goes_on(&self, world: &World, what: &str) {
         let paid = || self.paid.each_ref().map(|count| count.load(Ordering::SeqCst));
         let before = paid();
@@ -107,7 +107,7 @@ impl Load {
 
 // ---- the hub ----
 
-/// A scheme with all that can be replaced.
+/// A scheme with everything that can be replaced.
 struct Scene {
     pki: Pki,
     /// The authority that greenbank made for itself.
@@ -132,7 +132,7 @@ impl Scene {
         scene
     }
 
-    /// The hub's certificate of greenbank's authority is made anew.
+    /// Issues the hub's certificate of greenbank's authority again.
     fn renew_at_greenbank(&mut self) {
         self.green.issue(Usage::Client, "hub-at-greenbank");
         for ending in ["pem", "key"] {
@@ -141,7 +141,7 @@ impl Scene {
         }
     }
 
-    /// A key of signatures in a directory of its own.
+    /// Makes a signature key in a directory of its own.
     fn make_signing_key(&self, name: &str) -> SigningKey {
         SigningKey::make(&self.keys.path(&format!("made-{name}")), name, KeyKind::Rsa2048).unwrap()
     }
@@ -170,7 +170,7 @@ impl Scene {
         world
     }
 
-    /// By kept connections and by new ones, greenbank with these certificates and this key.
+    /// Sides with existing and with new connections. Greenbank has these certificates and this key.
     fn sides(&self, world: &World, certificates: [&str; 2], key: &PrivateKey) -> [Side; 2] {
         let address = world.fspiop();
         let side = |payer, payee| Side { payer, payee, payer_key: key.clone() };
@@ -193,7 +193,7 @@ impl Scene {
     }
 }
 
-/// Runs beside the load; the load's count of payments.
+/// Runs `work` during the load. Returns the load's number of payments.
 fn under_load(world: &World, load: &Load, work: impl FnOnce()) -> usize {
     std::thread::scope(|scope| {
         let payers = [0, 1].map(|number| scope.spawn(move || load.run(world, number)));
@@ -214,7 +214,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Has changed TLS files read, which must be taken.
+/// Makes the hub read changed TLS files, which it must accept.
 fn is_taken(world: &World) {
     let before = world.metric("upesi_tls_reloads_total");
     world.hub().reload_keys();
@@ -222,7 +222,7 @@ fn is_taken(world: &World) {
     assert_eq!(world.metric("upesi_tls_reload_failing"), 0);
 }
 
-/// The states of the hub's keys of signatures, as operators see them.
+/// The states of the hub's signature keys, as operators see them.
 fn hub_keys(world: &World) -> Vec<String> {
     let keys = world.operate("GET", "/signatures/keys", "");
     let states = keys["keys"].as_array().unwrap().iter();
@@ -280,7 +280,7 @@ fn certificates_authorities_and_lists_are_replaced_without_a_lost_message() {
         fs::write(&scene.blocked, format!("spki-sha256:{}\n", entry.spki_sha256)).unwrap();
         step("a block");
         assert!(!is_let_in(&blocked));
-        // An authority that makes no lists any more: by default the last one is used on, and operators see its end.
+        // The authority no longer makes lists. By default the last list stays in use, and operators see its expiry.
         scene.pki.authority.make_list(present_s() - 40 * 86_400, 30).unwrap();
         step("a list that is past its end");
         assert!(!is_let_in(&revoked));
@@ -338,7 +338,7 @@ fn keys_of_signatures_are_replaced_without_a_refused_message() {
     let [green, blue, hub] = ["greenbank", "bluewallet", "Hub"].map(own);
     let caller = scene.pki.caller(Some("greenbank"), world.fspiop());
     let status = |key: &PrivateKey| world.wait(caller.send(&signed_prepare(&world, key))).unwrap().status;
-    // A file beside those that are meant shows when the directory has been read again.
+    // An additional file shows when the directory has been read again.
     let read_again = |participants: u64| {
         let marker = public("violet");
         if participants == 3 { fs::copy(&blue, marker).map(drop) } else { fs::remove_file(marker) }.unwrap();
@@ -347,7 +347,7 @@ fn keys_of_signatures_are_replaced_without_a_refused_message() {
     };
     under_load(&world, &load, || {
         load.goes_on(&world, "nothing yet");
-        // A DFSP's: both keys, then it signs by the new one, then the old one is gone.
+        // A DFSP's rotation: both keys, then signatures by the new key, then only the new key.
         append(&public("greenbank"), &made.public_file);
         read_again(3);
         let all = [("greenbank", &*green), ("greenbank", &*made.public_file), ("bluewallet", &blue)];
@@ -359,7 +359,7 @@ fn keys_of_signatures_are_replaced_without_a_refused_message() {
         read_again(2);
         load.goes_on(&world, "the first key is gone");
         assert_eq!((status(&first), status(&second)), (400, 202));
-        // The hub's: shown, then it signs, then receivers forget the one of before.
+        // The hub's rotation: the key is shown, then it signs, then receivers remove the earlier one.
         assert_eq!(hub_keys(&world), ["next", "current"]);
         fs::rename(&next_key, scene.keys.path("own").join("Hub.key")).unwrap();
         world.hub().reload_keys();
@@ -415,13 +415,13 @@ fn a_dfsps_certificate_is_replaced_and_the_connections_of_the_old_one_end() {
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Missing,
-    /// A directory has its place: who runs these tests may read every file.
+    /// A directory in place of the file, because the user of these tests may read every file.
     Unreadable,
     Empty,
     Nonsense,
-    /// That of another.
+    /// The file of another participant.
     Foreign,
-    /// Every user of the machine may read it.
+    /// Every user of the machine can read it.
     Shown,
 }
 
@@ -433,28 +433,28 @@ const OF_SIGNERS: &[Fault] =
     &[Fault::Missing, Fault::Unreadable, Fault::Empty, Fault::Nonsense, Fault::Shown];
 const OF_ANCHORS: &[Fault] = &[Fault::Missing, Fault::Unreadable, Fault::Empty, Fault::Nonsense];
 
-/// A file, what may be wrong with it, and whose place it could be given.
+/// A file, its possible faults, and the file whose place it could take.
 struct Victim {
     file: PathBuf,
     faults: &'static [Fault],
     foreign: PathBuf,
     alarm: &'static str,
-    /// Whether it is a file of one DFSP, whose fault concerns that DFSP only.
+    /// Whether the file belongs to one DFSP, so that its fault affects only that DFSP.
     is_of_dfsp: bool,
 }
 
 const TLS_ALARM: &str = "upesi_tls_reload_failing";
 const JWS_ALARM: &str = "upesi_jws_reload_failing";
 
-/// All files, with a list of an authority that only has the name of ours.
+/// All files, with a list of an authority that has only the name of ours.
 fn victims(scene: &Scene, imposter: &Pki) -> Vec<Victim> {
     let (pki, own) = (&scene.pki, &scene.own);
     let tls = |file, faults, foreign| Victim { file, faults, foreign, alarm: TLS_ALARM, is_of_dfsp: false };
     let jws = |file, faults| Victim { alarm: JWS_ALARM, ..tls(file, faults, PathBuf::new()) };
     let of_dfsp = |victim| Victim { is_of_dfsp: true, ..victim };
-    // A next key that is not there is none, and a DFSP without a file has no key.
+    // A missing next key means that there is none, and a DFSP without a file has no key.
     let (of_next, of_public) = (&OF_SIGNERS[1..], &OF_ANCHORS[1..]);
-    // Nobody is blocked where nothing is said.
+    // Without a file, no certificate is blocked.
     let of_blocked = &[Fault::Missing, Fault::Unreadable, Fault::Nonsense][..];
     vec![
         tls(pki.file("hub.pem"), OF_LISTS, pki.file("other.pem")),
@@ -473,7 +473,7 @@ fn victims(scene: &Scene, imposter: &Pki) -> Vec<Victim> {
     ]
 }
 
-/// A file with a fault, which goes with this value.
+/// A file with a fault. The fault is removed when this value is dropped.
 struct Spoiled<'a> {
     file: &'a Path,
     bytes: Vec<u8>,

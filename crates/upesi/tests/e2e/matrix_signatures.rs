@@ -1,8 +1,8 @@
-//! Messages that are not what their sender signed: a case is a line or generated, each over a real socket to a whole
-//! hub.
+//! Messages that differ from the signed ones. A case is a line or is generated. Each is sent over a real socket to a
+//! whole hub.
 //!
-//! Each is refused with 400 and 3105, the connection goes on, and in the end nothing was recorded and no DFSP has heard
-//! of anything.
+//! Each message is rejected with 400 and 3105, and the connection stays open. At the end nothing was recorded, and no
+//! DFSP has received anything.
 
 use std::fs;
 
@@ -22,10 +22,10 @@ use crate::common::message::{Message, Sent, Terms};
 
 const CASES_MIN: usize = 200;
 
-/// What a case is, and the message.
+/// Description of a case, and the message.
 type Case = (String, Message);
 
-/// The keys of all, and a message that is sound.
+/// The keys of all participants, and a valid message.
 struct Bench {
     keys: TempDir,
     base: Message,
@@ -44,7 +44,7 @@ impl Bench {
             let made = make(name);
             fs::copy(made.public_file, keys.path().join("public").join(format!("{name}.pem"))).unwrap();
         }
-        // One is in force beside the first, one is not any more, one never was the hub's to know.
+        // One key is valid beside the first, one is no longer valid, and the hub never knew one.
         for name in ["next", "retired", "stranger"] {
             make(name);
         }
@@ -82,7 +82,7 @@ impl Bench {
         self.key(by).sign(scheme, &context.finish()).unwrap()
     }
 
-    /// The message with this protected header, soundly signed by greenbank.
+    /// The message with this protected header, correctly signed by greenbank.
     fn protect(&self, message: &Message, protected: &str) -> Message {
         let signature = self.signed("greenbank", RS256, protected, &message.body);
         enveloped(message, &encoded(&signature), &encoded(protected.as_bytes()))
@@ -100,7 +100,7 @@ fn header<'a>(message: &'a Message, name: &str) -> &'a str {
     message.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
 }
 
-/// The protected header of a message, member by member.
+/// The members of a message's protected header.
 fn members(message: &Message) -> Vec<(&'static str, String)> {
     vec![
         ("alg", "RS256".to_owned()),
@@ -124,7 +124,7 @@ fn with(message: &Message, name: &str, value: &str) -> String {
     json(&members)
 }
 
-/// The protected header with members added as they are.
+/// The protected header with added members, as given.
 fn and(message: &Message, more: &str) -> String {
     let protected = json(&members(message));
     format!("{},{more}}}", protected.strip_suffix('}').unwrap())
@@ -136,14 +136,14 @@ fn flipped(bytes: &[u8], bit: usize) -> Vec<u8> {
     bytes
 }
 
-/// So many bits, spread over all bytes.
+/// This many bits, spread over all bytes.
 fn bits(bytes: &[u8], count: usize) -> impl Iterator<Item = usize> {
     let all = bytes.len() * 8;
     (0..count).map(move |number| (number * all / count + number % 8).min(all - 1))
 }
 
 impl Bench {
-    /// One bit of body, protected header or signature.
+    /// One flipped bit of body, protected header or signature.
     fn of_bits(&self) -> Vec<Case> {
         const EACH: usize = 40;
         let (message, protected) = (&self.base, json(&members(&self.base)));
@@ -163,7 +163,7 @@ impl Bench {
         body.chain(head).chain(signatures).collect()
     }
 
-    /// The same JSON in other bytes.
+    /// The same JSON with other bytes.
     fn of_forms(&self) -> Vec<Case> {
         let sound = self.protect(&self.base, &json(&members(&self.base)));
         let text = String::from_utf8(self.base.body.clone()).unwrap();
@@ -189,7 +189,7 @@ impl Bench {
         forms.into_iter().map(case).collect()
     }
 
-    /// What is signed is not what is sent.
+    /// The signed message differs from the sent one.
     fn of_differences(&self) -> Vec<Case> {
         let message = &self.base;
         let table: [(&str, &[&str]); 5] = [
@@ -255,7 +255,7 @@ impl Bench {
         cases
     }
 
-    /// Algorithms that are not the key's, and keys that are not the sender's.
+    /// Algorithms that do not fit the key, and keys of other participants.
     fn of_algorithms(&self) -> Vec<Case> {
         let message = &self.base;
         let names = [
@@ -302,7 +302,7 @@ impl Bench {
         cases
     }
 
-    /// Protected headers that are not well formed.
+    /// Malformed protected headers.
     fn of_structure(&self) -> Vec<Case> {
         let message = &self.base;
         let mut cases: Vec<Case> = [
@@ -347,7 +347,7 @@ impl Bench {
         cases
     }
 
-    /// Signatures and envelopes that are not well formed.
+    /// Malformed signatures and envelopes.
     fn of_envelopes(&self) -> Vec<Case> {
         let (message, protected) = (&self.base, json(&members(&self.base)));
         let mut cases: Vec<Case> = Vec::new();
@@ -404,7 +404,7 @@ impl Bench {
         cases
     }
 
-    /// Dates of what must not be replayed.
+    /// Dates that prevent replays.
     fn of_dates(&self, world: &World) -> Vec<Case> {
         let now = world.now();
         let at = |ms: i64| now.plus_ms(ms).http_date().to_string();
@@ -472,7 +472,7 @@ fn nothing_passes_that_is_not_what_its_sender_signed() {
     }
     assert_eq!(world.journal(), before, "nothing was recorded");
     world.expect_silence();
-    // The same connection and the same id go on, by each key and algorithm that is in force.
+    // The same connection and id can still be used, with each valid key and algorithm.
     let sound = |by: &str, alg: &str, hash: Hash| {
         let message =
             if by == "greenbank" && alg == "RS256" { bench.base.clone() } else { bench.prepare(&world) };
@@ -490,7 +490,7 @@ fn nothing_passes_that_is_not_what_its_sender_signed() {
         assert_eq!(exchange(&mut client, message), (202, String::new()));
     }
     assert_eq!(&*world.position("greenbank"), "40");
-    // A transfer that is sent again is the same transfer.
+    // A repeated transfer is the same transfer.
     assert_eq!(exchange(&mut client, first).0, 202);
     assert_eq!(&*world.position("greenbank"), "40");
     drop(client);

@@ -1,4 +1,4 @@
-//! Messages of odd shapes and sizes over the whole path: whatever is accepted arrives at the other DFSP byte for byte.
+//! Messages of unusual shapes and sizes over the whole path. Accepted messages arrive at the other DFSP byte for byte.
 
 use crate::common::World;
 use crate::common::dfsp::Client;
@@ -8,7 +8,7 @@ use crate::common::oracle::{Expected, Place, check};
 /// The default of `fspiop.transfer_body_bytes_max`.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// Accepted, and then exactly what the payee receives.
+/// The message is accepted, and the payee receives exactly this message.
 fn arrives(world: &World, id: &str, message: Message) {
     let since = world.now();
     let sent = world.deliver(message);
@@ -82,7 +82,7 @@ fn the_largest_body_arrives_and_one_byte_more_is_refused() {
         let since = world.now();
         let sent = world.deliver(Message::fulfil(&id, "COMMITTED").body(body));
         compare(&world, &id, "greenbank", &sent, since);
-        // The courtesy copy is as long.
+        // The payee's copy is equally long.
         assert_eq!(world.dfsp("bluewallet").next(&id).body, sent.body);
     }
     let id = world.new_id();
@@ -110,7 +110,7 @@ fn extension_lists_are_kept_in_their_order() {
         told("greenbank"),
         format!(r#"{{"extensionList":{},"transferState":"RESERVED"}}"#, list(&items))
     );
-    // A full list makes room for the cause of the failure.
+    // In a full list, the hub makes space for the cause of the failure.
     world.deliver(Message::abort(&id, "5104", "no"));
     assert_eq!(world.dfsp("greenbank").next(&id).method, "PUT");
     let mut kept = items[..15].to_vec();
@@ -151,9 +151,9 @@ fn headers_are_forwarded_as_they_are() {
         ("x-client-id", "greenbank"),
         ("baggage", "a=1,b=2"),
         ("content-encoding", "identity"),
-        // A date is in the strict form, however old.
+        // A date in the strict form, of any age.
         ("date", "Mon, 01 Jan 1990 00:00:00 GMT"),
-        // Of another's making: kept as it is, though the hub would write it otherwise.
+        // Made by another system: forwarded as received, although the hub would write it differently.
         (
             "accept",
             "application/vnd.interoperability.transfers+json;version=1,application/vnd.interoperability.transfers+json;version=2.0",
@@ -162,7 +162,7 @@ fn headers_are_forwarded_as_they_are() {
         let id = world.new_id();
         arrives(&world, &id, prepare(&id).header(name, value));
     }
-    // As many as there may be.
+    // The maximum number.
     let id = world.new_id();
     let mut message = prepare(&id);
     for number in message.headers.len()..99 {
@@ -171,7 +171,8 @@ fn headers_are_forwarded_as_they_are() {
     arrives(&world, &id, message);
 }
 
-/// The versions that the hub takes and that of what it makes itself are settings; what it forwards keeps its own.
+/// Settings decide which versions the hub accepts, and the version of its own messages. Forwarded messages keep their
+/// version.
 #[test]
 fn versions_are_those_of_the_settings() {
     let world = World::new(&[("fspiop.versions_accepted", "1.1,2.0"), ("fspiop.version_default", "2.0")]);
@@ -198,7 +199,7 @@ fn versions_are_those_of_the_settings() {
     assert_eq!(patch.header("accept"), Some(&*format!("{media};version=2")));
 }
 
-/// What the network between hub and DFSP is told ends at the hub, and a broken trace is not carried on.
+/// Headers for the network between DFSP and hub are not forwarded, and a malformed trace is not continued.
 #[test]
 fn headers_that_end_at_the_hub() {
     let world = World::new(&[]);
@@ -217,7 +218,7 @@ fn headers_that_end_at_the_hub() {
     let sent = message.into_sent();
     let mut client = Client::connect(world.fspiop());
     client.send(&sent.bytes());
-    // The interim answer, then the real one.
+    // The interim answer, then the final one.
     let statuses = [client.answer().unwrap().status, client.answer().unwrap().status];
     assert_eq!(statuses, [100, 202]);
     let seen = world.dfsp("bluewallet").next(&id);
@@ -286,7 +287,7 @@ fn pipelined_requests_are_answered_in_their_order() {
         bytes.extend(message.bytes());
         sent.push(message);
         expected.push("202".to_owned());
-        // Others in between: a question, an answer that comes too soon or not, a mistake.
+        // Other messages in between: a query, an answer that may come too early, a mistake.
         let other = match number % 3 {
             0 => Message::get(id, "greenbank"),
             1 => Message::fulfil(id, "RESERVED"),
@@ -311,8 +312,8 @@ fn pipelined_requests_are_answered_in_their_order() {
     }
 }
 
-/// What is refused at once leaves no trace; the transfer it was about goes its way. The hub's other tests have every
-/// rule; this is the way over all layers.
+/// Requests that are rejected at once have no effect, and their transfer continues. Other tests cover every rule; this
+/// one covers the way through all layers.
 #[test]
 fn refusals_leave_the_transfer_unharmed() {
     let world = World::new(&[]);

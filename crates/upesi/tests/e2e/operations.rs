@@ -1,4 +1,4 @@
-//! What operators do and see: onboarding, scheme files, health, metrics, the log's level.
+//! Work of operators: onboarding, scheme files, health, metrics, the log level.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ fn transfer(world: &World, payer: &str, payee: &str) -> String {
     id
 }
 
-/// A GET at the port of the DFSPs.
+/// A GET to the FSPIOP port.
 fn ask(world: &World, path: &str) -> Answer {
     let headers = [("host".to_owned(), "localhost".to_owned())];
     Client::connect(world.fspiop()).exchange(&request(&format!("GET {path}"), &headers, b""))
@@ -64,7 +64,7 @@ fn onboarding_twice_changes_nothing() {
         ("/participants/greenbank/initialPositionAndLimits", limits),
         (&account_path, &funds(&deposit)),
     ] {
-        // Some of these are told to have been done before, none fails.
+        // The hub answers some of these as already done, but none fails.
         let answer = world.admin("POST", path, body);
         assert!(answer.status < 500, "{path}: {answer:?}");
         assert_eq!(scheme_of(&world), with_deposit, "{path}");
@@ -123,14 +123,14 @@ fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
     assert!(ok && again.starts_with("= unchanged ") && again.lines().count() == 1, "{again}");
     assert_eq!(participants(), ready);
     transfer(&world, "greenbank", "bluewallet");
-    // Another cap, and nothing else: funds are what they were although positions moved.
+    // Only the cap differs. The funds stay unchanged although positions moved.
     std::fs::write(&file, scheme(9)).unwrap();
     let (ok, changed) = apply(&world, &file, &[]);
     assert!(ok && changed.lines().filter(|line| line.starts_with('~')).count() == 2, "{changed}");
     let id = world.new_id();
     world.deliver(Message::prepare(&Terms::new(&id, world.now())));
     assert!(world.dfsp("greenbank").next(&id).text().contains(r#""errorCode":"4200""#));
-    // What was switched off is brought back, the DFSP before its funds and its caps with the alarm that the hub has.
+    // Deactivated objects are activated again: the DFSP before its funds, and its caps with the hub's alarm percentage.
     world.operate("PUT", "/settlementModels/DEFERREDNETKES", r#"{"isActive":false}"#);
     world.operate("PUT", "/participants/greenbank", r#"{"isActive":false}"#);
     let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":9,"alarmPercentage":42}}"#;
@@ -142,7 +142,7 @@ fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
     let (ok, changed) = apply(&world, &file, &[]);
     assert!(ok, "{changed}");
     let lines: Vec<_> = changed.lines().filter(|line| !line.starts_with('=')).collect();
-    // Funds that were raised in the file are not topped up.
+    // Higher funds in the file do not lead to a further deposit.
     let deposited = |name: &str| {
         format!(
             "? funds {name} KES: 2000.5 were already deposited for this scheme; record further deposits as the bank books them"
@@ -222,7 +222,7 @@ fn the_level_of_the_log_is_checked() {
     }
 }
 
-/// Waits until the hub's view of positions, which is taken now and then, shows the value.
+/// Waits until the metrics, which show positions with some delay, have this value.
 fn scrape(world: &World, series: &str, value: &str) -> Exposition {
     let read = || Exposition::read(&world.admin("GET", "/metrics", "").body);
     world.until(&Some(value.to_owned()), || read().samples.get(series).cloned());
@@ -280,7 +280,7 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
         (r#"moja_ml_transfer_prepare_count{serviceName="ml-service",success="true"}"#, "4"),
         (r#"moja_ml_transfer_fulfil_count{serviceName="ml-service",success="true"}"#, "3"),
         (r#"moja_ml_transfer_fulfil_count{serviceName="ml-service",success="false"}"#, "1"),
-        // Three commits, the refusal, the answer to the question; three prepares and three copies.
+        // Three commits, the rejection, the answer to the query; three prepares and three copies.
         (r#"upesi_lane_delivered_total{fsp="greenbank"}"#, "5"),
         (r#"upesi_lane_delivered_total{fsp="bluewallet"}"#, "6"),
         (r#"upesi_lane_paused{fsp="greenbank"}"#, "0"),
@@ -296,7 +296,7 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
         (r#"moja_cl_transfer_prepare_count{serviceName="central-handler-prepare",success="true"}"#, "4"),
         (r#"moja_cl_transfer_fulfil_count{serviceName="central-handler-fulfil",success="true"}"#, "3"),
         (r#"moja_cl_transfer_get_count{serviceName="central-handler-get",success="true"}"#, "1"),
-        // Three prepares and their ends, and the one that is refused.
+        // Three prepares with their ends, and the rejected one.
         (r#"moja_cl_transfer_position_count{serviceName="central-handler-position",success="true"}"#, "7"),
         (r#"moja_ml_tx_transfer_prepare_count{serviceName="ml-handler-notification",success="true"}"#, "3"),
         (r#"moja_ml_tx_transfer_fulfil_count{serviceName="ml-handler-notification",success="true"}"#, "3"),
@@ -307,14 +307,14 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
     let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000,"alarmPercentage":0.5}}"#;
     world.operate("PUT", "/participants/greenbank/limits", limits);
     scrape(&world, r#"upesi_position_alarm{fsp="greenbank",currency="KES"}"#, "1");
-    // They show everybody's money: not at the port of the DFSPs.
+    // The metrics show all DFSPs' money, so the FSPIOP port does not serve them.
     let answer = ask(&world, "/metrics");
     assert_eq!((answer.status, answer.error_code()), (404, Some("3002")), "{answer:?}");
     let answer = world.admin("GET", "/metrics", "");
     assert!(answer.header("content-type").is_some_and(|kind| kind.contains("openmetrics")), "{answer:?}");
 }
 
-/// The metric shows the cover that prepares are decided by, and no model takes it from another account.
+/// The metric shows the cover that prepares are checked against, and no model takes cover from another account.
 #[test]
 fn cover_is_that_of_settlement_accounts() {
     let world = World::new(&[]);
@@ -323,7 +323,7 @@ fn cover_is_that_of_settlement_accounts() {
     let alarm = r#"upesi_position_alarm{fsp="greenbank",currency="KES"}"#;
     assert_eq!(scrape(&world, series, "3000").value(alarm), "0");
     world.operate("PUT", "/settlementModels/DEFERREDNETKES", r#"{"isActive":false}"#);
-    // Positions have no other cover than settlement accounts, as prepares are decided.
+    // Only settlement accounts cover positions, as for prepares.
     let other = MODEL
         .replace("DEFERREDNETKES", "OTHERCOVER")
         .replace(r#""currency":"KES","#, "")
@@ -334,7 +334,8 @@ fn cover_is_that_of_settlement_accounts() {
     assert_eq!(scrape(&world, series, "3000").value(alarm), "0");
 }
 
-/// A name that a header, a path or a file cannot carry is refused when it is created; all others work everywhere.
+/// A name that cannot be used in a header, a path or a file is rejected when it is created. All other names work
+/// everywhere.
 #[test]
 fn names_of_every_allowed_character_work_everywhere() {
     let mut world = World::new(&[]);
@@ -364,16 +365,16 @@ fn names_of_every_allowed_character_work_everywhere() {
     world.stop_and_audit();
 }
 
-// The treasury's day with two people: whoever runs the commands, and whoever approves.
+// A day's settlement by two users: one runs the commands, and one approves.
 
-/// The people, by the files of their tokens.
+/// The users, with the files of their tokens.
 struct Desk {
     admin: String,
     directory: tempfile::TempDir,
 }
 
 impl Desk {
-    /// Makes a treasurer and an approver. The hub asks who calls from then on.
+    /// Creates a treasurer and an approver. From then on the hub requires authentication.
     fn open(world: &mut World) -> Self {
         world.restart_with(&[("admin.authentication", "required")]);
         let desk = Self { admin: world.admin_url(), directory: tempfile::tempdir().unwrap() };
@@ -398,14 +399,14 @@ impl Desk {
         self.directory.path().join(name)
     }
 
-    /// A command of one of them.
+    /// Runs a command of a user.
     fn by(&self, name: &str, arguments: &[&str]) -> Output {
         let mut command = upesi(arguments);
         command.args(["--admin", &self.admin, "--token-file"]).arg(self.file(name)).output().unwrap()
     }
 
-    /// Gives a command as often as it ends with 75, and has what it names approved in between. Returns how many
-    /// approvals each time took, and what the command printed last.
+    /// Repeats a command while it exits with 75, and has its proposals approved in between. Returns the number of
+    /// approvals of each round, and the last output.
     fn by_two(&self, arguments: &[&str]) -> (Vec<usize>, String) {
         let mut rounds = Vec::new();
         loop {
@@ -419,7 +420,7 @@ impl Desk {
             let (_, ids) = told.split_once("(upesi admin approve ").unwrap_or_else(|| panic!("{told}"));
             let ids: Vec<&str> = ids.split_once(')').unwrap().0.split(' ').collect();
             assert!(told.trim_end().ends_with("to continue") && rounds.len() < 20, "{told}");
-            // Again, it waits for the same. Only the first call of a run shows the window that it closes.
+            // A repetition waits for the same approval. Only the first call of a run shows the window that it closes.
             let again = self.by("treasurer", arguments);
             let (what_waits, told_again) = (told.lines().last().unwrap(), text(&again.stderr));
             assert_eq!((code(&again), told_again.lines().last()), (75, Some(what_waits)));
@@ -462,7 +463,7 @@ fn a_treasury_of_two_closes_settles_and_reconciles() {
     world.trade();
     let desk = Desk::open(&mut world);
     let (rounds, shown) = desk.by_two(&["settlement", "run", "day-1", "--to", "settled"]);
-    // The settlement; then its four stages.
+    // First the settlement, then its four stages.
     assert_eq!(rounds, [1; 2]);
     assert!(shown.contains("settlement 1") && shown.contains("  SETTLED since"), "{shown}");
 
@@ -496,7 +497,7 @@ fn a_treasury_of_two_closes_settles_and_reconciles() {
         "--lower-caps",
         "--raise-caps",
     ]);
-    // The caps that fall; RECORDED, RESERVED; greenbank COMMITTED with its withdrawal; both receivers COMMITTED with
+    // The lowered caps; RECORDED, RESERVED; greenbank COMMITTED with its withdrawal; both receivers COMMITTED with
     // their deposits; bluewallet's cap; SETTLED.
     assert_eq!(rounds, [1]);
     assert!(shown.starts_with("settlement 2  SETTLED") && !shown.contains("by the hub"), "{shown}");
@@ -507,7 +508,7 @@ fn a_treasury_of_two_closes_settles_and_reconciles() {
     world.stop_and_audit();
 }
 
-/// Caps that only fall are part of the same approval, and the cover stays.
+/// Lowered caps are part of the same approval, and the cover stays.
 #[test]
 fn caps_alone_are_lowered_by_two() {
     let mut world = World::new(&[]);

@@ -1,5 +1,5 @@
-//! Operators as the command makes them: the first token on the machine itself, others by it, people who log in, and no
-//! secret anywhere but where it is handed out.
+//! Operators as commands create them: the first token on the machine itself, other operators with it, users who log in,
+//! and secrets that appear only where they are handed out.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,11 +17,11 @@ use upesi_types::text::url_part;
 use super::{code, text};
 use crate::support_command::upesi;
 
-/// A hub that asks operators who they are.
+/// A hub that requires authentication of operators.
 struct Hub {
     process: Child,
     admin: String,
-    /// All that it logged, once it has ended.
+    /// Its whole log, after it has ended.
     log: Receiver<String>,
 }
 
@@ -30,12 +30,11 @@ impl Hub {
         Self::start_with(data, &[])
     }
 
-    /// With further settings.
     fn start_with(data: &Path, settings: &[&str]) -> Self {
         let arguments =
             ["serve", "--fspiop", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"];
         let mut command = upesi(&arguments);
-        // The files are searched byte by byte.
+        // Small files, because they are searched byte by byte.
         let small = ["data.reserve_bytes=0", "data.segment_bytes=1048576", "engine.batch_bytes_max=1048576"];
         let small = small.iter().flat_map(|setting| ["--set", setting]);
         command
@@ -61,7 +60,7 @@ impl Hub {
         Self { process, admin: admin.unwrap(), log: receiver }
     }
 
-    /// Ends it and returns all that it logged.
+    /// Stops it and returns its whole log.
     fn stop(mut self) -> String {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -77,7 +76,7 @@ impl Drop for Hub {
     }
 }
 
-/// Asks again until something is so, but not for ever.
+/// Polls until the condition holds, up to a time limit.
 fn await_that(what: &str, is_so: impl Fn() -> bool) {
     let given_up = Instant::now() + Duration::from_secs(60);
     while !is_so() {
@@ -100,7 +99,7 @@ fn contains(bytes: &[u8], sought: &str) -> bool {
     bytes.windows(sought.len()).any(|window| window == sought.as_bytes())
 }
 
-/// Applies a scheme by two people: one proposal, one approval, whatever the file has.
+/// Applies a scheme by two operators: one proposal and one approval, whatever the file contains.
 fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
     let by = |token: &str, arguments: &[&str]| {
         upesi(&[&["admin"], arguments, &["--admin", admin, "--token-file", token]].concat()).output().unwrap()
@@ -108,7 +107,7 @@ fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
     let applied = upesi(apply).env("UPESI_ADMIN_TOKEN_FILE", maker).output().unwrap();
     let told = text(&applied.stderr);
     assert!(code(&applied) == 75 && told.contains(" as one approval: upesi admin approve "), "{applied:?}");
-    // The same again is the same approval.
+    // A repetition is the same approval.
     let again = upesi(apply).env("UPESI_ADMIN_TOKEN_FILE", maker).output().unwrap();
     assert_eq!((code(&again), text(&again.stderr)), (75, told.clone()));
     let listed = by(checker, &["approvals", "--json"]);
@@ -118,7 +117,7 @@ fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
     let id = listed[0]["approvalId"].to_string();
     assert!(told.trim_end().ends_with(&format!("upesi admin approve {id} makes them")), "{told}");
 
-    // The maker sees that it may not decide, and one error.
+    // The proposer sees that it may not decide, and gets one error.
     let (own, others) = (text(&by(maker, &["approvals"]).stdout), text(&by(checker, &["approvals"]).stdout));
     assert!(own.lines().count() == 2 && own.contains("  -       change set \"scheme "), "{own}");
     assert!(others.lines().count() == 2 && others.contains("  yes     change set \"scheme "), "{others}");
@@ -146,7 +145,7 @@ fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
     assert!(code(&applied) == 0 && text(&applied.stdout).starts_with("= unchanged "), "{applied:?}");
 }
 
-/// A callback host that moved is one command and one approval.
+/// A changed callback host is one command and one approval.
 fn move_by_two(admin: &str, maker: &str, checker: &str) {
     const NEW: &str = "http://new.example:8443/fspiop";
     let by = |token: &str, arguments: &[&str]| {
@@ -170,7 +169,7 @@ fn move_by_two(admin: &str, maker: &str, checker: &str) {
     assert_eq!(shown.lines().filter(|line| line.contains(NEW)).count(), 29, "{shown}");
 }
 
-/// The codes of a second factor, each interval's once.
+/// A device with a second factor. It returns each interval's code once.
 struct Device {
     key: hmac::Key,
     step: u64,
@@ -185,7 +184,7 @@ impl Device {
         Self { key, step: 0 }
     }
 
-    /// Three in a row are good at any moment: that of the interval before, of this one and of the next one.
+    /// Three codes are valid at any moment: those of the previous, the current and the next interval.
     fn code(&mut self) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 30;
         self.step = (self.step + 1).max(now - 1);
@@ -196,12 +195,12 @@ impl Device {
     }
 }
 
-/// Runs a command with these lines at its stdin.
+/// Runs a command with these lines on stdin.
 fn with_lines(arguments: &[&str], lines: &[&str]) -> Output {
     answered(upesi(arguments), lines)
 }
 
-/// Runs any command with these lines at its stdin.
+/// Runs any command with these lines on stdin.
 fn answered(mut command: Command, lines: &[&str]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
@@ -213,12 +212,12 @@ fn answered(mut command: Command, lines: &[&str]) -> Output {
     process.wait_with_output().unwrap()
 }
 
-/// Takes a password and a second factor by the command; returns the secret.
+/// Sets a password and a second factor with the command. Returns the secret.
 fn enrol(admin: &str, enrolment: &str, password: &str) -> (String, Device) {
     enrolled(upesi(&["admin", "enrol", "--enrolment", enrolment, "--admin", admin]), password)
 }
 
-/// The same by any command that enrols.
+/// Like `enrol`, with any command that enrols.
 fn enrolled(mut command: Command, password: &str) -> (String, Device) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
@@ -235,8 +234,8 @@ fn enrolled(mut command: Command, password: &str) -> (String, Device) {
     (secret, device)
 }
 
-/// A person's way, from an administrator's invitation to the end of its session. Returns what must be nowhere, and all
-/// that commands said after the enrolment.
+/// A user's way, from an administrator's invitation to the end of the session. Returns the secrets that must appear
+/// nowhere, and all output of commands after the enrolment.
 fn person(directory: &Path, admin: &str, iam: &str) -> (Vec<String>, String) {
     const PASSWORD: &str = "kwa heri ya kuonana";
     const OTHER: &str = "habari za asubuhi leo";
@@ -277,7 +276,7 @@ fn person(directory: &Path, admin: &str, iam: &str) -> (Vec<String>, String) {
     (canaries.into(), told)
 }
 
-/// From nothing to being logged in: no file is named but the first token, and no approval is needed.
+/// From the beginning to a login: only the file of the first token is named, and no approval is needed.
 #[test]
 fn three_commands_log_a_first_person_in() {
     const PASSWORD: &str = "kwa heri ya kuonana";
@@ -302,7 +301,7 @@ fn three_commands_log_a_first_person_in() {
     assert_eq!(fs::metadata(&session).unwrap().permissions().mode() & 0o777, 0o600);
     let listed = command(&["admin", "operators"]).output().unwrap();
     assert!(code(&listed) == 0 && text(&listed.stdout).contains("nia"), "{listed:?}");
-    // The session is that of this address only.
+    // The session is valid for this address only.
     let elsewhere = command(&["admin", "operators", "--admin", &format!("{}/", hub.admin)]).output().unwrap();
     let refused = text(&elsewhere.stderr);
     assert!(code(&elsewhere) == 1 && refused.contains("the hub requires authentication"), "{refused}");
@@ -333,7 +332,7 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     };
     let made = run(&create("iam", "iam-admin", &first, &iam));
     assert_eq!(code(&made), 0, "{}", text(&made.stderr));
-    // Used once.
+    // The token can be used once.
     let again = run(&create("other", "iam-admin", &first, &other));
     assert_eq!(code(&again), 1);
     assert!(
@@ -362,12 +361,12 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     let both = create("approver", "operations-approver", &iam, &approver);
     assert_eq!(code(&run(&[&both[..], &["--role", "treasury-approver"]].concat())), 0);
     apply_by_two(&apply, admin, &deploy, &approver);
-    // One new DFSP, with its cap, funds and endpoints: the two commands in there, and one approval.
+    // One new DFSP with its cap, funds and endpoints: the two commands in `apply_by_two`, and one approval.
     let more = at("more.toml");
     let file = fs::read_to_string(&scheme).unwrap() + "\n[[dfsp]]\nname = \"dfsp-9\"\n";
     fs::write(&more, file).unwrap();
     apply_by_two(&["scheme", "apply", &more, "--admin", admin], admin, &deploy, &approver);
-    // A callback host that moved.
+    // The callback host has changed.
     let file = fs::read_to_string(&more).unwrap().replace("127.0.0.1:5000/{name}", "127.0.0.1:5100/{name}");
     fs::write(&more, file).unwrap();
     apply_by_two(&["scheme", "apply", &more, "--admin", admin], admin, &deploy, &approver);
@@ -379,7 +378,7 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     assert_eq!(text(&unchanged.stdout).lines().count(), 1, "{}", text(&unchanged.stderr));
     move_by_two(admin, &deploy, &approver);
 
-    // A file that every user may read, or without a token, is refused.
+    // A file that every user can read, or a file without a token, is rejected.
     Command::new("chmod").args(["o+r", &deploy]).status().unwrap();
     let readable = run(&[&apply[..], &["--token-file", &deploy]].concat());
     assert_eq!(code(&readable), 64);
@@ -393,7 +392,7 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     assert!(trail.contains("session.open") && trail.contains("enrolment.use"), "{trail}");
     let journal = text(&run(&["journal", data_flag, "--json", "--payload"]).stdout);
     assert!(journal.contains("\"operator\":\"deploy\"") && journal.contains("\"onBehalfOf\""), "{journal}");
-    // The three sets and the host that moved are the only approvals, and each change of a set names it.
+    // The three sets and the changed host are the only approvals, and each change of a set names its set.
     assert_eq!(trail.matches(" → proposed: ").count(), 4, "{trail}");
     assert!(trail.contains(", by change set 1, 1 of ") && !trail.contains("REFUSED participant"), "{trail}");
     assert!(journal.contains("\"type\":\"proposalMade\"") && journal.contains("\"onBehalfOf\":\"deploy\""));
@@ -418,7 +417,7 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     }
 }
 
-/// The code is made and opened on the hub's machine, and the metric says that a token is good.
+/// The code is made and opened on the hub's machine, and the metric shows that a token is valid.
 #[test]
 fn break_glass_is_opened_on_the_machine() {
     let directory = tempfile::tempdir().unwrap();
@@ -437,7 +436,7 @@ fn break_glass_is_opened_on_the_machine() {
     assert_eq!(code(&upesi(&[&make[..], &["--out", &monitor]].concat()).output().unwrap()), 0);
     let bearer =
         |file: &str| format!("authorization: Bearer {}\r\n", fs::read_to_string(file).unwrap().trim());
-    // The text of metrics is made once in an interval.
+    // The text of metrics is made once per interval.
     let until = |line: &str| await_that(line, || get(&hub, "/metrics", &bearer(&monitor)).contains(line));
     until("upesi_break_glass_open 0");
     until("upesi_admin_credentials_rejected_total{credential=\"unknown\"} 0\n");
@@ -463,7 +462,7 @@ fn break_glass_is_opened_on_the_machine() {
     }
 }
 
-/// A trail that was taken back to an earlier state says so, once.
+/// After a restore, the trail has an entry about it, once.
 #[test]
 fn a_restore_is_in_the_trail() {
     let directory = tempfile::tempdir().unwrap();
@@ -491,7 +490,7 @@ fn a_restore_is_in_the_trail() {
     assert!(!run(&["audit", "trail", &data]).contains("restored"));
 }
 
-/// What a provider's token ends with.
+/// The last part of a provider's token.
 const SIGNATURE: &str = "c2lnbmVkLWJ5LXRoZS1wcm92aWRlcg";
 
 /// The answer to a GET with further lines in its head.
@@ -504,7 +503,7 @@ fn get(hub: &Hub, path: &str, lines: &str) -> String {
     answer
 }
 
-/// A provider that cannot be reached stops no start, and is told of. Its tokens are nowhere, either.
+/// An unreachable provider does not prevent a start, and is reported. Its tokens also appear nowhere.
 #[test]
 fn a_provider_that_is_down_is_told_of() {
     let directory = tempfile::tempdir().unwrap();
@@ -519,7 +518,7 @@ fn a_provider_that_is_down_is_told_of() {
         let services = body["services"].as_array().unwrap();
         services.iter().find(|one| one["name"] == "identity provider").unwrap()["detail"].clone()
     };
-    // Its keys are fetched once it serves.
+    // The provider's keys are fetched after the hub serves.
     while health().is_null() {}
     let detail = health();
     assert!(detail.as_str().unwrap().contains(&format!("cannot connect to {closed}")), "{detail}");
@@ -580,14 +579,14 @@ fn the_trail_is_signed_and_verified() {
     assert_eq!(code(&upesi(&["audit"]).output().unwrap()), 64);
 }
 
-/// Whether a hub with this setting does not start because of a key in its data directory.
+/// Whether a hub with this setting fails to start because of a key in its data directory.
 fn is_refused(data: &Path, setting: &str) {
     let data = data.to_str().unwrap();
     let ports = ["--fspiop", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"];
     let mut command = upesi(&[&["serve", "--data", data, "--set", setting], &ports[..]].concat());
     let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
     let (mut log, mut told) = (BufReader::new(process.stderr.take().unwrap()), String::new());
-    // Until it ends, or has started.
+    // Until it ends or has started.
     while !told.contains("\"admin\":\"") && log.read_line(&mut told).unwrap() > 0 {}
     if told.contains("\"admin\":\"") {
         process.kill().unwrap();
@@ -606,7 +605,8 @@ fn a_key_that_is_at_hand_in_the_data_directory_is_refused() {
     is_refused(directory.path(), &format!("admin.people_key_file={}", made.key_file.display()));
 }
 
-/// Who has the data directory, as who stole a backup, cannot even try passwords without the key outside it.
+/// With the data directory alone, for example from a stolen backup, nobody can try passwords without the key outside
+/// it.
 #[test]
 fn second_factors_are_sealed_under_a_key_outside_the_data() {
     const PASSWORD: &str = "kwa heri ya kuonana";
@@ -623,12 +623,12 @@ fn second_factors_are_sealed_under_a_key_outside_the_data() {
         let to_hub = ["--admin", &hub.admin, "--token-file", &session];
         let output =
             with_lines(&[&["admin", "login", "nia"], &to_hub[..]].concat(), &[PASSWORD, &device.code()]);
-        // The session is the hub's that opened it.
+        // The session belongs to the hub that opened it.
         let listed = with_lines(&[&["admin", "sessions"], &to_hub[..]].concat(), &[]);
         assert_eq!(code(&output) == 0, code(&listed) == 0, "{output:?} {listed:?}");
         code(&output) == 0
     };
-    // Enrolled before there is a key: the first log-in with one seals anew.
+    // Enrolled before there is a key: the first login with a key seals the second factor again.
     let hub = Hub::start(&data);
     let bootstrap = ["admin", "bootstrap", "--data", data.to_str().unwrap(), "--out", &first];
     assert_eq!(code(&upesi(&bootstrap).output().unwrap()), 0);
@@ -647,7 +647,7 @@ fn second_factors_are_sealed_under_a_key_outside_the_data() {
         assert_eq!(log_in(&hub, &mut device), is_right, "{settings:?}");
         hub.stop();
         let _ = fs::remove_file(&session);
-        // A code that was refused is not used up.
+        // A rejected code is not used up.
         device.step = if is_right { device.step } else { step };
     }
 }

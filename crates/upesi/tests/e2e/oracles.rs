@@ -1,4 +1,4 @@
-//! External oracles: what they are asked, what becomes of their answers, and of their failures.
+//! External oracles: queries, answers and failures.
 
 use crate::common;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use crate::common::message::{Message, Terms};
 use crate::common::oracle::{Expected, Place, check};
 use crate::common::{AMPLE, World};
 
-/// A pause after failures would only make these tests wait.
+/// A pause after failures would only slow these tests down.
 const NEVER_PAUSES: (&str, &str) = ("oracles.breaker_threshold", "1000000");
 
 fn world(settings: &[(&str, &str)]) -> World {
@@ -24,14 +24,14 @@ fn says(status: u16, body: &str) -> Conduct {
     Conduct::Says(status, body.to_owned().into())
 }
 
-/// Greenbank looks a new number up; the path of that.
+/// Greenbank looks up a new number. Returns the path.
 fn look_up(world: &World) -> String {
     let path = format!("/parties/MSISDN/{}", world.new_number());
     world.deliver(Message::of("GET", &path, "greenbank", None, ""));
     path
 }
 
-/// Greenbank asks for the owner of a new number and is told this error.
+/// Greenbank looks up the owner of a new number, and receives this error.
 fn expect_error(world: &World, family: &str, code: &str, text: &str) {
     let number = world.new_number();
     let path = format!("/{family}/MSISDN/{number}");
@@ -55,12 +55,12 @@ fn expect_error(world: &World, family: &str, code: &str, text: &str) {
 
 #[test]
 fn what_oracles_are_asked_and_what_they_say() {
-    // The check would ask for the owner before each change; it has a test of its own.
+    // The check would query the owner before each change. It has its own test.
     let unchecked = ("lookup.external_ownership_check", "false");
     hold(&mut world(&[NEVER_PAUSES, unchecked]), include_str!("dialogues/oracles.txt"));
 }
 
-/// Whatever an oracle does, the payer is told, by lookups of both kinds.
+/// Whatever an oracle does, the payer receives an answer, for lookups of both kinds.
 #[test]
 fn failures_of_an_oracle() {
     let mut world =
@@ -99,8 +99,8 @@ fn failures_of_an_oracle() {
     expect_error(&world, "participants", "3204", "Party not found");
 }
 
-/// An oracle that speaks no HTTP, or stops in the midst of it: its answers are these bytes and then nothing, or the
-/// end.
+/// An oracle that does not speak HTTP, or stops in the middle of an answer. Its answers are these bytes, followed by
+/// silence or by the end of the connection.
 fn raw_oracle(answers: Vec<(Vec<u8>, bool)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -115,7 +115,7 @@ fn raw_oracle(answers: Vec<(Vec<u8>, bool)>) -> String {
                 open.push(stream);
             }
         }
-        // Those that are held stay open for as long as the test runs.
+        // Connections that are held stay open while the test runs.
         thread::park();
     });
     url
@@ -133,7 +133,7 @@ fn an_oracle_that_stops_in_the_midst_of_its_answer() {
         (format!("{head}content-length: 100\r\n\r\n{{\"partyList\":"), false, not_understood),
         (format!("{head}transfer-encoding: chunked\r\n\r\nzz\r\n"), false, not_understood),
         (format!("{head}transfer-encoding: chunked\r\n\r\n10\r\n{{\"partyList\":"), false, not_understood),
-        // What never ends runs into the deadline.
+        // An answer that never ends runs into the deadline.
         ("HTTP/1.1 200".into(), true, unreachable),
         (format!("{head}content-length: 100\r\n\r\n{{\"partyList\":"), true, not_understood),
     ];
@@ -152,7 +152,7 @@ fn an_oracle_that_stops_in_the_midst_of_its_answer() {
     world.expect_silence();
 }
 
-/// It is asked no more for a while; then one question probes it.
+/// The hub sends it no queries for a while. Then a single query probes it.
 #[test]
 fn an_oracle_that_fails_repeatedly_is_left_alone() {
     let mut world = world(&[
@@ -175,7 +175,7 @@ fn an_oracle_that_fails_repeatedly_is_left_alone() {
     });
 }
 
-/// An oracle that never answers has all the room that it may have; lookups beyond fail at once, and transfers pass.
+/// An oracle that never answers uses its whole limit. Further lookups fail at once, and transfers are not affected.
 #[test]
 fn a_slow_oracle_slows_nobody_else() {
     let world = world(&[
@@ -194,7 +194,7 @@ fn a_slow_oracle_slows_nobody_else() {
         expect_error(&world, "parties", "2005", busy);
         expect_error(&world, "participants", "2005", busy);
     }
-    // Other lookups, and transfers, meanwhile.
+    // Meanwhile there are other lookups and transfers.
     for _ in 0..20 {
         let alias = format!("/parties/ALIAS/{}", world.new_number());
         world.deliver(Message::of("GET", &alias, "greenbank", Some("bluewallet"), ""));
@@ -206,7 +206,7 @@ fn a_slow_oracle_slows_nobody_else() {
         assert_eq!(world.dfsp("greenbank").next(&id).method, "PUT");
     }
     assert_eq!(world.position("greenbank"), "20");
-    // The four still wait.
+    // The four lookups still wait.
     assert_eq!(world.metric("upesi_relay_in_flight"), 4);
     let [oracle, payer] = ["oracle", "greenbank"].map(|name| world.dfsp(name).count());
     assert_eq!((oracle, payer), (4, 40 + 20));
@@ -227,7 +227,7 @@ fn answers_are_kept_where_that_is_configured() {
     world.dfsp("oracle").conduct(says(201, r#"{"partyList":[{"fspId":"redmoney"}]}"#));
     ask("redmoney", r#"{"fspId":"bluewallet"}"#);
     assert_eq!(questions(), 1);
-    // A registration through the hub, and an operator's word, make it ask again.
+    // After a registration through the hub, or a command of an operator, the hub queries again.
     let message =
         Message::of("POST", &format!("/participants/{about}"), "redmoney", None, r#"{"fspId":"redmoney"}"#);
     world.deliver(message);
@@ -290,7 +290,7 @@ fn an_oracles_parties_belong_to_their_dfsps() {
     );
 }
 
-/// `/oracles` of the admin port decides who is asked, from the next lookup on and over a restart.
+/// `/oracles` of the admin port decides which oracle is queried, from the next lookup on and after a restart.
 #[test]
 fn operators_choose_the_oracle() {
     let mut world = world(&[]);
@@ -305,7 +305,7 @@ fn operators_choose_the_oracle() {
     world.dfsp("oracle").conduct(says(200, r#"{"partyList":[{"fspId":"bluewallet"}]}"#));
     let number = format!("MSISDN/{}", world.new_number());
     finds(&world, &number, r#"{"fspId":"bluewallet"}"#);
-    // A second one of the same type is refused, with a currency it is not.
+    // A second oracle for the same type is rejected; with a currency it is accepted.
     let second = common::dfsp::Dfsp::start("second");
     let body = |currency: &str| {
         let url = second.base_url();
@@ -329,7 +329,7 @@ fn operators_choose_the_oracle() {
         finds(&world, &number, r#"{"fspId":"bluewallet"}"#);
         world.restart();
     }
-    // Moved, then deleted: the built-in directory takes over.
+    // The oracle is moved, then deleted: the built-in directory answers.
     let moved = format!(r#"{{"endpoint":{{"value":"{}","endpointType":"URL"}}}}"#, second.base_url());
     world.operate("PUT", &format!("/oracles/{id}"), &moved);
     finds(&world, &number, r#"{"fspId":"redmoney"}"#);

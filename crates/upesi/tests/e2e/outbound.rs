@@ -1,4 +1,4 @@
-//! Where callbacks lead, and what a stranger sees of the hub.
+//! Addresses of callbacks, and the hub as an unauthenticated client sees it.
 
 use crate::common::World;
 use crate::common::dfsp::{Answer, Client, request};
@@ -8,7 +8,7 @@ fn get(world: &World, line: &str) -> Answer {
     Client::connect(world.fspiop()).exchange(&request(line, &[("host".to_owned(), "hub".to_owned())], b""))
 }
 
-/// A hub that calls 127.0.0.1, where the DFSPs of tests are, and no other address that is not public.
+/// A hub that calls 127.0.0.1, the address of the tests' DFSPs, and otherwise only public addresses.
 fn guarded() -> World {
     World::new(&[("outbound.addresses", "public"), ("outbound.networks", "127.0.0.1/32")])
 }
@@ -36,7 +36,7 @@ fn addresses_that_are_not_public_are_refused_when_they_are_registered() {
         let refused = world.admin("POST", "/oracles", &oracle);
         assert!(refused.status == 400 && refused.body.contains(demand), "{url}: {refused:?}");
     }
-    // What is sound, or a name of which nobody knows yet, is registered.
+    // Valid URLs, and names that cannot be resolved yet, are accepted.
     for url in ["http://dfsp.example:8443", "http://8.8.8.8", "http://localhost:8080"] {
         world.set_endpoint("greenbank", "TRANSFER_PUT", &format!("{url}/transfers/{{{{transferId}}}}"));
     }
@@ -72,7 +72,7 @@ fn strangers_see_of_the_hub_whether_it_serves() {
         assert!((400..500).contains(&get(&open, line).status), "{line}");
         assert!((400..500).contains(&get(&closed, line).status), "{line}");
     }
-    // Operators see it all.
+    // Operators see everything.
     let health = closed.admin("GET", "/health", "");
     assert!(health.status == 200 && health.body.contains("versionNumber"), "{health:?}");
 }
@@ -90,7 +90,7 @@ fn dfsps_with_a_list_call_from_its_networks() {
     for source in ["greenbank", "bluewallet"] {
         assert_eq!(ask(source).0.status, 202, "{source}");
     }
-    // A DFSP of the list from elsewhere, in whatever case it is written.
+    // A DFSP of the list, from another address, with any case of its name.
     world.until(&(0, 0), || world.undelivered());
     let records = world.journal().lines().count();
     for source in ["redmoney", "RedMoney"] {
@@ -99,7 +99,7 @@ fn dfsps_with_a_list_call_from_its_networks() {
         assert!(client.answer().is_none(), "the connection is closed");
     }
     assert_eq!(world.journal().lines().count(), records);
-    // Counted by the name of the list, whatever senders write.
+    // Counted under the name in the list, whatever the senders write.
     assert_eq!(world.metric(r#"upesi_auth_refused_total{reason="address",fsp="redmoney"}"#), 2);
     world.stop_and_audit();
 }
@@ -131,7 +131,7 @@ fn behind_a_balancer_lists_mean_the_address_that_it_tells() {
     assert_eq!(world.metric(r#"upesi_auth_refused_total{reason="address",fsp="greenbank"}"#), 4);
     assert_eq!(world.metric(r#"upesi_proxy_protocol_refused_total{reason="malformed"}"#), 1);
     assert_eq!(world.journal().lines().count(), records);
-    // What this machine calls itself is no balancer any more.
+    // This machine's address is no longer a load balancer's.
     world.restart_with(&[("fspiop.proxy_protocol_from", "10.0.3.0/24")]);
     let mut client = Client::connect(world.fspiop());
     let _ = client.try_send(b"PROXY TCP4 192.0.2.7 198.51.100.1 12345 443\r\n");
@@ -140,9 +140,9 @@ fn behind_a_balancer_lists_mean_the_address_that_it_tells() {
     world.stop_and_audit();
 }
 
-// Who is served where connections are short, and by which names operators call.
+// Clients that are served when connections are scarce, and names by which operators call.
 
-/// An exchange that makes a connection one of a participant's.
+/// An exchange that assigns a connection to a participant.
 fn pay(world: &World, client: &mut Client) {
     let sent = Message::prepare(&Terms::new(&world.new_id(), world.now())).into_sent();
     assert_eq!(client.exchange(&sent.bytes()).status, 202);
@@ -168,13 +168,13 @@ fn those_who_carried_a_payment_stay_where_a_crowd_comes() {
     let mut crowd = Vec::new();
     for _ in 0..100 {
         crowd.push(connect());
-        // Who comes now is served at once.
+        // New clients are served at once.
         pay(&world, &mut connect());
     }
     for payer in &mut payers {
         pay(&world, payer);
     }
-    // Health and an unknown name make nobody known.
+    // Health checks and an unknown name do not identify a participant.
     assert!(asking.answer().is_none() && unknown.answer().is_none(), "both made room");
     assert_eq!(world.metric("upesi_http_connections_refused_total"), 0);
     assert!(world.metric("upesi_http_connections_made_way_total") > 80);
@@ -196,7 +196,7 @@ fn the_admin_port_answers_to_hosts_that_are_allowed() {
         assert_eq!(answer.status, status, "{host}: {answer:?}");
         assert_eq!(answer.body.contains("admin.allowed_hosts"), status == 421, "{answer:?}");
     }
-    // The port of the DFSPs is called by any name.
+    // The FSPIOP port accepts any host name.
     let line = request("GET /health", &[("host".to_owned(), "evil.example".to_owned())], b"");
     assert_eq!(Client::connect(world.fspiop()).exchange(&line).status, 200);
 }

@@ -1,5 +1,4 @@
-//! The whole payment, from a telephone number to the money: typed by hand, and by simulated DFSPs with books of their
-//! own.
+//! Whole payments from a telephone number to the money: typed by hand, and by simulated DFSPs with their own books.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use crate::common::simulation::{DFSPS, Scene};
 use crate::common::story::part;
 use crate::common::{AMPLE, World};
 
-/// Of each DFSP.
+/// Parties of each DFSP.
 const PARTIES: u64 = 5;
 
 #[test]
@@ -49,7 +48,7 @@ fn originator(scene: &Scene, nonce: u64) -> Originator {
     Originator::new(&scene.simulator, options).with_payments(payments)
 }
 
-/// How so many payments between all pairs ended, by phase and error; `None` for those that went well.
+/// Outcomes of this many payments between all pairs, by phase and error; `None` for successful ones.
 fn pay(scene: &Scene, nonce: u64, count: u64) -> BTreeMap<Option<(Phase, String)>, u64> {
     let reports = scene.run(originator(scene, nonce), count, |originator, number, payer, payee| async move {
         originator.payment(number, payer, payee, Instant::now()).await
@@ -80,7 +79,7 @@ fn register(scene: &Scene) {
 #[test]
 fn simulated_dfsps_pay_over_the_built_in_directory() {
     let scene = scene(&[]);
-    // Nobody knows a number yet.
+    // No number is registered yet.
     let unknown = Some((Phase::Lookup, ErrorCode::PARTY_NOT_FOUND.to_string()));
     assert_eq!(pay(&scene, 1, 20), BTreeMap::from([(unknown, 20)]));
     register(&scene);
@@ -105,7 +104,7 @@ fn simulated_dfsps_pay_over_an_oracle() {
         ),
     );
     assert_eq!(pay(&scene, 1, 100), BTreeMap::from([(None, 100)]));
-    // A DFSP that is none is asked nothing.
+    // The oracle names a DFSP that does not exist, which receives no request.
     oracle
         .set_settings(OracleSettings { unknown_dfsp_per_mille: 1000, ..OracleSettings::default() })
         .unwrap();
@@ -147,7 +146,7 @@ fn payments_among_dfsps_with_faults() {
     }
     assert_eq!(ends.len(), allowed.len() + 1, "{ends:?}");
     scene.check();
-    // Lookups that nobody answers are answered by the hub.
+    // The hub answers lookups that no DFSP answers.
     scene.all_are(DfspSettings { drop_per_mille: 1000, ..DfspSettings::default() });
     let expired = Some((Phase::Lookup, ErrorCode::EXPIRED.to_string()));
     assert_eq!(pay(&scene, 2, 20), BTreeMap::from([(expired, 20)]));
@@ -157,7 +156,7 @@ fn payments_among_dfsps_with_faults() {
     scene.end();
 }
 
-// Payments with DFSPs of another scheme, through their proxy: from a telephone number to the money.
+// Payments with DFSPs of another scheme, through their proxy, from a telephone number to the money.
 
 /// bridge is a proxy; farbank and farwallet are behind it.
 fn world() -> World {
@@ -171,7 +170,7 @@ fn world() -> World {
     world
 }
 
-/// Of payer or payee of this scheme, and of the proxy.
+/// Positions of this scheme's payer or payee, and of the proxy.
 fn positions(world: &World) -> [String; 3] {
     ["greenbank", "bluewallet", "bridge"].map(|name| world.position(name))
 }
@@ -180,15 +179,15 @@ fn positions(world: &World) -> [String; 3] {
 fn payments_through_a_proxy_message_by_message() {
     let mut world = world();
     hold(&mut world, part(include_str!("dialogues/payment.txt"), "proxies"));
-    // greenbank paid 10, 4, and 10 of a bulk to DFSPs behind the proxy; they paid 10, and 10 of a bulk, to bluewallet
-    // and 3 to greenbank.
+    // greenbank paid 10, 4, and 10 of a bulk transfer to DFSPs behind the proxy. They paid 10, and 10 of a bulk
+    // transfer, to bluewallet, and 3 to greenbank.
     assert_eq!(positions(&world), ["21", "-20", "-1"]);
     let listed = world.operate("GET", "/participants/bridge/proxied", "");
     assert_eq!(listed.to_string(), r#"[{"isActive":1,"name":"farbank"},{"isActive":1,"name":"farwallet"}]"#);
     world.stop_and_audit();
 }
 
-/// bridge has both currencies, as has bluewallet; forex is another FXP, of this scheme.
+/// bridge and bluewallet have both currencies; forex is another FXP of this scheme.
 fn converting_world() -> World {
     let mut world = world();
     world.join("forex");
@@ -205,8 +204,8 @@ fn converting_world() -> World {
 fn conversions_through_a_proxy_message_by_message() {
     let mut world = converting_world();
     hold(&mut world, part(include_str!("dialogues/conversions.txt"), "proxied conversions"));
-    // greenbank paid 130 KES twice. bluewallet has 1 USD of each: of the first by its payer's conversion, of the second
-    // by its own.
+    // greenbank paid 130 KES twice. bluewallet received 1 USD each time: first by its payer's conversion, then by its
+    // own.
     assert_eq!(positions(&world), ["260", "0", "-260"]);
     assert_eq!(
         (world.position_in("bridge", "USD"), world.position_in("bluewallet", "USD")),
@@ -215,7 +214,7 @@ fn conversions_through_a_proxy_message_by_message() {
     world.stop_and_audit();
 }
 
-/// `GET /lanes` and the metrics tell which DFSP is slow, and whose requests fail.
+/// `GET /lanes` and the metrics show which DFSP is slow, and whose requests fail.
 #[test]
 fn the_slow_and_the_failing_dfsp_are_seen() {
     const DELAY_MS: u32 = 1_000;
@@ -225,7 +224,7 @@ fn the_slow_and_the_failing_dfsp_are_seen() {
     assert!(scene.simulator.set_settings(1, slow).unwrap());
     assert_eq!(pay(&scene, 1, 40), BTreeMap::from([(None, 40)]));
     assert!(scene.simulator.set_settings(2, DfspSettings { abort_per_mille: 1_000, ..slow }).unwrap());
-    // Each DFSP asks the third one for something, which fails.
+    // Each DFSP sends the third one a request, which fails.
     assert_eq!(pay(&scene, 2, 12).values().sum::<u64>(), 12);
     scene.check();
     let lanes = scene.world.operate("GET", "/lanes", "");

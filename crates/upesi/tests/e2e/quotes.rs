@@ -1,4 +1,4 @@
-//! Quotes of all kinds, as DFSPs see them: passed on, refused, remembered, kept, judged by a scheme's rules.
+//! Quotes of all kinds as DFSPs see them: forwarded, rejected, remembered, stored, and checked by a scheme's rules.
 
 use crate::common::dialogue::hold;
 use crate::common::story::part;
@@ -76,7 +76,7 @@ fn nothing_is_remembered_where_the_check_is_off() {
     );
 }
 
-/// The oldest makes way.
+/// The oldest entry is replaced.
 #[test]
 fn the_duplicate_check_remembers_so_many_and_no_more() {
     hold(
@@ -97,7 +97,7 @@ fn the_duplicate_check_remembers_so_many_and_no_more() {
     );
 }
 
-/// Durably: a restart forgets nothing.
+/// They are durable: a restart loses nothing.
 #[test]
 fn quotes_are_kept_over_a_restart() {
     let mut world = world(&[("quotes.persist", "true")]);
@@ -135,7 +135,7 @@ fn quotes_are_kept_over_a_restart() {
     world.stop_and_audit();
 }
 
-/// Forgotten by a restart where they are not kept; what is passed on is the same.
+/// If quotes are not stored, a restart loses them. They are forwarded in the same way.
 #[test]
 fn quotes_are_forgotten_by_a_restart_where_they_are_not_kept() {
     hold(
@@ -188,15 +188,14 @@ fn rules_refuse_and_reroute() {
     );
 }
 
-// Requests to be paid, and authorizations: passed on and nothing else. And the exchanges on the pages of all
-// resources.
+// Transaction requests and authorizations are only forwarded. Also the exchanges on the pages of all resources.
 
 #[test]
 fn requests_and_authorizations_are_passed_on() {
     hold(&mut World::with_lookups(&[]), part(include_str!("dialogues/quotes.txt"), "requests"));
 }
 
-/// Whoever types what the pages of `docs/resources` show gets what they show.
+/// Commands on the pages of `docs/resources` have the output that the pages show.
 #[test]
 fn the_exchanges_of_the_pages_hold() {
     let mut world = World::with_lookups(&[]);

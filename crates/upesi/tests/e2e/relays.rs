@@ -1,4 +1,4 @@
-//! What passing messages on may cost others: bounds, dead and hanging DFSPs, and what an operator sees of it.
+//! Effects of relayed messages on other DFSPs: limits, stopped and hanging DFSPs, and reports to operators.
 
 use std::fs;
 
@@ -13,14 +13,14 @@ use crate::common::{AMPLE, World};
 
 const NEVER_PAUSES: (&str, &str) = ("callbacks.breaker_threshold", "1000000");
 
-/// A lookup of greenbank's that goes to a DFSP; gives what it is about.
+/// A lookup of greenbank that is forwarded to a DFSP. Returns its subject.
 fn ask(world: &World, receiver: &str) -> String {
     let about = format!("ALIAS/{}", world.new_number());
     world.deliver(Message::of("GET", &format!("/parties/{about}"), "greenbank", Some(receiver), ""));
     about
 }
 
-/// Everything that one DFSP can still do while another hangs: a lookup, its answer, a transfer.
+/// Everything that one DFSP can still do while another one hangs: a lookup, its answer, a transfer.
 fn pays(world: &World, payee: &str) {
     let about = ask(world, payee);
     assert_eq!(world.dfsp(payee).next_attempt(&about).method, "GET");
@@ -47,7 +47,7 @@ fn a_hanging_dfsp_holds_up_its_own_messages_only() {
     ]);
     world.dfsp("bluewallet").conduct(Conduct::FallsSilent);
     let waiting: Vec<_> = (0..5).map(|_| ask(&world, "bluewallet")).collect();
-    // Its room is full: what comes now is told at once.
+    // Its limit is reached: further lookups fail at once.
     let full = "Destination communication error - Network error";
     for _ in 0..10 {
         let about = ask(&world, "bluewallet");
@@ -57,7 +57,7 @@ fn a_hanging_dfsp_holds_up_its_own_messages_only() {
         pays(&world, "redmoney");
     }
     assert_eq!(world.metric("upesi_relay_in_flight"), 5);
-    // Those that got through to it, and not one more.
+    // Only the lookups that reached it.
     for about in &waiting {
         let came = world.dfsp("bluewallet").unexpected();
         assert!(came.len() <= 4, "two for each of the two workers: {came:#?}");
@@ -102,13 +102,13 @@ fn when_too_much_is_under_way_the_next_is_refused_and_taken_later() {
         let found = (answer.status, answer.error_code(), answer.header("retry-after"));
         assert_eq!(found, (503, Some("2005"), Some("1")), "{method} {path}");
     }
-    // Transfers have bounds of their own.
+    // Transfers have their own limits.
     let id = world.new_id();
     world.deliver(Message::prepare(&Terms { payee: "redmoney".into(), ..Terms::new(&id, world.now()) }));
     assert_eq!(world.dfsp("redmoney").next(&id).method, "POST");
     world.deliver(Message::fulfil(&id, "COMMITTED").from("redmoney"));
     assert_eq!(world.dfsp("greenbank").next(&id).method, "PUT");
-    // Nothing of what was refused had any effect, and there is room again.
+    // Rejected messages had no effect, and new ones are accepted again.
     assert_eq!(world.metric("upesi_relay_in_flight"), 3);
     let mut world = world;
     world.dfsp_mut("bluewallet").die();
@@ -145,8 +145,8 @@ fn lookups_that_wait_are_bounded() {
     assert_eq!(world.dfsp("bluewallet").next_attempt("ALIAS/x").method, "GET");
 }
 
-/// The hub answers for a DFSP that does not. An answer in time ends the wait, whoever gives it; a late one is passed
-/// on.
+/// The hub answers for a DFSP that does not. An answer in time, from any DFSP, ends the lookup. A late answer is
+/// forwarded.
 #[test]
 fn a_lookup_that_nobody_answers_is_answered_by_the_hub() {
     let mut world = World::with_lookups(&[
@@ -180,7 +180,7 @@ fn a_lookup_that_nobody_answers_is_answered_by_the_hub() {
     world.stop_and_audit();
 }
 
-/// When the error callback cannot be delivered either, nobody is left to be told but the operator.
+/// If the error callback also cannot be delivered, only operators can see the failure.
 #[test]
 fn what_nobody_can_be_told_is_counted() {
     let mut world = World::with_lookups(&[NEVER_PAUSES, ("relay.unasked_answers", "true")]);
@@ -205,7 +205,7 @@ fn what_nobody_can_be_told_is_counted() {
     ] {
         assert_eq!(count(resource, method, author), 1, "{resource} {method} {author}");
     }
-    // The exposition holds, and the lanes tell why.
+    // The metrics are valid, and the lanes show the reason.
     let exposition = Exposition::read(&world.admin("GET", "/metrics", "").body);
     assert!(exposition.families.contains_key("upesi_relay_delivery_seconds"));
     let lanes = world.operate("GET", "/lanes", "");
@@ -215,7 +215,7 @@ fn what_nobody_can_be_told_is_counted() {
     }
 }
 
-/// Requests in flight are passed on before a hub stops.
+/// Requests in flight are forwarded before a hub stops.
 #[test]
 fn a_stop_waits_for_what_is_passed_on() {
     let mut world = World::with_lookups(&[]);
@@ -256,7 +256,7 @@ fn large_quote(id: &str, filler: &str) -> String {
 
 const QUOTES: u64 = 60;
 
-/// In a process of its own: what is measured is the memory of all of it.
+/// Runs in a process of its own, because the memory of the whole process is measured.
 const ALONE: &str = "UPESI_RELAYS_ALONE";
 
 #[test]
@@ -274,7 +274,7 @@ fn very_large_quotes_to_a_silent_dfsp_take_little_memory_and_hold_up_nobody() {
         ("callbacks.request_timeout_ms", "600000"),
         ("admission.bytes_per_dfsp", "0"),
     ]);
-    // It takes connections, and reads nothing of what comes on them.
+    // It accepts connections and reads nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     world.set_endpoint("bluewallet", "QUOTES", &format!("http://{}", silent.local_addr().unwrap()));
     let filler = " ".repeat(4_900_000);
@@ -285,7 +285,7 @@ fn very_large_quotes_to_a_silent_dfsp_take_little_memory_and_hold_up_nobody() {
         let body = large_quote(&id, &filler).replace("redmoney", "bluewallet");
         world.deliver(Message::of("POST", "/quotes", "greenbank", Some("bluewallet"), &*body));
         drop(body);
-        // Three fit into the bytes of one lane; the sender is told of each of the others.
+        // Three messages fit into the byte limit of a lane. The sender receives an error for each further one.
         if number >= 3 {
             let callback = world.dfsp("greenbank").next_attempt(&id);
             assert!(
@@ -307,11 +307,11 @@ fn very_large_quotes_to_a_silent_dfsp_take_little_memory_and_hold_up_nobody() {
     assert_eq!(told, QUOTES - 3);
     assert_eq!(world.metric("upesi_relay_in_flight"), 3);
     assert!((14_700_000..16_777_216).contains(&world.metric("upesi_relay_bytes")));
-    // With the three that redmoney keeps, and what passes through. All of them would be 294 MB.
+    // Including the three messages for redmoney, and messages in transit. All messages together would be 294 MB.
     assert!(most < 120, "{most} MiB more");
 }
 
-/// An address where every connection is answered `100 Continue`, without end.
+/// An address that answers every connection with endless `100 Continue`.
 fn chatty() -> std::net::SocketAddr {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -351,13 +351,13 @@ fn a_dfsp_that_never_stops_saying_continue_holds_up_nobody_and_is_named() {
         lane["lastError"].as_str().map(|error| error.contains(named))
     };
     world.until(&Some(true), last_error);
-    // The prepare is tried again.
+    // The hub tries the prepare again.
     world.until(&(1, 0), || world.undelivered());
 }
 
-// Rates of DFSPs over real sockets: guessing of numbers, and signatures that are not their sender's.
+// Rate limits of DFSPs over real sockets: guessed numbers, and wrong signatures.
 
-/// Whether an answer says that the sender asks too much, and why.
+/// Whether an answer says that the sender is over a rate limit, with this reason.
 fn is_over(answer: &Answer, detail: &str) -> bool {
     let is_refused = answer.status == 503;
     if is_refused {
@@ -381,7 +381,7 @@ fn whoever_guesses_numbers_is_refused_and_others_go_on() {
     let ask = |source: &str| world.send(lookup(&world.new_number(), source)).0;
     let refused = (0..1_000).map(|_| ask("greenbank")).find(|answer| is_over(answer, detail));
     assert!(refused.is_some(), "a thousand guesses were answered");
-    // Who has no bound, and what is no lookup, is taken.
+    // DFSPs without a limit, and messages that are not lookups, are accepted.
     for _ in 0..20 {
         assert_eq!(ask("bluewallet").status, 202);
     }
@@ -421,14 +421,14 @@ fn wrong_signatures_block_their_sender_and_change_nothing() {
     };
     let detail = "too many signatures that are not the sender's";
     let mut invalid = 0;
-    // A second's worth is refilled while they come, so the block may take some more than the rate.
+    // Tokens of a second are refilled meanwhile, so slightly more than the limit may be needed.
     let blocked = (0..100 * WRONG).any(|_| {
         let answer = world.wait(green.send(&unsigned("greenbank"))).unwrap();
         invalid += usize::from(answer.status == 400 && answer.body.contains("\"3105\""));
         is_over(&answer, detail)
     });
     assert!(blocked && invalid >= 100, "{invalid} were refused for their signature");
-    // Everything of this caller is refused now; another one is judged by its own messages.
+    // From now on the hub rejects everything from this client. Another client is judged by its own messages.
     let answer = world.wait(green.send(&unsigned("greenbank"))).unwrap();
     assert!(is_over(&answer, detail), "{answer:?}");
     let retry =

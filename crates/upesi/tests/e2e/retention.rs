@@ -1,4 +1,5 @@
-//! What is old leaves: transfers while the hub serves, segments of the journal by `upesi trim`; and what stays.
+//! Removal of old data: transfers while the hub serves, and segments of the journal by `upesi trim`; and the data that
+//! stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::support_command::upesi;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// A transfer and the messages that made it.
+/// A transfer and its messages.
 struct Past {
     id: String,
     prepare: Message,
@@ -37,7 +38,7 @@ fn transfer(world: &World, is_committed: bool) -> Past {
     Past { id, prepare, end }
 }
 
-/// What greenbank hears when it asks for a transfer.
+/// Greenbank's callback when it asks for a transfer.
 fn ask(world: &World, id: &str) -> String {
     world.deliver(Message::get(id, "greenbank"));
     heard(world, "greenbank", id)
@@ -59,7 +60,7 @@ fn divisions(data: &Path) -> BTreeSet<u64> {
     names.filter_map(|name| name.get(..20)?.parse().ok()).collect()
 }
 
-/// Restarts, which archives what has finished, and waits until that has a division of its own.
+/// Restarts, which archives finished transfers, and waits until they have a division of their own.
 fn archive_all(world: &mut World, count: usize) {
     world.until(&(0, 0), || world.undelivered());
     world.restart();
@@ -135,7 +136,7 @@ fn old_transfers_leave_a_serving_hub_and_nothing_else_changes() {
 
     let (copy, restored) = (elsewhere.path().join("backup"), elsewhere.path().join("restored"));
     backup(&BackupArguments { data: world.data().to_owned(), to: copy.clone(), json: false }).unwrap();
-    // Restoring verifies all records that are left, and replays them: from a snapshot where the first ones are gone.
+    // Restoring verifies all remaining records, and replays them from a snapshot if the first ones are removed.
     restore(&RestoreArguments {
         from: copy,
         data: restored.clone(),
@@ -154,7 +155,7 @@ fn old_transfers_leave_a_serving_hub_and_nothing_else_changes() {
     world.stop_and_audit();
 }
 
-/// What left is as if it had never been, but for its money.
+/// Removed transfers are unknown, but their effect on positions stays.
 fn check_afterwards(world: &World, old: &[Past], recent: &[Past], meanwhile: &Past) {
     let positions = || ["greenbank", "bluewallet"].map(|name| world.position(name));
     let before = positions();
@@ -163,20 +164,20 @@ fn check_afterwards(world: &World, old: &[Past], recent: &[Past], meanwhile: &Pa
     assert_eq!(ask(world, &recent[0].id), "COMMITTED");
     assert_eq!(ask(world, &meanwhile.id), "COMMITTED");
     let send = |message: &Message| -> Sent { world.deliver(message.clone()) };
-    // A duplicate of one that is still there gets its outcome again.
+    // A duplicate of an existing transfer gets its outcome again.
     send(&recent[0].prepare);
     assert_eq!(heard(world, "greenbank", &recent[0].id), "COMMITTED");
-    // One of a transfer that left is refused, since it has expired, and its payee hears nothing.
+    // A duplicate of a removed transfer is rejected because it has expired, and its payee receives nothing.
     send(&old[0].prepare);
     assert_eq!(heard(world, "greenbank", &old[0].id), "3100");
     assert_eq!(ask(world, &old[0].id), "ABORTED", "the refusal is all that the hub knows of it");
-    // A fulfil of one that left meets nothing.
+    // A fulfil of a removed transfer has no effect.
     send(&old[1].end);
     assert_eq!(heard(world, "bluewallet", &old[1].id), "2001");
     assert_eq!(positions(), before, "no money moved");
 }
 
-// `upesi trim`: old segments go, and nothing that counts goes with them.
+// `upesi trim`: old segments are removed, without any needed data.
 
 fn start() -> World {
     World::new(&[
@@ -187,7 +188,7 @@ fn start() -> World {
     ])
 }
 
-/// A payment with much in it; gives its id.
+/// A payment with a large body. Returns its id.
 fn pay(world: &World, amount: u64) -> String {
     let id = world.new_id();
     let terms = Terms { amount: amount.to_string(), ..Terms::new(&id, world.now()) };
@@ -253,11 +254,11 @@ fn old_segments_are_moved_away_and_the_hub_goes_on() {
     for (id, _) in [&paid[0], &paid[39], &later[19]] {
         is_committed(&world, id);
     }
-    // A resend of what has left the journal is still known.
+    // A repetition of a transfer that is no longer in the journal is still known.
     let again = pay(&world, 3);
     is_committed(&world, &again);
     world.stop_and_audit();
-    // With what was moved back, the whole history can be audited.
+    // After the segments are moved back, the whole history can be audited.
     for (name, bytes) in &moved {
         std::fs::write(journal.join(name), bytes).unwrap();
     }

@@ -1,4 +1,4 @@
-//! The keys of a DFSP are replaced by the command, and nothing that the DFSP sends meanwhile is refused.
+//! A command replaces the keys of a DFSP. Meanwhile no message of the DFSP is rejected.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::common::message::{Message, Terms};
 use crate::common::secure::{Caller, Pki, answered, pay};
 use crate::support_command::upesi;
 
-/// Runs a command about greenbank; its exit code, what it printed and what it complained of.
+/// Runs a command about greenbank. Returns its exit code, stdout and stderr.
 fn run(world: &World, command: &str, file: &Path, more: &[&str]) -> (i32, String, String) {
     let (admin, file) = (world.admin_url(), file.display().to_string());
     let arguments = [&["dfsp", command, "greenbank", &file, "--admin", &admin], more].concat();
@@ -20,7 +20,7 @@ fn run(world: &World, command: &str, file: &Path, more: &[&str]) -> (i32, String
     (code(&output), text(&output.stdout), text(&output.stderr))
 }
 
-/// The status of a prepare of greenbank's.
+/// The status of a prepare of greenbank.
 fn status(world: &World, caller: &Caller) -> u16 {
     answered(world, caller, &Message::prepare(&Terms::new(&world.new_id(), world.now())).into_sent()).0
 }
@@ -75,7 +75,7 @@ fn a_certificate_is_replaced_with_an_overlap() {
     world.stop_and_audit();
 }
 
-/// Without force, once the hub has seen the new certificate alone. What is not of a certificate stays.
+/// Works without force when the hub has seen only the new certificate. Bindings that are not of a certificate stay.
 #[test]
 fn earlier_bindings_are_removed_once_the_new_certificate_alone_was_seen() {
     let mut pki = Pki::new();

@@ -1,4 +1,4 @@
-//! `upesi settlement`, as operators call it, against a hub that has taken payments.
+//! `upesi settlement`, as operators use it, with a hub that has processed payments.
 
 mod bank;
 mod page;
@@ -51,7 +51,7 @@ fn no_positions() -> [String; 3] {
     ["0", "0", "0"].map(str::to_owned)
 }
 
-/// The text with instants cut, which differ each time.
+/// The text without instants, which differ each time.
 fn without_instants(text: &str) -> String {
     const FORMS: [&[u8]; 2] = [b"0000-00-00 00:00:00Z", b"0000-00-00T00:00:00.000Z"];
     let fits = |(found, form): (&u8, &u8)| if *form == b'0' { found.is_ascii_digit() } else { found == form };
@@ -68,7 +68,7 @@ fn without_instants(text: &str) -> String {
     masked + rest
 }
 
-/// State and accounts' states of the only settlement of an output.
+/// State of the only settlement of an output, and states of its accounts.
 fn states(shown: &Value) -> (String, Vec<String>) {
     let [settlement] = &shown["settlements"].as_array().unwrap()[..] else { panic!("{shown}") };
     let text = |value: &Value| value["state"].as_str().unwrap().to_owned();
@@ -89,7 +89,7 @@ fn a_day_is_closed_and_settled_step_by_step() {
         closed,
         "window 1  CLOSED since TIME: end of day\n  KES POSITION   CLOSED\nwindow 2  OPEN since TIME\n"
     );
-    // Named by its number, it is only shown again.
+    // A settlement that is named by its number is only shown again.
     let again = without_instants(&settlement(&world, &["close", "1", "--reason", "once more"]));
     assert_eq!(again, "window 1  CLOSED since TIME: end of day\n  KES POSITION   CLOSED\n");
     let created =
@@ -111,7 +111,7 @@ fn a_day_is_closed_and_settled_step_by_step() {
         states(&settlement_json(&world, &arguments))
     };
     let all = |state: &str| (state.to_owned(), vec![state.to_owned(); 3]);
-    // One DFSP alone; the settlement follows with the others.
+    // One DFSP alone; the settlement's state changes when the others follow.
     let (state, accounts) = advance(&["--dfsp", "redmoney", "--reference", "bank-1"]);
     assert_eq!(state, "PENDING_SETTLEMENT");
     assert_eq!(accounts, ["PENDING_SETTLEMENT", "PENDING_SETTLEMENT", "PS_TRANSFERS_RECORDED"]);
@@ -120,7 +120,7 @@ fn a_day_is_closed_and_settled_step_by_step() {
     assert_eq!(positions(&world), ["32.25", "0", "0"]);
     assert_eq!(advance(&["--to", "settled", "--reference", "bank-2"]), all("SETTLED"));
     assert_eq!(positions(&world), no_positions());
-    // It is there already.
+    // It has already reached this state.
     assert_eq!(advance(&["--to", "committed"]), all("SETTLED"));
 
     let shown = settlement_json(&world, &["show", "--window", "1"]);
@@ -188,7 +188,7 @@ fn wrong_numbers_and_names_are_refused() {
     ] {
         assert_eq!(failure(&world, arguments).0, 64, "{arguments:?}");
     }
-    // No hub.
+    // There is no hub.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = settlement_at(&format!("http://{silent}"), &["show"]);
     assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
@@ -202,7 +202,7 @@ fn a_job_does_nothing_twice() {
     world.trade();
     let held = settlement_json(&world, &["run", "day-1", "--to", "reserved"]);
     assert_eq!(states(&held).0, "PS_TRANSFERS_RESERVED");
-    // What is paid meanwhile belongs to the next window and stays.
+    // Later payments belong to the next window, which stays open.
     world.pay("redmoney", "bluewallet", "5.5", "KES");
     let done = settlement_json(&world, &["run", "day-1", "--to", "settled"]);
     assert_eq!(states(&done), ("SETTLED".into(), vec!["SETTLED".into(); 3]));
@@ -247,7 +247,7 @@ fn a_job_shows_its_window_and_stops_where_the_bank_has_to_act() {
         "{shown}"
     );
     assert_eq!(positions(&world), ["32.25", "-20.5", "-11.75"]);
-    // The window is closed: the same call makes nothing more.
+    // The window is closed, so the same call does nothing more.
     assert_eq!(run(&[]), (shown, next.to_owned()));
     let (shown, told) = run(&["--to", "settled"]);
     assert!(shown.contains("\n  SETTLED since") && told.is_empty(), "{shown}{told}");
@@ -264,7 +264,7 @@ fn a_name_of_another_day_must_be_confirmed() {
     let expected = "upesi: 2026-01-23 contains another day than that of window 1, which opened at TIME; nothing was changed: use --yes to settle it under this name\n";
     assert!(code == 1 && told.ends_with(expected), "{code} {told}");
     assert!(told.contains("2026-01-23 closes window 1"), "{told}");
-    // At a terminal it is a question.
+    // At a terminal the command asks.
     let typed = |answer: &str| {
         let command = format!(
             "{} settlement run 2026-01-23 --wait 0 --admin {}",
@@ -287,7 +287,7 @@ fn a_name_of_another_day_must_be_confirmed() {
     assert_eq!(settlement_json(&world, &["show"])["windows"][0]["state"], "OPEN");
     let (code, told) = typed("y\n");
     assert!(code == 0 && told.contains("PS_TRANSFERS_RECORDED since"), "{told}");
-    // The same job goes on. Another one needs the flag, or the day of the window.
+    // The same job continues. Another job needs the flag, or the day of the window.
     settlement(&world, &["run", "2026-01-23", "--to", "settled"]);
     world.trade();
     settlement(&world, &["run", "20260124", "--to", "settled", "--yes"]);
@@ -341,7 +341,7 @@ fn a_job_settles_each_currency_by_its_model() {
     assert_eq!(both["windows"][0]["state"], "SETTLED");
     assert_eq!(positions(&world), no_positions());
 
-    // Without a model, its content stays, and stderr says so.
+    // Without a model, its content stays unsettled, and stderr reports this.
     world.pay("redmoney", "greenbank", "3", "TZS");
     world.operate("PUT", "/settlementModels/DEFERREDNETTZS", r#"{"isActive":false}"#);
     let output = settlement_at(&world.admin_url(), &["run", "day-2", "--to", "settled"]);
@@ -378,7 +378,7 @@ fn open_in_tzs(world: &World, name: &str) {
     world.operate("POST", &format!("/participants/{name}/accounts/{account}"), &funds.to_string());
 }
 
-/// A server before a hub. It answers each request with what a function makes of it, or breaks the connection off.
+/// A server in front of a hub. For each request it sends the answer of a function, or closes the connection.
 fn serve(mut answer: impl FnMut(&[u8]) -> Option<Answer> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -399,7 +399,7 @@ fn serve(mut answer: impl FnMut(&[u8]) -> Option<Answer> + Send + 'static) -> St
     format!("http://{address}")
 }
 
-/// Passes requests on until the one with this number: that one is lost, or its answer is.
+/// Forwards requests up to the one with this number. That request, or its answer, is lost.
 fn cut_at(hub: SocketAddr, number: usize, is_answer_lost: bool, count: Arc<AtomicUsize>) -> String {
     serve(move |request| {
         let arrived = count.fetch_add(1, Ordering::SeqCst);
@@ -411,7 +411,7 @@ fn cut_at(hub: SocketAddr, number: usize, is_answer_lost: bool, count: Arc<Atomi
     })
 }
 
-/// One request as the hub shall receive it; `None` once the client has gone.
+/// One request for the hub; `None` when the client has gone.
 fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
@@ -434,7 +434,7 @@ fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
     }
 }
 
-/// Whichever request or answer of a job is lost, the next call finishes the job, and money has moved once.
+/// Whichever request or answer of a job is lost, the next call completes the job, and money has moved once.
 #[test]
 fn a_job_continues_wherever_it_was_cut() {
     let mut world = World::new(&[]);
@@ -485,7 +485,7 @@ fn metrics_show_what_is_open_and_what_waits() {
     world.trade();
     count("upesi_settlement_open_transfers", 3);
     world.clock.advance(hour_ms);
-    // No older than the settlement model: before it no transfer can commit.
+    // Not older than the settlement model: before it no transfer can commit.
     at_least("upesi_settlement_open_seconds", 2 * 3_600);
     settlement(&world, &["close", "--reason", "end of day"]);
     count("upesi_settlement_open_transfers", 0);
@@ -509,7 +509,7 @@ fn metrics_show_what_is_open_and_what_waits() {
     count(r#"upesi_settlements{state="SETTLED"}"#, 1);
     count(r#"upesi_settlement_windows{state="SETTLED"}"#, 1);
     world.pay("greenbank", "redmoney", "2.5", "KES");
-    // The second window is as old as the first one's close.
+    // The second window is as old as the close of the first one.
     at_least("upesi_settlement_open_seconds", 7 * 3_600);
 }
 
@@ -528,7 +528,7 @@ fn reports_are_the_sums_of_the_windows() {
     settlement(&world, &["close", "--reason", "end of day"]);
     let create = ["create", "DEFERREDNETKES", "--window", "1", "--window", "2", "--reason", "end of day"];
     settlement(&world, &create);
-    // What is paid afterwards is in no report.
+    // Later payments are in no report.
     world.pay("redmoney", "greenbank", "77", "KES");
     let multilateral = report(&world, &["1"]);
     assert_eq!(
@@ -602,7 +602,7 @@ fn reports_go_to_files(world: &World) {
     assert_eq!(failure(world, &["report", "2"]).0, 1);
 }
 
-/// A hub whose pairs are not what its settlement nets.
+/// A hub whose pairs do not match the nets of its settlement.
 #[test]
 fn a_report_of_wrong_sums_is_refused() {
     let world = World::new(&[]);
@@ -625,9 +625,9 @@ fn a_report_of_wrong_sums_is_refused() {
     assert!(!file.exists());
 }
 
-// Jobs are known by their names, whatever happened beside them.
+// Jobs are identified by their names, whatever else happens.
 
-/// More settlements than a search answers.
+/// More settlements than a search returns.
 const SINCE: usize = 1_001;
 
 #[test]
@@ -647,7 +647,7 @@ fn a_job_is_found_however_many_settlements_came_after_it() {
     world.trade();
     assert_eq!(settlement_json(&world, &["run", "day-1", "--to", "settled"]), done);
     assert_eq!(settlement_json(&world, &["show", "--window", "3"])["windows"][0]["state"], "OPEN");
-    // All of a name are found, page by page.
+    // All settlements of a name are found, page by page.
     world.operate("POST", "/v2/settlements", &create.replace("a trial", "settlement run trial"));
     let trial = settlement_json(&world, &["run", "trial", "--to", "settled"]);
     assert_eq!(trial["settlements"][0]["id"], json!(SINCE + 2));
@@ -655,7 +655,7 @@ fn a_job_is_found_however_many_settlements_came_after_it() {
     world.stop_and_audit();
 }
 
-/// A job closes its window, and before it goes on somebody settles a part of it by hand.
+/// A job closes its window. Before it continues, an operator settles a part of the window by hand.
 #[test]
 fn a_window_that_others_began_to_settle_is_still_the_jobs() {
     let mut world = World::new(&[]);

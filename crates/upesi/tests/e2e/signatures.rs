@@ -1,4 +1,4 @@
-//! A whole hub that verifies the signatures of its DFSPs, and signs what it makes itself.
+//! A whole hub that verifies the signatures of its DFSPs, and signs its own messages.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ fn faults(world: &World, fsp: &str, reason: &str, mode: &str) -> u64 {
     world.metric(&format!("upesi_jws_faults_total{{fsp=\"{fsp}\",reason=\"{reason}\",mode=\"{mode}\"}}"))
 }
 
-/// A payment of which every message is signed.
+/// A payment whose messages are all signed.
 fn pay(world: &World, keys: &Keys, amount: &str) -> String {
     let id = world.new_id();
     let terms = Terms { amount: amount.to_owned(), ..Terms::new(&id, world.now()) };
@@ -46,7 +46,7 @@ fn signatures_are_verified_at_the_hub_and_by_the_receivers() {
     pay(&world, &keys, "7.5");
     assert_eq!((&*world.position("greenbank"), &*world.position("bluewallet")), ("17.5", "-17.5"));
     assert_eq!(world.metric("upesi_jws_verified_total"), 4);
-    // What the hub makes itself has its own signature: a state, and an error.
+    // The hub's own messages, a state and an error, have its signature.
     world.deliver(Message::get(&id, "greenbank").without(SIGNATURE));
     let state = world.dfsp("greenbank").next(&id);
     assert_eq!((state.header("fspiop-source"), is_genuine(&state, &keys.ring())), (Some("Hub"), Ok(())));
@@ -56,14 +56,14 @@ fn signatures_are_verified_at_the_hub_and_by_the_receivers() {
     let error = world.dfsp("greenbank").next(&other);
     assert!(error.path.ends_with("/error"), "{}", error.path);
     assert_eq!((error.header("fspiop-source"), is_genuine(&error, &keys.ring())), (Some("Hub"), Ok(())));
-    // A receiver would notice another key, and another body.
+    // A receiver would detect another key, and another body.
     let mut altered = error.clone();
     altered.body = [&altered.body[..], b" "].concat().into();
     assert_eq!(is_genuine(&altered, &keys.ring()), Err("the signature does not match".to_owned()));
     world.stop_and_audit();
 }
 
-/// The bodies of all routes that change something, with the sender's headers.
+/// The messages of all routes that change something, with the sender's headers.
 fn messages(world: &World) -> Vec<Message> {
     let id = world.new_id();
     let transfer = Message::prepare(&Terms::new(&id, world.now()));
@@ -128,7 +128,7 @@ fn nothing_that_is_not_its_senders_changes_anything() {
         let swapped = signed_by(fresh, &keys.of("bluewallet")).header("fspiop-source", "bluewallet");
         refused(swapped, "fspiop-source of the protected header is not that of the message");
     }
-    // Questions need no signature, but must not have a wrong one.
+    // Queries need no signature, but a wrong one is rejected.
     let (answer, _) = world.send(signed_by(Message::get(&world.new_id(), "greenbank"), &red));
     is_refused(&answer, "the signature does not match");
     world.expect_silence();
@@ -156,7 +156,7 @@ fn registrations_and_answers_to_lookups_must_be_recent() {
     is_refused(&register(Some(&now.plus_ms(62_000).http_date().to_string())), "the date is not recent");
     let is_taken = |answer: Answer| assert_ne!(answer.error_code(), Some("3105"), "{answer:?}");
     is_taken(register(Some(&now.plus_ms(-200_000).http_date().to_string())));
-    // Recent is what is recent by the hub's time: a wall clock that jumps makes no message too old.
+    // The age of a message is judged by the hub's time, so a jump of the wall clock makes no message too old.
     for hour_ms in [3_600_000, -3_600_000] {
         world.clock.jump(hour_ms);
         world.until(&true, || world.operate("GET", "/clock", "")["jumpMs"] != 0);
@@ -166,8 +166,8 @@ fn registrations_and_answers_to_lookups_must_be_recent() {
     }
 }
 
-/// Mojaloop's library signs no `DELETE`, and may leave `Date` unsigned: both pass on a connection whose certificate
-/// proves the sender, and on no other.
+/// Mojaloop's library does not sign `DELETE`, and may leave `Date` unsigned. The hub accepts both only on a connection
+/// whose certificate proves the sender.
 #[test]
 fn what_mojaloops_library_leaves_unsigned_passes_if_a_certificate_proves_the_sender() {
     let keys = Keys::new();
@@ -213,7 +213,7 @@ fn who_is_only_warned_pays_on_and_is_counted() {
     let prepare = Message::prepare(&Terms::new(&id, world.now()));
     world.deliver(prepare.without(SIGNATURE));
     world.dfsp("bluewallet").next(&id);
-    // Not looked at.
+    // The signature is not checked.
     world.deliver(Message::fulfil(&id, "COMMITTED"));
     world.dfsp("greenbank").next(&id);
     assert_eq!(&*world.position("greenbank"), "10");
@@ -232,7 +232,7 @@ fn keys_are_read_again_and_unusable_ones_change_nothing() {
         let message = Message::prepare(&Terms::new(&world.new_id(), world.now()));
         world.send(signed_by(message, key)).0
     };
-    // A third DFSP's key takes greenbank's place: as after a rotation.
+    // A third DFSP's key replaces greenbank's, as after a rotation.
     let old = keys.of("greenbank");
     fs::remove_file(keys.path("own").join("greenbank.key")).unwrap();
     fs::remove_file(keys.path("own").join("greenbank.pem")).unwrap();
@@ -255,7 +255,7 @@ fn keys_are_read_again_and_unusable_ones_change_nothing() {
     world.stop_and_audit();
 }
 
-/// What operators see of the hub's keys: whether each signs, and which file of public keys it is.
+/// The hub's keys as operators see them: whether each signs, and which public file it has.
 fn hub_keys(world: &World, files: &[(&str, PathBuf)]) -> Vec<(String, String)> {
     let answer = world.admin("GET", "/signatures/keys", "");
     let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
@@ -295,7 +295,7 @@ fn the_hubs_key_is_replaced_after_the_next_one_was_shown() {
         let seen = world.dfsp("greenbank").next(&id);
         assert_eq!(is_genuine(&seen, &KeyRing::load(&ring, false).unwrap()), Ok(()), "by {name}");
     };
-    // A file that is not there yet is no next key.
+    // A missing file means that there is no next key.
     shown(&[("current", "first")]);
     fs::rename(keys.path("made").join("second.key"), &next).unwrap();
     shown(&[("next", "second"), ("current", "first")]);
@@ -303,7 +303,7 @@ fn the_hubs_key_is_replaced_after_the_next_one_was_shown() {
     fs::rename(&next, keys.path("own").join("Hub.key")).unwrap();
     shown(&[("current", "second"), ("previous", "first")]);
     signs_by("second");
-    // A file that cannot be used keeps the key, and raises the alarm.
+    // If the file cannot be used, the key stays in use and the alarm is raised.
     let file = keys.path("own").join("Hub.key");
     let sound = fs::read(&file).unwrap();
     for unusable in [&b"nonsense"[..], &[]] {
@@ -345,7 +345,7 @@ fn an_unusable_key_file_stops_its_dfsp_only_and_the_hubs_own_key_stops_the_hub()
     assert!(refused.contains("jws.signing_key_file: /nowhere/hub.key: "), "{refused}");
 }
 
-// Keys that come by the admin API, beside those in files.
+// Keys from the admin API, in addition to those in files.
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -353,7 +353,7 @@ fn pem(keys: &Keys, name: &str) -> String {
     fs::read_to_string(keys.path("own").join(format!("{name}.pem"))).unwrap()
 }
 
-/// SHA-256 over a key, as operators write it.
+/// SHA-256 of a key, as operators write it.
 fn digest(keys: &Keys, name: &str) -> String {
     let file = keys.path(&format!("ring-of-{name}"));
     fs::create_dir_all(&file).unwrap();
@@ -362,7 +362,7 @@ fn digest(keys: &Keys, name: &str) -> String {
     upesi_types::hex(&ring.views().next().unwrap().sha256)
 }
 
-/// What comes of a prepare of greenbank that one of the keys signed.
+/// The answer to a prepare of greenbank that one of the keys signed.
 fn send(world: &World, keys: &Keys, name: &str) -> Answer {
     let message = Message::prepare(&Terms::new(&world.new_id(), world.now()));
     world.send(signed_by(message, &keys.of(name))).0
@@ -383,7 +383,7 @@ fn has_expired(world: &World, keys: &Keys, name: &str) {
 
 const PATH: &str = "/participants/greenbank/signatureKeys";
 
-/// The state and the source of each key of greenbank, by the names of the keys.
+/// State and source of each key of greenbank, by the names of the keys.
 fn listed(world: &World, keys: &Keys, names: &[&str]) -> Vec<String> {
     let listing = world.operate("GET", PATH, "");
     let name = |key: &Value| {
@@ -406,14 +406,14 @@ fn keys_overlap_until_their_time_whichever_source_they_have() {
     is_taken(&world, &keys, "greenbank");
     is_wrong(&world, &keys, "second");
     let add = |world: &World, body: Value| world.admin("POST", PATH, &body.to_string());
-    // From now on; the file's key counts for an hour more.
+    // Valid from now on. The file's key is accepted for another hour.
     let added = add(&world, json!({"publicKey": pem(&keys, "second"), "overlapHours": 1}));
     assert_eq!(added.body, json!({"sha256": digest(&keys, "second")}).to_string());
     let names = ["greenbank", "second", "third"];
     is_taken(&world, &keys, "second");
     is_taken(&world, &keys, "greenbank");
     assert_eq!(listed(&world, &keys, &names), ["second current ledger", "greenbank previous file"]);
-    // The next one is announced, and counts already.
+    // The next key is announced, and already accepted.
     let starts = world.now().plus_ms(2 * HOUR_MS).to_string();
     let third = json!({"publicKey": pem(&keys, "third"), "starts": starts, "overlapHours": 1});
     assert_eq!(add(&world, third).status, 201);
@@ -423,7 +423,7 @@ fn keys_overlap_until_their_time_whichever_source_they_have() {
     is_taken(&world, &keys, "second");
     let expected = ["second current ledger", "third next ledger", "greenbank retired file"];
     assert_eq!(listed(&world, &keys, &names), expected);
-    // As the files say it, too: they are over for this participant.
+    // Also if files contain them: they are revoked for this participant.
     world.hub().reload_keys();
     world.restart();
     has_expired(&world, &keys, "greenbank");
@@ -446,7 +446,7 @@ fn keys_overlap_until_their_time_whichever_source_they_have() {
 fn what_is_no_key_of_the_participant_is_refused() {
     let keys = Keys::new();
     keys.make("second");
-    // Without files at all.
+    // Without any files.
     let mut world = World::new(&[("jws.mode", "enforce")]);
     is_refused(&send(&world, &keys, "second"), "no key of the sender is known");
     let refused = |world: &World, path: &str, key: &str, code: &str, text: &str| {
@@ -476,7 +476,7 @@ fn what_is_no_key_of_the_participant_is_refused() {
     refused(&world, other, &pem(&keys, "second"), "3000", "Participant 'greenbank' signs by this key");
     let unknown = world.admin("DELETE", &format!("{PATH}/{}", digest(&keys, "greenbank")), "");
     assert_eq!(unknown.error_code(), Some("3200"), "{unknown:?}");
-    // A key in a file is that participant's.
+    // A key in a file belongs to that participant.
     let public = keys.path("public").display().to_string();
     world.restart_with(&[("jws.keys_dir", &public), ("jws.es256", "true")]);
     refused(
@@ -539,7 +539,7 @@ fn two_people_add_a_key_and_one_revokes_it_at_once_and_for_good() {
     assert_eq!(call(&world, &checker, &approve, "{}").status, 200);
     is_taken(&world, &keys, "second");
     is_taken(&world, &keys, "greenbank");
-    // One person, without overlap, also of the key in the file.
+    // One operator is enough, without overlap, also for the key in the file.
     let revoke = |world: &World, name: &str| {
         let answer = call(world, &maker, &format!("DELETE {PATH}/{}", digest(&keys, name)), "");
         assert_eq!(answer.status, 204, "{answer:?}");
@@ -555,7 +555,7 @@ fn two_people_add_a_key_and_one_revokes_it_at_once_and_for_good() {
     let again = call(&world, &maker, &post, &body);
     assert_eq!(again.error_code(), Some("3100"), "{again:?}");
     assert!(again.body.contains("This key was revoked, which is for good"), "{again:?}");
-    // Who did it is in the trail.
+    // The trail names the operator.
     let trail = call(&world, &maker, "GET /audit", "").body;
     let trail: Value = serde_json::from_str(&trail).unwrap();
     let entries = trail["entries"].as_array().unwrap().iter().filter(|entry| entry["outcome"] == "done");

@@ -1,4 +1,4 @@
-//! A hub among simulated DFSPs, which keep their own books: whatever happens, hub and books agree in the end.
+//! A hub with simulated DFSPs, which have their own books. Whatever happens, hub and books agree at the end.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use crate::common::message::media_type;
 use crate::common::simulation::{Scene, SimProcess};
 use crate::common::{AMPLE, World};
 
-/// Sends so many transfers between all pairs and waits for each one's outcome; gives how many were committed.
+/// Sends this many transfers between all pairs, and waits for their outcomes. Returns the number of committed ones.
 fn run(scene: &Scene, nonce: u64, count: u64, expiry: Duration) -> u64 {
     let options = OriginatorOptions {
         amount: Amount::parse_decimal("1.25").unwrap(),
@@ -47,7 +47,7 @@ fn well_behaved_dfsps_of_both_flavours() {
 #[test]
 fn faults_of_every_kind() {
     let scene = Scene::new(&[]);
-    // Well beyond what an answer takes, and soon enough to wait for where there is none.
+    // Much longer than an answer takes, and short enough to wait for if there is no answer.
     let (long, short) = (Duration::from_secs(60), Duration::from_millis(300));
     for (nonce, flavour) in [(1, Flavour::Committed), (2, Flavour::Reserved)] {
         let plain = DfspSettings { flavour, ..DfspSettings::default() };
@@ -56,7 +56,7 @@ fn faults_of_every_kind() {
             (2, DfspSettings { wrong_fulfilment_per_mille: 1000, ..plain }, 40, long, true),
             (3, DfspSettings { drop_per_mille: 1000, ..plain }, 40, short, true),
             (4, DfspSettings { duplicate_per_mille: 1000, ..plain }, 40, long, false),
-            // Some of each, and answers that come close to the deadline or after it.
+            // A mixture, and answers close to or after the deadline.
             (
                 5,
                 DfspSettings {
@@ -86,7 +86,7 @@ fn faults_of_every_kind() {
     scene.end();
 }
 
-/// A web socket as load scripts open it, known to the simulator by the time that its handshake is answered.
+/// A web socket as load scripts open it. The simulator knows it when it answers the handshake.
 fn channel(address: SocketAddr, name: &str) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(AMPLE)).unwrap();
@@ -105,7 +105,7 @@ fn channel(address: SocketAddr, name: &str) -> TcpStream {
     socket
 }
 
-/// The one text that a channel is told: a frame of less than 126 bytes (RFC 6455 §5.2).
+/// The only text that a channel receives: a frame of less than 126 bytes (RFC 6455 §5.2).
 fn told(mut socket: TcpStream) -> String {
     let mut frame = [0; 2];
     socket.read_exact(&mut frame).unwrap();
@@ -115,8 +115,8 @@ fn told(mut socket: TcpStream) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// An iteration of Mojaloop's load scripts: a channel of the payer's simulator, named by trace, method and path;
-/// the request; what the channel is told.
+/// An iteration of Mojaloop's load scripts: a channel of the payer's simulator, named by trace, method and path; the
+/// request; the channel's text.
 fn iterate(world: &World, sockets: SocketAddr, trace: &str, method: &str, family: &str, id: &str) -> String {
     let socket = channel(sockets, &format!("{trace}/PUT/{family}/{id}"));
     let now = world.now();
@@ -145,7 +145,7 @@ fn iterate(world: &World, sockets: SocketAddr, trace: &str, method: &str, family
         ("traceparent", format!("00-{trace}-00f067aa0ba902b7-01")),
         ("tracestate", format!("tx_end2end_start_ts={}", now.as_ms())),
     ];
-    // The hub answers for transfers, the provider for what it quoted.
+    // The hub answers for transfers, and the provider for its quotes.
     if method == "POST" || family == "fxQuotes" {
         headers.push(("FSPIOP-Destination", "dfsp-2".into()));
     }
@@ -163,10 +163,10 @@ fn iterate(world: &World, sockets: SocketAddr, trace: &str, method: &str, family
     told(socket)
 }
 
-/// What scripts hear of a request that is answered well, of a question about it, and of one that is answered with an
-/// error.
+/// The texts that scripts receive for a successful request, for a query about it, and for a request that is answered
+/// with an error.
 fn hear(world: &World, sockets: SocketAddr, family: &str, set_abort_per_mille: impl Fn(u16)) {
-    // Ids as the scripts make them: hexadecimal digits in capitals, as long as a ULID.
+    // Ids in the form of the scripts: hexadecimal digits in capitals, with the length of a ULID.
     let (first, second) = ("0192F3A9B2C4D00112233445AB", "0192F3A9B2C5D00112233445AC");
     let (success, error) = ("SUCCESS_CALLBACK_RECEIVED", "ERROR_CALLBACK_RECEIVED");
     for (trace, method, id, abort_per_mille, expected) in [
@@ -183,7 +183,7 @@ fn hear(world: &World, sockets: SocketAddr, family: &str, set_abort_per_mille: i
 #[test]
 fn load_scripts_of_the_community_hear_of_their_callbacks() {
     let scene = Scene::new(&[]);
-    // The second is a provider of currency conversions too.
+    // The second one also provides currency conversions.
     scene.world.open_account("dfsp-2", "XTS");
     for name in scene.simulator.names() {
         scene.world.set_endpoint(name.as_str(), "FX_QUOTES", &scene.simulator.base_url(&name));
@@ -200,7 +200,7 @@ fn load_scripts_of_the_community_hear_of_their_callbacks() {
     scene.end();
 }
 
-/// How many durations a histogram of a simulator has of an operation.
+/// Number of durations in a simulator's histogram of an operation.
 fn durations(simulator: &SimProcess, histogram: &str, operation: &str) -> u64 {
     let series = format!("{histogram}_count{{operation=\"{operation}\"}}");
     simulator.metrics().samples.get(&series).map_or(0, |count| count.parse().unwrap())
@@ -223,7 +223,7 @@ fn a_simulator_tells_dashboards_of_the_community_how_long_messages_took() {
             simulator.set("dfsp-2", &format!(r#"{{"abort_per_mille":{abort_per_mille}}}"#));
         });
     }
-    // Scripts are told of a callback after it was counted. Of transfers the hub answers the question itself.
+    // Scripts are notified after the callback was counted. For transfers the hub answers the query itself.
     for (operation, expected) in [
         ("transfers_end2end", 3),
         ("transfers_request", 2),
@@ -234,7 +234,7 @@ fn a_simulator_tells_dashboards_of_the_community_how_long_messages_took() {
     ] {
         assert_eq!(durations(&simulator, "cbs_tx_cb_perf", operation), expected, "{operation}");
     }
-    // These may be counted later: the one once it was told, the other once it is answered. The payee gets a copy of
+    // These may be counted later: one after the notification, the other after its answer. The payee receives a copy of
     // each of its answers.
     for (histogram, operation, expected) in [
         ("cbs_ing_callbackHandler", "post_transfers", 2),

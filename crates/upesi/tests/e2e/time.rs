@@ -10,7 +10,7 @@ const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 const EXPIRED: &str = r#"{"errorInformation":{"errorCode":"3303","errorDescription":"Transfer expired"}}"#;
 
-/// The part of `/health` that tells of the clock, of the DFSPs' port and of the operators'; both answer 200.
+/// The part of `/health` about the clock, on the FSPIOP port and on the admin port. Both answer 200.
 fn clock_health(world: &World) -> [Value; 2] {
     let own = Client::connect(world.fspiop()).exchange(&request(
         "GET /health",
@@ -30,7 +30,7 @@ fn is_down(world: &World) -> bool {
     clock_health(world).iter().all(|clock| clock["status"] == "DOWN")
 }
 
-/// A prepare by DFSPs whose clocks say this.
+/// A prepare by DFSPs whose clocks have this offset.
 fn prepare(world: &World, amount: &str, dfsps_ahead_ms: i64) -> String {
     let id = world.new_id();
     let now = world.clock.unset().plus_ms(dfsps_ahead_ms);
@@ -39,7 +39,7 @@ fn prepare(world: &World, amount: &str, dfsps_ahead_ms: i64) -> String {
     id
 }
 
-/// The payee answers, and says when.
+/// The payee answers, with its completion time.
 fn complete(world: &World, id: &str, dfsps_ahead_ms: i64) {
     let completed = world.clock.unset().plus_ms(dfsps_ahead_ms);
     let fulfil = Message::fulfil(id, "COMMITTED");
@@ -90,7 +90,7 @@ fn an_accepted_jump_is_the_time_from_then_on_and_back_again() {
     let id = prepare(&world, "2", DAY_MS);
     complete(&world, &id, DAY_MS);
 
-    // It was wrong: back, and the journal is a day ahead. Payments go on, after a restart as well.
+    // The clock was wrong and is set back, so the journal is a day ahead. Payments continue, also after a restart.
     world.clock.jump(-DAY_MS);
     world.restart();
     world.until(&true, || is_down(&world));
@@ -111,7 +111,7 @@ fn an_accepted_jump_is_the_time_from_then_on_and_back_again() {
     world.stop_and_audit();
 }
 
-/// An answer that says when it was completed, by a right clock.
+/// Sends an answer with a completion time of a correct clock.
 fn is_refused_as_completed(world: &World, id: &str, why: &str) {
     let fulfil = Message::fulfil(id, "COMMITTED");
     let body = String::from_utf8(fulfil.body.clone()).unwrap();

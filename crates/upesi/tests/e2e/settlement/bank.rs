@@ -1,4 +1,4 @@
-//! The bank's file: checked, applied once, continued where it was cut.
+//! The bank file: checked, applied once, continued after an interruption.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{
     settlement_json, text, upesi, without_instants,
 };
 
-/// A day's file goes to the bank and comes back with balances.
+/// A day's file with the balances that the bank fills in.
 fn filled(world: &World, settlement_id: &str, balances: &[(&str, &str)]) -> String {
     let mut text = report(world, &[settlement_id, "--kind", "bank"]).join("\n") + "\n";
     for (dfsp, balance) in balances {
@@ -24,7 +24,7 @@ fn filled(world: &World, settlement_id: &str, balances: &[(&str, &str)]) -> Stri
     text
 }
 
-/// A settlement that its bank's file, at a path, is to finish.
+/// A settlement, and the path of its bank file.
 fn with_settlement() -> (World, tempfile::TempDir, std::path::PathBuf) {
     let world = World::new(&[]);
     world.trade();
@@ -89,7 +89,7 @@ fn a_bank_file_finishes_its_settlement_once() {
     assert_eq!(positions(&world), no_positions());
     let settled = [&green, &blue, &red].map(|cover| format!("-{cover}"));
     assert_eq!(covers(&world), settled);
-    // Done twice, nothing moves.
+    // A repetition moves nothing.
     let shown = settlement_json(&world, &["reconcile", "1", file, "--apply", "--move-cover"]);
     let warning = "this file was applied before: the settlement is SETTLED";
     assert_eq!(shown["warnings"], json!([warning]));
@@ -97,7 +97,7 @@ fn a_bank_file_finishes_its_settlement_once() {
     world.stop_and_audit();
 }
 
-/// A payer and a receiver are suspended meanwhile. Their earlier payments are settled.
+/// Meanwhile a payer and a receiver are deactivated. Their earlier payments are settled.
 #[test]
 fn suspended_dfsps_are_settled_by_the_banks_file() {
     let (mut world, _directory, path) = with_settlement();
@@ -115,7 +115,7 @@ fn suspended_dfsps_are_settled_by_the_banks_file() {
         upesi_types::Amount::from_units(units + change).unwrap().to_string()
     };
     assert_eq!(covers(&world), [cover(0, 322_500), cover(1, -205_000), cover(2, -117_500)]);
-    // By hand, too.
+    // Also by hand.
     for (action, amount) in [("recordFundsIn", "32.25"), ("recordFundsOutPrepareReserve", "1")] {
         let accounts = world.operate("GET", "/participants/greenbank/accounts", "");
         let mut accounts = accounts.as_array().unwrap().iter();
@@ -160,7 +160,7 @@ fn a_bank_file_continues_where_it_was_cut_and_other_balances_are_told() {
     world.stop_and_audit();
 }
 
-/// A payer that was COMMITTED by hand goes on paying: its money is missing, and no receiver is credited meanwhile.
+/// A payer that was COMMITTED by hand continues to pay, so its money is missing. Meanwhile no receiver is credited.
 #[test]
 fn no_receiver_is_credited_while_a_payer_is_not_finished() {
     let (mut world, _directory, path) = with_settlement();
@@ -189,7 +189,7 @@ fn no_receiver_is_credited_while_a_payer_is_not_finished() {
 
 // Exports of windows and settlements, and of the transfers of a window.
 
-/// The rows of an export as CSV, which Parquet has, too.
+/// The rows of an export as CSV. Parquet has the same rows.
 fn exported(world: &World, kind: &str, columns: &[&str], arguments: &[&str]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let write = |format: &str| -> PathBuf {
@@ -254,7 +254,7 @@ fn windows_settlements_and_the_transfers_of_a_window_are_exported() {
     let narrowed = exported(&world, "settlements", &columns, &["--window", "1", "--dfsp", "redmoney"]);
     assert_eq!(narrowed, lines[2..3]);
 
-    // What a DFSP reconciles its net of a settlement with: the transfers of its window.
+    // The transfers of its window, with which a DFSP reconciles its net.
     let columns = Kind::Transfers.names();
     let all = exported(&world, "transfers", &columns, &[]);
     let mut windows: Vec<_> = cells(&all, &columns, &["settlementWindowId"]).concat();

@@ -1,6 +1,6 @@
-//! The day of `docs/settlement.md`, typed into a shell: each command prints what the page shows.
+//! The day of `docs/settlement.md`, typed into a shell: each command has the output that the page shows.
 //!
-//! `UPESI_WRITE_DOCS=1` writes what they print into the page.
+//! `UPESI_WRITE_DOCS=1` writes the outputs into the page.
 
 use std::fs;
 use std::ops::Range;
@@ -11,18 +11,18 @@ use super::{code, text, upesi};
 use crate::common::World;
 use crate::common::dfsp::Dfsp;
 
-/// Separates what the commands print.
+/// Separator of the commands' outputs.
 const MARK: &str = "\u{1e}";
-/// Texts that begin a day, and the payment before it: places of payer and payee, amount.
+/// Texts that begin a day, and the payment before it: indexes of payer and payee, amount.
 const NEXT_DAYS: [(&str, (usize, usize, &str)); 2] =
     [("## As one job", (1, 0, "75")), ("A name may contain a day", (0, 2, "20"))];
 const DFSPS: [&str; 3] = ["dfsp-1", "dfsp-2", "dfsp-3"];
 
-/// A command, and what the page shows below it.
+/// A command, and the output that the page shows below it.
 struct Typed {
     command: String,
     shown: String,
-    /// Where that stands in the page.
+    /// Lines of the output in the page.
     lines: Range<usize>,
 }
 
@@ -56,7 +56,7 @@ fn read(page: &str) -> Vec<Typed> {
     all
 }
 
-/// What each command prints, in a shell whose `curl` and `upesi` call this hub.
+/// Output of each command, in a shell whose `curl` and `upesi` call this hub.
 fn printed(world: &World, directory: &Path, typed: &[Typed]) -> Vec<String> {
     let admin = world.hub().admin_address();
     let mut script = format!(
@@ -65,7 +65,7 @@ fn printed(world: &World, directory: &Path, typed: &[Typed]) -> Vec<String> {
         env!("CARGO_BIN_EXE_upesi")
     );
     for Typed { command, shown, .. } in typed {
-        // What others give, such as the bank's file, is as the page shows it.
+        // Content from elsewhere, such as the bank file, is taken from the page.
         if let Some(name) = command.strip_prefix("cat ") {
             fs::write(directory.join(name), format!("{shown}\n")).unwrap();
         }
@@ -79,7 +79,7 @@ fn printed(world: &World, directory: &Path, typed: &[Typed]) -> Vec<String> {
     parts
 }
 
-/// The text with instants masked, which differ each time.
+/// The text with masked instants, which differ each time.
 fn masked(text: &str) -> String {
     const INSTANTS: [&[u8]; 2] = [b"0000-00-00T00:00:00.000Z", b"0000-00-00 00:00:00+03:00"];
     let mut bytes = text.as_bytes().to_vec();
@@ -96,7 +96,7 @@ fn masked(text: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// The scheme of `first-payment.md` with the fees of the page. The DFSPs that pay are the test's.
+/// The scheme of `first-payment.md` with the fees of the page. The test simulates the DFSPs.
 fn open(world: &mut World, page: &str, directory: &Path) {
     let (_, fees) = page.split_once("    [[fee_rule]]\n").unwrap();
     let fees =
@@ -146,7 +146,7 @@ fn a_day_can_be_followed_as_the_page_shows_it() {
     world.stop_and_audit();
 }
 
-/// The page with other outputs, of which each stands below its command.
+/// The page with other outputs below its commands.
 fn with_outputs(page: &str, typed: &[Typed], outputs: &[String]) -> String {
     let mut lines: Vec<String> = page.lines().map(str::to_owned).collect();
     for (Typed { lines: range, .. }, output) in typed.iter().zip(outputs).rev() {
