@@ -1,5 +1,5 @@
-//! Disks that take no more, on the shipped binary: a file system that fills up under load, the way out of one that
-//! stays full, and one that is read-only.
+//! Full disks, with the shipped binary: a file system that fills up under load, recovery from one that stays full, and
+//! a read-only one.
 
 mod support_crash;
 
@@ -22,15 +22,15 @@ use upesi_types::Timestamp;
 use self::support_crash::scene::{SmallDisk, World};
 
 const MIB: u64 = 1 << 20;
-/// Room for the archive's first files, some segments and snapshots, and for two segments of the store.
+/// Space for the archive's first files, some segments and snapshots, and two segments of the store.
 const DISK_BYTES: u64 = 128 * MIB;
-/// Room for the archive, a snapshot and some segments.
+/// Space for the archive, a snapshot and some segments.
 const RESERVE_BYTES: u64 = 24 * MIB;
 /// Transfers that fill several segments.
 const FILLING: u64 = 1_500;
-/// Checks in a row that must find the disk full.
+/// Number of consecutive checks that must find the disk full.
 const CALM_CHECKS: u32 = 100;
-/// How fast a refusal must be: far above what it takes, far below any timeout of a caller.
+/// Time limit for a rejection: far more than it needs, and far less than any client's timeout.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The whole answer to one request.
@@ -57,7 +57,7 @@ fn prepare(id: &str) -> String {
     )
 }
 
-/// Asks again and again until the hub says that it is well, or not.
+/// Polls until the hub's health is as expected.
 async fn health_becomes(admin: &AdminClient, well: bool) {
     let begun = Instant::now();
     while admin.get("/health").await.is_ok() != well {
@@ -65,8 +65,7 @@ async fn health_becomes(admin: &AdminClient, well: bool) {
     }
 }
 
-/// Fills the disk until it stays full: what the hub was preparing when it ran out of room is given back, and taken
-/// again.
+/// Fills the disk until it stays full: files that the hub was preparing are released, and their space is filled again.
 async fn fill_for_good(disk: &SmallDisk, admin: &AdminClient) {
     let (begun, mut calm) = (Instant::now(), 0);
     while calm < CALM_CHECKS {
@@ -76,7 +75,7 @@ async fn fill_for_good(disk: &SmallDisk, admin: &AdminClient) {
     }
 }
 
-/// What operators ask is answered although nothing can be written, and changes are refused.
+/// Reads of operators are answered although nothing can be written, and changes are rejected.
 async fn only_reads_answer(disk: &SmallDisk, admin: &AdminClient, load: &Load) {
     fill_for_good(disk, admin).await;
     for path in
@@ -86,7 +85,7 @@ async fn only_reads_answer(disk: &SmallDisk, admin: &AdminClient, load: &Load) {
     }
     let known = load.accepted();
     verdict::answers_exist(admin, &known).await;
-    // What a start prepares in the background may have been given back meanwhile.
+    // Files that a start prepares in the background may have been released in the meantime.
     fill_for_good(disk, admin).await;
     let health = admin.get("/health").await.unwrap_err().to_string();
     assert!(health.contains("502") && health.contains("there is no room on the disk"), "{health}");
@@ -100,7 +99,7 @@ fn payments_are_refused(world: &World) {
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains(r#""errorCode":"2003""#), "{answer}");
 }
 
-/// Runs a command that must succeed; returns its output.
+/// Runs a command that must succeed. Returns its output.
 fn succeeds(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -126,12 +125,12 @@ fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
     block_on(only_reads_answer(&disk, &admin, &load));
     payments_are_refused(&world);
 
-    // A restart is possible on the full disk, and changes nothing.
+    // A restart on the full disk is possible, and changes nothing.
     let log = stopped(hub);
     assert!(log.contains("archive and snapshots wait for free space on the disk"), "{log}");
     let mut hub = start();
     hub.serves();
-    // The start gave back what the store had prepared.
+    // The start released the file that the store had prepared.
     let admin = world.admin();
     block_on(only_reads_answer(&disk, &admin, &load));
 
@@ -144,7 +143,7 @@ fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
     verdict::journal_agrees(&disk.root().join("data"), &accepted);
 }
 
-/// What an operator asks, by the token of a file; the status and the body.
+/// Sends a request of an operator, with the token in a file. Returns the status and the body.
 fn ask(world: &World, token: &str, line: &str, body: &str) -> (u16, String) {
     let request = format!(
         "{line} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\
@@ -156,7 +155,7 @@ fn ask(world: &World, token: &str, line: &str, body: &str) -> (u16, String) {
     (head[9..12].parse().unwrap(), body.to_owned())
 }
 
-/// The entries of the audit trail, the latest first.
+/// The entries of the audit trail, newest first.
 fn trail(world: &World, auditor: &str) -> Vec<serde_json::Value> {
     let (status, page) = ask(world, auditor, "GET /audit?limit=1000", "");
     assert_eq!(status, 200, "{page}");
@@ -166,7 +165,7 @@ fn trail(world: &World, auditor: &str) -> Vec<serde_json::Value> {
     entries
 }
 
-/// What changes something is refused, in the ledger and outside it.
+/// Changes are rejected, in the ledger and outside it.
 fn changes_are_refused(world: &World, [iam, operations, security]: [&str; 3]) {
     for (token, line, body) in [
         (operations, "POST /participants", r#"{"name":"latecomer","currency":"KES"}"#),
@@ -186,14 +185,14 @@ fn changes_are_refused(world: &World, [iam, operations, security]: [&str; 3]) {
     }
 }
 
-/// Nothing is done without its entry, and no refusal is lost without a word.
+/// No action is done without its entry, and lost entries of rejections are reported.
 #[test]
 fn a_full_disk_lets_no_operator_act_without_an_entry() {
     let Some(disk) = SmallDisk::of_bytes(DISK_BYTES) else { return };
     let mut world = World::new(&disk.data());
     let mut hub = Hub::spawn(world.serve(disk.upesi()), None);
     hub.serves();
-    // Payments use up what the journal has prepared.
+    // Payments use up the journal's prepared space.
     let mut load = block_on(world.load(9));
     load.start();
     load.wait_for_accepted(50);
@@ -230,7 +229,7 @@ fn a_full_disk_lets_no_operator_act_without_an_entry() {
 
     block_on(fill_for_good(&disk, &admin));
     changes_are_refused(&world, [&iam, &operations, &security]);
-    // Attempts are refused as ever, also those that cannot be kept.
+    // Attempts are rejected as usual, also those whose entries cannot be stored.
     for (token, line, status) in [
         ("upesi_wrong", "GET /participants", 401),
         (&*auditor, "POST /operators", 403),
@@ -248,26 +247,26 @@ fn a_full_disk_lets_no_operator_act_without_an_entry() {
     let after = trail(&world, &auditor);
     assert_eq!(after.len(), entries + 2, "{:?}", &after[..2]);
     let refused = after[0]["refused"].as_str().unwrap();
-    // The one of this operator: others have budgets of their own.
+    // The rejection of this operator. Other operators have their own limits.
     assert!(refused.contains("1 refusals before it were not recorded"), "{refused}");
     load.end();
     stopped(hub);
     audit_is_clean(&disk);
 }
 
-/// Bytes that the reserve takes of the disk, by its blocks.
+/// Disk space of the reserve, in bytes, computed from its blocks.
 fn reserved_bytes(disk: &SmallDisk) -> u64 {
     fs::metadata(disk.root().join("data/reserve")).map_or(0, |found| found.blocks() * 512)
 }
 
-/// The metric of it.
+/// The metric of the reserve.
 async fn reserve_metric(admin: &AdminClient) -> u64 {
     let text = String::from_utf8(admin.get("/metrics").await.unwrap().to_vec()).unwrap();
     let value = text.lines().find_map(|line| line.strip_prefix("upesi_disk_reserve_bytes "));
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no such metric:\n{text}"))
 }
 
-/// `upesi trim` with its answer.
+/// Output of `upesi trim`.
 fn trim(disk: &SmallDisk, arguments: &[&str]) -> serde_json::Value {
     let text = succeeds(disk.upesi().arg("trim").arg(disk.data()).arg("--json").args(arguments));
     serde_json::from_str(&text).unwrap()
@@ -277,7 +276,7 @@ fn trim(disk: &SmallDisk, arguments: &[&str]) -> serde_json::Value {
 fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
     let Some(disk) = SmallDisk::of_bytes(2 * DISK_BYTES) else { return };
     let reserve = format!("data.reserve_bytes={RESERVE_BYTES}").leak();
-    // Without a snapshot since the start nothing can be trimmed, as on a disk that has long been full.
+    // Without a snapshot since the start nothing can be trimmed, as on a disk that has been full for a long time.
     let settings = vec![&*reserve, "store.free_bytes_min=67108864", "data.snapshot_every_records=1000000"];
     let world = World { settings, ..World::new(&disk.data()) };
     let start = || Hub::spawn(world.serve(disk.upesi()), None);
@@ -292,7 +291,7 @@ fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
     block_on(fill_for_good(&disk, &admin));
     payments_are_refused(&world);
 
-    // Full to the last block, with somebody else's file that must stay: there is nothing to trim.
+    // The disk is completely full, and a file of another program must stay: there is nothing to trim.
     stopped(hub);
     disk.fill();
     assert_eq!(disk.fill(), 0);
@@ -304,7 +303,7 @@ fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
     stopped(hub);
     disk.fill();
 
-    // The way out, as the runbook has it.
+    // The procedure of the runbook.
     let other_volume = tempfile::tempdir().unwrap();
     let to = other_volume.path().join("journal");
     let wanted = trim(&disk, &["--release-reserve", "--dry-run"]);
@@ -326,7 +325,7 @@ fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
     assert_eq!(block_on(reserve_metric(&admin)), 0);
     stopped(hub);
 
-    // With room again, a start takes the reserve again.
+    // When there is space again, a start allocates the reserve again.
     disk.make_room();
     let mut hub = start();
     hub.serves();
@@ -335,7 +334,7 @@ fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
     let accepted = block_on(verdict::all_agree(&admin, &mut load));
     stopped(hub);
     audit_is_clean(&disk);
-    // Moved back, the segments are history again.
+    // Segments that are moved back are part of the history again.
     for segment in fs::read_dir(&to).unwrap().map(Result::unwrap) {
         fs::copy(segment.path(), disk.root().join("data/journal").join(segment.file_name())).unwrap();
     }
@@ -343,7 +342,7 @@ fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
     verdict::journal_agrees(&disk.root().join("data"), &accepted);
 }
 
-/// Stops a hub, which must end in order; gives its log.
+/// Stops a hub, which must end in order. Returns its log.
 fn stopped(hub: Hub) -> String {
     let (status, log) = hub.stop();
     let log = log.join("\n");

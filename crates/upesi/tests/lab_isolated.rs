@@ -1,4 +1,4 @@
-//! Streams and isolated stages from the command line, hub processes included.
+//! Streams and isolated stages from the command line, including hub processes.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -105,7 +105,7 @@ fn streams_are_made_up_and_recorded_from_what_they_led_to() {
     );
     let recorded = directory.path().join("recorded");
     let output = upesi(&["lab", "record", "--data", text(&data), "--out", text(&recorded)]);
-    // What fills a directory fast has no real requests.
+    // The tool that fills a directory fast has no real requests.
     assert!(
         [Some(0), Some(65)].contains(&output.status.code()),
         "{}",
@@ -129,7 +129,7 @@ fn streams_are_made_up_and_recorded_from_what_they_led_to() {
         ],
     );
     assert_eq!((&result["completed"], &result["parameters"]["dfsps"]), (&80.into(), &3.into()));
-    // Both are parts of one process, of which only the whole has memory and switches.
+    // Both are parts of one process. Memory and context switches are known only for the whole process.
     let [hub, lab] = &result["processes"].as_array().unwrap()[..] else { panic!("{result}") };
     assert!(hub["rss_mb"].as_f64() > Some(1.0) && lab.get("rss_mb").is_none(), "{hub} {lab}");
     for process in [hub, lab] {
@@ -201,7 +201,7 @@ fn a_suite_records_once_and_replays_to_sinks_and_simulated_dfsps() {
         );
         assert_eq!(result["parameters"]["recorded"], "yes");
     }
-    // Sinks are given the same callbacks in every repetition, DFSPs others: two recordings, for four runs.
+    // Sinks receive the same callbacks in every repetition, DFSPs receive other ones: two recordings for four runs.
     let mut kept: Vec<_> = std::fs::read_dir(out.join("recordings"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -1,4 +1,4 @@
-//! Scenario files from the command line: run, swept, searched, compared, reported, merged.
+//! Scenario files from the command line: run, sweep, search, compare, report, merge.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -28,7 +28,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What a command printed; it must have ended with `code`.
+/// The output of a command that must exit with `code`.
 fn ended(code: i32, arguments: &[&str]) -> (String, String) {
     let output = upesi(arguments);
     let printed = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -110,12 +110,12 @@ fn a_sweep_becomes_a_suite_that_can_be_reported_and_compared() {
     ended(0, &["lab", "report", text(&merged)]);
 }
 
-/// A run of some operation with some settlement, whose audit must hold; its result.
+/// A run of an operation with some settlement, whose audit must hold. Returns its result.
 fn settled_run(sections: &str, operation: &str) -> Value {
     settled_run_with(["", ""], sections, operation)
 }
 
-/// The same with more at the head of the file and in its section of DFSPs.
+/// Like `settled_run`, with additions at the head of the file and in its section of DFSPs.
 fn settled_run_with([head, dfsps]: [&str; 2], sections: &str, operation: &str) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let scenario = SMALL
@@ -142,7 +142,7 @@ fn transfers_are_converted_and_settled_while_they_go_on() {
         assert!(settled["windows"].as_u64() <= settled["runs"].as_u64(), "{settled}");
     }
     let gross = settled_run("[settlement]\nmodel = \"gross\"\n", "converted-transfers");
-    // All of it in both currencies, FXPs included.
+    // All of them in both currencies, including FXPs.
     let positions = gross["audit"]["positions"].as_array().unwrap();
     assert_eq!(positions.len(), 2 * (3 + 2), "{positions:?}");
     assert!(
@@ -167,7 +167,8 @@ fn bulks_are_answered_for_every_item_and_settled_while_they_go_on() {
     }
 }
 
-/// Payees convert what they are paid, alone and after their payers; the audit has the books of all of them.
+/// Payees convert the money that they receive, alone and after their payers. The audit includes the books of all of
+/// them.
 #[test]
 fn payees_convert_what_they_are_paid() {
     for (operation, currencies, phases) in
@@ -178,7 +179,7 @@ fn payees_convert_what_they_are_paid() {
         assert_eq!(result["failed"], 0, "{result}");
         let positions = result["audit"]["positions"].as_array().unwrap();
         assert_eq!(positions.len(), currencies.len() * (3 + 2), "{positions:?}");
-        // Of the currency of the transfers its payees have nothing left; in their own they were paid.
+        // Payees have nothing left in the currency of the transfers; they were paid in their own.
         let books = |currency: &str, is_fxp: bool| {
             let own = positions.iter().filter(|check| check["currency"] == currency);
             let mut own =
@@ -188,7 +189,8 @@ fn payees_convert_what_they_are_paid() {
         for currency in ["XXX", "XUA"] {
             assert!(books(currency, true), "{currency}: {positions:?}");
         }
-        // Of what lies between, one FXP bought more than it sold, the other as much less, or neither.
+        // In the intermediate currency, either one FXP bought more than it sold and the other sold this difference, or
+        // both are at zero.
         let between = positions.iter().filter(|check| check["currency"] == "XTS" && check["books"] != "0");
         let between: Vec<_> = between.map(|check| check["books"].as_str().unwrap()).collect();
         match between[..] {
@@ -223,8 +225,8 @@ fn fxps_that_misbehave_leave_sound_books() {
     assert!(result["phases"]["conversion"]["exchanges"]["errors"].as_u64() > Some(0), "{}", result["phases"]);
 }
 
-/// What was seen of a hub under load: samples with their stages and threads, and the same as a graph with boxes
-/// below the whole.
+/// Data about a hub under load: samples with their stages and threads, and the same data as a graph with boxes below
+/// the whole.
 fn assert_shows_a_busy_hub(directory: &Path) {
     let shares = json(&directory.join("shares.json"));
     assert_eq!(shares["schema_version"], 1);
@@ -236,7 +238,7 @@ fn assert_shows_a_busy_hub(directory: &Path) {
     }
     let graph = std::fs::read_to_string(directory.join("profile.svg")).unwrap();
     assert!(graph.contains(&format!("{samples} samples")), "the graph is of the same samples");
-    // All threads, one of them at least, and a function in it.
+    // All threads, at least one thread, and a function in it.
     assert!(graph.matches("<g class=\"f\"").count() >= 3, "an empty graph: {graph}");
 }
 
@@ -272,7 +274,7 @@ fn prepares_that_are_sent_twice_are_answered_and_move_money_once() {
     assert_eq!(result["options"]["behaviour"]["repeat_prepare_per_mille"], 500);
     let counted = |name: &str| result["simulators"][name].as_u64().unwrap();
     assert!(counted("prepares_sent_twice") > 0, "{result}");
-    // The hub tells how it is: reserved, or how it ended.
+    // Callbacks report the state: reserved, or the outcome.
     assert!(counted("callbacks_informative") + counted("callbacks_repeated") > 0, "{result}");
     assert_eq!((&result["audit"]["ok"], &result["audit"]["doubled"]), (&true.into(), &0.into()));
     assert_eq!(counted("prepares_received"), result["audit"]["accepted"].as_u64().unwrap());
@@ -393,7 +395,7 @@ fn a_breakpoint_is_searched_with_a_fresh_hub_for_every_probe() {
     let contents = format!("test = \"breakpoint\"\n{SMALL}{search}");
     let file = write(directory.path(), "search.toml", &contents);
     let out = directory.path().join("out");
-    // Whether a rate is met depends on what else this machine does.
+    // Whether a rate is met depends on other programs on this machine.
     upesi(&["lab", "run", &file, "--duration", "500ms", "--slices", "1", "--out", text(&out)]);
     let probes = json(&out.join("result.json"))["breakpoint"]["probes"].as_array().unwrap().clone();
     assert_eq!(probes.len(), 2);
@@ -403,7 +405,7 @@ fn a_breakpoint_is_searched_with_a_fresh_hub_for_every_probe() {
     }
 }
 
-/// Searches among rates of which none reaches what is asked for.
+/// A search among rates, none of which meets the targets.
 const HOPELESS: &str =
     "[breakpoint]\nstart_per_s = 20\nprobes_max = 2\n[targets]\nthroughput_per_s = 100000\n";
 
@@ -431,7 +433,7 @@ fn a_search_that_finds_no_rate_fails_and_what_needs_the_rate_is_skipped() {
 #[test]
 fn a_soak_whose_figures_do_not_count_fails_and_says_why() {
     let directory = tempfile::tempdir().unwrap();
-    // More than one operation is under way at a time, which is not allowed here.
+    // More than one operation is in flight, which is not allowed here.
     let load = "shape = \"open\"\nrate_per_s = 20000\noutstanding_max = 1";
     let contents = SMALL.replace("users = 2", load).replace("slices = 2", "slices = 1");
     let file = write(directory.path(), "soak.toml", &format!("test = \"soak\"\n{contents}"));
@@ -531,12 +533,12 @@ fn a_run_is_secured_and_its_baselines_with_it() {
     let security = serde_json::json!({"tls": "mutual", "jws": "enforce", "sign_ahead": 20});
     assert_eq!(result["options"]["security"], security);
     let count = |name: &str| result["simulators"][name].as_u64().unwrap();
-    // Of the first transfers both messages were signed before; all that came after them as they left.
+    // Both messages of the first transfers were signed in advance. All later ones were signed when they were sent.
     assert_eq!(count("signatures_made_ahead"), 2 * 20);
     assert!(count("signatures_made") > 0 && count("signatures_refused") == 0, "{}", result["simulators"]);
     for baseline in [&result["baseline"], &result["more_baselines"][0]] {
         assert!(baseline["completed"].as_u64().is_some_and(|completed| completed > 0), "{baseline}");
     }
-    // The keys that were made for the run are gone.
+    // The keys that were made for the run are removed.
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
 }

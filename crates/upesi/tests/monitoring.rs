@@ -1,5 +1,5 @@
-//! Dashboards and alerts are about metrics that the hub has, every alert can be looked up, and what Grafana reads is
-//! what the sources say. `make docs` writes Grafana's files anew.
+//! Dashboards and alerts use metrics that the hub has, every alert has a section in the runbook, and Grafana's files
+//! match their sources. `make docs` writes Grafana's files.
 
 mod common;
 
@@ -15,8 +15,8 @@ use common::simulation::Scene;
 use serde_json::{Value, json};
 use toml::Table;
 
-/// Metrics that are there only once something has happened; each stands in the source of the hub or of the lab.
-/// Those of TLS are there only if a port has it, those of a cluster at its nodes.
+/// Metrics that appear only after an event. Each is in the source of the hub or of the lab. Metrics of TLS exist only
+/// if a port has TLS, and metrics of a cluster only at its nodes.
 const ONLY_ONCE: [&str; 45] = [
     "upesi_dfsp_response_seconds",
     "upesi_dfsp_requests_total",
@@ -64,7 +64,7 @@ const ONLY_ONCE: [&str; 45] = [
     "upesi_lab_throughput_per_second",
     "upesi_lab_latency_seconds",
 ];
-/// What Prometheus itself adds.
+/// Series that Prometheus itself adds.
 const OF_PROMETHEUS: [&str; 1] = ["up"];
 
 fn root() -> PathBuf {
@@ -89,8 +89,8 @@ fn dashboards() -> Vec<(String, Dashboard)> {
     found
 }
 
-/// The metrics that an expression of PromQL names: words with an underscore or a colon that are followed by neither a
-/// parenthesis nor stand where labels do.
+/// The metrics in a PromQL expression: words with an underscore or a colon that are not functions, and are not in a
+/// place for labels.
 fn metrics(expression: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut rest = expression;
@@ -121,8 +121,8 @@ fn metrics(expression: &str) -> BTreeSet<String> {
     names
 }
 
-/// `alert:` or `record:` with `expr:`, each on a line of its own or, after `>`, on those below that are indented
-/// further.
+/// `alert:` or `record:` with `expr:`. An expression is on the same line or, after `>`, on the following lines with a
+/// larger indent.
 fn rules(file: &str) -> Vec<(String, String)> {
     let text = read(file);
     let mut found: Vec<(String, String)> = Vec::new();
@@ -160,11 +160,11 @@ fn names_are_found_in_expressions() {
     }
 }
 
-/// A hub with DFSPs, so that lanes and positions are there, has every metric that anything here asks for.
+/// A hub with DFSPs, so that lanes and positions exist, has every metric that a rule or a dashboard uses.
 #[test]
 fn what_is_asked_for_is_there() {
     let scene = Scene::new(&[]);
-    // Positions are read once a second.
+    // Positions are updated once a second.
     let scrape = || scene.world.admin("GET", "/metrics", "");
     scene.world.until(&true, || scrape().body.contains("\nupesi_position{"));
     let answer = scrape();
@@ -264,10 +264,10 @@ fn every_alert_can_be_looked_up_and_is_tested_both_ways() {
     }
 }
 
-/// The longest that a thread is kept busy, should what it is kept busy for never end.
+/// Time limit for keeping a thread busy, in case the work never ends.
 const BUSY_MAX: Duration = Duration::from_secs(20);
 
-/// Does something while a thread of this process, which is the hub's too, is busy: an idle hub has nothing to show.
+/// Runs `act` while a thread of this process, which is also the hub's, is busy. The profile of an idle hub is empty.
 fn while_busy<T>(act: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -283,7 +283,7 @@ fn while_busy<T>(act: impl FnOnce() -> T) -> T {
     })
 }
 
-/// The flag that turns profiling off does so, and a hub that has it on gives both.
+/// Profiles are available if profiling is on, and not available if the setting turns it off.
 #[test]
 fn profiles_are_given_where_they_are_allowed() {
     let scene = Scene::new(&[]);
@@ -315,7 +315,7 @@ fn profiles_are_given_where_they_are_allowed() {
     scene.end();
 }
 
-/// Runs promtool in a directory of `monitoring/`, which must be content.
+/// Runs promtool in a directory of `monitoring/`. It must succeed.
 fn promtool(directory: &str, arguments: &[&str]) {
     let mut command = Command::new("promtool");
     let output = command.args(arguments).current_dir(root().join("monitoring").join(directory)).output();
@@ -330,16 +330,16 @@ fn prometheus_understands_the_rules_and_alerts_fire_when_they_should() {
     promtool("rules/tests", &["test", "rules", "alerts.yml"]);
 }
 
-// A dashboard as it is written (`monitoring/dashboards/*.toml`), and the form that Grafana reads.
+// A dashboard as written (`monitoring/dashboards/*.toml`), and in Grafana's format.
 
 /// Columns of Grafana's grid.
 const COLUMNS: i64 = 24;
 const WIDTH_DEFAULT: i64 = 8;
 const KINDS: [&str; 3] = ["timeseries", "stat", "bargauge"];
-/// Units of Grafana that are in use here.
+/// Units of Grafana that dashboards use.
 const UNITS: [&str; 9] = ["none", "short", "percentunit", "ops", "reqps", "s", "bytes", "Bps", "bool_yes_no"];
 
-/// A query with what it is called.
+/// A query with its name.
 struct Query {
     pub panel: String,
     pub expression: String,
@@ -429,7 +429,7 @@ struct Layout {
     panels: Vec<Value>,
     x: i64,
     y: i64,
-    /// Of the line of panels that is being filled.
+    /// Height of the current line of panels.
     height: i64,
 }
 

@@ -1,5 +1,5 @@
-//! An operator's day on a secured hub: TLS with client certificates, tokens, and a saved context instead of flags. Each
-//! `upesi` command line of the runbook runs here.
+//! An operator's day with a secured hub: TLS with client certificates, tokens, and a saved context instead of flags.
+//! Each `upesi` command line of the runbook runs here.
 
 mod support_command;
 mod support_trial;
@@ -17,7 +17,7 @@ use support_trial::{Running, call, free_port, text};
 use tempfile::TempDir;
 use upesi_pki::Trial;
 
-/// Less than commands wait for a hub that does not answer, and far more than an answer takes.
+/// Less than the time that commands wait for a hub, and far more than an answer takes.
 const AT_ONCE: Duration = Duration::from_secs(8);
 const MSISDN: &str = "260001000000001";
 /// Three hours east of UTC.
@@ -45,7 +45,8 @@ fn stderr(output: &Output) -> String {
 }
 
 impl Scheme {
-    /// Opens the scheme and makes payments while the hub asks operators for certificates only; then it asks for tokens.
+    /// Opens the scheme and makes payments while the hub requires only certificates of operators. Afterwards it
+    /// requires tokens.
     fn open() -> Self {
         let directory = TempDir::new().unwrap();
         let trial = directory.path().join("trial");
@@ -72,7 +73,7 @@ impl Scheme {
         Trial::open(&self.file("trial")).unwrap()
     }
 
-    /// Starts the hub, after an earlier one has ended.
+    /// Starts the hub after an earlier one has ended.
     fn serve(&mut self, settings: &[&str]) {
         self.hub = None;
         let (config, data) = (self.file("trial/hub.toml"), self.file("data"));
@@ -115,7 +116,7 @@ impl Scheme {
         assert!(answer.status.is_success(), "{answer:?}");
     }
 
-    /// A payment from greenbank to bluewallet; returns what greenbank's simulator says of it.
+    /// A payment from greenbank to bluewallet. Returns the answer of greenbank's simulator.
     fn pay(&self, amount: &str) -> String {
         let body = format!(
             r#"{{"to":{{"idType":"MSISDN","idValue":"{MSISDN}"}},"amount":"{amount}","currency":"KES"}}"#
@@ -125,7 +126,7 @@ impl Scheme {
         String::from_utf8(answer.body.to_vec()).unwrap()
     }
 
-    /// Makes a context for an operator who has a token. The hub asks for tokens from then on.
+    /// Makes a context for an operator with a token. From then on the hub requires tokens.
     fn make_operators(&mut self) {
         self.serve(&["admin.authentication=required", "admin.approvals=off"]);
         let [data, config, first, iam, ops] =
@@ -203,7 +204,7 @@ impl Scheme {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"))
     }
 
-    /// The error of a command that fails without waiting for a hub.
+    /// The error of a command that must fail without waiting for a hub.
     fn refused(&self, arguments: &[&str], expected: i32) -> String {
         let begun = Instant::now();
         let output = self.run(arguments);
@@ -212,7 +213,7 @@ impl Scheme {
         stderr(&output)
     }
 
-    /// Asks again until something is so, within a limit.
+    /// Polls until the condition holds, up to a time limit.
     fn until(&self, what: &str, is_so: impl Fn() -> bool) {
         let given_up = Instant::now() + support_trial::AMPLE;
         while !is_so() {
@@ -250,7 +251,7 @@ fn contexts_are_saved_and_chosen(scheme: &Scheme) {
         scheme.shown(&["context", "list"]),
         format!("NAME   CURRENT  ADMIN\ntrial  yes      https://{}\n", scheme.ports[1])
     );
-    // Another one is there, and not used.
+    // Another context exists, and is not used.
     let other = ["context", "add", "other", "--admin", "http://127.0.0.1:1"];
     assert!(stderr(&scheme.run(&other)).contains("the current context is still trial"));
     assert!(scheme.refused(&other, 64).contains("use --replace to replace it"));
@@ -267,7 +268,7 @@ fn contexts_are_saved_and_chosen(scheme: &Scheme) {
     let output =
         command.env("UPESI_CONTEXT", "trial").env("UPESI_ADMIN_URL", "http://127.0.0.1:1").output().unwrap();
     assert!(code(&output) == 64 && stderr(&output).contains("both set"), "{output:?}");
-    // Whatever the current context is, its token does not go to another address.
+    // Whatever the current context is, its token is not sent to another address.
     let url = format!("https://{}", scheme.ports[1]);
     let anchors = scheme.file("trial/ca.pem");
     let [certificate, key] =
@@ -275,7 +276,7 @@ fn contexts_are_saved_and_chosen(scheme: &Scheme) {
     let flags = ["--anchors", text(&anchors), "--certificate", text(&certificate), "--key", text(&key)];
     let bare = scheme.refused(&[&["dfsp", "list", "--admin", &url][..], &flags].concat(), 1);
     assert!(bare.contains("the hub requires authentication"), "{bare}");
-    // Variables do what flags do.
+    // Environment variables are equivalent to flags.
     let mut command = scheme.command(&["dfsp", "list", "--admin", &url]);
     command.env("UPESI_ADMIN_ANCHORS", &anchors).env("UPESI_ADMIN_CERTIFICATE", &certificate);
     command.env("UPESI_ADMIN_KEY", &key).env("UPESI_ADMIN_TOKEN_FILE", scheme.file("ops.token"));
@@ -371,7 +372,7 @@ fn payments_are_found_and_told(scheme: &Scheme) {
     assert!(unknown.contains("There is no transfer"), "{unknown}");
 }
 
-/// Requests are timed since the last start, and bluewallet alone has received any.
+/// Response times are counted since the last start, and only bluewallet has received requests.
 fn the_slowest_dfsp_is_seen(scheme: &Scheme) {
     assert!(scheme.pay("0.5").contains("COMMITTED"));
     let lanes = scheme.shown(&["lane", "--sort", "-p99"]);
@@ -411,7 +412,7 @@ fn dfsps_are_listed_and_changed(scheme: &Scheme) {
     assert!(scheme.refused(&["dfsp", "suspend", "bluewallet"], 64).contains("--reason"));
     let trail = scheme.shown(&["admin", "trail", "--object", "bluewallet", "--from", "1h"]);
     let rows: Vec<_> = trail.lines().skip(1).collect();
-    // The newest first, with who and why.
+    // Newest first, with operator and reason.
     assert!(rows[0].contains("participant.enable") && rows[1].contains("participant.disable"), "{trail}");
     assert!(rows[1].contains(" ops ") && rows[1].ends_with("ticket 7, as agreed"), "{trail}");
 
@@ -485,7 +486,7 @@ fn undelivered_callbacks_are_sent_again(scheme: &Scheme) {
     let nowhere = "https://127.0.0.1:1/transfers";
     scheme.shown(&[&["dfsp", "move", "greenbank", nowhere, "--from", url][..], &reason].concat());
     std::thread::scope(|threads| {
-        // It is answered when the callback comes in the end.
+        // It is answered when the callback finally arrives.
         threads.spawn(|| scheme.pay("2"));
         scheme.until("parked", || !scheme.shown(&["callback", "list", "--state", "parked"]).is_empty());
         let parked = scheme.shown_json(&["callback", "list", "--dfsp", "greenbank"]);
@@ -516,7 +517,7 @@ fn the_process_is_looked_at(scheme: &Scheme) {
     assert!(operators.contains("iam-admin") && operators.contains("treasury"), "{operators}");
 }
 
-/// Tables and sentences for people are in the local zone, JSON is in UTC.
+/// Tables and sentences have the local time zone; JSON has UTC.
 fn times_are_local(scheme: &Scheme) {
     let data = scheme.file("data");
     let local = |arguments: &[&str]| {
@@ -624,22 +625,22 @@ fn operators_are_changed(scheme: &Scheme) {
     scheme.refused(&list, 1);
 }
 
-/// The commands of a page, each in code within a line of text.
+/// The commands of a page, each as code within a line of text.
 fn commands(page: &str) -> Vec<String> {
     let spans = page.split('`').skip(1).step_by(2);
     let commands = spans.map(|span| span.split_whitespace().collect::<Vec<_>>().join(" "));
     commands.filter(|command| command.starts_with("upesi ")).collect()
 }
 
-/// Commands that need brokers: only their flags are checked.
+/// Commands that need brokers. Only their flags are checked.
 const ELSEWHERE: &str = "upesi cluster ";
-/// Whether it does something depends on where the settlement stands: the hub may refuse it (1).
+/// Commands whose effect depends on the state of the settlement, so the hub may reject them (1).
 const BY_STATE: [&str; 3] = ["upesi settlement run ", "upesi settlement advance ", "upesi settlement abort "];
 
 /// Changes of operators, which administrators make.
 const BY_IAM: [&str; 2] = ["upesi admin token ", "upesi admin remove-credential "];
 
-/// Types a command of a page into a shell. Returns whether it succeeded, and its output.
+/// Runs a command of a page in a shell. Returns whether it succeeded, and its output.
 fn typed(scheme: &Scheme, line: &str) -> (bool, String) {
     let script = format!("upesi() {{ command {} \"$@\"; }}\n", env!("CARGO_BIN_EXE_upesi"));
     let command = line
@@ -684,14 +685,14 @@ fn every_command_of_the_runbook_runs(scheme: &Scheme) {
         assert!(!page.contains(other), "the runbook has commands of upesi, and {other}");
     }
     let mut all = commands(&page);
-    // None stands where it would not be found.
+    // Every command is in a place where this test finds it.
     let count = |text: &str| page.matches(text).count();
     let spans = count("`upesi ") + count("`upesi\n");
     assert_eq!((all.len(), count("\n    "), count("```")), (spans, 0, 0), "{all:#?}");
     all.sort();
     all.dedup();
     assert!(all.len() > 30, "{all:#?}");
-    // The authority whose list the page renews, and a token that it removes.
+    // The authority whose list the page renews, and a token that the page removes.
     scheme.shown(&["pki", "init"]);
     scheme.shown(&["admin", "token", "helper", "--token-file", "iam.token", "--out", "helper-2.token"]);
     for line in &all {
@@ -705,20 +706,20 @@ fn every_command_of_the_runbook_runs(scheme: &Scheme) {
     }
 }
 
-/// Commands of the maker and approvals of the checker for one change.
+/// Number of the maker's commands and of the checker's approvals for one change.
 #[derive(Debug, PartialEq, Eq)]
 struct Took {
     commands: usize,
     approvals: usize,
 }
 
-/// The number of the approval that a command names.
+/// The number of the approval in a command's output.
 fn approval_in(printed: &str) -> String {
     let (_, rest) = printed.split_once("upesi admin approve ").unwrap_or_else(|| panic!("{printed}"));
     rest.chars().take_while(char::is_ascii_digit).collect()
 }
 
-/// The maker repeats a command until nothing waits; the checker approves in between.
+/// The maker repeats a command until nothing is pending. The checker approves in between.
 fn by_two(scheme: &Scheme, arguments: &[&str]) -> Took {
     let mut took = Took { commands: 0, approvals: 0 };
     loop {
@@ -737,7 +738,7 @@ fn by_two(scheme: &Scheme, arguments: &[&str]) -> Took {
     }
 }
 
-/// A rule for fees, as that of `docs/settlement.md`.
+/// A rule for fees, like the one in `docs/settlement.md`.
 const FEES: &str = r#"
 [[fee_rule]]
 name = "WALLET"
@@ -752,7 +753,7 @@ ledger_account_type = "INTERCHANGE_FEE"
 settlement_account_type = "INTERCHANGE_FEE_SETTLEMENT"
 "#;
 
-/// The bank fills in its balances; the maker checks the file and applies it.
+/// The bank fills in its balances. The maker checks the file and applies it.
 fn reconcile_by_two(scheme: &Scheme, settlement: &str, [greenbank, bluewallet]: [&str; 2]) -> Took {
     let filled = scheme.file("filled.csv");
     let file = scheme.shown(&["settlement", "report", settlement, "--kind", "bank"]);
@@ -768,7 +769,7 @@ fn reconcile_by_two(scheme: &Scheme, settlement: &str, [greenbank, bluewallet]: 
     took
 }
 
-/// The day of `docs/settlement.md` as a maker and a checker do it, a new DFSP, and a milder policy.
+/// The day of `docs/settlement.md` by a maker and a checker, a new DFSP, and a milder policy.
 #[test]
 fn two_people_settle_a_day_by_four_approvals() {
     let mut scheme = Scheme::open();
@@ -813,7 +814,7 @@ fn two_people_settle_a_day_by_four_approvals() {
     a_milder_policy_needs_fewer_approvals(&scheme, &["--token-file", "iam.token"]);
 }
 
-/// A new certificate and a new signing key need one approval each, without further flags.
+/// A new certificate and a new signature key need one approval each, without further flags.
 fn keys_are_replaced_by_two(scheme: &Scheme) {
     let one = Took { commands: 2, approvals: 1 };
     scheme.shown(&["pki", "issue", "--dir", "trial", "greenbank-2", "--for", "client"]);
@@ -842,7 +843,7 @@ fn a_milder_policy_needs_fewer_approvals(scheme: &Scheme, by_iam: &[&'static str
     let before = scheme.shown(&policy(by_iam, &[]));
     assert!(before.contains("second person  limit.raise\n") && !before.contains("one person"), "{before}");
     let reason = ["--reason", "small deposits, decided on 29 November"];
-    // The policy after a change, and whether the change waited for the second administrator.
+    // The policy after a change, and whether the change needed the second administrator.
     let changed = |more: &[&'static str]| {
         let output = scheme.run(&policy(by_iam, &[more, &reason].concat()));
         if code(&output) == 75 {

@@ -1,4 +1,4 @@
-//! What an installation is made of fits the binary: the unit, its settings, the container file.
+//! The parts of an installation fit the binary: the unit, its settings, the container file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use upesi_hub::config::{CATALOGUE, Setting, Sources, load};
 use upesi_hub::exit::Exit;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_upesi");
-/// Where the packaged files expect it.
+/// Path of the binary in the packaged files.
 const INSTALLED: &str = "/usr/bin/upesi";
 
 fn root() -> PathBuf {
@@ -34,7 +34,7 @@ fn run(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-/// The values of each key of the unit; a key may stand more than once.
+/// The values of each key of the unit. A key may occur more than once.
 fn unit() -> BTreeMap<String, Vec<String>> {
     let mut values = BTreeMap::<_, Vec<_>>::new();
     let text = read("packaging/upesi.service");
@@ -51,7 +51,7 @@ fn one(key: &str) -> String {
     value.clone()
 }
 
-/// What `upesi config` says to the arguments of a `serve`.
+/// Output of `upesi config` for the arguments of a `serve`.
 fn settings_of(serve: &[&str]) -> String {
     let [first, rest @ ..] = serve else { panic!("no command") };
     assert_eq!(*first, "serve");
@@ -73,18 +73,18 @@ fn the_unit_starts_what_the_binary_takes() {
     assert_eq!(one("WorkingDirectory"), state);
     assert!(settings.contains(&format!("dir = \"{state}\"")), "{settings}");
     assert_guarded(&settings);
-    // Only the hub's user reads its data.
+    // Only the hub's user can read its data.
     assert_eq!(one("StateDirectoryMode"), "0700");
 }
 
-/// The packaged settings authenticate operators, call no private address, and begin no ledger by themselves.
+/// The packaged settings authenticate operators, call no private address, and create no ledger by themselves.
 fn assert_guarded(settings: &str) {
     for setting in ["authentication = \"required\"", "addresses = \"public\"", "must_exist = true"] {
         assert!(settings.contains(setting), "{setting}: {settings}");
     }
 }
 
-/// Starts a hub, and ends it once it serves: its exit code if it ended by itself, and its log.
+/// Starts a hub, and stops it when it serves. Returns its exit code if it ended by itself, and its log.
 fn started(arguments: &[&str]) -> (Option<i32>, String) {
     let mut hub = command(arguments).stderr(Stdio::piped()).spawn().unwrap();
     let mut log = String::new();
@@ -98,7 +98,7 @@ fn started(arguments: &[&str]) -> (Option<i32>, String) {
     (hub.wait().unwrap().code(), log)
 }
 
-/// A first installation by docs/install.md, and later a start on the directory of a volume that is not mounted.
+/// A first installation by docs/install.md, and a later start with the directory of a volume that is not mounted.
 #[test]
 fn what_is_packaged_starts_on_a_ledger_that_init_made() {
     let directory = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn the_unit_has_the_limits_and_the_restarts_that_the_hub_needs() {
     let stop_s: u64 = one("TimeoutStopSec").parse().unwrap();
     assert!(1_000 * stop_s >= 2 * settings.shutdown.drain_deadline_ms, "{stop_s} s to stop");
     assert_eq!(one("Restart"), "on-failure");
-    // A start that follows would only repeat these; the others pass by themselves, or when the disk is mended.
+    // A restart would only repeat these errors. The others pass by themselves, or when the disk is repaired.
     let in_vain = [Exit::Usage, Exit::Data, Exit::NoInput, Exit::Software, Exit::CannotCreate];
     let expected: Vec<String> = in_vain.iter().map(|exit| exit.code().to_string()).collect();
     assert_eq!(one("RestartPreventExitStatus").split(' ').collect::<Vec<_>>(), expected);
@@ -149,7 +149,7 @@ fn the_unit_has_the_limits_and_the_restarts_that_the_hub_needs() {
     assert_eq!((one("ProtectSystem"), one("User")), ("strict".to_owned(), "upesi".to_owned()));
 }
 
-/// What the settings of a node say fits its unit, and the compose file's brokers.
+/// The settings of a node fit its unit and the compose file's brokers.
 #[test]
 fn the_settings_of_a_node_of_a_cluster_are_taken() {
     let file = root().join("packaging/cluster/upesi.toml");
@@ -162,7 +162,7 @@ fn the_settings_of_a_node_of_a_cluster_are_taken() {
     {
         assert!(settings.contains(setting), "{setting}: {settings}");
     }
-    // What the chart and the compose file set by variables.
+    // Settings that the chart and the compose file set by variables.
     let compose = read("packaging/cluster/compose.yaml");
     let helpers = read("packaging/kubernetes/upesi/templates/_helpers.tpl");
     let known: Vec<String> = CATALOGUE.iter().map(Setting::variable).collect();
@@ -176,10 +176,11 @@ fn the_settings_of_a_node_of_a_cluster_are_taken() {
     }
 }
 
-/// The brokers of the compose file are those of the machines: the image takes `KAFKA_NODE_ID` for `node.id`.
+/// The brokers of the compose file have the settings of the machines' brokers. The image uses `KAFKA_NODE_ID` for
+/// `node.id`.
 #[test]
 fn the_compose_file_sets_brokers_as_their_file_does() {
-    // Each broker's own, and where the image keeps data.
+    // Settings of each single broker, and the data directory of the image.
     let apart = ["node.id", "advertised.listeners", "log.dirs"];
     let text = read("packaging/cluster/compose.yaml");
     let of_compose: BTreeMap<String, String> = text
@@ -201,7 +202,7 @@ fn the_compose_file_sets_brokers_as_their_file_does() {
 
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units() {
-    // Where they will be installed there is nothing yet.
+    // At the installation paths there is no file yet.
     verify("upesi.service", &read("packaging/upesi.service").replace(INSTALLED, BINARY));
     let kafka = "/opt/kafka/bin/kafka-server-start.sh";
     verify("kafka.service", &read("packaging/cluster/kafka.service").replace(kafka, BINARY));
@@ -212,13 +213,13 @@ fn verify(name: &str, unit: &str) {
     let path = directory.path().join(name);
     fs::write(&path, unit).unwrap();
     let verified = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output();
-    // Not every machine that runs tests has systemd; the keys are checked above.
+    // Not every machine that runs tests has systemd. The keys are checked above.
     let Ok(output) = verified else { return };
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.is_empty(), "{text}");
 }
 
-/// The lines of the container file, continued ones joined.
+/// The lines of the container file, with continued lines joined.
 fn instructions() -> Vec<String> {
     let text = read("packaging/Containerfile").replace("\\\n", " ");
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -237,7 +238,7 @@ fn the_container_file_copies_what_a_build_reads() {
     for path in &copied {
         assert!(root().join(path).exists(), "{path}");
     }
-    // What crates take in from outside of their own directories.
+    // Files that crates include from outside their own directories.
     for (file, path) in [
         ("crates/upesi/src/demo/mod.rs", "examples/scheme.toml"),
         ("tools/lab/src/plan/mod.rs", "scenarios/"),
@@ -285,7 +286,7 @@ fn the_health_check_of_the_container_asks_a_hub_as_it_should() {
         let answering = std::thread::spawn(move || {
             use std::io::{BufRead, BufReader, Write};
             let (mut stream, _) = listener.accept().unwrap();
-            // bash writes line by line: all of them are read, or closing would reset the connection.
+            // bash writes line by line. All lines are read, because closing early would reset the connection.
             let (mut request, mut reader) = (String::new(), BufReader::new(&stream));
             while !request.ends_with("\r\n\r\n") && reader.read_line(&mut request).unwrap() > 0 {}
             stream.write_all(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes()).unwrap();

@@ -1,10 +1,9 @@
-//! The power goes, again and again, while the real binary is under load: what no sync of its journal, its
-//! snapshots, its archive and its store has made durable is undone, and the next start has all that was
-//! acknowledged.
+//! Repeated power losses while the real binary is under load. Everything that no sync of its journal, snapshots,
+//! archive and store has made durable is undone. The next start has all acknowledged transfers.
 //!
 //! Moments and losses are drawn from a seed, which is printed. `UPESI_POWER_SEED` repeats a run's choices,
-//! `UPESI_POWER_LIVES` sets how many lives each hub has, `UPESI_CRASH_BINARY` names another binary than that of
-//! this build. The choices repeat, the interleaving of processes does not.
+//! `UPESI_POWER_LIVES` sets the number of lives of each hub, and `UPESI_CRASH_BINARY` selects another binary than that
+//! of this build. The choices repeat, but the interleaving of processes does not.
 
 #![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
 
@@ -27,20 +26,20 @@ use tempfile::TempDir;
 use self::support_crash::events::Moment;
 use self::support_crash::scene::World;
 
-/// Of each hub under load.
+/// Lives of each hub under load.
 const LIVES: u64 = 5;
-/// Starts on an empty directory that are cut short before.
+/// Starts on an empty directory that are interrupted before.
 const FIRST_STARTS: u64 = 2;
-/// A first start makes and opens about so many files.
+/// Approximate number of files that a first start creates and opens.
 const FIRST_CHANGES: u64 = 128;
-/// When nothing happens for so long, a first start has done all that it does by itself.
+/// After this time without a change, a first start has completed all its own work.
 const QUIET: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
-/// Before the power goes for the first time, so many transfers are accepted.
+/// Number of transfers that are accepted before the first power loss.
 const BEFORE: u64 = 64;
-/// One life in so many ends with the process alone, and the power goes in a later one.
+/// One in this many lives ends with a kill only, and the power loss follows in a later one.
 const KILL_ONLY_ONE_IN: u64 = 4;
 
-/// A data directory with what is needed to cut its power.
+/// A data directory, and the library that simulates power losses.
 struct Machine {
     directory: TempDir,
     data: PathBuf,
@@ -48,7 +47,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// `None` where the library cannot be made.
+    /// `None` if the library cannot be built.
     fn new() -> Option<Self> {
         let directory = TempDir::new().unwrap();
         let root = directory.path().canonicalize().unwrap();
@@ -58,7 +57,7 @@ impl Machine {
         Some(Self { directory, data, power })
     }
 
-    /// Hubs that are followed.
+    /// Hubs that the library observes.
     fn world(&self, settings: &[&'static str]) -> World {
         World {
             log: Some(self.log()),
@@ -73,7 +72,7 @@ impl Machine {
     }
 }
 
-/// Says how to repeat a run, when it fails.
+/// Prints how to repeat a run that fails.
 struct Repeat {
     seed: u64,
     lives: u64,
@@ -99,7 +98,7 @@ impl Drop for Repeat {
     }
 }
 
-/// The first starts on an empty directory, which make files that are not there yet.
+/// The first starts on an empty directory, which create the files.
 fn begin(machine: &Machine, world: &World, chance: &mut Chance, sums: &mut Sums) {
     for _ in 0..FIRST_STARTS {
         let events = FileEvents::of_recovery(&machine.data);
@@ -114,7 +113,7 @@ fn begin(machine: &Machine, world: &World, chance: &mut Chance, sums: &mut Sums)
     }
 }
 
-/// Waits until segments of the journal are gone, so that the archive is the only copy of what was in them.
+/// Waits until segments of the journal are removed, so that only the archive has their transfers.
 fn outlive_segments(world: &World, load: &Load) {
     let begun = Instant::now();
     while verdict::first_record(&world.data) <= 1 {
@@ -123,7 +122,7 @@ fn outlive_segments(world: &World, load: &Load) {
     }
 }
 
-/// What became of changes when the power went, and how often it did.
+/// Fates of changes at power losses, and the number of losses.
 #[derive(Default)]
 struct Sums {
     cuts: usize,
@@ -139,18 +138,18 @@ impl Sums {
     }
 }
 
-/// How long transfers stay, and where.
+/// Where transfers are retained, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// In journal and archive for ever.
+    /// In journal and archive, forever.
     Whole,
-    /// In the archive, when the journal has let go of them.
+    /// Only in the archive, when the journal has removed them.
     ArchiveAlone,
-    /// For days.
+    /// For some days.
     Leaving,
 }
 
-/// Lives under load, each of which ends with a kill and, as a rule, without power. Where transfers leave, days pass.
+/// Lives under load, each of which ends with a kill and usually a power loss. If transfers are removed, days pass.
 fn live(
     repeat: &Repeat,
     (world, load): (&mut World, &Load),
@@ -182,7 +181,7 @@ fn live(
     }
 }
 
-/// A hub on what is left, against what the DFSPs saw.
+/// Starts a hub on the remaining data and compares it with the DFSPs' books.
 fn judge(world: &World, load: &mut Load, keeping: Option<&Keeping>, is_archive_alone: bool) -> usize {
     let mut hub = world.start();
     hub.serves();
@@ -210,7 +209,7 @@ fn judge(world: &World, load: &mut Load, keeping: Option<&Keeping>, is_archive_a
     accepted.len()
 }
 
-/// The archive and the newest snapshot were durable before anybody relied on them.
+/// Checks that the archive and the newest snapshot were durable before other files relied on them.
 fn nothing_was_missed(log: &Path) {
     let log = std::fs::read_to_string(log).unwrap();
     for told in ["rebuilding it", "skipped a damaged snapshot"] {
@@ -257,7 +256,7 @@ fn run(settings: &[&'static str], kind: Kind) {
     }
     live(&repeat, (&mut world, &load), keeping.as_mut(), &mut chance, &mut sums);
     if let Some(keeping) = &keeping {
-        // A removal is durable before it is told.
+        // A removal is durable before it is logged.
         keeping.see_them_leave(&world, &load);
         sums.add(&repeat.machine().power.goes(Loss::Everything, 0));
     } else {
@@ -281,13 +280,13 @@ fn nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy() {
     run(&["data.keep_segments=needed"], Kind::ArchiveAlone);
 }
 
-/// Days pass between the lives; what is old is exported and leaves.
+/// Days pass between the lives. Old transfers are exported and removed.
 #[test]
 fn nothing_is_lost_and_nothing_comes_back_where_transfers_leave() {
     run(&[], Kind::Leaving);
 }
 
-/// Accepted transfers that the journal does not hold when everything is lost that was not synced.
+/// Accepted transfers that the journal lacks when everything that was not synced is lost.
 fn lost_by_a_hub(settings: &[&'static str]) -> Option<usize> {
     let machine = Machine::new()?;
     let world = machine.world(settings);
@@ -303,7 +302,7 @@ fn lost_by_a_hub(settings: &[&'static str]) -> Option<usize> {
     Some(accepted.iter().filter(|transfer| !known.contains_key(&transfer.id)).count())
 }
 
-/// The check can fail: a hub that acknowledges what it has not synced is found out by the very same cut.
+/// The check can fail: the same power loss detects a hub that acknowledges transfers without a sync.
 #[test]
 fn a_hub_that_does_not_sync_is_found_out() {
     let Some(lost) = lost_by_a_hub(&["engine.durable=false"]) else { return };

@@ -1,5 +1,5 @@
-//! Disks that report errors, on the shipped binary: after the first failed write or sync nothing is acknowledged,
-//! the hub ends with its code, and the next start has all that was answered 202.
+//! Disks that report errors, with the shipped binary. After the first failed write or sync nothing is acknowledged, the
+//! hub exits with its code, and the next start has everything that was answered with 202.
 
 mod common;
 mod support_crash;
@@ -23,11 +23,11 @@ use self::support_crash::scene::World;
 
 /// Transfers that are accepted between two faults.
 const BETWEEN: u64 = 60;
-/// Short writes are met by this many transfers,
+/// Number of transfers during short writes.
 const UNDER_SHORT_WRITES: u64 = 400;
-/// and they cause at least so many: each transfer is several records, of which many share one write.
+/// Minimum number of short writes that they cause. Each transfer is several records, and many records share a write.
 const SHORT_WRITES_MIN: u64 = 20;
-/// More than can have been on their way to their answer at one moment.
+/// More requests than can be in flight at one moment.
 const SINCE_THE_LIE: u64 = 60;
 
 struct Scene {
@@ -38,7 +38,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A hub that was onboarded, and payers that repeat what is not answered. `None` where the library cannot be made.
+    /// An onboarded hub, and payers that repeat requests without an answer. `None` if the library cannot be built.
     fn new(seed: u64) -> Option<Self> {
         let directory = TempDir::new().unwrap();
         let shim = Shim::build(directory.path())?;
@@ -54,7 +54,7 @@ impl Scene {
         Some(Self { world, shim, load, _directory: directory })
     }
 
-    /// A hub that meets a fault once it is armed, and serves until then.
+    /// A hub that meets a fault when it is armed, and serves until then.
     fn start(&self, fault: Fault) -> Hub {
         let mut command = self.world.serve(upesi());
         self.shim.load(&mut command, fault);
@@ -64,7 +64,7 @@ impl Scene {
         hub
     }
 
-    /// Asks again and again until the hub says that it is well, or not.
+    /// Polls until the hub's health is as expected.
     fn health_becomes(&self, well: bool) {
         block_on(async {
             let (admin, begun) = (self.world.admin(), Instant::now());
@@ -74,7 +74,7 @@ impl Scene {
         });
     }
 
-    /// The hub, started without faults, against what the DFSPs saw.
+    /// Starts the hub without faults, and compares it with the DFSPs' books.
     fn judge(mut self) {
         let mut hub = self.world.start();
         hub.serves();
@@ -97,25 +97,26 @@ const fn journal(calls: &'static str, from: u64, errno: i32) -> Fault {
     Fault { calls, path: "/data/journal/", from, count: 0, errno, loses: false }
 }
 
-/// Faults that a hub must not outlive.
+/// Faults after which a hub must exit.
 const FATAL: &[Fault] = &[
-    // The page cache goes on showing what is not on the disk, or forgets it, which finds out who has acknowledged it.
+    // The page cache still shows data that is not on the disk, or loses it. The second case detects whether the data
+    // was acknowledged.
     journal("fdatasync", 1, INPUT_OUTPUT),
     journal("fdatasync", 2, INPUT_OUTPUT).losing(),
     journal("fdatasync", 7, INPUT_OUTPUT).losing(),
-    // Once only: what a later sync says cannot be believed any more.
+    // Only once: later syncs can no longer be trusted.
     Fault { count: 1, ..journal("fdatasync", 3, INPUT_OUTPUT) }.losing(),
     journal("fdatasync", 4, NO_SPACE).losing(),
-    // What is behind the journal's writer reads it: the archivist.
+    // The archivist reads the journal behind its writer.
     journal("pread64", 1, INPUT_OUTPUT),
     journal("pwrite64", 1, INPUT_OUTPUT),
     journal("pwrite64", 12, INPUT_OUTPUT),
-    // Into room that was allocated: what is decided cannot be recorded.
+    // Into allocated space: decided commands cannot be recorded.
     journal("pwrite64", 5, NO_SPACE),
-    // Room for the next segment: only lack of it may pass.
+    // Space for the next segment. Only a full disk is tolerated.
     journal("fallocate", 1, INPUT_OUTPUT),
     journal("fallocate", 2, INPUT_OUTPUT),
-    // A segment's name, and a snapshot's.
+    // The name of a segment, and of a snapshot.
     journal("rename", 1, INPUT_OUTPUT),
     Fault { path: "/data/snapshots/", ..journal("rename", 1, INPUT_OUTPUT) },
     Fault { path: "/data/snapshots/", ..journal("fdatasync", 1, INPUT_OUTPUT) }.losing(),
@@ -143,12 +144,11 @@ fn the_first_error_of_the_disk_is_the_end_and_loses_nothing() {
     scene.judge();
 }
 
-/// The check can fail: where the syncs lose what was written and nobody notices, transfers are missing that were
-/// answered 202.
+/// The check can fail: if syncs lose data without an error, transfers that were answered with 202 are missing.
 #[test]
 fn a_disk_that_lies_about_its_syncs_is_found_out() {
     let Some(mut scene) = Scene::new(17) else { return };
-    // Nobody reads the journal meanwhile, who would notice.
+    // Nothing reads the journal meanwhile and could detect the loss.
     scene.world.settings = vec!["data.snapshot_every_records=1000000"];
     let hub = scene.start(journal("fdatasync", 1, UNNOTICED).losing());
     scene.shim.arm();
@@ -156,13 +156,13 @@ fn a_disk_that_lies_about_its_syncs_is_found_out() {
     let accepted = scene.load.accepted();
     hub.kill();
     assert!(scene.shim.met() > 0, "no call met it");
-    // A journal whose segments do not continue one another any more cannot be read: that finds it out, too.
+    // A journal whose segments are no longer consecutive cannot be read, which also detects the loss.
     let known = std::panic::catch_unwind(|| verdict::outcomes(&scene.world.data)).unwrap_or_default();
     let lost = accepted.iter().filter(|transfer| !known.contains_key(&transfer.id)).count();
     assert!(lost > 0, "of {} accepted transfers none is missing", accepted.len());
 }
 
-/// Half of every write is done. Nobody notices.
+/// Only half of every write is done, without an effect for clients.
 #[test]
 fn short_writes_are_continued() {
     let Some(mut scene) = Scene::new(12) else { return };
@@ -175,11 +175,11 @@ fn short_writes_are_continued() {
     scene.judge_running(hub);
 }
 
-/// Asks for a party to be registered, and waits until the hub has done so or cannot.
+/// Requests the registration of a party, and waits until the hub has done so or cannot.
 fn register(scene: &Scene, number: &str) {
     let path = format!("/participants/MSISDN/{number}");
     let message = Message::of("POST", &path, "dfsp-1", None, r#"{"fspId":"dfsp-1"}"#);
-    // Accepted means understood; the outcome is told by a callback.
+    // Accepted means understood. A callback reports the outcome.
     let answer = Client::connect(scene.world.ports[0]).exchange(&message.into_sent().bytes());
     assert_eq!(answer.status, 202, "{answer:?}");
 }
@@ -190,7 +190,8 @@ fn is_registered(scene: &Scene, number: &str) -> bool {
     String::from_utf8_lossy(&found).contains("dfsp-1")
 }
 
-/// The store's log cannot be synced: nobody is registered any more, who is registered is found, and payments go on.
+/// The store's journal cannot be synced: registrations are no longer accepted, registered parties are found, and
+/// payments continue.
 #[test]
 fn a_store_that_cannot_sync_takes_no_more_parties_and_payments_go_on() {
     let Some(mut scene) = Scene::new(16) else { return };
@@ -221,7 +222,7 @@ fn a_store_that_cannot_sync_takes_no_more_parties_and_payments_go_on() {
     scene.judge_running(hub);
 }
 
-/// The archive and the snapshots run out of room and the journal does not: nobody waits for them.
+/// There is no space for the archive and the snapshots, but for the journal: payments continue.
 #[test]
 fn without_room_for_snapshots_the_hub_goes_on() {
     let Some(mut scene) = Scene::new(13) else { return };
@@ -236,7 +237,7 @@ fn without_room_for_snapshots_the_hub_goes_on() {
     scene.judge_running(hub);
 }
 
-/// No segment can be allocated: what changes something is refused, and it goes on by itself when there is room.
+/// No segment can be allocated: the hub rejects changes, and continues by itself when there is space.
 #[test]
 fn without_room_for_a_segment_the_hub_refuses_and_goes_on() {
     let Some(mut scene) = Scene::new(15) else { return };
@@ -250,7 +251,7 @@ fn without_room_for_a_segment_the_hub_refuses_and_goes_on() {
     scene.judge_running(hub);
 }
 
-/// The process stands still while its DFSPs go on sending, and transfers expire meanwhile.
+/// The process is paused while its DFSPs continue to send, and transfers expire meanwhile.
 #[test]
 fn a_process_that_stood_still_goes_on() {
     let directory = TempDir::new().unwrap();
@@ -285,7 +286,7 @@ impl Still {
         i32::try_from(self.hub.pid()).ok().and_then(Pid::from_raw).unwrap()
     }
 
-    /// SIGSTOP, a request that is not answered for longer than the short expiry, SIGCONT.
+    /// SIGSTOP, a request without an answer for longer than the short expiry, SIGCONT.
     fn stand_still(&mut self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
         let stopped = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap();

@@ -1,4 +1,4 @@
-//! Three commands make a secured hub and two DFSPs: what README and docs/tls.md say.
+//! Three commands create a secured hub and two DFSPs, as README and docs/tls.md show.
 
 mod support_command;
 mod support_trial;
@@ -54,7 +54,7 @@ fn three_commands_make_a_secured_hub_and_two_dfsps() {
     let position = call(Some(trial.operator()), &accounts, "").unwrap();
     assert!(String::from_utf8_lossy(&position.body).contains("12.5"), "{position:?}");
 
-    // A DFSP is no operator, an operator no DFSP, and who has no certificate is neither.
+    // A DFSP is not an operator, an operator is not a DFSP, and a client without a certificate is neither.
     call(Some(trial.dfsp("greenbank")), &accounts, "").unwrap_err();
     call(Some(trial.operator()), &format!("https://{fspiop}/health"), "").unwrap_err();
     let stranger = ClientFiles { identity: None, ..trial.operator() };

@@ -1,4 +1,4 @@
-//! The binary on what an earlier version wrote: it is refused by name with code 65, and nothing in it changes.
+//! The binary with data of an earlier version: it exits with code 65 and names the version, and changes nothing.
 
 #[path = "../../engine/tests/upgrade/packed.rs"]
 #[expect(dead_code, reason = "the fixture is only read here")]
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 const FIXTURE: &[u8] = include_bytes!("../../engine/tests/fixtures/data-format-1.bin");
 
-/// Runs a command on a data directory; returns its exit code and what it printed on stderr.
+/// Runs a command on a data directory. Returns its exit code and its stderr.
 fn run(arguments: &[&str], data: &Path) -> (Option<i32>, String) {
     let arguments =
         arguments.iter().map(|word| if *word == "DATA" { data.as_os_str() } else { word.as_ref() });

@@ -1,5 +1,5 @@
-//! Upkeep on disks that report errors, on the shipped binary: transfers leave only once their export is durable,
-//! and a backup or a restore that failed is none, and can be repeated.
+//! Maintenance on disks that report errors, with the shipped binary. Transfers are removed only when their export is
+//! durable. A failed backup or restore is not usable, and can be repeated.
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod scheme;
@@ -29,15 +29,15 @@ use self::support_crash::scene::World;
 const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
 /// Transfers of [`past_life`].
 const TRANSFERS: u64 = 12;
-/// How long ago that was, in milliseconds; longer than [`keeping`] keeps transfers.
+/// Age of these transfers, in milliseconds; longer than the retention time of [`keeping`].
 const AGO_MS: i64 = 40 * 86_400_000;
 
-/// From the first call on.
+/// A fault of all calls from the first one on.
 const fn at(calls: &'static str, path: &'static str, errno: i32) -> Fault {
     Fault { calls, path, from: 1, count: 0, errno, loses: false }
 }
 
-/// A data directory whose transfers finished long ago, all of them archived, with a store beside them.
+/// A data directory with transfers that finished long ago and are all archived, and with a store.
 fn past_life(data: &Path) {
     let began = SystemClock.now().plus_ms(-AGO_MS);
     let options = EngineOptions {
@@ -73,23 +73,23 @@ fn past_life(data: &Path) {
     store.close();
 }
 
-/// The directory [`past_life`] in one of its own, and the library that makes calls fail.
+/// The directory of [`past_life`] in a temporary directory, and the library that makes calls fail.
 struct Scene {
     directory: TempDir,
     shim: Shim,
     data: PathBuf,
 }
 
-/// How a command ended.
+/// End of a command.
 struct Ended {
     code: Option<i32>,
-    /// How many of its calls met the fault.
+    /// Number of its calls that failed.
     met: u64,
     said: String,
 }
 
 impl Scene {
-    /// `None` where the library cannot be made.
+    /// `None` if the library cannot be built.
     fn new() -> Option<Self> {
         let directory = TempDir::new().unwrap();
         let shim = Shim::build(directory.path())?;
@@ -103,14 +103,14 @@ impl Scene {
         self.directory.path().join(name)
     }
 
-    /// All that a backup must leave as it is.
+    /// All files that a backup must not change.
     fn source(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut source = contents(&self.data);
         source.retain(|(path, _)| !path.ends_with("backup.lock"));
         source
     }
 
-    /// Runs a command that meets a fault from its beginning.
+    /// Runs a command with a fault that is armed from the beginning.
     fn run(&self, mut command: Command, fault: Fault) -> Ended {
         self.shim.load(&mut command, fault);
         let before = self.shim.met();
@@ -130,7 +130,7 @@ impl Scene {
         self.run(command, fault)
     }
 
-    /// Without a fault.
+    /// A backup without a fault.
     fn back_up_well(&self, to: &Path) {
         backup(&BackupArguments { data: self.data.clone(), to: to.to_owned(), json: false }).unwrap();
     }
@@ -155,7 +155,7 @@ fn expect_no_backup(copy: &Path, what: &str) {
     assert!(!nowhere.exists(), "{what}");
 }
 
-/// A hub that exports transfers after a month, and lets them leave then.
+/// A hub that exports and removes transfers after a month.
 fn keeping(world: &World, export: &Path) -> Command {
     let mut command = world.serve(upesi());
     let export = format!("archive.export_dir={}", export.display());
@@ -163,19 +163,19 @@ fn keeping(world: &World, export: &Path) -> Command {
     command
 }
 
-/// Whether a hub has said so, or says so before it ends.
+/// Whether a hub has logged this text, or logs it before it ends.
 fn says(hub: &mut Hub, text: &str) -> bool {
     hub.log.iter().any(|line| line.contains(text)) || hub.logs(text)
 }
 
-/// The exported files that have their name.
+/// The exported files with their final names.
 fn exported(export: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(export) else { return Vec::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|ending| ending == "csv")).collect()
 }
 
-/// Whether the hub knows the transfers of [`past_life`].
+/// Checks whether the hub knows the transfers of [`past_life`].
 fn expect_known(world: &World, are_known: bool, what: &str) {
     let admin = world.admin();
     for id in [1, TRANSFERS].map(scheme::id) {
@@ -188,9 +188,9 @@ fn expect_known(world: &World, are_known: bool, what: &str) {
     }
 }
 
-/// Faults of one export after the other into the same directory, and whether its file has got its name by then.
+/// Faults of consecutive exports into the same directory, and whether the file has its final name afterwards.
 const EXPORT_FAULTS: &[(Fault, bool)] = &[
-    // The name of the directory, which is made first, within one that is made for it.
+    // The name of the directory, which is created first, within a directory that is also created.
     (at("fsync", "/kept", INPUT_OUTPUT), false),
     (at("write", "/kept/export/", INPUT_OUTPUT), false),
     (at("write", "/kept/export/", NO_SPACE), false),
@@ -198,9 +198,9 @@ const EXPORT_FAULTS: &[(Fault, bool)] = &[
     (at("fsync", "/kept/export/", NO_SPACE), false),
     (at("rename", "/kept/export/", INPUT_OUTPUT), false),
     (at("rename", "/kept/export/", NO_SPACE), false),
-    // Behind the file's own sync that of its name,
+    // After the file's own sync comes the sync of its name.
     (Fault { from: 2, ..at("fsync", "/kept/export", INPUT_OUTPUT) }, true),
-    // which is made up for by the next start that finds the file there.
+    // The next start that finds the file syncs its name.
     (at("fsync", "/kept/export", INPUT_OUTPUT), true),
 ];
 
@@ -249,7 +249,7 @@ fn transfers_stay_until_their_export_is_durable() {
     verdict::audit_is_clean(&scene.data);
 }
 
-/// Those at odd places meet a backup that is repeated. Failed syncs of the manifest: see the test below.
+/// Faults with an odd index affect a repeated backup. For failed syncs of the manifest see the test below.
 const BACKUP_FAULTS: &[(Fault, Exit)] = &[
     (at("write", "/copy/data/", INPUT_OUTPUT), Exit::CannotCreate),
     (at("write", "/copy/data/", NO_SPACE), Exit::CannotCreate),
@@ -258,7 +258,7 @@ const BACKUP_FAULTS: &[(Fault, Exit)] = &[
     (at("rename", "/copy/backup.json", INPUT_OUTPUT), Exit::CannotCreate),
     (at("rename", "/copy/backup.json", NO_SPACE), Exit::CannotCreate),
     (at("write", "/copy/backup.json", NO_SPACE), Exit::CannotCreate),
-    // The second view of the source, which is tried for a second.
+    // The second view of the source, which the command attempts for a second.
     (at("rename", "/backup.staging/journal/", NO_SPACE), Exit::InputOutput),
 ];
 
@@ -291,7 +291,7 @@ fn a_backup_that_failed_is_none_and_the_next_one_is_whole() {
     }
 }
 
-/// The last sync of all makes the manifest's name durable. Which it is, is found by halving.
+/// The last sync makes the manifest's name durable. The test finds it by bisection.
 #[test]
 fn a_backup_of_which_any_sync_failed_is_none() {
     const MORE_THAN_THERE_ARE: u64 = 256;
@@ -328,7 +328,7 @@ fn a_restore_that_failed_leaves_no_data_and_the_next_one_does() {
     scene.back_up_well(&copy);
     for (number, (fault, exit)) in RESTORE_FAULTS.iter().enumerate() {
         println!("{fault:?}");
-        // Its directory does not exist either.
+        // Its directory also does not exist.
         let restored = scene.path(&number.to_string()).join("restored");
         let mut command = upesi();
         command.arg("restore").arg("--from").arg(&copy).arg("--data").arg(&restored);

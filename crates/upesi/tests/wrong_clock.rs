@@ -1,5 +1,5 @@
-//! The shipped binary while somebody sets the machine's clock an hour ahead, and an hour back: the state is shown, an
-//! alarm can be raised, and no payment is refused. Starts with such a clock: `e2e_time`.
+//! The shipped binary while the machine's clock is set an hour ahead, and an hour back. The state is shown, an alert
+//! can fire, and no payment is rejected. Starts with such a clock: `e2e_time`.
 
 mod support_crash;
 
@@ -17,10 +17,10 @@ use self::support_crash::compile;
 use self::support_crash::scene::World;
 
 const HOUR_S: i64 = 3_600;
-/// More than the clock needs until it is compared.
+/// Longer than the interval in which the clocks are compared.
 const SECOND_MS: i64 = 1_000;
 
-/// `/clock` of the admin API, once the jump is as wanted.
+/// `/clock` of the admin API, when the jump is as expected.
 async fn clock_becomes(admin: &AdminClient, jump_s: i64) -> Value {
     let begun = Instant::now();
     loop {
@@ -38,7 +38,7 @@ async fn metric(admin: &AdminClient, name: &str) -> String {
     value.unwrap_or_else(|| panic!("no {name}")).to_owned()
 }
 
-/// What health says of the clock; the hub is well whatever that is.
+/// The clock's part of the health report. The hub is healthy in any case.
 async fn clock_health(admin: &AdminClient) -> String {
     let health: Value = serde_json::from_slice(&admin.get("/health").await.unwrap()).unwrap();
     assert_eq!(health["status"], "OK", "{health}");
@@ -54,7 +54,7 @@ fn a_clock_that_is_set_an_hour_off_is_reported_and_stops_no_payment() {
     };
     let (data, set) = (directory.path().join("data"), directory.path().join("ahead"));
     let set_clock = |ahead_s: i64| {
-        // In place: the hub has mapped the file.
+        // Written in place, because the hub has mapped the file.
         use std::os::unix::fs::FileExt as _;
         let file = fs::File::options().create(true).truncate(false).write(true).open(&set).unwrap();
         file.write_all_at(&ahead_s.to_ne_bytes(), 0).unwrap();
@@ -78,7 +78,7 @@ fn a_clock_that_is_set_an_hour_off_is_reported_and_stops_no_payment() {
             assert!(detail.starts_with("the wall clock jumped ") && detail.contains(direction), "{detail}");
             assert_eq!(clock_health(&admin).await, "DOWN");
         });
-        // What the alert UpesiClockJumped looks at; it is shown as of some moments ago.
+        // The metric of the alert UpesiClockJumped. It is updated with a delay.
         let begun = Instant::now();
         while !is_near(&block_on(metric(&admin, "upesi_clock_jump_seconds")), ahead_s) {
             assert!(begun.elapsed() < PATIENCE, "no metric tells of {ahead_s} s");

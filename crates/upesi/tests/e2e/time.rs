@@ -124,7 +124,8 @@ fn is_refused_as_completed(world: &World, id: &str, why: &str) {
 #[test]
 fn a_start_believes_a_wrong_clock_and_what_contradicts_it_is_refused() {
     let mut world = World::new(&[]);
-    // An hour ahead: what DFSPs let expire within that hour has expired, what lasts longer goes on.
+    // An hour ahead: transfers that DFSPs let expire within that hour have expired. Transfers with a later expiration
+    // continue.
     world.clock.jump(HOUR_MS);
     world.restart();
     assert!(!is_down(&world), "nothing tells the hub that the clock is wrong");
@@ -139,7 +140,8 @@ fn a_start_believes_a_wrong_clock_and_what_contradicts_it_is_refused() {
     is_refused_as_completed(&world, &long, "exceeded the maximum timeout duration");
     world.deliver(Message::fulfil(&long, "COMMITTED"));
     assert_eq!(world.dfsp("greenbank").next(&long).method, "PUT");
-    // Right again: the journal is an hour ahead, which is told until then, and payments go on.
+    // The clock is correct again. The journal is an hour ahead, which is reported until the clock has caught up;
+    // payments continue.
     world.clock.jump(-HOUR_MS);
     world.restart();
     world.until(&true, || is_down(&world));
@@ -147,7 +149,7 @@ fn a_start_believes_a_wrong_clock_and_what_contradicts_it_is_refused() {
     assert!((HOUR_MS - 600_000..=HOUR_MS).contains(&ahead), "{ahead}");
     let id = prepare(&world, "4", 0);
     complete(&world, &id, 0);
-    // An hour behind: nothing expires too early, and who says when it paid is an hour in the future.
+    // An hour behind: nothing expires too early, and completion times of DFSPs are an hour in the future.
     world.clock.jump(-HOUR_MS);
     world.restart();
     let id = prepare(&world, "8", 0);

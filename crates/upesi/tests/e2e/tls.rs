@@ -1,4 +1,4 @@
-//! A whole hub with TLS on its ports and towards its DFSPs.
+//! A whole hub with TLS on its ports, and with TLS to its DFSPs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,12 +19,12 @@ use crate::softhsm::{PIN, SoftHsm};
 
 const PAYERS: [&str; 2] = ["greenbank", "bluewallet"];
 
-/// A hub with mutual TLS both ways on the FSPIOP side, and with TLS listeners of its DFSPs.
+/// A hub with mutual TLS in both directions on the FSPIOP side, whose DFSPs listen with TLS.
 fn secured(pki: &mut Pki, more: &[(&str, &str)]) -> World {
     pki.world(&PAYERS, more)
 }
 
-/// A payment from the first to the second, each by its own connection.
+/// A payment from the first client to the second, each on its own connection.
 fn pay(world: &World, callers: &[Caller; 2], amount: &str) {
     let id = world.new_id();
     let terms = Terms { amount: amount.to_owned(), ..Terms::new(&id, world.now()) };
@@ -60,14 +60,14 @@ fn a_payment_goes_by_mutual_tls_in_both_directions() {
     );
     let established = "upesi_tls_handshakes_total{port=\"fspiop\",outcome=\"established\"}";
     assert_eq!(world.metric(established), 2, "connections are kept");
-    // Nobody without a certificate, or in the clear, changes anything.
+    // Clients without a certificate or without TLS can change nothing.
     let prepare = Message::prepare(&Terms::new(&world.new_id(), world.now())).into_sent();
     let refused = world.wait(pki.caller(None, world.fspiop()).send(&prepare));
     assert!(refused.is_err(), "{refused:?}");
     let (plain, _) = world.send(Message::prepare(&Terms::new(&world.new_id(), world.now())));
     assert_eq!((plain.status, &*plain.body), (400, "This port speaks TLS: begin the URL with https:\n"));
     assert_eq!(&*world.position("greenbank"), "38.5");
-    // A caller learns of its refusal before it is counted.
+    // A client receives its rejection before the hub counts it.
     for outcome in ["no_certificate", "plaintext"] {
         let counted = format!("upesi_tls_handshakes_total{{port=\"fspiop\",outcome=\"{outcome}\"}}");
         world.until(&1, || world.metric(&counted));
@@ -76,7 +76,7 @@ fn a_payment_goes_by_mutual_tls_in_both_directions() {
     world.stop_and_audit();
 }
 
-/// A waiting connection of the same certificate makes room for the next one.
+/// A waiting connection of the same certificate is closed for the next one.
 #[test]
 fn a_dfsp_has_a_share_of_connections_by_its_certificate() {
     let mut pki = Pki::new();
@@ -118,7 +118,7 @@ fn payments_go_by_http_2_where_both_sides_offer_it() {
         assert_eq!(spoken, [vec![expected.to_owned()], vec![expected.to_owned()]], "{hub} {dfsps:?}");
         let is_shared = expected == "HTTP/2.0";
         assert_eq!(callers.each_ref().map(Caller::is_shared), [is_shared; 2], "{hub} {dfsps:?}");
-        // A caller is who its certificate says, and sends as no other, by whatever protocol.
+        // A client is the participant of its certificate, and can send as no other, with any protocol.
         let prepare = Message::prepare(&Terms::new(&world.new_id(), world.now())).into_sent();
         let answer = world.wait(callers[1].send(&prepare)).unwrap();
         assert!(answer.status == 403 && answer.body.contains("\"3100\""), "{answer:?}");
@@ -132,7 +132,7 @@ fn a_dfsp_with_an_authority_of_its_own_is_called_by_that_and_by_no_other() {
     let mut pki = Pki::new();
     let own = pki.file("own");
     fs::create_dir(&own).unwrap();
-    // Of the authority that greenbank made for itself.
+    // Issued by the authority that greenbank made for itself.
     let mut green = Pki::new();
     green.issue(Usage::Server, "greenbank-server");
     green.issue(Usage::Client, "hub-at-greenbank");
@@ -143,7 +143,7 @@ fn a_dfsp_with_an_authority_of_its_own_is_called_by_that_and_by_no_other() {
     let more = [("outbound_tls.own_directory", &*directory), ("tls.reload_interval_s", "3600")];
     let mut world = secured(&mut pki, &more);
     let callers = callers(&world, &pki);
-    // It listens with a certificate of the scheme's authority, which does not count for it.
+    // It listens with a certificate of the scheme's authority, which is not valid for it.
     let id = world.new_id();
     let prepare = Message::prepare(&Terms::new(&id, world.now())).into_sent();
     assert_eq!(world.wait(callers[0].send(&prepare)).unwrap().status, 202);
@@ -152,13 +152,13 @@ fn a_dfsp_with_an_authority_of_its_own_is_called_by_that_and_by_no_other() {
     assert_eq!(world.wait(callers[1].send(&fulfil)).unwrap().status, 200);
     world.until(&true, || world.metric("upesi_lane_failed_total{fsp=\"greenbank\"}") > 0);
     assert_eq!(world.dfsp("greenbank").count(), 0);
-    // Then with one of its own.
+    // Then with one of its own authority.
     let honest = Dfsp::start_secured("greenbank", green.server("greenbank-server"));
     world.set_endpoints("greenbank", &honest.base_url());
     assert_eq!(honest.next(&id).body, fulfil.body);
     assert!(honest.peers().iter().all(|name| name == "hub-at-greenbank"), "{:?}", honest.peers());
     assert!(world.dfsp("bluewallet").peers().iter().all(|name| name == "hub-client"));
-    // Without files of its own it is called by the scheme's authority again, from the next connection on.
+    // Without files of its own, the scheme's authority applies again, from the next connection on.
     for ending in ["anchors.pem", "pem", "key"] {
         fs::remove_file(own.join(format!("greenbank.{ending}"))).unwrap();
     }
@@ -179,7 +179,7 @@ fn a_dfsp_with_an_authority_of_its_own_is_called_by_that_and_by_no_other() {
     world.stop_and_audit();
 }
 
-/// A lookup by greenbank at the scheme's only oracle; what comes of it.
+/// A lookup by greenbank at the scheme's only oracle. Returns the outcome.
 fn looked_up(world: &World, caller: &Caller) -> (String, String) {
     let number = world.new_number();
     let lookup =
@@ -205,7 +205,8 @@ fn an_oracle_with_an_authority_of_its_own_is_asked_by_that_and_by_no_other() {
         world.set_all_endpoints(name, &world.dfsp(name).base_url());
     }
     let caller = pki.caller(Some("greenbank"), world.fspiop());
-    // The oracle's own authority; one of the scheme's; one that calls itself as the oracle's; a name that is another's.
+    // The oracle's own authority; the scheme's authority; an authority with the same name as the oracle's; a
+    // certificate for another name.
     let mut oracles = Pki::new();
     for name in ["oracle", "hub-at-oracle"] {
         let usage = if name == "oracle" { Usage::Server } else { Usage::Client };
@@ -227,7 +228,7 @@ fn an_oracle_with_an_authority_of_its_own_is_asked_by_that_and_by_no_other() {
         let (path, told) = looked_up(world, &caller);
         assert!(told.contains(text), "{what}: {path} {told}");
     };
-    // By the scheme's authority it is not known.
+    // The scheme's authority did not issue its certificate.
     expect(&world, "without files of its own", is_not);
     let put = |name: &str| {
         fs::copy(oracles.file("ca.pem"), own.join(format!("oracle-{id}.anchors.pem"))).unwrap();
@@ -241,7 +242,7 @@ fn an_oracle_with_an_authority_of_its_own_is_asked_by_that_and_by_no_other() {
         world.hub().reload_keys();
         world.until(&true, || world.metric("upesi_tls_reloads_total") > before);
     };
-    // The hub shows what it shows all, which is not of the oracle's authority.
+    // The hub shows its general certificate, which is not of the oracle's authority.
     put("");
     expect(&world, "with the scheme's client certificate", is_not);
     assert_eq!(right.count(), 0);
@@ -286,7 +287,7 @@ fn the_admin_port_asks_operators_for_a_certificate() {
     assert_eq!(world.admin("GET", "/participants", "").status, 400, "in the clear");
 }
 
-/// Runs the command against an admin port; exit code, what it printed and what it complained of.
+/// Runs the command against an admin port. Returns exit code, stdout and stderr.
 fn upesi(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_upesi")).args(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -313,7 +314,7 @@ fn operators_commands_go_by_tls() {
     let with = |command: &[&str], files: &[&str]| upesi(&[command, &["--admin", &admin], files].concat());
     let all = ["--anchors", &anchors, "--certificate", &certificate, "--key", &key];
     let apply = ["scheme", "apply", &scheme, "--wait", "0"];
-    // Without anchors, without a certificate, and with half of one.
+    // Without anchors, without a certificate, and with only a part of one.
     let (exit, _, error) = with(&apply, &[]);
     assert!(exit == Some(64) && error.contains("--anchors FILE"), "{error}");
     let (exit, _, error) = with(&apply, &all[..2]);
@@ -344,7 +345,7 @@ fn certificates_and_revocations_are_taken_up_while_payments_go_on() {
     pki.issue(Usage::Client, "redmoney");
     let red = pki.caller(Some("redmoney"), world.fspiop());
     assert_eq!(world.wait(red.get("/live")).unwrap().status, 200);
-    // The hub's own certificates are renewed, and one caller's is revoked.
+    // The hub's own certificates are renewed, and one client's certificate is revoked.
     let serial = |world: &World| {
         let text = world.admin("GET", "/metrics", "").body;
         let line =
@@ -364,7 +365,7 @@ fn certificates_and_revocations_are_taken_up_while_payments_go_on() {
         "{refused:?}"
     );
     pay(&world, &callers, "11");
-    // A file that cannot be used changes nothing, and is told.
+    // A file that cannot be used changes nothing, and is reported.
     let key = fs::read(pki.file("hub.key")).unwrap();
     fs::write(pki.file("hub.key"), "nonsense").unwrap();
     world.hub().reload_keys();
@@ -384,7 +385,7 @@ fn a_dfsp_that_is_not_the_one_that_is_called_gets_nothing() {
     let mut pki = Pki::new();
     let mut world = secured(&mut pki, &[]);
     let callers = callers(&world, &pki);
-    // The same authority's name, another key.
+    // The same authority's name with another key.
     let mut others = Pki::new();
     others.issue(Usage::Server, "bluewallet-server");
     let imposter = Dfsp::start_secured("bluewallet", others.server("bluewallet-server"));
@@ -476,7 +477,7 @@ fn metrics_have_a_port_of_their_own_which_shows_nothing_else() {
         assert_eq!(world.wait(scraper.get(path)).unwrap().status, 404, "{path}");
     }
     world.wait(pki.caller(None, address).get("/metrics")).unwrap_err();
-    // In the clear it answers that it speaks TLS, and on a plain port it answers.
+    // Without TLS, it answers that the port requires TLS. A plain port answers the request.
     let line = |host: &str| request("GET /metrics", &[("host".to_owned(), host.to_owned())], b"");
     assert_eq!(Client::connect(address).exchange(&line("localhost")).status, 400);
     world.stop_and_audit();
@@ -484,15 +485,15 @@ fn metrics_have_a_port_of_their_own_which_shows_nothing_else() {
     let address = plain.hub().metrics_address().unwrap();
     let answer = Client::connect(address).exchange(&line("localhost"));
     assert!(answer.status == 200 && answer.body.ends_with("# EOF\n"), "{answer:?}");
-    // A page in an operator's browser names itself, monitoring often an address that only a network knows.
+    // A page in an operator's browser sends its own host. Monitoring often sends an address that only a network knows.
     assert_eq!(Client::connect(address).exchange(&line("evil.example")).status, 421);
     assert_eq!(Client::connect(address).exchange(&line("10.244.1.7:4002")).status, 200);
     assert_eq!(World::bare(&[]).hub().metrics_address(), None);
 }
 
-// A whole hub whose private keys are in a PKCS #11 token, and none in a file.
+// A whole hub with all private keys in a PKCS #11 token, and none in a file.
 
-/// What reaches the tokens of a test.
+/// Settings to reach the tokens of a test.
 fn tokens(hsm: &SoftHsm) -> Vec<(String, String)> {
     let setting = |name: &str, value: String| (format!("pkcs11.{name}"), value);
     vec![
@@ -546,7 +547,7 @@ fn keys_in_a_token_sign_messages_and_handshakes_in_both_directions() {
         let answer = world.wait(callers[1].send(&Message::fulfil(&id, "COMMITTED").into_sent())).unwrap();
         assert_eq!(answer.status, 200, "{answer:?}");
         world.dfsp("greenbank").next(&id);
-        // The state of a transfer is made by the hub, which signs it.
+        // The hub makes the message with the state of a transfer, and signs it.
         let question = Message::get(&id, "greenbank").into_sent();
         assert_eq!(world.wait(callers[0].send(&question)).unwrap().status, 202);
         let state = world.dfsp("greenbank").next(&id);
@@ -554,14 +555,14 @@ fn keys_in_a_token_sign_messages_and_handshakes_in_both_directions() {
     }
     assert_eq!(&*world.position("greenbank"), "17.5");
     assert!(world.dfsp("greenbank").peers().iter().all(|name| name == "hub-client"));
-    // A reload asks the token again, and keeps the key.
+    // A reload queries the token again, and keeps the key.
     world.hub().reload_keys();
     world.until(&0, || world.metric("upesi_jws_reload_failing"));
     drop(callers);
     world.stop_and_audit();
 }
 
-/// Whether what a DFSP received is the hub's, by the key that its operators see.
+/// Verifies by the key that operators see that a received message is the hub's.
 fn genuine(world: &World, seen: &common::dfsp::Seen) -> Result<(), String> {
     let directory = tempfile::TempDir::new().unwrap();
     let keys = public_keys(&world.admin("GET", "/signatures/keys", ""));

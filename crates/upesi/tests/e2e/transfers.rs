@@ -1,5 +1,5 @@
-//! Every rule of a transfer's life over real sockets: who is told what, by which callback. How stories read is told in
-//! `common/story.rs`.
+//! Every rule of a transfer's life over real sockets: the receivers and callbacks of each message. `common/story.rs`
+//! describes the notation of stories.
 
 use crate::common::World;
 use crate::common::dialogue::hold;
@@ -58,7 +58,7 @@ fn expiry() {
     tell(&World::new(&[]), part(include_str!("stories/transfers.txt"), "expiry"));
 }
 
-/// Deadlines are looked at once a minute only, so that the late message comes first.
+/// Deadlines are checked only once a minute, so that the late message comes first.
 #[test]
 fn late_answers() {
     tell(
@@ -67,7 +67,7 @@ fn late_answers() {
     );
 }
 
-/// The payer pays itself: it is told once, and its position is what it was.
+/// The payer pays itself: it receives one callback, and its position is unchanged.
 #[test]
 fn on_us_transfers_where_the_scheme_allows_them() {
     tell(
@@ -76,13 +76,13 @@ fn on_us_transfers_where_the_scheme_allows_them() {
     );
 }
 
-// Bulks message by message: item by item results, refusals, resends, deadlines, and restarts in between.
+// Bulk transfers message by message: results of items, rejections, repetitions, deadlines, and restarts in between.
 
 #[test]
 fn bulks_message_by_message() {
     let mut world = World::with_lookups(&[]);
     hold(&mut world, part(include_str!("dialogues/bulks.txt"), "bulks"));
-    // 12.5 of the first, 2.5 of the second and of the last.
+    // 12.5 of the first, 2.5 of the second and of the last bulk transfer.
     let positions = (world.position("greenbank"), world.position("bluewallet"));
     assert_eq!(positions, ("17.5".into(), "-17.5".into()));
     world.until(&1, || world.metric("upesi_bulk_results_ignored"));
@@ -97,7 +97,7 @@ fn bulks_that_are_refused_and_sent_again() {
     world.stop_and_audit();
 }
 
-/// The message about a bulk of so many items, each of 1 KES with an ILP packet of so many characters.
+/// A bulk transfer with this many items, each of 1 KES with an ILP packet of this many characters.
 fn bulk(world: &World, id: &str, items: usize, packet_chars: usize) -> (Message, Vec<String>) {
     let ids: Vec<_> = (0..items).map(|_| world.new_id()).collect();
     let (packet, condition) = ("A".repeat(packet_chars), condition());
@@ -122,7 +122,8 @@ fn answer(id: &str, items: &[String]) -> Message {
     Message::of("PUT", &format!("/bulkTransfers/{id}"), "bluewallet", Some("greenbank"), body)
 }
 
-/// A bulk is taken once, and answered once. Its resends are answered by its end; those of the payee's PUT at once.
+/// A bulk transfer is accepted once and answered once. Repetitions are answered by its end; repetitions of the payee's
+/// PUT are answered at once.
 #[test]
 fn a_bulk_that_comes_three_times_at_once_takes_effect_once() {
     let mut world = World::with_lookups(&[]);
@@ -140,7 +141,7 @@ fn a_bulk_that_comes_three_times_at_once_takes_effect_once() {
     let end = greenbank.next(&id);
     assert_eq!(end.method, "PUT");
     assert!(end.text().starts_with(r#"{"bulkTransferState":"COMPLETED""#), "{}", end.text());
-    // Its end, and the answers to two resends.
+    // Its end, and the answers to two repetitions.
     assert_eq!(bluewallet.attempts(&id, 4).len(), 4);
     world.until(&(0, 0), || world.undelivered());
     assert_eq!((greenbank.count(), bluewallet.count()), (1, 4));
@@ -149,7 +150,7 @@ fn a_bulk_that_comes_three_times_at_once_takes_effect_once() {
     world.stop_and_audit();
 }
 
-/// Just within the 5 MiB that a body may have: 1,000 items with long ILP packets, to the payee and back.
+/// Just within the limit of 5 MiB for a body: 1,000 items with long ILP packets, to the payee and back.
 #[test]
 fn a_bulk_as_large_as_the_api_admits() {
     const BODY_BYTES_MAX: usize = 5 << 20;
@@ -183,8 +184,8 @@ fn a_bulk_as_large_as_the_api_admits() {
     world.stop_and_audit();
 }
 
-/// A result as long as 1,000 of them can be in one body: an extension list in three-byte characters for each transfer.
-/// The bulk is asked for again after a restart, when it comes from the archive, and so is a transfer of it.
+/// The longest result with which 1,000 fit into one body: an extension list in three-byte characters for each transfer.
+/// After a restart the bulk transfer and one of its transfers are read from the archive.
 #[test]
 fn a_bulk_with_results_as_long_as_the_api_admits() {
     const EXTENSIONS: usize = 12;
@@ -224,7 +225,7 @@ fn a_bulk_with_results_as_long_as_the_api_admits() {
     for name in ["greenbank", "bluewallet"] {
         told(&world, world.dfsp(name).next(&id).text());
     }
-    // The archive takes all of it while the hub serves.
+    // The archive takes the whole bulk transfer while the hub serves.
     let recorded = world.metric("upesi_journal_seq");
     assert!(recorded > 0);
     for _ in 0..50 {
@@ -250,7 +251,7 @@ fn a_bulk_with_results_as_long_as_the_api_admits() {
 
 // Payments with a currency conversion, message by message, from the terms to the money.
 
-/// greenbank pays in KES, bluewallet is paid in USD; forex has both, and money in both.
+/// greenbank pays in KES, bluewallet is paid in USD. forex has accounts and money in both currencies.
 fn world(settings: &[(&str, &str)]) -> World {
     let mut world = World::with_lookups(settings);
     world.join("forex");
@@ -261,7 +262,7 @@ fn world(settings: &[(&str, &str)]) -> World {
     world
 }
 
-/// Of payer, FXP in both currencies, and payee.
+/// Positions of the payer, of the FXP in both currencies, and of the payee.
 fn positions(world: &World) -> [String; 4] {
     [("greenbank", "KES"), ("forex", "KES"), ("forex", "USD"), ("bluewallet", "USD")]
         .map(|(name, currency)| world.position_in(name, currency))
@@ -271,7 +272,7 @@ fn positions(world: &World) -> [String; 4] {
 fn a_payment_in_two_currencies_message_by_message() {
     let mut world = world(&[]);
     hold(&mut world, part(include_str!("dialogues/conversions.txt"), "conversions"));
-    // Two of its payments are committed, of 130 KES for 1 USD each.
+    // Two payments are committed, each of 130 KES for 1 USD.
     assert_eq!(positions(&world), ["260", "-260", "2", "-2"]);
     assert_eq!((world.position("redmoney"), world.position("bluewallet")), ("0".into(), "0".into()));
     for (metric, expected) in [("committed", 2), ("live", 0), ("expired", 2)] {
@@ -288,7 +289,7 @@ fn conversions_that_are_refused_and_sent_again() {
     world.stop_and_audit();
 }
 
-/// A conversion and its transfer end alike when the hub is restarted between any two messages.
+/// An FX transfer and its transfer end alike when the hub is restarted between any two messages.
 #[test]
 fn a_payment_survives_restarts_between_its_messages() {
     let mut world = world(&[]);
@@ -320,7 +321,7 @@ fn a_payment_survives_restarts_between_its_messages() {
     world.stop_and_audit();
 }
 
-/// A conversion is reserved once and fulfilled once, and ends once with its transfer.
+/// An FX transfer is reserved once, fulfilled once, and ends once with its transfer.
 #[test]
 fn a_conversion_that_comes_three_times_at_once_takes_effect_once() {
     let mut world = world(&[]);
@@ -335,7 +336,7 @@ fn a_conversion_that_comes_three_times_at_once_takes_effect_once() {
     }
     let (greenbank, forex) = (world.dfsp("greenbank"), world.dfsp("forex"));
     assert_eq!(forex.next(&id).method, "POST");
-    // The two resends are told the state.
+    // The two repetitions receive the state.
     for resent in greenbank.attempts(&id, 2) {
         assert_eq!((&*resent.method, resent.text()), ("PUT", r#"{"conversionState":"RESERVED"}"#));
     }
@@ -346,15 +347,15 @@ fn a_conversion_that_comes_three_times_at_once_takes_effect_once() {
     }
     assert_eq!(greenbank.attempts(&id, 3)[2].text(), body);
     world.until(&(0, 0), || world.undelivered());
-    // Resends of the FXP have their answer in the 200.
+    // Repetitions of the FXP are answered by the 200.
     assert_eq!((greenbank.count(), forex.count()), (3, 1));
     assert_eq!(positions(&world), ["130", "0", "0", "0"]);
     world.until(&1, || world.metric("upesi_conversions_live"));
     world.stop_and_audit();
 }
 
-/// A PUT that says it was completed in the future is refused at once, but for the difference between two clocks. That
-/// of a bulk is taken, because the ledger rejects the bulk for it and frees its money.
+/// A PUT with a completion time in the future, beyond the tolerance for clocks, is rejected at once. The PUT of a bulk
+/// transfer is accepted, because the ledger then rejects the bulk transfer and releases its money.
 #[test]
 fn what_is_completed_in_the_future_is_refused() {
     let mut world = world(&[]);
@@ -375,7 +376,7 @@ fn what_is_completed_in_the_future_is_refused() {
             assert_eq!((answer.status, answer.error_code()), expected, "{path}: {}", answer.body);
         }
         assert_eq!(put(path, source, state, 0).status, 200, "{path}");
-        // There is neither, which only a PUT that was taken can find out.
+        // Neither exists, which the hub finds out only for an accepted PUT.
         let told = world.dfsp(source).attempts(&id, 1);
         assert!(
             told[0].text().contains(if source == "forex" { "3208" } else { "3210" }),

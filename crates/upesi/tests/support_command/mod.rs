@@ -1,8 +1,8 @@
-//! The binary under test, as a user calls it.
+//! The binary under test, as a user runs it.
 
 use std::process::{Command, Stdio};
 
-/// The command with these arguments, without input and without what the environment of a developer sets.
+/// The command with these arguments, without stdin and without a developer's environment variables.
 pub fn upesi(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
     command.args(arguments).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! Changes of files, as the system reports them: the moments at which a hub is killed.
+//! Changes of files, as the kernel reports them. They are the moments at which a hub is killed.
 
 use std::fs;
 use std::mem::MaybeUninit;
@@ -13,12 +13,12 @@ use super::hub::PATIENCE;
 use super::load::Load;
 use super::scene::World;
 
-/// How a wait for changes ended.
+/// End of a wait for changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// They came.
+    /// The changes occurred.
     Came,
-    /// Nothing happened for so long that it will not.
+    /// Nothing happened for so long that no further change is expected.
     Quiet,
 }
 
@@ -30,13 +30,14 @@ pub struct FileEvents {
 }
 
 impl FileEvents {
-    /// Files that come, go, change their names or are closed after writing: what a crash can leave half done.
+    /// Watches files that are created, removed, renamed, or closed after writing: operations that a crash can
+    /// interrupt.
     pub fn of_structure(root: &Path) -> Self {
         let moved = WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
         Self::new(root, WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::CLOSE_WRITE | moved)
     }
 
-    /// The same, and every opening of a file, which is what a recovery consists of.
+    /// Also watches every opening of a file, because a recovery opens files.
     pub fn of_recovery(root: &Path) -> Self {
         let mut events = Self::of_structure(root);
         events.mask |= WatchFlags::OPEN | WatchFlags::MODIFY;
@@ -51,9 +52,9 @@ impl FileEvents {
         events
     }
 
-    /// Watches a directory and those below it; again is no error.
+    /// Watches a directory and those below it. Repeating it is not an error.
     fn watch(&self, directory: &Path) {
-        // One that has gone meanwhile needs no watch.
+        // A directory that was removed in the meantime needs no watch.
         if add_watch(&self.queue, directory, self.mask | WatchFlags::ONLYDIR).is_err() {
             return;
         }
@@ -64,7 +65,7 @@ impl FileEvents {
         }
     }
 
-    /// Returns at the `count`-th change from now on, or when there are no more for `quiet`.
+    /// Returns at the `count`-th change from now on, or when there was no change for `quiet`.
     pub fn wait(&self, count: u64, quiet: Timespec) -> Waited {
         let mut seen = 0;
         let mut buffer = [MaybeUninit::uninit(); 4096];
@@ -94,25 +95,25 @@ impl FileEvents {
     }
 }
 
-/// As long as the tests wait for anything.
+/// The time limit of all waits in the tests.
 pub fn patience() -> Timespec {
     Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 }
 }
 
 // Moments at which a hub is killed.
 
-/// When a life of the hub ends.
+/// The moment at which a life of the hub ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment {
     /// As soon as there is a process.
     Spawned,
     /// At its first log line.
     FirstLine,
-    /// At the n-th change or opening of a file since its start: within the recovery, or soon after.
+    /// At the n-th change or opening of a file since its start: within the recovery, or soon afterwards.
     Recovery(u64),
-    /// After n further transfers were answered 202.
+    /// After n further transfers were answered with 202.
     Accepted(u64),
-    /// At the n-th file that comes, goes or changes its name under load: segments, snapshots, the archive's tables.
+    /// At the n-th file that is created, removed or renamed under load: segments, snapshots, the archive's tables.
     Files(u64),
 }
 
@@ -127,7 +128,7 @@ impl Moment {
         }
     }
 
-    /// One life of a hub under load, to this moment. Whether it came to serve.
+    /// One life of a hub under load, up to this moment. Returns whether the hub reached the point of serving.
     pub fn live(self, world: &World, load: &Load) -> bool {
         let mut serves = false;
         let hub = match self {

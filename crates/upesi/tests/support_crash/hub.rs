@@ -11,28 +11,27 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long anything may take before the test gives up. Nothing waits this long unless something is broken.
+/// Time limit of all waits. It is reached only if something is broken.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// What the hub logs once both ports answer.
+/// The hub's log message when both ports answer.
 pub const SERVING: &str = "the hub is serving";
-/// Log lines that may wait to be read by the test.
+/// Maximum number of log lines that wait for the test.
 const LINES_MAX: usize = 100_000;
 
-/// The command under test: the one that was built with this test, or that of `UPESI_CRASH_BINARY`.
+/// The command under test: the binary of this build, or that of `UPESI_CRASH_BINARY`.
 pub fn upesi() -> Command {
     let named = std::env::var_os("UPESI_CRASH_BINARY");
     let mut command = Command::new(named.unwrap_or_else(|| env!("CARGO_BIN_EXE_upesi").into()));
     command.stdin(Stdio::null());
-    // Nothing of the developer's own settings.
+    // Without the developer's own settings.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
         command.env_remove(name);
     }
     command
 }
 
-/// Two ports that are free now, different ones for every caller. They lie below those that the system gives to outgoing
-/// connections, and those of brokers: one of these, tried while the hub is down, could otherwise take the hub's own
-/// port.
+/// Two free ports, different for every call. They are outside the range of the system's outgoing connections and of the
+/// brokers. Otherwise such a connection could use the hub's own port while the hub is down.
 pub fn free_ports() -> [SocketAddr; 2] {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut free =
@@ -44,16 +43,16 @@ pub fn free_ports() -> [SocketAddr; 2] {
     [free.next().expect("a free port"), free.next().expect("a second free port")]
 }
 
-/// A hub that runs, or has ended. It is killed with this value.
+/// A hub that runs or has ended. It is killed when this value is dropped.
 pub struct Hub {
     child: Child,
     lines: Receiver<String>,
-    /// Everything it has logged so far, as far as the test has read it.
+    /// The log lines that the test has read.
     pub log: Vec<String>,
 }
 
 impl Hub {
-    /// Starts a command; what it logs is also appended to a file.
+    /// Starts a command. Its log is also appended to a file.
     pub fn spawn(mut command: Command, log: Option<PathBuf>) -> Self {
         let mut child = command
             .stdout(Stdio::null())
@@ -81,7 +80,7 @@ impl Hub {
         self.child.id()
     }
 
-    /// Reads the log up to a line with `text`; false when the process ended before it came.
+    /// Reads the log up to a line with `text`. Returns false if the process ended first.
     pub fn logs(&mut self, text: &str) -> bool {
         loop {
             match self.lines.recv_timeout(PATIENCE) {
@@ -105,13 +104,13 @@ impl Hub {
         assert!(self.logs(SERVING), "the hub does not start: {}\n{}", self.exit(), self.log.join("\n"));
     }
 
-    /// SIGKILL, at once.
+    /// Sends SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().expect("a child can be killed");
         self.child.wait().expect("a child can be waited for");
     }
 
-    /// SIGTERM, then waits for the orderly end.
+    /// Sends SIGTERM, then waits for the orderly end.
     pub fn stop(mut self) -> (ExitStatus, Vec<String>) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("a child can be told to stop");
@@ -119,7 +118,7 @@ impl Hub {
         (status, std::mem::take(&mut self.log))
     }
 
-    /// Waits until it ends by itself. Its log is then complete.
+    /// Waits until it ends by itself. Afterwards its log is complete.
     pub fn exit(&mut self) -> ExitStatus {
         let never = "this text is in no log line";
         assert!(!self.logs(never));
@@ -129,13 +128,13 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        // Fails only where it has ended already.
+        // Fails only if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Every file below a directory with its contents, to prove that nothing was changed.
+/// Every file below a directory with its contents, to check that nothing was changed.
 pub fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut open = vec![directory.to_owned()];

@@ -1,4 +1,4 @@
-//! Retention while hubs crash: days pass between lives, what is old is exported and leaves, and nothing comes back.
+//! Retention while hubs crash: days pass between lives, old transfers are exported and removed, and nothing returns.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -14,18 +14,18 @@ use super::scene::World;
 use super::verdict::Facts;
 use super::{compile, verdict};
 
-/// Longer than it takes for a division to be closed, so that one leaves on each such day from the second on.
+/// Longer than a division stays open, so that from the second day on each day removes one.
 const DAY_S: u64 = 95_000;
-/// Then payees' clocks are a week behind, which is as far as they may be.
+/// By then payees' clocks are a week behind, which is the maximum.
 const DAYS_MAX: u64 = 6;
-/// So many days are lived through at least.
+/// Minimum number of days.
 const DAYS_MIN: u64 = 4;
-/// Payments that show that a hub served since the last day.
+/// Payments that show that a hub has served since the last day.
 const BETWEEN_DAYS: u64 = 64;
-/// The hub's log line of a removal.
+/// The hub's log message for a removal.
 const LEFT: &str = "old transfers were removed from the archive";
 
-/// Settings under which transfers leave after two days.
+/// Settings that remove transfers after two days.
 const SETTINGS: [&str; 6] = [
     "archive.keep_days=2",
     "archive.export_format=jsonl",
@@ -35,13 +35,13 @@ const SETTINGS: [&str; 6] = [
     "engine.tick_interval_ms=20",
 ];
 
-/// The name of the newest snapshot: another one says that more is in the archive.
+/// The name of the newest snapshot. A new snapshot shows that the archive has more transfers.
 fn newest_snapshot(world: &World) -> Option<OsString> {
     let files = fs::read_dir(world.data.join("snapshots")).unwrap().map(|file| file.unwrap().file_name());
     files.filter(|name| Path::new(name).extension() == Some("snap".as_ref())).max()
 }
 
-/// The clock of the hubs of a world, and where they export to.
+/// The clock of the hubs of a world, and their directory for exports.
 pub struct Keeping {
     library: PathBuf,
     export: PathBuf,
@@ -50,18 +50,18 @@ pub struct Keeping {
     snapshot_before: Option<OsString>,
 }
 
-/// What has become of the transfers.
+/// Counts of the transfers by their fate.
 #[derive(Debug)]
 pub struct Kept {
-    /// Those that the archive has.
+    /// Transfers in the archive.
     pub archived: usize,
-    /// Those that have left.
+    /// Removed transfers.
     pub left: usize,
     /// Exported divisions.
     pub exports: usize,
 }
 
-/// Settles the open window: contents of an unsettled window stay.
+/// Settles the open window, because contents of an unsettled window stay.
 pub fn settle(world: &World, job: &str) {
     let admin = format!("http://{}", world.ports[1]);
     let run = ["settlement", "run", job, "--to", "settled", "--admin", &admin, "--wait", "0"];
@@ -70,7 +70,7 @@ pub fn settle(world: &World, job: &str) {
 }
 
 impl Keeping {
-    /// Lets transfers leave the hubs of a world. `None` where the clock cannot be made.
+    /// Sets up removal of transfers for the hubs of a world. `None` if the clock cannot be simulated.
     pub fn begin(directory: &Path, world: &mut World) -> Option<Self> {
         let library = compile(directory, "clock", include_str!("clock.c"))?;
         let export = directory.join("export");
@@ -81,8 +81,9 @@ impl Keeping {
         Some(keeping)
     }
 
-    /// A day passes if payments have gone on since the last, and on the first two only if the archive was given some.
-    /// What a DFSP repeats since the day before the last is waited for: a hub may have forgotten its transfer else.
+    /// A day passes if payments have continued since the last day and, on the first two days, if the archive has new
+    /// transfers. It waits for repetitions of DFSPs from earlier days, because a hub may otherwise have removed their
+    /// transfers.
     pub fn pass_a_day(&mut self, world: &mut World, load: &Load) {
         let accepted = load.accepted_count();
         if self.days < DAYS_MAX
@@ -98,8 +99,8 @@ impl Keeping {
         }
     }
 
-    /// Lives until enough days have passed for transfers to leave. They do only if the archive was given some on one
-    /// day, and more on a later one, which closes their division.
+    /// Runs lives until enough days have passed to remove transfers. This needs new transfers in the archive on one
+    /// day, and more on a later day, which closes their division.
     pub fn outlive(&mut self, world: &mut World, load: &Load) {
         while self.days < DAYS_MIN {
             let mut hub = world.start();
@@ -119,19 +120,19 @@ impl Keeping {
         self.days < 2 && newest_snapshot(world) <= self.snapshot_before
     }
 
-    /// A life that ends when transfers have left, in it or before.
+    /// A life that ends when transfers are removed, in it or before.
     pub fn see_them_leave(&self, world: &World, load: &Load) {
         let mut hub = world.start();
         hub.serves();
         load.wait_for_accepted(BETWEEN_DAYS);
         settle(world, &format!("day-{}", self.days));
         hub.kill();
-        // The next start looks at once.
+        // The next start checks at once.
         let mut hub = world.start();
         hub.serves();
         load.wait_for_accepted(1);
         let begun = Instant::now();
-        // A hub that was killed as they left had no time to log it.
+        // A hub that was killed during a removal had no time to log it.
         while first_seq_of(&world.data.join("archive")).is_none_or(|first_seq| first_seq == 1) {
             assert!(begun.elapsed() < PATIENCE, "no transfers leave within {PATIENCE:?}");
             load.wait_for_accepted(1);
@@ -159,7 +160,7 @@ impl Keeping {
         world.environment.push(("CLOCK_AHEAD_S".into(), (self.days * DAY_S).to_string().into()));
     }
 
-    /// The exported transfers with the last record of their division, by id. None is exported twice.
+    /// The exported transfers by id, with the last record of their division. No transfer is exported twice.
     fn exported(&self) -> (HashMap<String, (u64, Facts)>, usize) {
         let (mut exported, mut files) = (HashMap::new(), 0);
         for file in fs::read_dir(&self.export).unwrap().map(|file| file.unwrap().path()) {
@@ -189,8 +190,8 @@ impl Keeping {
         (exported, files)
     }
 
-    /// Each accepted transfer is in the archive, or was exported and has left, as its payer was told it; none that has
-    /// left is in the archive; and what a hub said to have left stays away. The hub is stopped.
+    /// Each accepted transfer is in the archive, or was exported and removed, with the outcome that its payer received.
+    /// The archive has no removed transfer, and a removal that a hub logged is final. The hub is stopped.
     pub fn judge(&self, world: &World, accepted: &[Accepted]) -> Kept {
         let path = world.data.join("archive");
         let first_seq = first_seq_of(&path).unwrap();
@@ -235,13 +236,13 @@ impl Keeping {
         kept
     }
 
-    /// Those accepted since the last day began, which a hub must still know.
+    /// Transfers that were accepted since the last day began. A hub must still know them.
     pub fn known<'a>(&self, accepted: &'a [Accepted]) -> &'a [Accepted] {
         &accepted[self.accepted_before..]
     }
 }
 
-/// The last record of a division, as a log line names it.
+/// The last record of a division in a log line.
 fn last_record(line: &str) -> Option<u64> {
     let digits = line.split("last=").nth(1)?.split(|letter: char| !letter.is_ascii_digit()).next()?;
     digits.parse().ok()

@@ -1,4 +1,4 @@
-//! Load that outlives the hub: payers that repeat what was not answered, and remember every 202.
+//! Load that continues while the hub is down: payers repeat requests without an answer, and remember every 202.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,30 +16,31 @@ use super::Chance;
 use super::hub::PATIENCE;
 
 const DFSPS: usize = 5;
-/// The payee that forgets some transfers: what goes there must be able to expire.
+/// The payee that forgets some transfers. Transfers to it must be able to expire.
 const FORGETFUL: usize = 4;
 const USERS: usize = 24;
-/// Enough for every attempt until the hub is back, at one attempt per 100 ms.
+/// Enough for every attempt until the hub is back, with one attempt per 100 ms.
 const ATTEMPTS_MAX: u32 = 10_000;
 /// Expiry of most transfers: longer than the run.
 const LONG: Duration = Duration::from_secs(1_800);
-/// Expiry of the others: some run out while the hub is down.
+/// Expiry of the other transfers. Some expire while the hub is down.
 const SHORT: Duration = Duration::from_millis(1_500);
-/// Expiry of all, by the hub's clock, where nothing may run out although that clock jumps by a day of [`Keeping`].
+/// Expiry of all transfers, by the hub's clock, if nothing may expire although that clock jumps by a day of
+/// [`Keeping`].
 ///
 /// [`Keeping`]: super::keeping::Keeping
 const LASTING: Duration = Duration::from_secs(100_000);
-/// What transfers move. Different ones, so that none can be taken for another.
+/// Amounts of transfers. They differ, so that transfers cannot be confused.
 const AMOUNTS: [&str; 7] = ["12.5", "0.01", "3", "7.77", "21", "99.5", "1.02"];
 
-/// A transfer that was answered 202.
+/// A transfer that was answered with 202.
 #[derive(Clone, Debug)]
 pub struct Accepted {
     pub id: TransferId,
     pub payer: String,
     pub payee: String,
     pub amount: Amount,
-    /// What its payer was told; `None` until then.
+    /// The outcome that its payer received; `None` before.
     pub outcome: Option<Outcome>,
 }
 
@@ -52,7 +53,7 @@ struct Seen {
     silence: Silence,
 }
 
-/// The longest time in which nothing was accepted.
+/// The longest time without an accepted transfer.
 #[derive(Default)]
 struct Silence {
     since: Option<Instant>,
@@ -67,7 +68,7 @@ impl Silence {
     }
 }
 
-/// By the amount; with long and with short expiry.
+/// Originators by amount, with long and with short expiry.
 type Originators = Arc<Vec<[Originator; 2]>>;
 
 struct Shared {
@@ -87,7 +88,7 @@ pub struct Load {
     users: Vec<JoinHandle<()>>,
 }
 
-/// The largest that a transfer moves.
+/// The largest amount of a transfer.
 pub fn amount_max() -> Amount {
     AMOUNTS.map(|text| Amount::parse_decimal(text).unwrap()).into_iter().max().unwrap()
 }
@@ -128,22 +129,23 @@ fn originators(simulator: &Simulator, seed: u64, [long, short]: [Duration; 2]) -
 }
 
 impl Load {
-    /// The DFSPs of the run, listening; nothing is sent yet.
+    /// The DFSPs of the run. They listen, and send nothing yet.
     pub fn new(hub: &str, seed: u64) -> Self {
         Self::with(hub, seed, [LONG, SHORT], settings)
     }
 
-    /// The same with DFSPs that listen at another address of this machine.
+    /// DFSPs that listen at another address of this machine.
     pub fn listening(hub: &str, seed: u64, at: IpAddr) -> Self {
         Self::at(at, hub, seed, [LONG, SHORT], settings)
     }
 
-    /// The same for a hub whose clock may be days ahead: nothing is forgotten and nothing expires.
+    /// DFSPs for a hub whose clock may be days ahead: nothing is forgotten, and nothing expires.
     pub fn lasting(hub: &str, seed: u64) -> Self {
         Self::with(hub, seed, [LASTING; 2], |index| DfspSettings { drop_per_mille: 0, ..settings(index) })
     }
 
-    /// From now on the hub's clock is so far ahead, and new transfers last as long by it as those before.
+    /// From now on the hub's clock is ahead by this much. New transfers have the same validity by that clock as earlier
+    /// ones.
     pub fn follow_clock(&self, ahead: Duration) {
         let originators = originators(&self.simulator, self.shared.seed, [LASTING + ahead; 2]);
         *self.shared.originators.write().unwrap() = originators;
@@ -190,7 +192,7 @@ impl Load {
         self.users = (0..USERS).map(user).collect();
     }
 
-    /// Waits until that many more transfers are accepted.
+    /// Waits until this many further transfers are accepted.
     pub fn wait_for_accepted(&self, more: u64) {
         let goal = self.accepted_count() + more as usize;
         self.shared.wait("the hub accepts nothing", |seen| seen.accepted.len() >= goal);
@@ -200,24 +202,24 @@ impl Load {
         self.shared.seen().accepted.len()
     }
 
-    /// The longest time in which nothing was accepted, since it was asked for last.
+    /// The longest time without an accepted transfer since the last call.
     pub fn longest_silence(&self) -> Duration {
         let mut seen = self.shared.seen();
         seen.silence.end(Instant::now());
         std::mem::take(&mut seen.silence.longest)
     }
 
-    /// A transfer that ended, as its payer was told: the last so far.
+    /// The last transfer whose payer received its outcome.
     pub fn newest_end(&self) -> Option<(TransferId, Outcome)> {
         self.shared.seen().newest_end
     }
 
-    /// What is accepted so far.
+    /// The transfers that are accepted so far.
     pub fn accepted(&self) -> Vec<Accepted> {
         self.shared.seen().accepted.clone()
     }
 
-    /// Begins no more transfers and waits until each that was begun has ended; all of them, none of which was refused.
+    /// Begins no further transfers, and waits until each one has ended. Returns all of them; none was rejected.
     pub fn end(&mut self) -> Vec<Accepted> {
         self.shared.is_ending.store(true, Ordering::SeqCst);
         let simulator = &self.simulator;
@@ -233,7 +235,7 @@ impl Load {
         self.shared.names.clone()
     }
 
-    /// How many were begun.
+    /// Number of transfers that were begun.
     pub fn sent(&self) -> u64 {
         self.shared.numbers.load(Ordering::SeqCst)
     }
@@ -263,7 +265,7 @@ impl Shared {
         );
     }
 
-    /// One payer's customer: a transfer at a time.
+    /// A customer of a payer: one transfer at a time.
     async fn user(self: Arc<Self>) {
         while !self.is_ending.load(Ordering::SeqCst) {
             self.transfer().await;

@@ -1,4 +1,4 @@
-//! What the tests of crashes and bad luck are made of.
+//! Helpers of the tests of crashes and faults.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A number that the environment gives.
+/// A number from an environment variable.
 pub fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
@@ -32,16 +32,16 @@ impl Chance {
         upesi_sim::mix(self.0) % bound
     }
 
-    /// A number from 1 to about `max`, the small ones as likely as the large.
+    /// A number from 1 to about `max`. Small numbers are as likely as large ones.
     pub fn spread(&mut self, max: u64) -> u64 {
         let bits = self.below(u64::from(max.ilog2()) + 1);
         (1 << bits) + self.below(1 << bits)
     }
 }
 
-// Libraries that are loaded in front of the C library's.
+// Libraries that are loaded before the C library.
 
-/// Compiles one into a directory. `None` where there is no C compiler and the test may be left out.
+/// Compiles a library into a directory. `None` if there is no C compiler and the test may be skipped.
 pub fn compile(directory: &Path, name: &str, source: &str) -> Option<PathBuf> {
     let (file, library) = (directory.join(format!("{name}.c")), directory.join(format!("{name}.so")));
     fs::write(directory.join("files.h"), include_str!("files.h")).unwrap();
@@ -58,11 +58,11 @@ pub fn compile(directory: &Path, name: &str, source: &str) -> Option<PathBuf> {
     }
 }
 
-// Tests that need something of the system.
+// Tests that need a feature of the system.
 
 const VARIABLE: &str = "UPESI_TESTS_MAY_SKIP";
 
-/// A test cannot be run for want of something: it fails, unless whoever runs it has said that it may be left out.
+/// The test cannot run because something is missing. It fails, unless the user has allowed to skip it.
 #[allow(clippy::print_stdout, reason = "a test that is left out must say so")]
 pub fn leave_out(why: &str) {
     let is_allowed = std::env::var_os(VARIABLE).is_some_and(|value| value == "1");

@@ -1,4 +1,4 @@
-//! A data directory that has lived: segments, snapshots and an archive, and what they hold.
+//! A data directory that was in use, with segments, snapshots, an archive, and their transfers.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -27,10 +27,10 @@ struct Original {
 
 /// A copy of a data directory, to be damaged.
 pub struct Scene {
-    /// Goes with this value.
+    /// Removed when this value is dropped.
     _directory: TempDir,
     pub world: World,
-    /// The transfers that it holds.
+    /// The transfers in the directory.
     pub accepted: &'static [Accepted],
 }
 
@@ -71,8 +71,8 @@ impl Scene {
         divisions.min().unwrap()
     }
 
-    /// Every file and its contents, but for the lock, which names the last process that held it, and empty segments
-    /// that a running hub prepares when it has time.
+    /// Every file and its contents. The lock, which names its last process, and empty segments, which a running hub
+    /// prepares, are left out.
     pub fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut contents = super::hub::contents(&self.world.data);
         let is_passing = |path: &Path| path.ends_with("lock") || path.ends_with("prepared.tmp");
@@ -80,7 +80,7 @@ impl Scene {
         contents
     }
 
-    /// Starts a hub that must serve.
+    /// Starts a hub, which must serve.
     pub fn serve(&self) -> Hub {
         let mut hub = self.world.start();
         hub.serves();
@@ -116,9 +116,10 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-// One data directory with its ports, for as many hubs as it takes.
+// A data directory with its ports, for any number of hubs.
 
-/// Small enough for a run to roll segments, fold, archive and write snapshots many times; quick to repeat callbacks.
+/// Limits are small, so that a run rolls segments, folds, archives and writes snapshots many times. Callbacks are
+/// retried quickly.
 pub const SETTINGS: &[&str] = &[
     "data.segment_bytes=1048576",
     "data.reserve_bytes=65536",
@@ -135,13 +136,13 @@ pub struct World {
     pub data: PathBuf,
     pub log: Option<PathBuf>,
     pub ports: [SocketAddr; 2],
-    /// Beside the usual ones; the last of two for one key counts.
+    /// In addition to the usual ones. If a key occurs twice, the last one applies.
     pub settings: Vec<&'static str>,
     pub environment: Vec<(OsString, OsString)>,
 }
 
 impl World {
-    /// On a directory that exists.
+    /// With an existing directory.
     pub fn new(data: &Path) -> Self {
         let (settings, environment) = (Vec::new(), Vec::new());
         Self { data: data.to_owned(), log: None, ports: free_ports(), settings, environment }
@@ -168,26 +169,26 @@ impl World {
         AdminClient::new(&format!("http://{}", self.ports[1])).unwrap()
     }
 
-    /// DFSPs that are known to the hub, which must be serving.
+    /// A load whose DFSPs are onboarded to the hub, which must be serving.
     pub async fn load(&self, seed: u64) -> Load {
         self.onboarded(Load::new(&self.fspiop_url(), seed), seed).await
     }
 
-    /// The same whose transfers last; see [`Load::lasting`].
+    /// A load whose transfers do not expire; see [`Load::lasting`].
     pub async fn lasting_load(&self, seed: u64) -> Load {
         self.onboarded(Load::lasting(&self.fspiop_url(), seed), seed).await
     }
 
-    /// A load whose DFSPs are made known to the hub, which must be serving.
+    /// Onboards the DFSPs of a load to the hub, which must be serving.
     pub async fn onboarded(&self, load: Load, seed: u64) -> Load {
         onboard(&self.admin(), &load.simulator, currency(), seed).await.unwrap();
         load
     }
 }
 
-// A disk that is soon full: a tmpfs in a mount namespace of its own, which needs no privileges and vanishes by itself.
+// A small disk: a tmpfs in a mount namespace of its own. It needs no privileges, and is removed by itself.
 
-/// The directory that the disk is mounted on, inside the namespace.
+/// Mount point of the disk inside the namespace.
 const PLACE: &str = "/mnt";
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -197,12 +198,12 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// An empty disk. `None` where the system does not allow namespaces and the test may be left out.
+    /// An empty disk. `None` if the system does not allow namespaces and the test may be skipped.
     pub fn of_bytes(bytes: u64) -> Option<Self> {
         Self::mounted(&format!("mount -t tmpfs -o size={bytes} upesi-test {PLACE}"))
     }
 
-    /// A directory that can only be read, in the disk's place; as above.
+    /// A read-only directory in place of the disk. `None` as for `of_bytes`.
     pub fn read_only(directory: &Path) -> Option<Self> {
         let directory = directory.display();
         Self::mounted(&format!("mount --bind {directory} {PLACE} && mount -o remount,ro,bind {PLACE}"))
@@ -235,17 +236,17 @@ impl SmallDisk {
         None
     }
 
-    /// The data directory, as the hub knows it.
+    /// Path of the data directory inside the namespace.
     pub fn data(&self) -> PathBuf {
         Path::new(PLACE).join("data")
     }
 
-    /// The disk, as this process sees it.
+    /// Path of the disk outside the namespace.
     pub fn root(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{PLACE}", self.holder.id()))
     }
 
-    /// The binary, to be run where the disk is.
+    /// The binary, run inside the namespace.
     pub fn upesi(&self) -> Command {
         let inner = upesi();
         let mut command = Command::new("nsenter");
@@ -263,7 +264,7 @@ impl SmallDisk {
         command
     }
 
-    /// Takes all the room there is; gives how many bytes that were.
+    /// Uses all free space. Returns the number of bytes.
     pub fn fill(&self) -> usize {
         let mut file = File::options().create(true).append(true).open(self.root().join("filler")).unwrap();
         let (chunk, mut bytes, mut taken) = (vec![1; CHUNK_BYTES], CHUNK_BYTES, 0);
@@ -277,7 +278,7 @@ impl SmallDisk {
         taken
     }
 
-    /// Gives it back.
+    /// Releases the space.
     pub fn make_room(&self) {
         fs::remove_file(self.root().join("filler")).unwrap();
     }
@@ -285,7 +286,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Its shell reads the end of its input, and ends.
+        // Its shell reads the end of its input, and exits.
         drop(self.holder.stdin.take());
         let _ = self.holder.wait();
     }

@@ -1,4 +1,4 @@
-//! Whether everything that was promised is there: the journal, the archive and the hub against what the DFSPs saw.
+//! Checks that all promises are kept: compares the journal, the archive and the hub with the DFSPs' books.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -16,18 +16,18 @@ use upesi_types::{Amount, TransferId};
 use super::hub::{PATIENCE, upesi};
 use super::load::{Accepted, Load, amount_max, currency};
 
-/// Transfers that are also asked for over the admin API.
+/// Number of transfers that are also read through the admin API.
 const ASKED_MAX: usize = 100;
-/// A filter that all settlements pass.
+/// A filter that matches all settlements.
 const ALL_SETTLEMENTS: &str = "fromDateTime=1970-01-01T00:00:00.000Z";
 
-/// What a journal says about each transfer: as it was prepared, and where it stands.
+/// The journal's data about each transfer: as prepared, and its present state.
 pub type Outcomes = HashMap<TransferId, (Transfer, PublicState)>;
 
 /// Names of participants.
 pub type Names = HashMap<ParticipantId, String>;
 
-/// What was agreed on, and how it ended.
+/// Terms and outcome of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub payer: String,
@@ -36,7 +36,7 @@ pub struct Facts {
     pub is_committed: bool,
 }
 
-/// Of a transfer as its payer knows it, which must have been told how it ended.
+/// Facts of a transfer as its payer knows it. The payer must have received its outcome.
 pub fn facts(transfer: &Accepted) -> Facts {
     let told = transfer.outcome.unwrap_or_else(|| panic!("the payer of {} was told nothing", transfer.id));
     Facts {
@@ -47,7 +47,7 @@ pub fn facts(transfer: &Accepted) -> Facts {
     }
 }
 
-/// Of a transfer as the hub keeps it.
+/// Facts of a transfer as the hub stores it.
 pub fn facts_of(transfer: &Transfer, names: &Names) -> Facts {
     facts_in(transfer, transfer.public_state(), names)
 }
@@ -69,7 +69,7 @@ pub fn decoded(bytes: &[u8]) -> Transfer {
     Transfer::decode(&mut Decoder(bytes)).unwrap()
 }
 
-/// The participants that the newest snapshot knows.
+/// The participants in the newest snapshot.
 pub fn names(data: &Path) -> Names {
     let disk = DataDirectory::open_for_reading(data).unwrap().disk();
     let snapshot = SnapshotStore::open_for_reading(disk).latest().unwrap().snapshot.unwrap();
@@ -77,7 +77,8 @@ pub fn names(data: &Path) -> Names {
     ledger.participants().iter().map(|one| (one.id, one.name.to_string())).collect()
 }
 
-/// Reads the whole journal. A transfer that begins twice, ends twice, or ends without beginning is an error of the hub.
+/// Reads the whole journal. A transfer that begins twice, ends twice, or ends without a beginning is an error of the
+/// hub.
 pub fn outcomes(data: &Path) -> Outcomes {
     let disk = DataDirectory::open_for_reading(data).unwrap().disk();
     let mut records = follow(&EmbeddedLog::for_reading(&disk), 1);
@@ -105,7 +106,7 @@ fn end(outcomes: &mut Outcomes, seq: u64, id: TransferId, after: PublicState) {
     *state = after;
 }
 
-/// Every transfer that was answered 202 is in the journal, and its payer was told what the journal says.
+/// Every transfer that was answered with 202 is in the journal, with the outcome that its payer received.
 pub fn journal_agrees(data: &Path, accepted: &[Accepted]) {
     let (outcomes, names) = (outcomes(data), names(data));
     for transfer in accepted {
@@ -121,7 +122,7 @@ pub fn journal_agrees(data: &Path, accepted: &[Accepted]) {
     assert_eq!(outcomes.len(), accepted.len(), "the journal has transfers that nobody sent");
 }
 
-/// The archive holds what the journal says, and nothing else.
+/// The archive has the transfers of the journal, and no others.
 pub fn archive_agrees(data: &Path) {
     let outcomes = outcomes(data);
     let archive = FjallArchive::open(data.join("archive"), &ArchiveOptions::default()).unwrap();
@@ -144,15 +145,15 @@ pub fn archive_agrees(data: &Path) {
     assert_eq!(stored, archived);
 }
 
-/// Where the journal begins, by the names of its segments; 0 where it is empty. A hub may be writing it.
+/// First record of the journal, from the names of its segments; 0 if it is empty. A hub may be writing the journal.
 pub fn first_record(data: &Path) -> u64 {
     let names = std::fs::read_dir(data.join("journal")).unwrap().map(|entry| entry.unwrap().file_name());
     let records = names.filter_map(|name| name.to_str()?.strip_suffix(".seg")?.parse().ok());
     records.min().unwrap_or(0)
 }
 
-/// The archive holds every transfer that was answered 202, as its payer was told it, and nothing else. Parts of the
-/// journal may be gone.
+/// The archive has every transfer that was answered with 202, with the outcome that its payer received, and no others.
+/// Parts of the journal may be removed.
 pub fn archive_has_all(data: &Path, accepted: &[Accepted]) {
     let archive = FjallArchive::open(data.join("archive"), &ArchiveOptions::default()).unwrap();
     let names = names(data);
@@ -172,7 +173,7 @@ pub fn archive_has_all(data: &Path, accepted: &[Accepted]) {
     assert_eq!(stored, accepted.len(), "the archive has transfers that nobody sent");
 }
 
-/// Waits until no payee waits for anything any more. Each question to the hub gives it time.
+/// Waits until no payee waits for anything. Each query gives the hub time.
 pub async fn quiet(admin: &AdminClient, load: &Load) {
     let begun = std::time::Instant::now();
     while load.simulator.transfer_counts().incoming_open > 0 {
@@ -181,7 +182,8 @@ pub async fn quiet(admin: &AdminClient, load: &Load) {
     }
 }
 
-/// Ends the load. Once all is quiet, the hub says what payers and payees say: positions, and the end of each transfer.
+/// Ends the load. When everything has ended, the hub must agree with payers and payees about positions and the end of
+/// each transfer.
 pub async fn all_agree(admin: &AdminClient, load: &mut Load) -> Vec<Accepted> {
     let accepted = load.end();
     quiet(admin, load).await;
@@ -190,12 +192,12 @@ pub async fn all_agree(admin: &AdminClient, load: &mut Load) -> Vec<Accepted> {
     accepted
 }
 
-/// The hub's positions are what the DFSPs' own books say, and sum to zero.
+/// The hub's positions match the DFSPs' own books, and sum to zero.
 pub async fn books_agree(admin: &AdminClient, load: &Load, accepted: &[Accepted]) {
     settled_books_agree(admin, load, accepted, settled(admin).await.1).await;
 }
 
-/// How many settlements there are, all settled, and what they took from each DFSP.
+/// Number of settlements, which must all be settled, and the amounts that they moved for each DFSP.
 pub async fn settled(admin: &AdminClient) -> (usize, BTreeMap<String, i128>) {
     let read = |bytes: upesi_http::Bytes| serde_json::from_slice::<serde_json::Value>(&bytes).unwrap();
     let participants = read(admin.get("/participants").await.unwrap());
@@ -206,7 +208,7 @@ pub async fn settled(admin: &AdminClient) -> (usize, BTreeMap<String, i128>) {
         }
     }
     let Ok(settlements) = admin.get(&format!("/v2/settlements?{ALL_SETTLEMENTS}")).await else {
-        // There is none.
+        // There is no settlement.
         return (0, BTreeMap::new());
     };
     let settlements = read(settlements);
@@ -226,7 +228,7 @@ pub async fn settled(admin: &AdminClient) -> (usize, BTreeMap<String, i128>) {
     (settlements.as_array().unwrap().len(), nets)
 }
 
-/// The same where settlements have taken something from the positions.
+/// Like `books_agree`, if settlements have changed the positions.
 pub async fn settled_books_agree(
     admin: &AdminClient,
     load: &Load,
@@ -259,7 +261,7 @@ pub async fn settled_books_agree(
     assert!(summary.ok, "{summary:#?}\n{:#?}", evidence.counters);
 }
 
-/// A running hub tells operators what it told the payers.
+/// A running hub reports the outcomes that the payers received.
 pub async fn answers_agree(admin: &AdminClient, accepted: &[Accepted]) {
     let step = (accepted.len() / ASKED_MAX).max(1);
     for transfer in accepted.iter().step_by(step) {
@@ -274,7 +276,7 @@ pub async fn answers_agree(admin: &AdminClient, accepted: &[Accepted]) {
     }
 }
 
-/// A running hub knows them, finished or not.
+/// A running hub knows these transfers, finished or not.
 pub async fn answers_exist(admin: &AdminClient, accepted: &[Accepted]) {
     let step = (accepted.len() / ASKED_MAX).max(1);
     for transfer in accepted.iter().step_by(step) {
@@ -282,7 +284,7 @@ pub async fn answers_exist(admin: &AdminClient, accepted: &[Accepted]) {
     }
 }
 
-/// `upesi audit` finds nothing, and has looked at something.
+/// `upesi audit` reports no mistakes, and has checked something.
 pub fn audit_is_clean(data: &Path) -> serde_json::Value {
     let output = upesi().args(["audit", "--json"]).arg(data).output().unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -290,7 +292,7 @@ pub fn audit_is_clean(data: &Path) -> serde_json::Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// One copy of the journal: it has what the payers were told, and the audit finds nothing.
+/// A copy of the journal has the outcomes that the payers received, and the audit reports no mistakes.
 pub fn copy_agrees(data: &Path, accepted: &[Accepted]) {
     journal_agrees(data, accepted);
     audit_is_clean(data);

@@ -1,4 +1,4 @@
-//! System calls that fail, on the shipped binary: a library that is loaded in front of the C library's.
+//! Failing system calls, with the shipped binary, by a library that is loaded before the C library.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,40 +6,39 @@ use std::process::Command;
 
 use super::support_crash::compile;
 
-/// What a call sets `errno` to.
+/// The value of `errno` after a call.
 pub const INPUT_OUTPUT: i32 = 5;
-/// There is no room.
+/// The disk is full.
 pub const NO_SPACE: i32 = 28;
-/// A write stores its first half and says so.
+/// A write stores its first half and reports this.
 pub const SHORT: i32 = 0;
-/// A sync says that all is well.
+/// A sync reports success.
 pub const UNNOTICED: i32 = 0;
 
-/// Which calls fail, and how.
+/// The calls that fail, and the error.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// The calls, as the C library names them.
+    /// The calls, with their names in the C library.
     pub calls: &'static str,
-    /// A part of the path of the files; of renamed ones, of the new name.
+    /// A part of the files' path. For renames it is a part of the new name.
     pub path: &'static str,
-    /// The first that fails, counted from the moment at which it is armed.
+    /// The first call that fails, counted from the moment at which the fault is armed.
     pub from: u64,
-    /// How many fail; 0 for all from then on.
+    /// Number of calls that fail; 0 for all from then on.
     pub count: u64,
-    /// The error.
     pub errno: i32,
-    /// Whether a sync that meets the fault also loses what was written to its file since the last that did not.
+    /// Whether a failed sync also loses the data that was written to its file since the last successful one.
     pub loses: bool,
 }
 
 impl Fault {
-    /// The same, and what was not synced is lost.
+    /// The same fault, which also loses unsynced data.
     pub const fn losing(self) -> Self {
         Self { loses: true, ..self }
     }
 }
 
-/// The library, and the switch that turns faults on.
+/// The library, and the switch that arms faults.
 pub struct Shim {
     library: PathBuf,
     switch: PathBuf,
@@ -47,13 +46,13 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// Compiles it into a directory. `None` where there is no C compiler and the test may be left out.
+    /// Compiles the library into a directory. `None` if there is no C compiler and the test may be skipped.
     pub fn build(directory: &Path) -> Option<Self> {
         let library = compile(directory, "shim", include_str!("shim.c"))?;
         Some(Self { library, switch: directory.join("armed"), met: directory.join("met") })
     }
 
-    /// Has a command meet a fault once it is armed.
+    /// Adds a fault to a command. Calls fail when the fault is armed.
     pub fn load(&self, command: &mut Command, fault: Fault) {
         command
             .env("LD_PRELOAD", &self.library)
@@ -67,17 +66,17 @@ impl Shim {
             .env("FAULT_LOSES", if fault.loses { "1" } else { "0" });
     }
 
-    /// From now on calls fail.
+    /// Arms the fault: from now on calls fail.
     pub fn arm(&self) {
         File::create(&self.switch).unwrap();
     }
 
-    /// How many calls have met a fault, in all processes so far.
+    /// Number of calls that failed, in all processes so far.
     pub fn met(&self) -> u64 {
         fs::metadata(&self.met).map_or(0, |met| met.len())
     }
 
-    /// And now no more.
+    /// Disarms the fault.
     pub fn disarm(&self) {
         fs::remove_file(&self.switch).unwrap();
     }

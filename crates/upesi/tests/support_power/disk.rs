@@ -1,4 +1,4 @@
-//! What the disk holds after the power went: contents by sector, names by directory.
+//! The content of a disk after a power loss: file contents by sector, names by directory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -12,25 +12,25 @@ use super::{Change, Loss, Name, NameChange, Pending};
 use crate::support_crash::Chance;
 
 const SECTOR_BYTES: u64 = 512;
-/// The last bytes of a sector are stored whole or not at all.
+/// The last bytes of a sector are stored completely or not at all.
 const WHOLE_BYTES: u64 = 8;
-/// One undone sector in so many is torn.
+/// One in this many undone sectors is torn.
 const TORN_ONE_IN: u64 = 4;
 
-/// What became of what a process had done.
+/// Fates of a process's changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lost {
-    /// Changes of contents and names that were durable.
+    /// Durable changes of contents and names.
     pub durable: usize,
-    /// Changes of contents that were not, whatever became of them.
+    /// Changes of contents that were not durable, whatever their fate.
     pub unsynced: usize,
-    /// Stretches of files, of a sector at most, that are as they were before some change.
+    /// Parts of files, at most a sector each, that were set back to an earlier state.
     pub sectors: usize,
-    /// Changes of names that were undone.
+    /// Undone changes of names.
     pub names: usize,
 }
 
-/// Undoes what a log says, below the data directory, as far as it is to be lost. What lost its name is in `kept`.
+/// Undoes changes of a log below the data directory, as far as they are to be lost. Removed files are in `kept`.
 pub fn cut(log: &str, data: &Path, kept: &Path, loss: Loss, seed: u64) -> Lost {
     let pending = Pending::read(log);
     let mut tree = Tree { roots: [data.to_owned(), kept.to_owned()], places: HashMap::new(), moved: 0 };
@@ -48,16 +48,16 @@ pub fn cut(log: &str, data: &Path, kept: &Path, loss: Loss, seed: u64) -> Lost {
     lost
 }
 
-/// How much of the changes of a sector, or of a length, is left.
+/// The part of a sector's changes, or of a length's changes, that survives.
 struct Fate {
-    /// So many changes, the oldest, are there whole,
+    /// This many changes, the oldest ones, survive completely.
     kept: usize,
-    /// and so many bytes from the sector's beginning are as the next has left them.
+    /// This many bytes from the sector's beginning have the content of the next change.
     torn_bytes: u64,
 }
 
 impl Loss {
-    /// `place` tells the sectors of a file apart, and its length from them.
+    /// `place` distinguishes the sectors of a file and its length.
     fn fate(self, seed: u64, place: u64, changes: usize) -> Fate {
         let draw = |chance: &mut Chance| chance.below(changes as u64 + 1) as usize;
         match self {
@@ -74,8 +74,8 @@ impl Loss {
     }
 }
 
-/// Undoes changes of a file, the newest first, each sector and the length as far as their fates say. Gives how many
-/// stretches were written.
+/// Undoes changes of a file, the newest first, according to the fates of each sector and of the length. Returns the
+/// number of parts that were written.
 fn undo_changes(file: &File, changes: &[Change], loss: Loss, seed: u64) -> usize {
     let mut size = file.metadata().unwrap().len();
     let size_fate = loss.fate(seed, u64::MAX, changes.len());
@@ -106,7 +106,7 @@ fn undo_changes(file: &File, changes: &[Change], loss: Loss, seed: u64) -> usize
     stretches
 }
 
-/// Which changes of names are lost: of each chain that belongs together, the last.
+/// The changes of names that are lost: the last ones of each chain.
 fn lost_names(names: &[NameChange], loss: Loss, chance: &mut Chance) -> Vec<bool> {
     let mut is_lost = vec![true; names.len()];
     if loss == Loss::Everything {
@@ -123,8 +123,7 @@ fn lost_names(names: &[NameChange], loss: Loss, chance: &mut Chance) -> Vec<bool
     is_lost
 }
 
-/// For each change of names the chain that it belongs to: that of its directory, or of its name where any order is
-/// possible.
+/// The chain of each change of names: that of its directory or, if any order is possible, of its name.
 fn chains(names: &[NameChange], loss: Loss) -> Vec<usize> {
     let mut chains: Vec<usize> = Vec::with_capacity(names.len());
     let mut members: HashMap<(u64, &str), usize> = HashMap::new();
@@ -134,7 +133,7 @@ fn chains(names: &[NameChange], loss: Loss) -> Vec<usize> {
             let within = if loss == Loss::AnyOrder { name.name.as_str() } else { "" };
             let member = *members.entry((name.directory, within)).or_insert(at);
             let (own, other) = (chains[at], chains[member]);
-            // What a rename touches belongs together.
+            // Everything that a rename touches belongs to the same chain.
             for chain in chains.iter_mut().filter(|chain| **chain == own) {
                 *chain = other;
             }
@@ -145,7 +144,7 @@ fn chains(names: &[NameChange], loss: Loss) -> Vec<usize> {
 
 /// Files and directories by inode, wherever they are now.
 struct Tree {
-    /// The data directory, and where is kept what lost its name.
+    /// The data directory, and the directory for removed files.
     roots: [PathBuf; 2],
     places: HashMap<u64, PathBuf>,
     moved: usize,
@@ -181,14 +180,14 @@ impl Tree {
         let kept_in = self.roots[1].clone();
         match change {
             NameChange::Created(name) => {
-                // Not removed: what is in a directory may still be looked for by its inode.
+                // Not removed, because its files may still be looked up by inode.
                 let path = self.path(name);
                 self.moved += 1;
                 move_what_is_there(&path, &kept_in.join(format!("lost-{}", self.moved)));
             }
             NameChange::Renamed { inode, from, to, kept } => {
                 let (from, to) = (self.path(from), self.path(to));
-                // Else it was not begun.
+                // Otherwise it was not begun.
                 if inode_of(&to) == Some(*inode) {
                     fs::rename(&to, &from).unwrap();
                     if let Some(kept) = kept {
@@ -208,7 +207,7 @@ fn inode_of(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|about| about.ino())
 }
 
-/// A change that was written down and not begun has left nothing to be moved.
+/// A change that was logged and not begun has nothing to move.
 fn move_what_is_there(from: &Path, to: &Path) {
     match fs::rename(from, to) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -1,10 +1,10 @@
-//! Power that goes, on the shipped binary: a library writes down what the hub does to its files, and after its end
-//! everything is undone that no sync has made durable.
+//! Power losses, with the shipped binary. A library logs the hub's changes of files. After the hub's end, every change
+//! that no sync has made durable is undone.
 //!
-//! The model is that of `crates/journal/README.md`, "What is assumed of the disk". A sync of a file makes its
-//! contents and its length durable, a sync of a directory the names in it, and nothing else makes anything durable:
-//! not the name of what is synced, and no other order of things. A rename is done or not. What is not modelled:
-//! what a disk holds by itself.
+//! The model is that of `crates/journal/README.md`, "What is assumed of the disk". A sync of a file makes its contents
+//! and its length durable; a sync of a directory makes its names durable. Nothing else makes anything durable: not the
+//! name of a synced file, and no other order of changes. A rename is done or not done. The model does not include data
+//! that a disk stores by itself.
 
 mod disk;
 #[cfg(test)]
@@ -20,14 +20,14 @@ use crate::support_crash::Chance;
 
 pub use disk::Lost;
 
-/// How much is lost of what no sync has made durable.
+/// The part of non-durable changes that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// All of it.
+    /// All of them.
     Everything,
-    /// Of each file, and of each directory, what came last, from some moment on.
+    /// The last changes of each file and directory, from some moment on.
     Latest,
-    /// Each sector and each name may be as it was at a moment of its own, and a sector may be torn.
+    /// Each sector and each name may have the state of a different moment, and a sector may be torn.
     AnyOrder,
 }
 
@@ -41,7 +41,7 @@ impl Loss {
     }
 }
 
-/// The library, and what it has written down.
+/// The library and its log.
 pub struct Power {
     library: PathBuf,
     data: PathBuf,
@@ -50,8 +50,8 @@ pub struct Power {
 }
 
 impl Power {
-    /// Makes it for a data directory that exists, beside which it has room in `directory`. `None` where there is no
-    /// C compiler and the test may be left out.
+    /// Builds the library for an existing data directory. `directory` is a place beside the data directory. `None` if
+    /// there is no C compiler and the test may be skipped.
     pub fn build(directory: &Path, data: &Path) -> Option<Self> {
         let real = data.canonicalize().unwrap();
         assert_eq!(real, data, "the library knows files by their real paths");
@@ -61,7 +61,7 @@ impl Power {
         Some(Self { library, data: real, log, kept })
     }
 
-    /// With this in its environment, a process is followed.
+    /// Environment variables that make the library observe a process.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let variables = [
             ("LD_PRELOAD", &self.library),
@@ -72,16 +72,16 @@ impl Power {
         Vec::from(variables.map(|(name, path)| (OsString::from(name), OsString::from(path))))
     }
 
-    /// The process was killed, and the machine goes on: the next finds what nobody has synced.
+    /// The process was killed without a power loss: the next process sees unsynced data.
     pub fn stays(&self) {
         let log = self.read();
         let whole = log.rfind('\n').map_or(0, |end| end + 1);
-        // What the last line tells of was not begun, where it is not whole.
+        // If the last line is not complete, its change was not begun.
         let file = File::options().write(true).create(true).truncate(false).open(&self.log).unwrap();
         file.set_len(whole as u64).unwrap();
     }
 
-    /// The process was killed, and the power goes: what no sync has made durable is lost, as the loss and the seed say.
+    /// The process was killed and the power is lost: non-durable changes are lost according to `loss` and the seed.
     pub fn goes(&self, loss: Loss, seed: u64) -> Lost {
         let lost = disk::cut(&self.read(), &self.data, &self.kept, loss, seed);
         fs::remove_dir_all(&self.kept).unwrap();
@@ -90,7 +90,7 @@ impl Power {
         lost
     }
 
-    /// The log; empty where no process was followed yet, or it was killed before it could begin one.
+    /// The log; empty if no process was observed yet, or if it was killed before it could begin one.
     fn read(&self) -> String {
         match fs::read_to_string(&self.log) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -99,32 +99,32 @@ impl Power {
     }
 }
 
-// The log that the library writes; `power.c` says what its lines mean.
+// The library's log. `power.c` describes its lines.
 
-/// A name in a directory, which is known by its inode.
+/// A name in a directory, which is identified by its inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Name {
     pub directory: u64,
     pub name: String,
 }
 
-/// A change of a file's contents or length, as what was there before.
+/// A change of a file's contents or length, as the previous state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Change {
     /// The file's length.
     pub size: u64,
-    /// Bytes, by where they were. Behind the file's length they are zeros.
+    /// Bytes with their offsets. Beyond the file's length they are zeros.
     pub pieces: Vec<(u64, Vec<u8>)>,
 }
 
 /// A change of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NameChange {
-    /// A file or a directory was made.
+    /// A file or a directory was created.
     Created(Name),
-    /// What had the new name before is kept.
+    /// The file that had the new name before is kept.
     Renamed { inode: u64, from: Name, to: Name, kept: Option<String> },
-    /// It lost its name and is kept.
+    /// The file lost its name and is kept.
     Removed { name: Name, kept: String },
 }
 
@@ -137,7 +137,7 @@ impl NameChange {
         }
     }
 
-    /// The directory whose sync makes it durable.
+    /// The directory whose sync makes the change durable.
     fn directory(&self) -> u64 {
         match self {
             Self::Created(name) | Self::Removed { name, .. } => name.directory,
@@ -146,18 +146,18 @@ impl NameChange {
     }
 }
 
-/// What no sync has made durable, in the order in which it was done.
+/// Changes that no sync has made durable, in their order.
 #[derive(Debug, Default)]
 struct Pending {
-    /// By the file's inode.
+    /// Changes by the file's inode.
     pub changes: BTreeMap<u64, Vec<Change>>,
     pub names: Vec<NameChange>,
-    /// How much is durable.
+    /// Number of durable changes.
     pub durable: usize,
 }
 
 impl Pending {
-    /// Reads a log. Where its last line is not whole, what that tells of was never begun.
+    /// Reads a log. If the last line is not complete, its change was never begun.
     pub fn read(log: &str) -> Self {
         let lines: Vec<&str> = log.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).collect();
         let durable = durable(&lines);
@@ -190,7 +190,7 @@ impl Pending {
     }
 }
 
-/// For each file and directory the line with which its last good sync began: what stands before is durable.
+/// For each file and directory, the line at which its last successful sync began: earlier changes are durable.
 fn durable(lines: &[&str]) -> HashMap<u64, usize> {
     let mut begun: HashMap<u64, (u64, usize)> = HashMap::new();
     let mut durable: HashMap<u64, usize> = HashMap::new();

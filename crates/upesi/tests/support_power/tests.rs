@@ -1,4 +1,4 @@
-//! Small logs, written by hand, and what is left then.
+//! Small logs, written by hand, and the files that remain.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use super::Loss;
 use super::disk::{Lost, cut};
 
-/// Enough for each outcome of a draw between a few to come up, and the same each time.
+/// Enough that each outcome of a draw among a few occurs, and always the same.
 const SEEDS: std::ops::Range<u64> = 0..200;
 
-/// A directory as a process has left it, and the log of what that did.
+/// A directory in the state that a process has left, and the log of its changes.
 struct Scene {
     directory: TempDir,
     log: String,
@@ -80,7 +80,8 @@ fn hexadecimal(text: &str) -> String {
 
 #[test]
 fn what_was_written_is_taken_back_to_the_last_sync() {
-    // A file of "hello world" became "HELLO world", then "HELLO world, more"; a sync stands before, between or behind.
+    // A file with "hello world" became "HELLO world", then "HELLO world, more". A sync comes before, between or after
+    // the changes.
     for (synced_after, left) in
         [(None, "hello world"), (Some(1), "HELLO world"), (Some(2), "HELLO world, more")]
     {
@@ -162,7 +163,7 @@ fn names_are_taken_back_unless_their_directory_was_synced() {
         }
         let lost = scene.cut(Loss::Everything, 0);
         if is_synced {
-            // What is in a directory is another directory's matter.
+            // Names inside a directory belong to that directory.
             assert_eq!(scene.names(), ["current", "made"]);
             assert_eq!(scene.read("current"), "new");
             assert!(!scene.path("made/within").exists());
@@ -177,7 +178,7 @@ fn names_are_taken_back_unless_their_directory_was_synced() {
     }
 }
 
-/// A process may be killed between a line and what it tells of.
+/// A process may be killed between a line of the log and its change.
 #[test]
 fn what_was_never_begun_is_left_alone() {
     let mut scene = Scene::new();
@@ -197,7 +198,7 @@ fn what_was_never_begun_is_left_alone() {
     assert_eq!(scene.read("temporary"), "new");
 }
 
-/// All outcomes, over many seeds, of a scene that is made anew for each.
+/// All outcomes, over many seeds, for a new scene each time.
 fn outcomes<T: Ord>(loss: Loss, scene: impl Fn() -> Scene, look: impl Fn(&Scene) -> T) -> BTreeSet<T> {
     let outcome = |seed| {
         let scene = scene();
@@ -207,7 +208,7 @@ fn outcomes<T: Ord>(loss: Loss, scene: impl Fn() -> Scene, look: impl Fn(&Scene)
     SEEDS.map(outcome).collect()
 }
 
-/// Two sectors, each written twice, in turn.
+/// Two sectors, each written twice, alternately.
 fn sectors() -> Scene {
     let mut scene = Scene::new();
     let inode = scene.file("a", [b'2'; 1024]);
@@ -240,7 +241,8 @@ fn in_any_order_sectors_go_back_each_to_a_moment_of_its_own_and_are_torn() {
         let (first, second) = text.split_at(512);
         for sector in [first, second].map(str::as_bytes) {
             let beginning = sector.iter().take_while(|byte| **byte == sector[0]).count();
-            // A beginning of what came later, then what was before; the last eight bytes are of one kind.
+            // The beginning is from a later change and the rest from an earlier one. The last eight bytes are from one
+            // change.
             assert!(sector[beginning..].iter().all(|byte| *byte + 1 == sector[0]), "{text}");
             assert!(beginning == 512 || beginning <= 504, "{text}");
             torn.set(torn.get() + u64::from(beginning < 512));
@@ -252,7 +254,7 @@ fn in_any_order_sectors_go_back_each_to_a_moment_of_its_own_and_are_torn() {
     assert!((10..200).contains(&torn.get()), "{} of 400 sectors were torn", torn.get());
 }
 
-/// Two files that were made, one after the other, and the second renamed.
+/// Two files that were created one after the other. The second one was renamed.
 fn two_names() -> Scene {
     let mut scene = Scene::new();
     let root = scene.inode("");

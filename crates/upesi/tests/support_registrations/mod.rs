@@ -1,4 +1,4 @@
-//! DFSPs that register parties all the time, and what they were told.
+//! DFSPs that register parties continuously, and the answers that they received.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use crate::common::AMPLE;
 use crate::common::message::Message;
 
 const SENDERS: u64 = 4;
-/// Parties of a batch.
+/// Number of parties in a batch.
 const BATCH: u64 = 20;
-/// What the senders were told, and how often they were.
+/// The answers that the senders received, and their number.
 #[derive(Default)]
 pub struct Told {
-    /// Parties that are registered, and those that are removed; who knows about others.
+    /// Registered parties, and removed ones. The state of other parties is not known.
     registered: Mutex<BTreeMap<String, bool>>,
     count: Mutex<u64>,
     counted: Condvar,
@@ -33,7 +33,7 @@ impl Told {
         self.counted.notify_all();
     }
 
-    /// An answer that is still out may mean either.
+    /// Without an answer, both states are possible.
     fn doubt(&self, numbers: &[String]) {
         let mut registered = self.registered.lock().unwrap();
         for number in numbers {
@@ -41,7 +41,7 @@ impl Told {
         }
     }
 
-    /// Waits until there were so many acknowledgements more than before.
+    /// Waits for this many further acknowledgements.
     pub fn wait_for_more(&self, count: u64) {
         let count = *self.count.lock().unwrap() + count;
         let guard = self.count.lock().unwrap();
@@ -50,13 +50,13 @@ impl Told {
     }
 }
 
-/// A number that no other call gives.
+/// A number that no other call returns.
 fn new_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Starts senders to a hub. They end when it is gone, or says that it leads no more.
+/// Starts senders to a hub. They end when the hub is gone, or reports that it is no longer the leader.
 pub fn start(hub: SocketAddr, told: &Arc<Told>) -> Vec<JoinHandle<()>> {
     let told = |_| Arc::clone(told);
     (0..SENDERS).map(told).map(|told| thread::spawn(move || send(hub, &told))).collect()
@@ -109,7 +109,7 @@ fn send(hub: SocketAddr, told: &Told) {
     }
 }
 
-/// A request of an operator, which must succeed.
+/// Sends a request of an operator, which must succeed.
 pub fn operate(client: &mut Client, method: &str, path: &str, body: &str) -> String {
     let headers = [("host", "localhost"), ("content-type", "application/json")];
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -118,7 +118,7 @@ pub fn operate(client: &mut Client, method: &str, path: &str, body: &str) -> Str
     answer.body
 }
 
-/// The admin API knows what the senders were told.
+/// The admin API agrees with the answers that the senders received.
 pub fn are_there(admin: &mut Client, told: &Told) {
     for (number, is_registered) in &*told.registered.lock().unwrap() {
         let found = operate(admin, "GET", &format!("/directory/parties/MSISDN/{number}"), "");

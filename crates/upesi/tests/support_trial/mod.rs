@@ -1,4 +1,4 @@
-//! A secured hub and its DFSPs, as the commands of a trial make them.
+//! A secured hub and its DFSPs, as created by the commands of a trial.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use upesi_tls::ClientFiles;
 /// Longer than any answer takes.
 pub const AMPLE: Duration = Duration::from_secs(60);
 
-/// A process that is killed with this value.
+/// A process that is killed when this value is dropped.
 pub struct Running(pub Child);
 
 impl Drop for Running {
@@ -31,7 +31,7 @@ pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A call with these files, or in the clear.
+/// Sends a request with these TLS files, or without TLS.
 pub fn call(files: Option<ClientFiles>, url: &str, body: &'static str) -> Result<Answer, SendError> {
     let tls = files.map(|files| ClientTls::load(files).unwrap());
     let target = Target::parse(url).unwrap();
