@@ -1,6 +1,6 @@
 //! Random runs of proposals and change sets by four operators, compared after each step with a naive model.
 //!
-//! `PROPTEST_CASES=10000 cargo test -p upesi-ledger --test approval_model` looks longer.
+//! `PROPTEST_CASES=10000 cargo test -p upesi-ledger --test approval_model` runs longer.
 
 mod support;
 
@@ -29,23 +29,23 @@ enum Part {
     Bind,
 }
 
-/// What an operator asks for.
+/// A request of an operator.
 #[derive(Clone, Debug)]
 enum Ask {
     /// A net debit cap.
     Cap(i64),
     /// Several changes at once.
     Set(Vec<Part>),
-    /// The hub makes the next change of a set; counted as in `Approve`.
+    /// The hub makes the next change of a set. Numbered as in `Approve`.
     Apply(u64),
-    /// Blue gets the binding, or whoever has it loses it.
+    /// Blue gets the binding, or its present owner loses it.
     Flip,
     /// Approval 1, 2, …, counted from the newest one.
     Approve(u64),
     Reject(u64),
     Withdraw(u64),
     Tick,
-    /// The hub goes on from a snapshot, without the finished transfers.
+    /// The hub restarts from a snapshot, without the finished transfers.
     Restart,
 }
 
@@ -75,14 +75,14 @@ fn step() -> impl Strategy<Value = Step> {
     (0..OPERATORS.len(), ask, 1..400_i64).prop_map(|(by, ask, after_ms)| Step { by, ask, after_ms })
 }
 
-/// A proposal as people remember it.
+/// The model of a proposal.
 #[derive(Clone, Debug)]
 struct Known {
     maker: usize,
     /// The cap before each of its changes.
     seen: Vec<i64>,
     wanted: Vec<Part>,
-    /// How many were made of a set; `None` for a single change.
+    /// Number of the set's changes that were made; `None` for a single change.
     made: Option<usize>,
     expires_ms: i64,
     state: ProposalState,
@@ -99,7 +99,7 @@ struct Run {
     twin: Twin,
     now_ms: i64,
     cap: i64,
-    /// Who has the binding.
+    /// Owner of the binding.
     bound: Option<FspId>,
     known: BTreeMap<u64, Known>,
     executed: usize,
@@ -217,7 +217,7 @@ impl Run {
         self.compare();
     }
 
-    /// A lower cap is one person's, a higher one two people's.
+    /// A lower cap needs one operator, a higher cap needs two.
     fn propose(&mut self, by: usize, value: i64) {
         let reply = self.act(by, Deed::Change(set_cap(value)));
         if value <= self.cap {
@@ -239,7 +239,7 @@ impl Run {
         );
     }
 
-    /// The same by the same maker waits once.
+    /// A repeated proposal of the same operator is one proposal.
     fn expect_proposed(&mut self, reply: &Result<AdminOutcome, AdminRefusal>, new: Known) {
         let is_same = |one: &Known| {
             one.waits()
@@ -261,7 +261,7 @@ impl Run {
         self.known.insert(id, new);
     }
 
-    /// A set needs a second person if one of its changes does. Changes without effect are left out.
+    /// A set needs a second operator if one of its changes does. Changes without effect are left out.
     fn propose_set(&mut self, by: usize, parts: &[Part]) {
         let command = |part: &Part| match part {
             Part::Cap(value) => set_cap(*value),
@@ -317,7 +317,7 @@ impl Run {
         );
     }
 
-    /// The hub makes the next change of a set that was approved.
+    /// The hub makes the next change of an approved set.
     fn apply(&mut self, id: u64) {
         let reply = self.act(0, Deed::ApplyNext(ApplyNext { id, words: |refusal| format!("{refusal:?}") }));
         let Some(known) = self.known.get_mut(&id) else {
@@ -350,7 +350,7 @@ impl Run {
         );
     }
 
-    /// The outcome of an approval of a set, by the present state.
+    /// The outcome of a set's approval in the present state.
     fn judged_set(known: &Known, made: usize, cap: i64, bound: Option<FspId>) -> ProposalState {
         let is_taken = bound == Some(blue());
         let has_stopped = known.state == ProposalState::Stopped;
@@ -371,7 +371,7 @@ impl Run {
         ProposalState::Applying
     }
 
-    /// `None` takes it back.
+    /// `None` withdraws the proposal.
     fn judge(&mut self, by: usize, id: u64, verdict: Option<ProposalState>) {
         let kind = match verdict {
             None => VerdictKind::Withdraw,
@@ -450,7 +450,7 @@ proptest! {
     }
 }
 
-/// The runs above come to where approvals are given.
+/// The random runs reach approved proposals.
 #[test]
 fn runs_execute_proposals() {
     use proptest::strategy::ValueTree as _;

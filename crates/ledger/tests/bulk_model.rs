@@ -1,5 +1,5 @@
-//! A bulk against its model: the same items as single transfers, one after the other. Positions, states and windows
-//! must come out alike, whatever the payee answers and wherever the bulk is interrupted.
+//! A bulk transfer against its model: the same items as single transfers, one after the other. Positions, states and
+//! windows must be the same, whatever the payee answers and wherever the bulk transfer is interrupted.
 
 mod support;
 
@@ -19,7 +19,7 @@ use support::Twin;
 
 const EXPIRES_MS: i64 = 60_000;
 
-/// What the payee says of an item.
+/// The payee's answer for an item.
 #[derive(Clone, Copy, Debug)]
 enum Said {
     Fulfilled,
@@ -48,7 +48,7 @@ fn amount(units: i64) -> Amount {
     Amount::from_units(units * 10_000).expect("in range")
 }
 
-/// A scheme of two with its clock.
+/// A scheme of two DFSPs with its clock.
 struct Scheme {
     twin: Twin,
     now_ms: i64,
@@ -108,7 +108,7 @@ impl Scheme {
         self.twin.submit(command, Timestamp::from_ms(self.now_ms))
     }
 
-    /// All steps, with restarts after those whose place is named. Returns what the payer was told at the end.
+    /// Takes all steps, with restarts after the given steps. Returns the last callback to the payer.
     fn steps(&mut self, restarts: &[usize]) -> Option<(PublicBulkState, Vec<(TransferId, ItemOutcome)>)> {
         let mut told = None;
         for step in 0.. {
@@ -204,7 +204,7 @@ fn answer(items: &[(i64, Said)], is_rejected: bool) -> Command {
     })))
 }
 
-/// The same as single transfers.
+/// The same items as single transfers.
 fn singles(scheme: &mut Scheme, items: &[(i64, Said)], is_rejected: bool) {
     for (number, (units, _)) in items.iter().enumerate() {
         scheme.submit(Command::Prepare(Prepare {
@@ -282,7 +282,7 @@ proptest! {
         let states: Vec<_> = (0..items.len()).map(|number| together.state(id(number))).collect();
         let alone: Vec<_> = (0..items.len()).map(|number| apart.state(id(number))).collect();
         prop_assert_eq!(&states, &alone);
-        // What the payer is told is what came of each.
+        // The payer receives the outcome of each item.
         let is_committed = |outcome: &ItemOutcome| matches!(outcome, ItemOutcome::Fulfilled { .. });
         let committed: Vec<_> = told.1.iter().map(|(_, outcome)| is_committed(outcome)).collect();
         prop_assert_eq!(committed, states.iter().map(|state| *state == "COMMITTED").collect::<Vec<_>>());
@@ -298,7 +298,7 @@ proptest! {
     }
 }
 
-/// Nothing outside 1 to 1,000 items, each once, is a bulk.
+/// A bulk transfer has 1 to 1,000 different items.
 #[test]
 fn items_are_bounded_and_different() {
     let asked = AskedItem {

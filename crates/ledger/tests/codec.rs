@@ -1,4 +1,4 @@
-//! What is written can be read again, and what was damaged is refused, never a panic.
+//! Encoded values can be decoded, and damaged ones return an error, never a panic.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -164,7 +164,7 @@ fn cause() -> impl Strategy<Value = Cause> {
     prop_oneof![3 => refused, 1 => declined]
 }
 
-/// The list of refusals above is that of the table.
+/// The list of refusals above is complete.
 #[test]
 fn every_refusal_is_tried() {
     let instant = Timestamp::EPOCH;
@@ -708,7 +708,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Bytes that begin like a record or a snapshot, so that reading gets further than the first of them.
+/// Bytes that begin like a record or a snapshot, so that decoding does not end at the first bytes.
 fn plausible_bytes() -> impl Strategy<Value = Vec<u8>> {
     let small = prop_oneof![4 => 0..4_u8, 1 => any::<u8>()];
     proptest::collection::vec(small, 0..400).prop_map(|mut bytes| {
@@ -717,7 +717,7 @@ fn plausible_bytes() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The events above are those of the table.
+/// The list of events above is complete.
 #[test]
 fn every_event_is_tried() {
     let mut missing = Event::TAGS.to_vec();

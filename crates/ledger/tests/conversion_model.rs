@@ -1,8 +1,8 @@
-//! Random runs of transfers and conversions in two currencies, compared after each step with a naive model of the
-//! rules, beside `model.rs`, whose scheme has one currency.
+//! Random runs of transfers and FX transfers in two currencies, compared after each step with a naive model of the
+//! rules. The scheme of `model.rs` has one currency.
 //!
-//! A failing run is kept in `tests/conversion_model.regressions.txt`, which later runs repeat first.
-//! `PROPTEST_CASES=10000 cargo test -p upesi-ledger --test conversion_model` looks longer.
+//! A failing run is stored in `tests/conversion_model.regressions.txt`, and later runs repeat it first.
+//! `PROPTEST_CASES=10000 cargo test -p upesi-ledger --test conversion_model` runs longer.
 
 #[path = "conversion_model/ask.rs"]
 mod ask;
@@ -233,7 +233,7 @@ impl Run {
         })
     }
 
-    /// A PUT of the one who may send it, or of a stranger about nothing.
+    /// A PUT of the correct sender, or of another participant about nothing.
     fn put(&self, ask: &Ask) -> Command {
         let code = ErrorCode::PAYEE_REJECTION;
         let (conversion, transfer) = (|id| id_of(b'c', id), |id| id_of(b't', id));
@@ -290,7 +290,7 @@ impl Run {
         }
     }
 
-    /// A member that lacks a currency gets its accounts in it.
+    /// A member that lacks a currency gets accounts in it.
     fn join_later(&mut self, member: Member) {
         let setup = &mut self.scheme.setup;
         if setup.liable(member) == member
@@ -309,7 +309,7 @@ impl Run {
         self.compare(&Ask::CloseWindow);
     }
 
-    /// All that is closed, and of each account every state.
+    /// Settles everything that is closed, through every state of each account.
     fn settle(&mut self, number: usize, is_fee: bool) {
         let kind = kind_of(is_fee);
         let can_be_settled = |window: &&Window| {
@@ -351,7 +351,7 @@ impl Run {
         }
     }
 
-    /// States, positions, and what the windows hold.
+    /// Compares states, positions, and the content of the windows.
     fn compare(&self, ask: &Ask) {
         self.compare_states(ask);
         self.compare_balances(ask);
@@ -407,7 +407,7 @@ impl Run {
         }
     }
 
-    /// Each net commit, each leg of a conversion and each fee is in the window of its commit, and in no other one.
+    /// Each net commit, each leg of an FX transfer and each fee is in the window of its commit, and in no other one.
     fn compare_windows(&self, ask: &Ask) {
         let ledger = &self.twin.live;
         let mut expected = BTreeMap::<_, (i128, u64)>::new();
@@ -457,12 +457,12 @@ impl Run {
     }
 }
 
-/// The accounts of transfers, or of fees.
+/// The type of the accounts for transfers or for fees.
 fn kind_of(is_fee: bool) -> LedgerAccountTypeId {
     if is_fee { LedgerAccountTypeId::INTERCHANGE_FEE } else { LedgerAccountTypeId::POSITION }
 }
 
-/// Settles the positions or the fees of a currency with their windows.
+/// A model that settles the positions or the fees of a currency with their windows.
 fn net(number: usize, is_fee: bool) -> NewSettlementModel {
     if is_fee {
         return NewSettlementModel {
@@ -474,7 +474,7 @@ fn net(number: usize, is_fee: bool) -> NewSettlementModel {
     NewSettlementModel::deferred_net(&format!("NET{number}"), Some(currency(number)))
 }
 
-/// Settles what is committed in a currency by the commit.
+/// A model that settles transfers of a currency by their commit.
 fn gross(number: usize) -> NewSettlementModel {
     NewSettlementModel {
         granularity: Granularity::Gross,
@@ -523,7 +523,7 @@ fn the_ledger_converts_as_the_model_does() {
     let outcome = runner.run(&runs, |(setup, steps)| {
         let mut run = Run::new(setup, 1);
         steps.iter().for_each(|(pause_ms, ask)| run.step(*pause_ms, ask));
-        // The same steps again end in the same state, whatever the hash tables look like.
+        // The same steps again end in the same state, independent of the order in hash tables.
         let mut again = Run::new(setup, 2);
         steps.iter().for_each(|(pause_ms, ask)| again.step(*pause_ms, ask));
         prop_assert!(snapshot(&run.twin.live) == snapshot(&again.twin.live));

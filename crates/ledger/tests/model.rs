@@ -1,7 +1,7 @@
-//! Random runs of everything that can happen, compared after each step with a naive model of the rules.
+//! Random runs of all possible requests, compared after each step with a naive model of the rules.
 //!
-//! A failing run is shrunk, printed with its seed and kept in `tests/model.regressions.txt`, which later runs repeat
-//! first. `PROPTEST_CASES=10000 cargo test -p upesi-ledger --test model` looks longer.
+//! A failing run is shrunk, printed with its seed and stored in `tests/model.regressions.txt`, and later runs repeat it
+//! first. `PROPTEST_CASES=10000 cargo test -p upesi-ledger --test model` runs longer.
 
 #[path = "model/ask.rs"]
 mod ask;
@@ -29,7 +29,7 @@ use self::support::{Twin, snapshot};
 
 const START_MS: i64 = 1_932_811_200_000;
 
-/// A ledger and the model of it.
+/// A ledger and its model.
 struct Run {
     twin: Twin,
     scheme: Scheme,
@@ -90,9 +90,9 @@ impl Run {
         assert_eq!(decision.reply, Reply::Admin(Ok(AdminOutcome::Done)));
     }
 
-    /// Does one thing in both and compares.
+    /// Executes one request in both, and compares.
     fn step(&mut self, pause_ms: i64, ask: &Ask) {
-        // Positions stay governed where fees have a model of their own.
+        // Positions keep their model if fees have their own.
         let ask = match ask {
             Ask::ActivateModel(false) if self.scheme.has_fee_model => &Ask::ActivateModel(true),
             ask => ask,
@@ -135,7 +135,7 @@ impl Run {
         };
         let mut told = told(&self.twin.live, &decision);
         if matches!(ask, Ask::Tick) {
-            // Deadlines of one instant have no order that a scheme would promise.
+            // Schemes do not define an order for deadlines at the same instant.
             expected.sort();
             told.sort();
         }
@@ -144,7 +144,7 @@ impl Run {
     }
 
     /// A change set decides an operator's change on a draft as the ledger does. A draft has no transfers, whose ids
-    /// movements of funds may not have.
+    /// movements of funds must not use.
     fn preview(&self, command: &Command, now: Timestamp) -> Option<Reply> {
         let Command::Admin(command) = command else { return None };
         let set = ChangeSet { name: "one".into(), changes: vec![SetChange::new(command.clone())] };
@@ -154,7 +154,7 @@ impl Run {
         (!has_transfer_id).then_some(Reply::Admin(outcome))
     }
 
-    /// A payment that ends at once if it may; no more of them than there are ids.
+    /// A payment that ends at once if the rules allow it, up to the number of ids.
     fn pay(&mut self, payer: ask::Name, payee: ask::Name, units: i64) {
         let id = self.next;
         if id > ask::PAYMENT_LAST {
@@ -186,7 +186,7 @@ impl Run {
         (expected, self.twin.submit(command, Timestamp::from_ms(self.now_ms)))
     }
 
-    /// Balances, states and what is owed.
+    /// Compares balances, states and undelivered callbacks.
     fn compare(&self) {
         let ledger = &self.twin.live;
         let balance = |name, kind| {
@@ -226,7 +226,7 @@ impl Run {
         }
     }
 
-    /// Windows, what they hold, and settlements.
+    /// Compares windows, their content, and settlements.
     fn compare_settlement(&self) {
         let ledger = &self.twin.live;
         let states = ledger.windows().iter().map(|window| window.state.as_str());
@@ -275,7 +275,7 @@ impl Run {
     }
 }
 
-/// What a decision tells, in the model's words.
+/// A decision in the model's notation.
 fn told(ledger: &Ledger, decision: &Decision) -> Told {
     let reply = match &decision.reply {
         Reply::Admin(Ok(AdminOutcome::Done | AdminOutcome::Redelivered(_))) => Some("= done".to_owned()),
@@ -336,7 +336,7 @@ proptest! {
     ) {
         let mut run = Run::new(policy, 1);
         steps.iter().for_each(|(pause_ms, ask)| run.step(*pause_ms, ask));
-        // The same steps again end in the same state, whatever the hash tables look like.
+        // The same steps again end in the same state, independent of the order in hash tables.
         let mut again = Run::new(policy, 2);
         steps.iter().for_each(|(pause_ms, ask)| again.step(*pause_ms, ask));
         prop_assert!(snapshot(&run.twin.live) == snapshot(&again.twin.live));

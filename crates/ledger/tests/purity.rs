@@ -1,4 +1,4 @@
-//! The pure layers stay pure: `no_std`, so that IO, clocks and threads do not compile, and no floating point.
+//! The pure layers are `no_std`, so that IO, clocks and threads do not compile, and have no floating point.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn banned_words_are_found_where_they_stand_alone() {
     }
 }
 
-/// A banned word in the code of a line; comments may say what they like.
+/// A banned word in the code of a line. Comments may have any word.
 fn banned_word(line: &str) -> Option<&'static str> {
     let code = line.split("//").next().unwrap_or_default();
     let mut words = code.split(|character: char| !character.is_alphanumeric() && character != '_');

@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-/// A test per scheme, so that one can be run alone.
+/// A test per scheme, so that each can run alone.
 macro_rules! stories {
     ($($name:ident),* $(,)?) => {
         $(#[test] fn $name() { tell(stringify!($name)) })*
@@ -31,7 +31,7 @@ fn tell(scheme: &str) {
     }
 }
 
-/// Their names and texts.
+/// Names and texts of the files.
 fn files() -> Vec<(String, String)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories");
     let entries = fs::read_dir(&directory).expect("the directory of stories");
@@ -54,7 +54,7 @@ fn every_scheme_is_told_once() {
     }
 }
 
-/// The stories would prove nothing if a wrong expectation went through.
+/// Stories would prove nothing if a wrong expectation passed.
 #[test]
 fn a_wrong_expectation_fails() {
     let scheme = "scheme it\ncreate hub account HUB_RECONCILIATION KES\ncreate hub account HUB_MULTILATERAL_SETTLEMENT KES\n\

@@ -1,4 +1,4 @@
-//! Events that hold much: proposals of changes of every kind, and bulks.
+//! Events with much content: proposals of changes of every kind, and bulk transfers.
 
 use proptest::prelude::*;
 use upesi_ledger::command::{
@@ -16,7 +16,7 @@ use upesi_types::{Amount, AmountError, BulkId, Currency, FspId, Timestamp, Trans
 
 use super::{account_id, amount, cause, currency, name, participant_id, text, timestamp, transfer_id};
 
-/// What changes hold.
+/// Values for changes.
 #[derive(Clone, Debug)]
 struct Values {
     name: FspId,
@@ -208,7 +208,7 @@ fn end() -> impl Strategy<Value = ProposalEnd> {
         .prop_map(|(state, at, by, comment, result)| ProposalEnd { state, at, by, comment, result })
 }
 
-/// In boxes: trees of so many values would be long on the stack.
+/// Boxed, because trees of so many values are large on the stack.
 pub fn proposal_events() -> BoxedStrategy<Event> {
     let texts = (text(), text(), text(), text(), text());
     let rest = (any::<u64>(), any::<[u8; 32]>(), timestamp(), timestamp(), proptest::option::of(end()));
@@ -252,7 +252,7 @@ pub fn proposal_events() -> BoxedStrategy<Event> {
     prop_oneof![3 => made.boxed(), 1 => ended.boxed(), 1 => set.boxed(), 1 => of_sets.boxed()].boxed()
 }
 
-/// The changes above are those of the table.
+/// The list of changes above is complete.
 #[test]
 fn every_change_is_tried() {
     let values = Values {
@@ -272,7 +272,7 @@ fn every_change_is_tried() {
     assert_eq!(tags, AdminCommand::TAGS);
 }
 
-// Bulks of every kind.
+// Bulk transfers of every kind.
 
 fn extensions() -> impl Strategy<Value = Option<Box<str>>> {
     proptest::option::of(text())

@@ -1,4 +1,4 @@
-//! What is asked of the ledger and of the model.
+//! Requests to the ledger and to the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::scheme::{Deal, End, Scheme, Swap};
 
 pub const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "delta", "faraway", "overseas"];
-/// Who is behind which proxy, where there are proxies.
+/// Members with their proxies, if there are proxies.
 pub const BEHIND: [(Member, Member); 2] = [(4, 3), (5, 2)];
 pub const CURRENCIES: [&str; 2] = ["XTS", "XAU"];
 /// Cap and cover of each member in each currency.
@@ -15,12 +15,12 @@ pub const LIMIT: i64 = 40;
 pub const TRANSFERS: u8 = 6;
 pub const CONVERSIONS: u8 = 12;
 
-/// A member, a currency, by their numbers.
+/// A member and a currency, by their numbers.
 pub type Member = usize;
 pub type Money = (i64, usize);
 
-/// By currency: whether commits settle at once, and whether transfers are charged; whether there are proxies; and the
-/// currency that each member lacks.
+/// By currency: whether commits settle at once, and whether transfers are charged. Also whether there are proxies, and
+/// the currency that each member lacks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setup {
     pub is_gross: [bool; 2],
@@ -30,13 +30,13 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Who owes and is owed what a member sends and receives.
+    /// The member that is liable for another member's transfers.
     pub fn liable(self, member: Member) -> Member {
         let proxy = BEHIND.into_iter().find(|(behind, _)| self.has_proxies && *behind == member);
         proxy.map_or(member, |(_, proxy)| proxy)
     }
 
-    /// Whether a member, or who is liable for it, has accounts in a currency.
+    /// Whether a member, or the member liable for it, has accounts in a currency.
     pub fn has(self, member: Member, currency: usize) -> bool {
         self.lacks[self.liable(member)] != Some(currency)
     }
@@ -75,14 +75,14 @@ pub enum Ask {
         money: Money,
         expires_in_ms: i64,
     },
-    /// What the first conversion for a transfer buys, or more than that, to whom it likes, of the initiator.
+    /// A transfer of the amount that the first FX transfer for it buys, or more, from the initiator to any member.
     PrepareConverted {
         id: u8,
         payee: Member,
         more: i64,
         expires_in_ms: i64,
     },
-    /// The conversion that the payee of a transfer may ask for, or one of more than it receives.
+    /// An FX transfer of a payee for a transfer, with the received amount or more.
     ConvertReceived {
         id: u8,
         transfer: u8,
@@ -95,7 +95,8 @@ pub enum Ask {
         id: u8,
         is_right: bool,
     },
-    /// Whatever comes next for a transfer: drawn by chance alone, hardly any conversion would come to its end.
+    /// Any possible next request for a transfer. With random requests alone, hardly any FX transfer would reach its
+    /// end.
     Proceed(Course),
     Abort {
         id: u8,
@@ -104,7 +105,7 @@ pub enum Ask {
     /// A member opens the accounts that it lacks.
     Join(Member),
     CloseWindow,
-    /// All closed windows, to the end.
+    /// All closed windows, to their end.
     Settle {
         currency: usize,
         is_fee: bool,
@@ -113,7 +114,7 @@ pub enum Ask {
     Restart,
 }
 
-/// How a transfer may go on, as far as that is open. Whoever lacks the accounts is passed over for the next one.
+/// The choices for a transfer's next request. A member without the required accounts is replaced by the next one.
 #[derive(Clone, Debug)]
 pub struct Course {
     pub transfer: u8,
@@ -123,13 +124,13 @@ pub struct Course {
     pub money: Money,
     pub units: i64,
     pub converts: bool,
-    /// By how much an amount is wrong.
+    /// The error in an amount.
     pub more: i64,
     pub answer: Answer,
     pub expires_in_ms: i64,
 }
 
-/// What an FXP or a payee says to what it is asked.
+/// An FXP's or payee's answer.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     Fulfil,
@@ -143,7 +144,7 @@ fn course() -> impl Strategy<Value = Course> {
     let how =
         prop_oneof![14 => Just(Answer::Fulfil), 1 => Just(Answer::FulfilWrong), 1 => Just(Answer::Decline)];
     let expiry = proptest::sample::select(vec![2_i64, 40, 5_000, 60_000, 60_000, 60_000, 60_000, 60_000]);
-    // Few at a time, so that they come far.
+    // Few transfers at a time, so that they progress.
     let transfer = prop_oneof![3 => 0..2_u8, 1 => 0..TRANSFERS];
     (transfer, parties, money, (proptest::bool::weighted(0.6), more(), how), expiry).prop_map(
         |(
@@ -171,7 +172,7 @@ pub fn step() -> impl Strategy<Value = (i64, Ask)> {
     let (transfer, conversion) = (|| 0..TRANSFERS, || 0..CONVERSIONS);
     let member = || 0..NAMES.len();
     let money = || (units(), 0..CURRENCIES.len());
-    // Deadlines and pauses come from few values, so that requests often meet a deadline to the millisecond.
+    // Deadlines and pauses are chosen from few values, so that requests often meet a deadline to the millisecond.
     let expiry = || proptest::sample::select(vec![-1_i64, 0, 1, 2, 40, 5_000, 60_000, 60_000]);
     let right = || proptest::bool::weighted(0.9);
     let ask = prop_oneof![
@@ -207,9 +208,9 @@ pub fn step() -> impl Strategy<Value = (i64, Ask)> {
     (proptest::sample::select(vec![1_i64, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 40, 5_000]), ask)
 }
 
-// What happened in all runs together, so that the test cannot become one in which nothing happens.
+// Counts of events in all runs together, so that the test cannot become one in which nothing happens.
 
-/// How often at least what happens in 256 runs: a quarter of what is usual, or less.
+/// Minimum counts of events in 256 runs: at most a quarter of the usual counts.
 const LEAST: [(&str, usize); 31] = [
     ("payer's committed", 60),
     ("payee's committed", 40),
@@ -247,7 +248,7 @@ const LEAST: [(&str, usize); 31] = [
 #[derive(Default)]
 pub struct Tried {
     counts: BTreeMap<String, usize>,
-    /// Amounts sold and bought by committed conversions.
+    /// Amounts sold and bought by committed FX transfers.
     amounts: BTreeSet<(i64, i64)>,
 }
 
@@ -311,13 +312,13 @@ impl Tried {
         *self.counts.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Whether enough happened in so many runs.
+    /// Checks the counts for this number of runs.
     pub fn check(mut self, runs: u32) {
         self.counts.insert("different amounts".into(), self.amounts.len());
         for (what, least) in LEAST {
             let found = self.counts.get(what).copied().unwrap_or(0);
             let least = least * runs as usize / 256;
-            // There are not many more amounts, however many runs there are.
+            // More runs do not lead to many more different amounts.
             let least = if what == "different amounts" { least.min(200) } else { least };
             assert!(
                 found >= least,

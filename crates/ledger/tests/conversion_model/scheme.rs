@@ -1,4 +1,4 @@
-//! The rules once more, naively: positions are recomputed from the lists of what happened.
+//! A naive second implementation of the rules: positions are recomputed from the lists of events.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::ask::{Answer, Ask, CONVERSIONS, Course, LIMIT, Member, Money, NAMES, 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     Open,
-    /// Of a conversion.
+    /// Only FX transfers have this state.
     Fulfilled,
     /// In the window that was open then.
     Committed(u32),
@@ -27,7 +27,7 @@ impl End {
 pub struct Deal {
     pub payer: Member,
     pub payee: Member,
-    /// Who carries it.
+    /// The proxy that carries it.
     pub carrier: Member,
     pub money: Money,
     pub expires_ms: i64,
@@ -60,7 +60,7 @@ impl Swap {
     }
 }
 
-/// What a transfer is charged: a tenth half up, and a hundredth of a hundredth on top.
+/// The fee of a transfer: 10 %, rounded half up, plus 1 % of 1 %.
 pub const fn fee(units: i64) -> i64 {
     let mut tenths = 0;
     while 2 * units >= (2 * tenths + 1) * 10 {
@@ -69,7 +69,7 @@ pub const fn fee(units: i64) -> i64 {
     tenths + 1
 }
 
-/// Who owes, who is owed if it is committed, what, and since which window.
+/// Debtor, creditor if committed, amount, and window.
 pub struct Movement {
     pub debtor: Member,
     pub creditor: Option<Member>,
@@ -78,14 +78,13 @@ pub struct Movement {
     pub is_fee: bool,
 }
 
-/// The rules once more.
 pub struct Scheme {
     pub setup: Setup,
     pub deals: BTreeMap<u8, Deal>,
     pub swaps: BTreeMap<u8, Swap>,
     /// The open window.
     pub window: u32,
-    /// By currency, of positions and of fees: the first window that is not settled.
+    /// The first window that is not settled, by currency, for positions and for fees.
     pub unsettled: [[u32; 2]; 2],
     /// Net debit caps that a settlement raised.
     pub caps: BTreeMap<(Member, usize), i64>,
@@ -107,7 +106,8 @@ impl Scheme {
         for deal in self.deals.values().filter(|deal| !matches!(deal.end, End::Aborted(_))) {
             add(deal.carrier, deal.payee, deal.money, deal.end, false);
             if deal.is_charged == Some(true) {
-                // In the first currency payers pay, in the second payees: the transfer's parties, whoever converts.
+                // In the first currency payers pay the fee, in the second payees do: the parties of the transfer, also
+                // with a conversion.
                 let parties = [(deal.payer, deal.payee), (deal.payee, deal.payer)];
                 let (from, to) = parties[deal.money.1];
                 add(from, to, (fee(deal.money.0), deal.money.1), deal.end, true);
@@ -135,7 +135,7 @@ impl Scheme {
         !self.is_at_once(movement) && movement.window.is_some_and(|window| window < first)
     }
 
-    /// What a member of this scheme came to owe by movements of a currency, by those that count.
+    /// A member's debt from the selected movements of a currency.
     fn sum(&self, member: Member, currency: usize, counts: impl Fn(&Movement) -> bool) -> i64 {
         let is_own = |party: Member| i64::from(self.setup.liable(party) == member);
         let all = self.movements().into_iter();
@@ -146,19 +146,19 @@ impl Scheme {
             .sum()
     }
 
-    /// What is reserved, and what is committed and not settled.
+    /// Reserved amounts, and committed amounts that are not settled.
     pub fn position(&self, member: Member, currency: usize) -> i64 {
         self.sum(member, currency, |movement| {
             !movement.is_fee && !self.is_at_once(movement) && !self.is_settled(movement)
         })
     }
 
-    /// What is left of the deposit.
+    /// The remaining deposit.
     pub fn cover(&self, member: Member, currency: usize) -> i64 {
         LIMIT - self.sum(member, currency, |movement| self.is_at_once(movement))
     }
 
-    /// What a member owes in fees.
+    /// A member's debt in fees.
     pub fn fees(&self, member: Member, currency: usize) -> i64 {
         self.sum(member, currency, |movement| movement.is_fee && !self.is_settled(movement))
     }
@@ -167,7 +167,7 @@ impl Scheme {
         self.caps.get(&(member, currency)).copied().unwrap_or(LIMIT)
     }
 
-    /// Whether there was anything in the open window.
+    /// Returns whether the open window had any content.
     pub fn close_window(&mut self) -> bool {
         let is_there =
             |movement: &Movement| movement.window == Some(self.window) && !self.is_at_once(movement);
@@ -176,7 +176,7 @@ impl Scheme {
         is_any
     }
 
-    /// Settles all closed windows in a currency. Whether there was anything to settle.
+    /// Settles all closed windows in a currency. Returns whether there was anything to settle.
     pub fn settle(&mut self, currency: usize, is_fee: bool) -> bool {
         let open = self.window;
         let is_due = |movement: &Movement| {
@@ -187,7 +187,7 @@ impl Scheme {
         if !self.movements().iter().any(is_due) {
             return false;
         }
-        // Who is paid may owe more than its cap until others pay. Fees have no cap.
+        // A recipient may exceed its cap until others pay. Fees have no cap.
         let mut raised = Vec::new();
         for member in (0..NAMES.len()).filter(|_| !is_fee) {
             let (paid, cap) = (-self.sum(member, currency, is_due), self.cap(member, currency));
@@ -200,14 +200,14 @@ impl Scheme {
         true
     }
 
-    /// Whether the fee of a transfer is owed: both parties have accounts in its currency. A payer that converted may
+    /// Whether the fee of a transfer is owed: both parties need accounts in its currency. A payer with a conversion may
     /// have none.
     fn charges(&self, deal: &Deal) -> Option<bool> {
         let has = |member| self.setup.has(member, deal.money.1);
         self.setup.has_fees[deal.money.1].then(|| has(deal.payer) && has(deal.payee))
     }
 
-    /// Whether all that a conversion moves has an account.
+    /// Whether all amounts of an FX transfer have an account.
     fn has_accounts(&self, swap: &Swap) -> bool {
         let has = |member, (_, currency): Money| self.setup.has(member, currency);
         has(swap.fxp, swap.source)
@@ -216,7 +216,7 @@ impl Scheme {
             && (!swap.is_of_payee || has(swap.initiator, swap.target))
     }
 
-    /// Whether one owes to itself what the two send to each other.
+    /// Whether the same member is liable for both.
     fn are_one(&self, one: Member, other: Member) -> bool {
         self.setup.liable(one) == self.setup.liable(other)
     }
@@ -235,7 +235,8 @@ impl Scheme {
         self.swaps.iter().find(|(_, swap)| is_it(swap)).map(|(id, _)| *id)
     }
 
-    /// The first member from one on that has accounts in all these currencies, and is not one with another member.
+    /// The first member, from `from` on, that has accounts in all these currencies and for which another participant is
+    /// liable than for `other`.
     fn member(&self, from: Member, other: Option<Member>, currencies: &[usize]) -> Member {
         let mut all = (0..NAMES.len()).map(|step| (from + step) % NAMES.len());
         let is_apt = |member: &Member| {
@@ -245,7 +246,7 @@ impl Scheme {
         all.find(is_apt).unwrap_or(from % NAMES.len())
     }
 
-    /// What comes next for a transfer that has not ended, or for the next one.
+    /// The next request for a transfer that has not ended, or for the following one.
     pub fn next(&self, course: &Course) -> Ask {
         let Course { transfer, payer, payee, fxp, money, units, converts, more, answer, expires_in_ms } =
             *course;
@@ -267,7 +268,7 @@ impl Scheme {
                     Ask::PrepareConverted { id, payee, more, expires_in_ms }
                 }
                 (None, Some(unused)) => {
-                    // Most that convert have no account in the other currency.
+                    // Most payers with a conversion have no account in the other currency.
                     let lacks = |payer: &Member| !self.setup.has(*payer, 1 - money.1);
                     let mut all = (payer..payer + 3).map(|from| self.member(from, None, &[money.1]));
                     let (initiator, source) = (all.find(lacks).unwrap_or(payer), money);
@@ -294,7 +295,7 @@ impl Scheme {
         }
     }
 
-    /// A transfer ends, and the conversions that it determines end alike.
+    /// A transfer ends, and its FX transfers end with the same outcome.
     pub fn end(&mut self, id: u8, end: End) {
         let deal = &self.deals[&id];
         let linked = [self.linked(id, false, deal.payer), self.linked(id, true, deal.payee)];
@@ -360,7 +361,7 @@ impl Scheme {
             (true, false) => End::Aborted(AbortKind::Rejected),
             (true, true) => End::Open,
         };
-        // Its payer's conversion ends with a refused one; there is none of a payee yet.
+        // The FX transfer of its payer ends with a rejected transfer; the payee has none yet.
         if let Some(swap) = linked.filter(|_| deal.end != End::Open) {
             let swap = self.swaps.get_mut(&swap).unwrap();
             (swap.end, swap.ends_with_transfer) = (deal.end, true);

@@ -1,4 +1,4 @@
-//! What may happen in a random run, and how it reaches the ledger.
+//! Requests of random runs, and their translation into commands of the ledger.
 
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
@@ -13,24 +13,24 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-/// How long a prepared withdrawal holds the money.
+/// Time for which a prepared withdrawal reserves the money.
 pub const VALIDITY_MS: i64 = 30_000;
-/// How far ahead a transfer may expire.
+/// Maximum time until a transfer expires.
 pub const EXPIRY_MAX_MS: i64 = 20_000;
 
-/// Ids of payments that are made at once; others are below.
+/// First id of payments that end at once. Other ids are below.
 pub const PAYMENT_FIRST: u8 = 20;
 pub const PAYMENT_LAST: u8 = 100;
 
-/// Two members from the beginning, one that may join, one that never does, one in other letters, and the hub.
+/// Two members from the beginning, one that may join, one that never does, one in different case, and the hub.
 pub const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "ghost", "ALPHA", "Hub"];
 pub type Name = &'static str;
 
-/// One thing that happens. Ids are few, so that requests collide often.
+/// A request. There are few ids, so that requests often collide.
 #[derive(Clone, Debug)]
 pub enum Ask {
     Prepare(AskPrepare),
-    /// A prepare and its fulfil, of an id of their own.
+    /// A prepare and its fulfil, with an id of their own.
     Pay {
         payer: Name,
         payee: Name,
@@ -101,7 +101,7 @@ pub enum Ask {
         is_new_name: bool,
     },
     AccountType,
-    /// A number, or the open one.
+    /// A number, or the open window.
     CloseWindow(Option<u8>),
     /// Numbers, or all that can be settled; by the model of positions, or the one of fees.
     Settle {
@@ -191,7 +191,7 @@ fn units() -> impl Strategy<Value = i64> {
     prop_oneof![4 => 1..12_i64, 1 => 12..60_i64, 2 => proptest::sample::select(vec![0_i64, 20, 50, 60])]
 }
 
-/// Mostly the right party, sometimes another one.
+/// Usually the correct party, sometimes another one.
 fn who(right: Who) -> impl Strategy<Value = Who> {
     prop_oneof![
         8 => Just(right), 1 => Just(Who::Payer), 1 => Just(Who::Payee), 2 => name().prop_map(Who::Name), 1 => Just(Who::Nobody)
@@ -200,7 +200,7 @@ fn who(right: Who) -> impl Strategy<Value = Who> {
 
 fn transfers() -> impl Strategy<Value = Ask> {
     let id = || 0..6_u8;
-    // Deadlines and pauses come from few values, so that requests often meet a deadline to the millisecond.
+    // Deadlines and pauses are chosen from few values, so that requests often meet a deadline to the millisecond.
     let expiry = proptest::sample::select(vec![
         -1_i64,
         0,
@@ -311,13 +311,13 @@ fn fees() -> impl Strategy<Value = Ask> {
     ]
 }
 
-/// A step: how many milliseconds after the one before it, and what happens.
+/// A step: the pause after the previous step in milliseconds, and a request.
 pub fn step() -> impl Strategy<Value = (i64, Ask)> {
     let pause = proptest::sample::select(vec![1_i64, 1, 1, 1, 2, 2, 3, 1_000, 4_000, VALIDITY_MS]);
     (pause, prop_oneof![12 => transfers(), 4 => operations(), 8 => settlements(), 1 => fees()])
 }
 
-/// A first prepare, as resends and PUTs need it.
+/// A first prepare, for repetitions and PUTs.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub ask: AskPrepare,
@@ -325,7 +325,7 @@ pub struct Known {
 }
 
 impl AskPrepare {
-    /// One without faults.
+    /// A prepare without faults.
     pub fn plain(id: u8, payer: Name, payee: Name, units: i64) -> Self {
         let (units, has_condition, expires_in_ms) = (Some(units), true, EXPIRY_MAX_MS);
         Self { id, from: None, payer, payee, units, has_condition, expires_in_ms, body: 0 }
@@ -353,7 +353,7 @@ impl AskPrepare {
     }
 }
 
-/// The headers of a PUT; `None` for a source that cannot be named.
+/// The headers of a PUT; `None` for a source that is not a valid name.
 pub fn named(who: Who, known: Option<&Known>) -> Option<Name> {
     match who {
         Who::Payer => Some(known.map_or("alpha", |known| known.ask.payer)),
@@ -371,7 +371,7 @@ pub fn put_fingerprint(ask: &Ask) -> [u8; 16] {
     }
 }
 
-/// The command of anything that does not depend on earlier prepares. `ledger` tells numbers that operators look up.
+/// The command of a request that does not depend on earlier prepares. `ledger` provides numbers that operators look up.
 pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger, now_ms: i64) -> Command {
     match ask {
         Ask::Fulfil { id, from, to, state, is_v10, fulfilment, .. } => Command::Fulfil(Fulfil {
@@ -491,7 +491,7 @@ fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
     }
 }
 
-/// A rule, which begins and ends by the present.
+/// A fee rule that begins and ends relative to the present.
 fn rule(ask: &Ask, now_ms: i64) -> AdminCommand {
     let name = |id: &u8| format!("FEE{id}").into();
     let said = match ask {
@@ -556,7 +556,7 @@ fn settlement_id(id: Option<u8>, ledger: &Ledger) -> SettlementId {
     SettlementId(id.map_or(ledger.settlements().len() as u32, u32::from))
 }
 
-/// The accounts that settle by the model of a settlement.
+/// The type of the accounts that a settlement's model settles.
 fn kind_of(ledger: &Ledger, id: SettlementId) -> LedgerAccountTypeId {
     let accounts = ledger.settlement(id).into_iter().flat_map(|settlement| &settlement.accounts);
     let kinds = accounts.filter_map(|item| Some(ledger.account(item.account)?.kind));
@@ -596,7 +596,7 @@ pub fn new_model(name: &str) -> AdminCommand {
     AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net(name, Some(xts())))
 }
 
-/// Settles what fees are owed.
+/// A model that settles fees.
 pub fn fee_model() -> AdminCommand {
     AdminCommand::CreateSettlementModel(NewSettlementModel {
         ledger_account_type: "INTERCHANGE_FEE".into(),
@@ -605,7 +605,7 @@ pub fn fee_model() -> AdminCommand {
     })
 }
 
-/// Settles each transfer by its commit, in every currency without a model of its own.
+/// A model that settles each transfer by its commit, in every currency without a model of its own.
 pub fn gross_model() -> AdminCommand {
     AdminCommand::CreateSettlementModel(NewSettlementModel {
         granularity: Granularity::Gross,
@@ -615,7 +615,7 @@ pub fn gross_model() -> AdminCommand {
     })
 }
 
-/// An account that there is none of has the number 999.
+/// The number of an account; 999 if there is no such account.
 pub fn account(ledger: &Ledger, name: Name, kind: LedgerAccountTypeId) -> AccountId {
     let owner = ledger.participant_named(&fsp(name));
     let found = owner.and_then(|owner| owner.account(xts(), kind));
@@ -627,7 +627,7 @@ fn owed(ledger: &Ledger, name: Name) -> Vec<CallbackKey> {
     ledger.outbox().iter().map(|(key, _)| key).filter(|key| Some(key.target) == target).collect()
 }
 
-/// Of a currency without smallest unit: amounts are any numbers of ten-thousandths.
+/// A currency without a smallest unit, so that any number of ten-thousandths is an amount.
 pub fn xts() -> Currency {
     Currency::parse("XTS").expect("listed")
 }

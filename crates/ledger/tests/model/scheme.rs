@@ -1,4 +1,4 @@
-//! The rules once more, naively: balances are recomputed from the list of what happened, in plain integers.
+//! A naive second implementation of the rules: balances are recomputed from the list of events, in plain integers.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::ask::{
 use super::settle::{Closed, FeeRule, Flow, Settling};
 
 type Print = [u8; 16];
-/// What is told: lines such as `alpha PUT COMMITTED`, or `= refused 3100` for an operator.
+/// Messages: lines such as `alpha PUT COMMITTED`, or `= refused 3100` for an operator.
 pub type Told = Vec<String>;
 
 #[derive(Default)]
@@ -18,20 +18,20 @@ pub struct Scheme {
     on_us: bool,
     confirms: bool,
     guards_positions: bool,
-    /// Whether the default model is one of gross settlement, which governs while the currency's own is off.
+    /// Whether the default model is for gross settlement. It governs while the currency's own model is off.
     has_gross: bool,
     pub is_model_off: bool,
     has_other_type: bool,
     pub members: BTreeMap<Name, Member>,
     pub deals: BTreeMap<u8, Deal>,
     pub movements: BTreeMap<u8, Movement>,
-    /// Whether fees have a model of their own; the one of positions stays in force then.
+    /// Whether fees have their own model. The model of positions then stays in effect.
     pub has_fee_model: bool,
     pub fee_rules: BTreeMap<u8, FeeRule>,
     /// The closed windows.
     pub windows: Vec<Closed>,
     pub settlings: Vec<Settling>,
-    /// Callbacks owed, and whether each is parked, oldest first.
+    /// Undelivered callbacks, oldest first, and whether each is parked.
     pub owed: BTreeMap<Name, Vec<bool>>,
 }
 
@@ -53,9 +53,9 @@ pub struct Deal {
     pub units: i64,
     expires_ms: i64,
     pub end: End,
-    /// The window that was open when it was committed; none if the commit settled it.
+    /// The window that was open at its commit; none if the commit settled it.
     pub window: Option<u32>,
-    /// What its commit charged.
+    /// Fees that its commit charged.
     pub fees: Vec<Flow>,
 }
 
@@ -64,7 +64,7 @@ pub enum End {
     Open,
     /// By the fulfil with this fingerprint.
     Committed(Print),
-    /// By a fulfil or an abort, or by neither.
+    /// By a fulfil, by an abort, or by neither.
     Aborted(Option<(Kind, Print)>),
     /// By an operator.
     Expired,
@@ -93,7 +93,7 @@ impl Scheme {
         self.is_model_off && !self.has_gross
     }
 
-    /// Everything that a member's position went through.
+    /// All amounts in a member's position.
     pub fn position(&self, name: Name) -> i64 {
         let mut sum = self.members.get(name).map_or(0, |member| member.begins_with);
         for deal in self.deals.values() {
@@ -112,13 +112,13 @@ impl Scheme {
         self.members.get(name).map_or(0, |member| member.begins_with)
     }
 
-    /// What commits settled, outside of any window.
+    /// Transfers that their commit settled, outside of any window.
     pub fn paid_at_once(&self) -> impl Iterator<Item = &Deal> {
         let deals = self.deals.values();
         deals.filter(|deal| matches!(deal.end, End::Committed(_)) && deal.window.is_none())
     }
 
-    /// The negated settlement account.
+    /// The negated balance of the settlement account.
     pub fn cover(&self, name: Name) -> i64 {
         let gross = self.paid_at_once().map(|deal| {
             let [paid, got] = [deal.payer, deal.payee].map(|party| i64::from(party == name) * deal.units);
@@ -136,7 +136,7 @@ impl Scheme {
             + gross
     }
 
-    /// What the hub's reconciliation account answers for.
+    /// Balance of the hub's reconciliation account.
     pub fn reconciliation(&self) -> i64 {
         let settled = self.movements.values().filter(|movement| movement.state == "COMMITTED");
         settled.map(|movement| if movement.said.1 { movement.said.2 } else { -movement.said.2 }).sum()
@@ -146,7 +146,7 @@ impl Scheme {
         self.members.get(name).and_then(|member| member.cap).unwrap_or(0)
     }
 
-    /// What an ask is answered; the scheme changes accordingly.
+    /// Executes a request. Returns the messages.
     pub fn hear(&mut self, ask: &Ask, known: Option<&Known>, now_ms: i64) -> Told {
         let told = match ask {
             Ask::Prepare(_) | Ask::Resend { .. } => panic!("prepares are heard by hear_prepare"),
@@ -184,7 +184,7 @@ impl Scheme {
         told
     }
 
-    /// Remembers what is owed.
+    /// Records the callbacks.
     fn note(&mut self, told: &Told) {
         for line in told.iter().filter(|line| !line.starts_with('=')) {
             let target =
@@ -217,7 +217,7 @@ impl Scheme {
                 Some(code) => tell(&self.members, from, &format!("ERROR {code}")),
                 None => tell(&self.members, ask.payee, "POST"),
             }
-            // Who joins later is no party to what was refused before.
+            // A member that joins later is not a party to earlier rejected transfers.
             let known = |name| if self.members.contains_key(name) { name } else { "" };
             let deal = Deal {
                 print,
@@ -235,7 +235,7 @@ impl Scheme {
         told
     }
 
-    /// Why a prepare is refused, if it is.
+    /// The reason for which a prepare is rejected, if it is.
     fn judge(&self, ask: &AskPrepare, from: Name, expires_ms: i64, now_ms: i64) -> Option<u16> {
         let is_active = |name| self.members.get(name).is_some_and(|member: &Member| !member.is_inactive);
         let can_hold = |name| self.members.get(name).is_some_and(|member| member.is_position_active);
@@ -259,7 +259,7 @@ impl Scheme {
         }
     }
 
-    /// A PUT, and what it charges if it commits.
+    /// A PUT, and the fees of its commit.
     fn hear_put(&mut self, id: u8, ask: &Ask, known: Option<&Known>, now_ms: i64) -> Told {
         let was_open = self.deals.get(&id).is_some_and(|deal| deal.end == End::Open);
         let told = self.answer_put(id, ask, known, now_ms);
@@ -279,7 +279,7 @@ impl Scheme {
             Ask::Abort { from, to, .. } => (*from, *to, Kind::Abort),
             other => panic!("{other:?} is no PUT"),
         };
-        // A source in other letters is the member that it spells.
+        // A source in different case is the member with that name.
         let source = named(from, known).unwrap_or("ghost");
         let sender = self.members.keys().copied().find(|name| name.eq_ignore_ascii_case(source));
         let Some(sender) = sender else { return unknown_sender() };
@@ -491,7 +491,7 @@ impl Scheme {
             Some(member) => {
                 let answer = member.operate(ask, is_used);
                 if matches!(ask, Ask::Limit { .. }) && answer == done() {
-                    // The operator's cap stays, whatever becomes of the settlements.
+                    // The operator's cap stays, also after settlements.
                     let parties = self.settlings.iter_mut().filter_map(|one| one.parties.get_mut(name));
                     parties.for_each(|party| party.raised_by = 0);
                 }
@@ -522,7 +522,7 @@ impl Member {
             Ask::Open { cap, .. } if cap < 0 => refused(3101),
             Ask::Open { cap, position, .. } if position > cap => refused(3100),
             Ask::Open { cap, position, .. } => {
-                // A correction leaves the account switched off, if it is.
+                // A correction does not activate an inactive account.
                 self.is_position_active |= !self.is_opened;
                 self.is_opened = true;
                 (self.cap, self.begins_with) = (Some(cap), position);
@@ -561,7 +561,7 @@ pub fn refused(code: u16) -> String {
     format!("= refused {code}")
 }
 
-/// Nobody could be told by callback.
+/// No participant can receive a callback.
 fn unknown_sender() -> Told {
     vec!["= unknown sender".to_owned()]
 }

@@ -1,11 +1,11 @@
-//! Settlement in the naive model: nets are recomputed from the list of deals, whenever they are needed.
+//! Settlement in the naive model: nets are recomputed from the list of deals when they are needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ask::{Ask, NAMES, Name, PAYERS, RuleAsk};
 use super::scheme::{Deal, End, Scheme, done, refused};
 
-/// In order; an account never stands at the fifth.
+/// In order. An account never has the fifth state.
 const STATES: [&str; 7] = [
     "PENDING_SETTLEMENT",
     "PS_TRANSFERS_RECORDED",
@@ -29,7 +29,7 @@ pub struct Settling {
     pub parties: BTreeMap<Name, Party>,
 }
 
-/// Where a party stands, and by how much its cap is raised.
+/// State of a party, and the amount by which its cap is raised.
 #[derive(Default)]
 pub struct Party {
     state: usize,
@@ -48,7 +48,7 @@ impl Party {
     }
 }
 
-/// A closed window: states of what it has of positions and of fees.
+/// A closed window, with the states of its contents for positions and for fees.
 pub struct Closed {
     pub contents: [Option<&'static str>; 2],
 }
@@ -69,7 +69,7 @@ impl Closed {
 }
 
 impl Scheme {
-    /// What a party owes by some windows, in transfers or in fees, if it took part.
+    /// A party's net of some windows, for transfers or for fees, if it took part.
     pub fn net(&self, name: Name, windows: &BTreeSet<u32>, is_fee: bool) -> Option<i64> {
         let flows = self.flows().filter(|flow| {
             flow.is_fee == is_fee && flow.window.is_some_and(|window| windows.contains(&window))
@@ -87,7 +87,7 @@ impl Scheme {
         self.net(name, &settling.windows, settling.is_fee).expect("a party of the settlement")
     }
 
-    /// What settlements added to a position, or to an account for fees.
+    /// Amounts that settlements added to a position, or to an account for fees.
     pub fn settled(&self, name: Name, is_fee: bool) -> i64 {
         let moved =
             self.settlings.iter().filter(|settling| settling.is_fee == is_fee).filter_map(|settling| {
@@ -99,7 +99,7 @@ impl Scheme {
         moved.sum()
     }
 
-    /// What the hub's account for settlement answers for.
+    /// Balance of the hub's multilateral settlement account.
     pub fn multilateral(&self) -> i64 {
         let answers_for =
             |name| self.begins_with(name) + self.settled(name, false) + self.settled(name, true);
@@ -118,7 +118,7 @@ impl Scheme {
         format!("= window {}", open + 1)
     }
 
-    /// By the model of positions, or the one of fees. Without numbers, all windows that have not been settled.
+    /// Settles by the model of positions or of fees. Without numbers, settles all windows that are not settled yet.
     pub fn settle(&mut self, windows: Option<&[u8]>, is_fee: bool) -> String {
         let content = |window: &u32| {
             self.windows.get((*window as usize).checked_sub(1)?)?.contents[usize::from(is_fee)]
@@ -141,7 +141,8 @@ impl Scheme {
         format!("= settlement {}", self.settlings.len())
     }
 
-    /// Names of parties and a state by its place in [`STATES`]; all of them, and the next state, if not given.
+    /// Advances parties to a state, an index in [`STATES`]. Without names all parties advance, without a state to the
+    /// next one.
     pub fn advance(&mut self, number: Option<u8>, names: Option<&[Name]>, state: Option<u8>) -> String {
         let number = number.map_or(self.settlings.len(), usize::from);
         let Some(index) = number.checked_sub(1).filter(|index| *index < self.settlings.len()) else {
@@ -182,7 +183,7 @@ impl Scheme {
         format!("= advanced {}", faults.join(", "))
     }
 
-    /// Whether all who took part in a window are settled, although others of the settlement may not be.
+    /// Whether all parties of a window are settled, although other parties of the settlement may not be.
     fn is_settled(&self, window: u32, settling: &Settling) -> bool {
         let window = BTreeSet::from([window]);
         let took_part = |name: Name| self.net(name, &window, settling.is_fee).is_some();
@@ -196,7 +197,8 @@ impl Scheme {
         let party = settling.parties.get_mut(name).expect("a party of the settlement");
         // Fees have no cap.
         if state == RESERVED && paid > 0 && !settling.is_fee {
-            // The settlement is out of the list at the moment, with all that it moved before; of this party nothing.
+            // The settlement is currently out of the list, with everything that it moved before, but nothing of this
+            // party.
             let position = self.position(name);
             let cap = self.cap(name);
             if position + paid > cap {
@@ -247,7 +249,7 @@ impl Scheme {
     }
 }
 
-/// The state of an account behind another one.
+/// The state of an account after another one.
 fn next(state: usize) -> usize {
     match state {
         COMMITTED | SETTLING => SETTLED,
@@ -256,12 +258,12 @@ fn next(state: usize) -> usize {
     }
 }
 
-// Fees in the naive model: what each commit charged is kept with the deal.
+// Fees in the naive model: the fees of each commit are stored with the deal.
 
-/// Money that one party came to owe another.
+/// An amount that one party owes another.
 #[derive(Clone)]
 pub struct Flow {
-    /// The window that it is settled with.
+    /// The window with which it is settled.
     pub window: Option<u32>,
     pub is_fee: bool,
     pub from: Name,
@@ -269,7 +271,7 @@ pub struct Flow {
     pub units: i64,
 }
 
-/// A rule and its time.
+/// A rule and its validity.
 pub struct FeeRule {
     said: RuleAsk,
     from_ms: i64,
@@ -277,7 +279,7 @@ pub struct FeeRule {
 }
 
 impl FeeRule {
-    /// The share half up to the rule's decimals, by counting: how many steps fit twice.
+    /// The share, rounded half up to the rule's decimals, computed by counting steps.
     fn charge(&self, deal: &Deal, now_ms: i64) -> i64 {
         let said = &self.said;
         let is_meant = self.from_ms <= now_ms
@@ -300,7 +302,7 @@ impl FeeRule {
 }
 
 impl Scheme {
-    /// Everything that was committed: transfers and their fees.
+    /// All committed amounts: transfers and their fees.
     pub fn flows(&self) -> impl Iterator<Item = Flow> {
         let committed = self.deals.values().filter(|deal| matches!(deal.end, End::Committed(_)));
         committed.flat_map(|deal| {
@@ -309,7 +311,7 @@ impl Scheme {
         })
     }
 
-    /// What a commit charges, one fee by each rule in order of creation.
+    /// The fees of a commit, one by each rule in the order of creation.
     pub fn fees_of(&self, deal: &Deal, now_ms: i64) -> Vec<Flow> {
         let window = Some(self.windows.len() as u32 + 1);
         let fees = self.fee_rules.values().map(|rule| {
@@ -321,7 +323,7 @@ impl Scheme {
         fees.filter(|fee| fee.units > 0).collect()
     }
 
-    /// What a member owes in fees.
+    /// A member's debt in fees.
     pub fn fees(&self, name: Name) -> i64 {
         let fees = self.flows().filter(|flow| flow.is_fee);
         let owed: i64 = fees
@@ -330,7 +332,7 @@ impl Scheme {
         owed + self.settled(name, true)
     }
 
-    /// A rule is added, or gets an end.
+    /// Adds a rule, or sets its end.
     pub fn hear_rule(&mut self, ask: &Ask, now_ms: i64) -> String {
         match ask {
             Ask::FeeRule(said) => {

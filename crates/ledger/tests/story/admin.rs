@@ -1,4 +1,4 @@
-//! What operators ask for.
+//! Requests of operators.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,7 +89,7 @@ impl Story {
         Ok(AdminCommand::ChangeSet(ChangeSet { name, changes }))
     }
 
-    /// `fund f1 greenbank 3000 KES`: a deposit whose account is found when it is decided.
+    /// `fund f1 greenbank 3000 KES`: a deposit whose account is determined when it is decided.
     fn deposit(&mut self, words: &mut Words) -> Parsed<AdminCommand> {
         let id = self.id(&words.next("a movement of funds")?);
         let (name, amount, currency) = (words.name()?, words.amount()?, words.currency()?);
@@ -306,15 +306,15 @@ fn public_key(words: &mut Words) -> Parsed<PublicKeyDer> {
     Ok(PublicKeyDer(word.into_bytes().into()))
 }
 
-/// A percentage with at most two decimals as hundredths; 10 when none is given.
+/// A percentage with at most two decimals, in hundredths of a percent. The default is 10.
 fn basis_points(percentage: Option<String>) -> Parsed<u16> {
     let percentage = words::amount(percentage.as_deref().unwrap_or("80"))?;
     u16::try_from(percentage.units() / 100).map_err(|_| "no percentage".to_owned())
 }
 
-// What operators do under their names, and what a second one decides.
+// Actions of operators under their names, and decisions of a second operator.
 
-/// An operator's deed, known by name only.
+/// An action of an operator, identified by name only.
 pub(super) fn act(operator: &str, deed: Deed) -> Command {
     let by = Attribution {
         operator: operator.into(),
@@ -355,7 +355,7 @@ impl Story {
         Ok(Some(act(&by, Deed::Verdict(Verdict { id, kind, comment: None }))))
     }
 
-    /// `approval 1 executed`: where it stands, with what came of it.
+    /// `approval 1 executed`: its state, and its result.
     pub(super) fn approval(&self, words: &mut Words) -> Parsed<(String, String)> {
         let id = words.next("an approval")?.parse().map_err(|_| "an approval is a number")?;
         let approvals = self.twin.live.approvals();

@@ -1,4 +1,4 @@
-//! What payers and payees ask of bulks.
+//! Requests of payers and payees about bulk transfers.
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{AbortBulk, BulkCommand, FulfilBulk, GetBulk, PrepareBulk};
@@ -11,11 +11,11 @@ use super::Story;
 use super::transfers::{PutOf, error_of, preimage, wire_amount};
 use super::words::{self, Parsed, Words};
 
-/// Most steps that `steps` takes.
+/// Maximum number of steps that `steps` takes.
 const STEPS_MAX: usize = 300;
 
 impl Story {
-    /// A request about a bulk, if the verb is one.
+    /// A request about a bulk transfer, if the verb is one.
     pub(super) fn bulk_command(&mut self, verb: &str, words: &mut Words) -> Parsed<Option<BulkCommand>> {
         Ok(Some(match verb {
             "bulk" => BulkCommand::Prepare(Box::new(self.new_bulk(words)?)),
@@ -160,7 +160,7 @@ impl Story {
         Ok((id, result))
     }
 
-    /// What all PUTs have in common. The payee sends them to the payer, unless they say otherwise.
+    /// The common words of all PUTs. By default the payee sends them to the payer.
     fn put_bulk(&mut self, words: &mut Words) -> Parsed<PutOf> {
         self.put_of("a bulk", words, |story, id| {
             let prepare = story.bulks.get(&BulkId::new(id))?;
@@ -168,7 +168,8 @@ impl Story {
         })
     }
 
-    /// All steps that bulks have to take, a millisecond each; the next step of the story is on the second again.
+    /// Takes all pending steps of bulk transfers, one millisecond each. The next step of the story is on a full second
+    /// again.
     pub(super) fn steps(&mut self) -> Vec<String> {
         let (start, pace_ms) = (self.clock, std::mem::replace(&mut self.pace_ms, 1));
         let mut told = Vec::new();
@@ -183,7 +184,7 @@ impl Story {
         told
     }
 
-    /// `bulk-state b1 COMPLETED t1 COMMITTED, t2 REFUSED`; `unknown` when neither memory nor archive holds it.
+    /// `bulk-state b1 COMPLETED t1 COMMITTED, t2 REFUSED`; `unknown` if it is neither in memory nor in the archive.
     pub(super) fn bulk_state(&mut self, words: &mut Words) -> Parsed<(String, String)> {
         let id = BulkId::new(self.id(&words.next("a bulk")?));
         let mut wanted = Vec::new();

@@ -36,7 +36,7 @@ pub fn scheme_of(line: &str) -> Option<&str> {
     line.strip_prefix("scheme ")
 }
 
-/// Runs every story of a scheme in a file. Returns how many there were, or what went wrong.
+/// Runs every story of a scheme in a file. Returns their number, or the error.
 pub fn run_scheme(file: &str, scheme: &str, text: &str) -> Result<usize, String> {
     let (setup, stories) = read(scheme, text);
     let mut failures = Vec::new();
@@ -48,7 +48,7 @@ pub fn run_scheme(file: &str, scheme: &str, text: &str) -> Result<usize, String>
     if failures.is_empty() { Ok(stories.len()) } else { Err(failures.join("\n")) }
 }
 
-/// A line with what is expected of it.
+/// A line with its expected results.
 struct Step {
     number: usize,
     line: String,
@@ -83,17 +83,17 @@ fn read(scheme: &str, text: &str) -> (Vec<Step>, Vec<Titled>) {
 
 struct Story {
     twin: Twin,
-    /// When the next step happens.
+    /// Time of the next step.
     clock: Timestamp,
-    /// How long a step takes, in milliseconds.
+    /// Duration of a step, in milliseconds.
     pace_ms: i64,
-    /// The latest prepare of each id, for defaults and resends.
+    /// The latest prepare of each id, for defaults and repetitions.
     prepares: BTreeMap<TransferId, Prepare>,
-    /// The same of conversions.
+    /// The latest request of each FX transfer.
     conversions: BTreeMap<ConversionId, PrepareConversion>,
-    /// The same of bulks.
+    /// The latest request of each bulk transfer.
     bulks: BTreeMap<BulkId, PrepareBulk>,
-    /// What the story calls an id.
+    /// The story's name for an id.
     names: BTreeMap<String, String>,
 }
 
@@ -135,7 +135,7 @@ impl Story {
         Err(place(text))
     }
 
-    /// Performs one line and says what came of it.
+    /// Executes one line. Returns its results.
     fn perform(&mut self, line: &str) -> Parsed<Vec<String>> {
         let mut words = Words::split(line);
         let verb = words.next("a step")?;
@@ -192,7 +192,7 @@ impl Story {
         print::outcome(&self.twin.live, &decision, shown)
     }
 
-    /// An operator's command that the scheme of a story relies on.
+    /// An operator's command that a story's scheme needs.
     fn must(&mut self, command: AdminCommand) -> Parsed<()> {
         let told = self.submit(Command::Admin(command));
         match told.first() {
@@ -201,7 +201,7 @@ impl Story {
         }
     }
 
-    /// The id that a name of the story stands for.
+    /// The id of a name in the story.
     fn id(&mut self, name: &str) -> TransferId {
         let id = words::transfer_id(name);
         self.names.insert(id.to_string(), name.to_owned());
@@ -209,7 +209,7 @@ impl Story {
     }
 }
 
-/// Whether a line is what was expected, or begins with what stands before an ellipsis.
+/// Whether a line is equal to the expected one, or begins with the text before its ellipsis.
 fn is_told((told, expected): (&String, &String)) -> bool {
     match expected.strip_suffix('…') {
         Some(start) => told.starts_with(start),
@@ -217,7 +217,7 @@ fn is_told((told, expected): (&String, &String)) -> bool {
     }
 }
 
-/// The scheme's policy: `config` lines count wherever they stand.
+/// The scheme's policy. `config` lines may be anywhere.
 fn configure<'a>(steps: impl Iterator<Item = &'a Step>) -> Parsed<LedgerConfig> {
     let mut config = LedgerConfig::default();
     for step in steps {

@@ -1,4 +1,4 @@
-//! Answers and callbacks in the language of the stories.
+//! Answers and callbacks in the notation of the stories.
 
 use upesi_fspiop::refusal;
 use upesi_fspiop::refusal::admin_detail;
@@ -14,7 +14,7 @@ use upesi_types::{Amount, FspId, Timestamp, TransferId};
 use super::words::{Parsed, Words, time_of_day};
 use super::{Story, print, words};
 
-/// What came of a step, a line per answer and callback. `shown` names an id as the story does.
+/// Results of a step, a line per answer and callback. `shown` returns the story's name for an id.
 pub fn outcome(ledger: &Ledger, decision: &Decision, shown: impl Fn(&str) -> String) -> Vec<String> {
     let mut lines = reply(&decision.reply);
     lines.extend(decision.callbacks.iter().map(|owed| callback(ledger, owed, &shown)));
@@ -119,7 +119,7 @@ fn view(view: &TransferView) -> String {
     short(text)
 }
 
-/// The items of the extension list as they stand in the body that the hub makes.
+/// The items of the extension list, as in the body that the hub makes.
 fn extensions(view: &TransferView) -> Option<String> {
     let cause = view.cause.as_ref().map(|cause| {
         let (code, text) = refusal::cause(cause);
@@ -143,7 +143,7 @@ pub fn state(transfer: &Transfer) -> &'static str {
     }
 }
 
-/// The internal state of a conversion, as operators see it.
+/// The internal state of an FX transfer, as operators see it.
 pub fn conversion_state(conversion: &Conversion) -> &'static str {
     match &conversion.state {
         ConversionState::Reserved => "RESERVED",
@@ -153,10 +153,10 @@ pub fn conversion_state(conversion: &Conversion) -> &'static str {
     }
 }
 
-// What stories check between their steps.
+// Checks of stories between their steps.
 
 impl Story {
-    /// Compares something with the state; the error tells both.
+    /// Compares an expectation with the state. The error contains both.
     pub(super) fn check(&mut self, what: &str, words: &mut Words) -> Parsed<()> {
         let (wanted, got) = match what {
             "position" => self.balance(words.name()?, "POSITION", words)?,
@@ -220,8 +220,8 @@ impl Story {
         if wanted == got { Ok(()) } else { Err(format!("- {wanted}\n    + {got}")) }
     }
 
-    /// `keys greenbank "K1 previous until 12:00:30, K2 current, K0 revoked; files until 12:00:30"`, by the next step's
-    /// time.
+    /// `keys greenbank "K1 previous until 12:00:30, K2 current, K0 revoked; files until 12:00:30"`, at the time of the
+    /// next step.
     fn signature_keys(&self, owner: ParticipantId) -> String {
         let Some(keys) = self.twin.live.signature_keys().of(owner) else { return String::new() };
         let shown = |key: &SignatureKey| {
@@ -247,14 +247,14 @@ impl Story {
         Ok((wanted.to_string(), balance.to_string()))
     }
 
-    /// `state t1 EXPIRED_RESERVED`; `unknown` when neither memory nor archive holds it.
+    /// `state t1 EXPIRED_RESERVED`; `unknown` if it is neither in memory nor in the archive.
     fn state(&mut self, words: &mut Words) -> Parsed<(String, String)> {
         let id = self.id(&words.next("a transfer")?);
         let found = self.twin.live.transfer(id).or_else(|| self.twin.archive.get(&id));
         Ok((words.next("a state")?, found.map_or("unknown", print::state).to_owned()))
     }
 
-    /// `reason t1 "the payee is gone"`: why an operator ended it; `none` when none did.
+    /// `reason t1 "the payee is gone"`: an operator's reason for ending it; `none` if no operator did.
     fn reason(&mut self, words: &mut Words) -> Parsed<(String, String)> {
         let id = self.id(&words.next("a transfer")?);
         let found = self.twin.live.transfer(id).or_else(|| self.twin.archive.get(&id));
@@ -282,7 +282,7 @@ fn until(end: Option<Timestamp>) -> String {
     end.map_or_else(String::new, |end| format!(" until {}", words::time_of_day(end)))
 }
 
-/// The words that are left.
+/// The remaining words.
 fn rest(words: &mut Words) -> Parsed<String> {
     let mut rest = Vec::new();
     while !words.is_empty() {

@@ -1,4 +1,4 @@
-//! Settlement windows and settlements: what operators ask for, and what stories check.
+//! Settlement windows and settlements: requests of operators, and checks of stories.
 
 use upesi_ledger::command::{
     AdvanceItem, CoverItem, NewFeeRule, NewSettlement, SettlementAbort, SettlementAdvance, SettlementCover,
@@ -31,7 +31,7 @@ impl Story {
     }
 
     /// `advance 1 RECORDED greenbank bluewallet`, `advance 1 RECORDED all`, with `because REASON`, `reference REF`. An
-    /// account is `OWNER`, `OWNER/TYPE/CURRENCY` or a number, behind `as OWNER:` of another participant.
+    /// account is `OWNER`, `OWNER/TYPE/CURRENCY` or a number, after `as OWNER:` for another participant.
     pub(super) fn advance_settlement(&self, words: &mut Words) -> Parsed<AdminCommand> {
         let reason = reason(words)?;
         let external_reference: Option<Box<str>> = words.option("reference")?.map(Into::into);
@@ -111,7 +111,7 @@ impl Story {
         Ok((rest(words)?, line.join(", ")))
     }
 
-    /// `pairs 1 greenbank → bluewallet 100 in 2, …`: what a window holds.
+    /// `pairs 1 greenbank → bluewallet 100 in 2, …`: the pairs of a window.
     pub(super) fn pairs(&self, words: &mut Words) -> Parsed<(String, String)> {
         let id = window(&words.next("a window")?)?;
         let window = self.twin.live.window(id).ok_or("there is no such window")?;
@@ -150,7 +150,8 @@ impl Story {
         Ok((rest(words)?, format!("{} {reference}", found.reason)))
     }
 
-    /// `remainder 1 greenbank 0.005 in, 0.002 over`: what an account takes over, and leaves to the next settlement.
+    /// `remainder 1 greenbank 0.005 in, 0.002 over`: the fractions that an account takes over, and leaves to the next
+    /// settlement.
     pub(super) fn remainder(&self, words: &mut Words) -> Parsed<(String, String)> {
         let id = settlement(&words.next("a settlement")?)?;
         let account = self.settled_account(&words.next("an account")?)?;
@@ -159,7 +160,7 @@ impl Story {
         Ok((rest(words)?, format!("{} in, {} over", found.carried_in, found.carried_over)))
     }
 
-    /// The owner of a POSITION account in KES; of another one also its type and currency.
+    /// The owner of a POSITION account in KES; for other accounts also type and currency.
     fn shown(&self, id: AccountId) -> String {
         let Some(account) = self.twin.live.account(id) else { return id.number().to_string() };
         let Account { participant, currency, kind, .. } = account;
@@ -207,13 +208,13 @@ fn or_none(text: &str) -> String {
     if text.is_empty() { "none".to_owned() } else { text.to_owned() }
 }
 
-/// Ten-thousandths as a decimal number, of any size.
+/// Ten-thousandths as a decimal number of any size.
 fn decimal(units: i128) -> String {
     let text = format!("{}.{:04}", units / 10_000, units % 10_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-// Rules for fees in the language of the stories.
+// Fee rules in the notation of the stories.
 
 /// `create fee-rule NAME rate 6000 paid-by PAYER KES`, with `fixed 1`, `decimals 2`, `payers a,b`, `payees c`,
 /// `least 10`, `most 100`, `from 12:00:10`, `until 12:00:20`.

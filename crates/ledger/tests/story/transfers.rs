@@ -1,4 +1,4 @@
-//! What DFSPs and the courier ask for.
+//! Requests of DFSPs and of the delivery of callbacks.
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{
@@ -11,10 +11,10 @@ use upesi_types::{Amount, AmountError, ConversionId, ErrorCode, FspId, TransferI
 use super::words::{Parsed, Words};
 use super::{Story, print, words};
 
-/// What a PUT is about, its sender and its receiver.
+/// Id, sender and receiver of a PUT.
 pub(super) type PutOf = (ResourceId, FspId, Option<FspId>);
 
-/// What an error PUT says: `5104 "account frozen"`, with `body`.
+/// Content of an error PUT: `5104 "account frozen"`, with `body`.
 pub(super) fn error_of(words: &mut Words) -> Parsed<(ErrorCode, Box<str>, Fingerprint)> {
     let body = words.option("body")?;
     let number = words.next("an error code")?;
@@ -25,7 +25,7 @@ pub(super) fn error_of(words: &mut Words) -> Parsed<(ErrorCode, Box<str>, Finger
 }
 
 impl Story {
-    /// A request of a DFSP or a report of the courier, if the verb is one.
+    /// A request of a DFSP or a delivery report, if the verb is one.
     pub(super) fn transfer_command(&mut self, verb: &str, words: &mut Words) -> Parsed<Option<Command>> {
         Ok(Some(match verb {
             "prepare" => Command::Prepare(self.prepare(words)?),
@@ -90,7 +90,7 @@ impl Story {
         Ok(prepare)
     }
 
-    /// `resend t1`: the first prepare of that id once more, perhaps `from` somebody else.
+    /// `resend t1`: the first prepare of that id again, optionally `from` another sender.
     fn resend(&mut self, words: &mut Words) -> Parsed<Prepare> {
         let from = words.option("from")?;
         let id = self.id(&words.next("a transfer")?);
@@ -133,14 +133,14 @@ impl Story {
         Ok(Abort { transfer, source, destination, code, description, fingerprint })
     }
 
-    /// What all PUTs have in common. The payee sends them to the payer, unless they say otherwise.
+    /// The common words of all PUTs. By default the payee sends them to the payer.
     fn put(&mut self, words: &mut Words) -> Parsed<PutOf> {
         self.put_of("a transfer", words, |story, id| {
             story.prepares.get(&id).map(|prepare| (prepare.payee, prepare.payer))
         })
     }
 
-    /// The same of anything that is prepared: `usual` is who sends such a PUT to whom.
+    /// The common words of a PUT about anything that is prepared. `usual` is its default sender and receiver.
     pub(super) fn put_of(
         &mut self,
         what: &str,
@@ -176,7 +176,8 @@ impl Story {
         if text.contains('-') { ResourceId::parse(text) } else { ResourceId::Id(self.id(text)) }
     }
 
-    /// All callbacks owed to a participant, parked ones included; `nobody` stands for callbacks that are not owed.
+    /// All callbacks to a participant that are not delivered, including parked ones; `nobody` stands for callbacks that
+    /// do not exist.
     fn owed(&self, words: &mut Words) -> Parsed<Vec<CallbackKey>> {
         let name = words.next("a participant")?;
         if name == "nobody" {
@@ -195,7 +196,7 @@ fn extension(words: &mut Words) -> Parsed<Option<Box<str>>> {
     Ok(Some(format!(r#"[{{"key":"{key}","value":"{value}"}}]"#).into()))
 }
 
-/// An amount as the payer wrote it; one that the ledger cannot hold stays as it is.
+/// An amount as the payer wrote it. An amount that the ledger cannot hold is unchanged.
 pub(super) fn wire_amount(text: &str) -> Parsed<Result<Amount, (AmountError, Box<str>)>> {
     match Amount::parse_wire(text) {
         Err(AmountError::Syntax) => Err(format!("\"{text}\" is no amount on the wire")),
@@ -208,10 +209,10 @@ pub(super) fn preimage(id: TransferId) -> [u8; 32] {
     Sha256::digest(id.to_bytes()).into()
 }
 
-// What initiators and FXPs ask of conversions.
+// Requests of initiators and FXPs about FX transfers.
 
 impl Story {
-    /// A request about a conversion, if the verb is one.
+    /// A request about an FX transfer, if the verb is one.
     pub(super) fn conversion_command(
         &mut self,
         verb: &str,
@@ -310,7 +311,7 @@ impl Story {
         Ok(AbortConversion { conversion, source, destination, code, description, fingerprint })
     }
 
-    /// What all PUTs have in common. The FXP sends them to the initiator, unless they say otherwise.
+    /// The common words of all PUTs. By default the FXP sends them to the initiator.
     fn put_conversion(&mut self, words: &mut Words) -> Parsed<PutOf> {
         self.put_of("a conversion", words, |story, id| {
             let prepare = story.conversions.get(&ConversionId::new(id))?;
@@ -318,7 +319,7 @@ impl Story {
         })
     }
 
-    /// `conversion c1 FULFILLED`; `unknown` when neither memory nor archive holds it.
+    /// `conversion c1 FULFILLED`; `unknown` if it is neither in memory nor in the archive.
     pub(super) fn conversion_state(&mut self, words: &mut Words) -> Parsed<(String, String)> {
         let id = ConversionId::new(self.id(&words.next("a conversion")?));
         let found = self.twin.live.conversion(id).or_else(|| self.twin.archived_conversions.get(&id));

@@ -1,4 +1,4 @@
-//! The words of a line: quotes keep blanks together, options are picked out by their keyword.
+//! The words of a line. Quotes keep blanks together; options are found by their keyword.
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -37,12 +37,11 @@ impl Words {
         self.0.is_empty()
     }
 
-    /// The next word.
     pub fn next(&mut self, what: &str) -> Parsed<String> {
         if self.0.is_empty() { Err(format!("{what} is missing")) } else { Ok(self.0.remove(0)) }
     }
 
-    /// The next word, when it is this one.
+    /// Takes the next word if it is this one.
     pub fn next_if(&mut self, word: &str) -> bool {
         let is_next = self.0.first().is_some_and(|first| first == word);
         if is_next {
@@ -51,7 +50,7 @@ impl Words {
         is_next
     }
 
-    /// The words up to the next semicolon; none if there are none.
+    /// The words up to the next semicolon; none if there are no words.
     pub fn next_step(&mut self) -> Option<Self> {
         let end = self.0.iter().position(|word| word == ";").unwrap_or(self.0.len());
         let step: Vec<_> = self.0.drain(..end).collect();
@@ -59,7 +58,7 @@ impl Words {
         (!step.is_empty()).then_some(Self(step))
     }
 
-    /// Two words that belong together, wherever they stand.
+    /// Two consecutive words, wherever they are.
     pub fn flag(&mut self, first: &str, second: &str) -> bool {
         let at = self.0.windows(2).position(|pair| pair[0] == first && pair[1] == second);
         if let Some(at) = at {
@@ -68,7 +67,7 @@ impl Words {
         at.is_some()
     }
 
-    /// The word behind a keyword, wherever it stands.
+    /// The word after a keyword, wherever it is.
     pub fn option(&mut self, keyword: &str) -> Parsed<Option<String>> {
         let Some(at) = self.0.iter().position(|word| word == keyword) else { return Ok(None) };
         self.0.remove(at);
@@ -87,7 +86,7 @@ impl Words {
         amount(&self.next("an amount")?)
     }
 
-    /// A currency, KES when none is given.
+    /// A currency; KES if none is given.
     pub fn currency(&mut self) -> Parsed<Currency> {
         let code = if self.is_empty() { "KES".to_owned() } else { self.next("a currency")? };
         Currency::parse(&code).ok_or_else(|| format!("\"{code}\" is no currency"))
@@ -120,7 +119,7 @@ pub fn time_of_day(instant: Timestamp) -> String {
     time.trim_end_matches('Z').trim_end_matches(".000").to_owned()
 }
 
-/// A name such as `t1` stands for the same id in every story.
+/// A name such as `t1` is the same id in every story.
 pub fn transfer_id(text: &str) -> TransferId {
     TransferId::parse(text).unwrap_or_else(|| TransferId::from_random_bytes(digest(text)))
 }

@@ -1,4 +1,4 @@
-//! A ledger under test with everything that must hold after each of its steps.
+//! A ledger under test, with checks of everything that must hold after each of its steps.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use upesi_ledger::{
 };
 use upesi_types::{BulkId, ConversionId, Timestamp, TransferId};
 
-/// A live ledger, a second one that sees nothing but encoded records, and an archive.
+/// A live ledger, a second one that receives only encoded records, and an archive.
 pub struct Twin {
     pub live: Ledger,
     replica: Ledger,
@@ -110,13 +110,13 @@ impl Twin {
         self.check();
     }
 
-    /// Goes on from a snapshot, as after a restart.
+    /// Continues from a snapshot, as after a restart.
     pub fn restart(&mut self) {
         self.live = Ledger::decode_snapshot(&snapshot(&self.live), self.live.config().clone())
             .expect("a snapshot that was just written");
     }
 
-    /// Invariants, and snapshot = live state = replay of the records.
+    /// Checks the invariants, and that snapshot, live state and replay of the records are the same.
     fn check(&self) {
         assert_eq!(audit::check(&self.live), Vec::<String>::new(), "an invariant is broken");
         let bytes = snapshot(&self.live);
