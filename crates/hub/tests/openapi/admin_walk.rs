@@ -1,5 +1,5 @@
-//! The admin document against the running API: its examples, sent in order, are an onboarding whose answers are those
-//! of the document; every operation is called, and every schema of a request refuses what it forbids.
+//! The admin document against the running API. Its examples, sent in order, are an onboarding with the document's
+//! answers. Every operation is called, and every schema of a request rejects what it forbids.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::common::hub::{Answer, Client};
 use crate::common::hub::{Hub, StandingClock};
 use crate::common::{Document, Operation, to_text};
 
-/// Answers that hold what no document can know: how long the process has been up, a token, the whole audit trail.
+/// Answers with content that no document can know: the uptime of the process, a token, the whole audit trail.
 const DIFFERENT_EACH_TIME: [&str; 6] = [
     "getHealth",
     "getSettlementHealth",
@@ -26,7 +26,7 @@ const DIFFERENT_EACH_TIME: [&str; 6] = [
     "getAuditCheckpoint",
 ];
 
-/// The operations of the hub's own people, which need a hub that asks who they are.
+/// The operations of the hub's own users, which need a hub with authentication.
 const PEOPLE: [&str; 8] = [
     "createEnrolment",
     "beginEnrolment",
@@ -64,7 +64,7 @@ impl Walk {
         self.call_with(id, "example", &[])
     }
 
-    /// Calls an operation with one of its examples and other values of parameters than the examples'.
+    /// Calls an operation with one of its examples, and with other values of parameters.
     fn call_with(&mut self, id: &str, example: &str, parameters: &[(&str, &str)]) -> Answer {
         let operation = self.document.operation(id);
         let mut path = operation.path.to_owned();
@@ -87,7 +87,8 @@ impl Walk {
         answer
     }
 
-    /// Calls an operation of people with another body than the example's, in which every token and code is made up.
+    /// Calls an operation of users with another body than the example's, because every token and code in it is
+    /// invented.
     fn call_as(&mut self, token: Option<&str>, id: &str, path: &[(&str, &str)], body: &Value) -> Value {
         let operation = self.document.operation(id);
         let mut target = operation.path.to_owned();
@@ -106,7 +107,7 @@ impl Walk {
         serde_json::from_str(&answer.body).unwrap_or(Value::Null)
     }
 
-    /// The one documented success, with a body as described and as the example shows it.
+    /// Expects the only documented success, with a body as described and as in the example.
     fn check_answer(&self, operation: &Operation<'_>, answer: &Answer) {
         let name = operation.name();
         let statuses = self.document.success_statuses(operation);
@@ -131,7 +132,7 @@ impl Walk {
         }
     }
 
-    /// A change that is no part of the document's story.
+    /// A change that is not part of the document's story.
     fn also(&mut self, method: &str, path: &str, body: &str) {
         let answer = self.client.send(method, path, &json_headers(), Some(body));
         assert!(answer.status < 300, "{method} {path}: {answer:?}");
@@ -142,7 +143,7 @@ impl Walk {
         self.fspiop_with(id, |_| {});
     }
 
-    /// … with something changed in its body.
+    /// Sends an FSPIOP request with a changed body.
     fn fspiop_with(&self, id: &str, change: impl Fn(&mut Value)) {
         let operation = self.hub.document.operation(id);
         let mut request = self.hub.request(&operation);
@@ -163,7 +164,7 @@ impl Walk {
         assert_eq!(answer.status, request.status, "{id}: {answer:?}");
     }
 
-    /// Gives a callback up, as the courier does in the end.
+    /// Parks a callback, as its delivery finally does.
     fn park(&self, key: &str) {
         let parts: Vec<u64> = key.split('-').map(|part| part.parse().unwrap()).collect();
         let target = ParticipantId::new(u32::try_from(parts[0]).unwrap()).unwrap();
@@ -253,13 +254,13 @@ impl Walk {
         self.call_with("updateSettlementParticipant", "example", &[("participantId", "3")]);
         self.call("updateSettlementAccount");
         self.call_with("updateSettlement", "aborted", &[]);
-        // The windows of a settlement that was aborted can be settled again.
+        // The windows of an aborted settlement can be settled again.
         let again = r#"{"settlementModel":"DEFERREDNETKES","reason":"again","settlementWindows":[{"id":1}]}"#;
         self.also("POST", "/v2/settlements", again);
         self.call_with("moveSettlementCover", "example", &[("id", "2")]);
     }
 
-    /// Somebody proposes a higher net debit cap of bluewallet.
+    /// An operator proposes a higher net debit cap of bluewallet.
     fn propose(&self, maker: &str, cap: &str) {
         let by = Attribution {
             operator: maker.into(),
@@ -292,7 +293,7 @@ impl Walk {
         self.call("setApprovalPolicy");
     }
 
-    /// The key of the document's example, which must be that of the prepare's callback.
+    /// The key in the document's example, which must be that of the prepare's callback.
     fn callback_key(&mut self) -> String {
         let page = self.client.send("GET", "/callbacks", &[], None).body;
         let page: Value = serde_json::from_str(&page).unwrap();
@@ -370,13 +371,13 @@ fn the_examples_are_a_story_that_happens() {
     walk.look_around();
     let documented = walk.document.operations();
     let documented = documented.iter().map(|operation| operation.id().to_owned());
-    // A hub that is alone hands over to nobody, and nothing promotes it: that is among the tests of nodes.
+    // A standalone hub cannot hand over or be promoted; the tests of nodes cover that.
     let is_here = |id: &String| !PEOPLE.contains(&&**id) && !["handOver", "promote"].contains(&&**id);
     let documented: BTreeSet<String> = documented.filter(is_here).collect();
     assert_eq!(walk.called, documented);
 }
 
-/// The code of a secret so many intervals after now, by the standing clock of these hubs.
+/// The code of a secret, this many intervals after now, by the fixed clock of these hubs.
 fn code(secret: &str, after: i64) -> String {
     let digit = |letter: u8| b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().position(|one| *one == letter);
     let bits: String = secret.bytes().map(|letter| format!("{:05b}", digit(letter).unwrap())).collect();
@@ -389,7 +390,7 @@ fn code(secret: &str, after: i64) -> String {
     format!("{:06}", number % 1_000_000)
 }
 
-/// People need a hub that asks who they are.
+/// Users need a hub with authentication.
 #[test]
 fn people_enrol_and_log_in_as_the_document_says() {
     const PASSWORD: &str = "correct horse battery";
@@ -409,7 +410,7 @@ fn people_enrol_and_log_in_as_the_document_says() {
     let document = Document::of(Surface::Admin);
     let mut walk = Walk { hub, document, client, called: BTreeSet::new() };
     let mut by = Some(bootstrap);
-    // Each shows three codes: those of the intervals before, at and after the standing moment.
+    // Each shows three codes: those of the intervals before, at and after the fixed time.
     for (name, roles) in [("ines", json!(["iam-admin"])), ("amina", json!(["viewer"]))] {
         let by_token = by.as_deref();
         let headers =
@@ -439,7 +440,7 @@ fn people_enrol_and_log_in_as_the_document_says() {
     assert_eq!(walk.called, PEOPLE.map(str::to_owned).into());
 }
 
-/// Values that break a schema, with what is wrong about them.
+/// Values that break a schema, with the kind of breach.
 fn breaches(
     document: &Document,
     schema: &Value,
@@ -459,7 +460,7 @@ fn breaches(
     let candidates =
         [json!({}), json!(["x"]), json!("x y~\u{7}"), json!("1.23456"), json!(true), json!("a".repeat(513))];
     let wrong = candidates.into_iter().filter(|candidate| !whole.is_valid(candidate));
-    // A text where a number or a flag is wanted may hold one.
+    // A text may be valid in place of a number or a flag.
     found.extend(wrong.map(|candidate| (pointer.to_owned(), candidate)));
     if let Some(members) = value.as_object() {
         let mut more = members.clone();
@@ -499,8 +500,9 @@ fn what_the_schemas_forbid_is_refused() {
             for (pointer, breach) in found {
                 let mut broken = example.clone();
                 let place = broken.pointer_mut(&pointer).unwrap();
-                // Settlements have codes of their own for members that do not go together.
-                // Resources of account lookup have codes of their own for what is missing and for values that are none.
+                // Settlements have their own codes for members that do not fit together.
+                //
+                // Resources of account lookup have their own codes for missing and for invalid values.
                 let codes: &[u16] = match (&*place, &breach) {
                     _ if operation.id() == "updateSettlement" && pointer.is_empty() => &[3100, 3101, 3102],
                     _ if !operation.path.starts_with("/oracles") => &[3101],
@@ -524,7 +526,7 @@ fn what_the_schemas_forbid_is_refused() {
     assert!(sent > 200, "{sent}");
 }
 
-/// The paths of the router are those of the document, and so are the methods of each.
+/// The paths and methods of the router are those of the document.
 #[test]
 fn the_router_is_the_document() {
     let source = include_str!("../../../admin/src/routes.rs");
@@ -532,7 +534,7 @@ fn the_router_is_the_document() {
         source.split('"').skip(1).step_by(2).filter(|text| text.starts_with('/')).collect();
     let walk = Walk::begin();
     let mut client = walk.hub.connect_to_admin();
-    // Parts of the page, which are no part of the API.
+    // Parts of the page, which are not part of the API.
     let documented: BTreeSet<&str> =
         walk.document.operations().iter().map(|operation| operation.path).chain(["/docs/{file}"]).collect();
     assert_eq!(routed, documented);
@@ -550,7 +552,7 @@ fn the_router_is_the_document() {
     assert_eq!((answer.status, answer.code()), (404, 3002));
 }
 
-/// Routes are made in `routes.rs` only, where the test above finds them.
+/// Only `routes.rs` creates routes, where the test above finds them.
 #[test]
 fn no_other_file_of_the_admin_api_makes_routes() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../admin/src");

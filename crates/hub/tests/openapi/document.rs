@@ -1,4 +1,4 @@
-//! The documents by themselves: are they OpenAPI, and do their examples fit their own schemas?
+//! Checks of the documents alone: they are OpenAPI, and their examples fit their own schemas.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use upesi_apidocs::Surface;
 use upesi_types::ErrorCode;
 
-/// Calls a function with every value and the pointer to it.
+/// Calls a function with every value and its pointer.
 fn visit<'a>(value: &'a Value, pointer: &str, each: &mut impl FnMut(&str, &'a Value)) {
     each(pointer, value);
     match value {
@@ -50,7 +50,7 @@ fn references_lead_somewhere_and_components_are_used() {
                 used.insert(reference.trim_start_matches('#').to_owned());
             }
         });
-        // Those are named where they are asked for, without a reference.
+        // Security schemes are used by name, without a reference.
         let components = document.0["components"].as_object().unwrap();
         for (kind, components) in components.iter().filter(|(kind, _)| *kind != "securitySchemes") {
             for name in components.as_object().unwrap().keys() {
@@ -70,7 +70,7 @@ fn every_schema_compiles() {
     }
 }
 
-/// Whoever holds a schema and examples: media types, parameters, headers.
+/// For all objects with a schema and examples: media types, parameters, headers.
 #[test]
 fn examples_fit_their_schemas() {
     for (surface, document) in Document::both() {
@@ -117,7 +117,7 @@ fn every_operation_says_what_it_is() {
     }
 }
 
-/// The page shows neither parameters of a path that are references nor callbacks whose key is no expression.
+/// The page does not show parameters of a path that are references, or callbacks whose key is not an expression.
 #[test]
 fn the_page_can_show_everything() {
     for (surface, document) in Document::both() {
@@ -132,8 +132,8 @@ fn the_page_can_show_everything() {
     }
 }
 
-/// What the hub sends to DFSPs is marked as such: as webhooks at the DFSP's own endpoint, and where the hub's paths
-/// list what only hubs send, by its tag.
+/// Messages of the hub to DFSPs are webhooks at the DFSP's own endpoint. If the hub's paths list messages that only
+/// hubs send, they have the tag `callbacks`.
 #[test]
 fn callbacks_are_told_apart_from_the_paths_of_the_hub() {
     let document = Document::of(Surface::Fspiop);

@@ -1,5 +1,5 @@
-//! The schemas of the FSPIOP document against the parsers: every example is mutilated in every way that a schema
-//! forbids, and sent to a real gateway.
+//! The schemas of the FSPIOP document against the parsers: every example is changed in every way that a schema forbids,
+//! and sent to a real gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::common::hub::Client;
 use crate::common::hub::{Hub, Request};
 use crate::common::{Document, to_text};
 
-/// Texts that are right in one place and wrong in most.
+/// Texts that are valid in one place and invalid in most others.
 const CANDIDATES: [&str; 24] = [
     "",
     " ",
@@ -39,10 +39,10 @@ const CANDIDATES: [&str; 24] = [
     "S7Bvjk46dxXSAdVz0KpCN2LlXavWGiwCJ4-lbMbSlOA",
 ];
 
-/// Schemas whose texts have to make sense besides fitting a pattern, such as a date that exists.
+/// Schemas whose texts must be valid beyond a pattern, such as a date that exists.
 const MORE_THAN_A_PATTERN: [&str; 4] = ["Currency", "DateTime", "PartyIdType", "date"];
 
-/// One place in a body: how to put another value there, and what the schema says of it.
+/// A place in a body: how to replace its value, and its schema.
 struct Place<'a> {
     pointer: String,
     schema: &'a Value,
@@ -101,7 +101,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Of several schemas the one that the example has chosen.
+    /// The schema that the example has chosen among several.
     fn variant(&self, schema: &'a Value, value: &Value) -> &'a Value {
         let Some(variants) = schema.get("oneOf").and_then(Value::as_array) else { return schema };
         let chosen = variants.iter().find(|variant| self.document.validator(variant).is_valid(value));
@@ -177,7 +177,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// An item once more. The transfers of a bulk are different ones, which no schema can say.
+/// A copy of an item. The transfers of a bulk transfer must differ, which a schema cannot express.
 fn copy(item: &Value, number: u64) -> Value {
     let mut copy = item.clone();
     if let Some(id) = copy.get_mut("transferId") {
@@ -186,8 +186,8 @@ fn copy(item: &Value, number: u64) -> Value {
     copy
 }
 
-/// Members required, closed bodies, lengths, lists of values, patterns: the hub refuses what a schema forbids, with the
-/// code that the document promises, and takes what it allows.
+/// Required members, closed bodies, lengths, lists of values, patterns: the hub rejects what a schema forbids, with the
+/// documented code, and accepts what it allows.
 #[test]
 fn schemas_and_parsers_agree() {
     let hub = Hub::with_participants();
@@ -210,7 +210,7 @@ fn schemas_and_parsers_agree() {
     assert!(bodies > 25 && sent > 5_000, "{bodies} bodies, {sent} requests");
 }
 
-/// Parameters: required ones are required, others are not, and their schemas hold.
+/// Required parameters are required, others are optional, and their schemas hold.
 #[test]
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn parameters_and_checks_agree() {
@@ -239,7 +239,7 @@ fn parameters_and_checks_agree() {
                         if name == "Date" {
                             continue;
                         }
-                        // A source of the right form that is no participant is refused where money is at stake.
+                        // A valid source that is not a participant is rejected if money is concerned.
                         let is_stranger = name == "FSPIOP-Source"
                             && ["/transfers", "/fxTransfers", "/bulkTransfers"]
                                 .iter()
@@ -262,7 +262,7 @@ fn parameters_and_checks_agree() {
                     for value in
                         CANDIDATES.into_iter().filter(|text| text.bytes().all(|b| b.is_ascii_graphic()))
                     {
-                        // What is optional is for the directory to judge, which is not here.
+                        // The directory, which is not part of this test, checks optional parameters.
                         if !is_required || (name == "currency" && value == "SEND") {
                             continue;
                         }
@@ -270,7 +270,7 @@ fn parameters_and_checks_agree() {
                         let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
                         let code = match validator.is_valid(&json!(value)) {
                             true => 0,
-                            // Of the wrong type, not only of the wrong value.
+                            // A wrong type, not only a wrong value.
                             false if name == "retriesLeft" && !is_number => 3101,
                             false => 3100,
                         };
@@ -302,7 +302,7 @@ fn parameters_and_checks_agree() {
     }
 }
 
-// The FSPIOP document against the gateway: the same paths, methods and statuses, seen from both sides.
+// The FSPIOP document against the gateway: the same paths, methods and statuses, in both directions.
 
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "BREW"];
 
@@ -362,7 +362,7 @@ fn other_methods_of_documented_paths_are_405() {
     }
 }
 
-/// Whether a path is one of a template.
+/// Whether a path fits a template.
 fn is_of(path: &str, template: &str) -> bool {
     let mut segments = path.split('/');
     let mut places = template.split('/');
@@ -375,8 +375,8 @@ fn is_of(path: &str, template: &str) -> bool {
     }
 }
 
-/// Every path of up to five segments below a family, of ids, types and the word `error`: what the gateway knows must be
-/// in the document.
+/// Every path of up to five segments below a family, with ids, types and the word `error`: the document must have each
+/// path that the gateway knows.
 #[test]
 fn what_is_served_is_documented() {
     let hub = Hub::with_participants();
@@ -408,7 +408,7 @@ fn what_is_served_is_documented() {
     assert!(served > 100, "{served}");
 }
 
-/// The table from which the gateway routes: its paths, methods, statuses and media types.
+/// The gateway's routing table has the document's paths, methods, statuses and media types.
 #[test]
 fn the_table_of_resources_is_the_document() {
     let document = Document::of(Surface::Fspiop);
@@ -437,7 +437,7 @@ fn the_table_of_resources_is_the_document() {
     assert_eq!(table, documented);
 }
 
-/// What the gateway says of itself at `GET /`, its own endpoints included.
+/// The list of resources at `GET /`, including the gateway's own endpoints, is that of the document.
 #[test]
 fn the_directory_is_the_document() {
     let hub = Hub::with_participants();

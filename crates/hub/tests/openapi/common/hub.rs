@@ -1,5 +1,5 @@
-//! A real gateway and a real admin API on sockets before a real engine. What is not about transfers is taken by someone
-//! who takes everything.
+//! A real gateway and a real admin API on sockets, with a real engine. A handler that accepts everything takes the
+//! requests that are not about transfers.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -85,14 +85,14 @@ impl Lanes for OneLane {
         }]
     }
 
-    /// The first of them was tried three times.
+    /// The first callback was tried three times.
     fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
         let failure = |key: &CallbackKey| Failure { key: *key, attempts: 3, reason: "answered 500".into() };
         keys.first().map(failure).into_iter().collect()
     }
 }
 
-/// The id of the only quote that is kept.
+/// The id of the only stored quote.
 const QUOTE_ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
 
 /// A quote that could not be delivered.
@@ -134,7 +134,7 @@ pub struct Hub {
     _directory: TempDir,
 }
 
-/// A request as a document describes it, to be changed and sent.
+/// A request as described in a document, to be changed and sent.
 #[derive(Clone)]
 pub struct Request {
     pub method: String,
@@ -150,13 +150,13 @@ impl Hub {
         Self::start_with(|_| Access::open())
     }
 
-    /// With callers of the admin port that are known like this; the function gets the data directory.
+    /// With this access to the admin port. The function receives the data directory.
     pub fn start_with(access: impl FnOnce(&Path) -> Access) -> Self {
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(StandingClock);
         let options = EngineOptions { clock: clock.clone(), ..EngineOptions::new(directory.path()) };
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
-        // Walks ask faster than one address may.
+        // Walks send requests faster than the limit of one address.
         let pace = PaceLimits { rate: 1_000_000, ..PaceLimits::default() };
         let config = GatewayConfig { pace, ..GatewayConfig::default() };
         let handlers = (Transfers::new(handle.clone()), TakesEverything);
@@ -194,7 +194,7 @@ impl Hub {
         }
     }
 
-    /// The same with the DFSPs of the examples: what is about transfers is taken from participants only.
+    /// A hub with the DFSPs of the examples, because requests about transfers are accepted from participants only.
     pub fn with_participants() -> Self {
         let hub = Self::start();
         let currency = Currency::parse("KES").unwrap();
@@ -228,7 +228,7 @@ impl Hub {
         Client::connect(self.admin.local_addr())
     }
 
-    /// The request of an operation with the examples of its parameters, and no body yet.
+    /// The request of an operation with the examples of its parameters, without a body.
     pub fn request(&self, operation: &Operation<'_>) -> Request {
         let mut headers = Vec::new();
         for parameter in self.document.parameters(operation) {
@@ -291,7 +291,7 @@ impl Drop for Hub {
     }
 }
 
-/// A log that takes any level.
+/// A log that accepts any level.
 struct QuietLog;
 
 impl upesi_admin::LogLevel for QuietLog {
@@ -322,9 +322,9 @@ fn hub_keys() -> Vec<HubKey> {
     vec![HubKey::new(HubKeyState::Current, "ES256", &HUB_KEY, None)]
 }
 
-// A client that says exactly what it is told to, over one connection.
+// A client that sends exactly the given bytes over one connection.
 
-/// Long enough never to be reached by a test that passes.
+/// A time limit that a passing test never reaches.
 const AMPLE: Duration = Duration::from_secs(30);
 
 pub struct Client {
@@ -348,7 +348,7 @@ impl Client {
         Self { address, stream, received: Vec::new() }
     }
 
-    /// One request, whose connection is kept unless the answer closes it.
+    /// Sends one request. The connection is kept unless the answer closes it.
     pub fn send(
         &mut self,
         method: &str,
@@ -391,7 +391,7 @@ impl Client {
                 return at;
             }
             let length = match self.stream.read(&mut buffer) {
-                // The hub of this process takes a CPU profile: its signal interrupts all threads.
+                // The hub in this process takes a CPU profile, whose signal interrupts all threads.
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 read => read.unwrap(),
             };
@@ -406,14 +406,14 @@ impl Answer {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    /// The code of an error object; 0 where there is none.
+    /// The code of an error object; 0 without one.
     pub fn code(&self) -> u16 {
         let value: serde_json::Value = serde_json::from_str(&self.body).unwrap_or_default();
         let code = value.pointer("/errorInformation/errorCode").and_then(serde_json::Value::as_str);
         code.map_or(0, |code| code.parse().unwrap())
     }
 
-    /// The methods that the path has, without `HEAD`, which goes with every `GET` of the hub's own.
+    /// The methods of the path, without `HEAD`, which comes with every `GET` of the hub itself.
     pub fn allowed(&self) -> Vec<String> {
         let allow =
             self.header("allow").unwrap_or_default().split(',').map(|method| method.trim().to_owned());

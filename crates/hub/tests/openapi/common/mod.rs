@@ -1,4 +1,4 @@
-//! The documents as JSON values, with their references resolved where a test looks.
+//! The documents as JSON values. References are resolved where a test reads them.
 
 pub mod hub;
 
@@ -32,7 +32,7 @@ impl Document {
         [Surface::Fspiop, Surface::Admin].map(|surface| (surface, Self::of(surface)))
     }
 
-    /// The value itself, or what its `$ref` points to.
+    /// The value itself, or the target of its `$ref`.
     pub fn resolve<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value.get("$ref") {
             None => value,
@@ -71,7 +71,7 @@ impl Document {
         jsonschema::validator_for(&root).unwrap_or_else(|error| panic!("{schema}: {error}"))
     }
 
-    /// Asserts that a value is what a schema describes.
+    /// Asserts that a value fits a schema.
     pub fn assert_valid(&self, schema: &Value, value: &Value, what: &str) {
         let validator = self.validator(schema);
         let errors: Vec<String> = validator
@@ -96,7 +96,7 @@ impl Document {
         parameters.map(|parameter| self.resolve(parameter)).collect()
     }
 
-    /// The path with the examples of its parameters, and the query of those that have one where it is wanted.
+    /// The path with the examples of its parameters, optionally with the query of those that have an example.
     pub fn target(&self, operation: &Operation<'_>, with_query: bool) -> String {
         let mut path = operation.path.to_owned();
         let mut query = Vec::new();
@@ -113,14 +113,14 @@ impl Document {
         if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
     }
 
-    /// The body of the request: media type, and what stands there.
+    /// The media type and content of the request's body.
     pub fn request_body<'a>(&'a self, operation: &Operation<'a>) -> Option<(&'a str, &'a Value)> {
         let body = self.resolve(operation.value.get("requestBody")?);
         let (media_type, content) = body["content"].as_object().unwrap().iter().next().unwrap();
         Some((media_type, content))
     }
 
-    /// The statuses of successes and of what is not implemented, which a route alone decides.
+    /// The statuses of successes and of operations that are not implemented. The route alone decides them.
     pub fn success_statuses(&self, operation: &Operation<'_>) -> Vec<u16> {
         let responses = operation.value["responses"].as_object().unwrap();
         let statuses = responses.keys().filter_map(|status| status.parse::<u16>().ok());
@@ -138,7 +138,7 @@ impl Operation<'_> {
     }
 }
 
-/// A scalar as it stands in a path or header.
+/// A scalar as it is written in a path or header.
 pub fn to_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
