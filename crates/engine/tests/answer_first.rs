@@ -1,4 +1,4 @@
-//! Callbacks to those who asked wait until they have their answers.
+//! Callbacks to a sender wait until the sender has its answer.
 
 mod common;
 
@@ -18,7 +18,7 @@ use upesi_types::Timestamp;
 const START_MS: i64 = 1_900_000_000_000;
 const AMPLE: Duration = Duration::from_secs(60);
 
-/// What happened, in order.
+/// Events in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Event {
     Published { transfer: String, asker: Option<ParticipantId> },
@@ -82,7 +82,7 @@ impl Answered for Log {
     }
 }
 
-/// Lets no callback wait for answers.
+/// Callbacks do not wait for answers.
 struct WithoutAnswers(Log);
 
 impl Effects for WithoutAnswers {
@@ -117,7 +117,7 @@ fn get(number: u64) -> Command {
     Command::Get(Get { transfer: id(number).into(), source: name("greenbank"), is_proxied: false })
 }
 
-/// Refused, as its payee is unknown.
+/// Rejected, because its payee is unknown.
 fn refused(number: u64) -> Command {
     prepare(id(number), "greenbank", "nobody", "1", Timestamp::from_ms(START_MS + 30_000))
 }
@@ -131,7 +131,7 @@ async fn whoever_asked_has_the_answer_before_the_callback_may_go() {
         .map(|number| {
             let (handle, log) = (handle.clone(), log.clone());
             tokio::spawn(async move {
-                // Of unknown transfers, and refused: of an unknown payee.
+                // Queries for unknown transfers, and prepares that are rejected because of an unknown payee.
                 let command = match number % 2 {
                     0 => get(number),
                     _ => {
@@ -157,7 +157,7 @@ async fn whoever_asked_has_the_answer_before_the_callback_may_go() {
     engine.shutdown();
 }
 
-/// The other node has time to pass the answer on.
+/// The other node needs time to forward the answer.
 #[tokio::test]
 async fn a_callback_waits_longer_where_the_answer_goes_by_another_node() {
     let (directory, log) = (TempDir::new().unwrap(), Log::default());
@@ -176,7 +176,7 @@ async fn a_callback_to_the_other_party_waits_for_no_answer() {
     let prepare = prepare(id(1), "greenbank", "bluewallet", "1", Timestamp::from_ms(START_MS + 30_000));
     handle.submit(prepare, Payload::default()).await.unwrap();
     log.place(&Event::Published { transfer: id(1).to_string(), asker: None });
-    // Another that is held goes through the same hands afterwards.
+    // Afterwards another held callback takes the same way.
     handle.submit(get(2), Payload::default()).await.unwrap();
     log.until_may_go(1).await;
     engine.shutdown();
@@ -207,7 +207,7 @@ async fn one_task_sends_the_replies_of_a_runtime() {
     engine.shutdown();
 }
 
-/// Whoever hangs up, and in whatever state, is called all the same.
+/// A sender that hangs up, at any moment, still gets its callback.
 #[tokio::test]
 async fn the_callbacks_of_those_who_hang_up_may_go_too() {
     const COUNT: u64 = 200;
@@ -216,13 +216,13 @@ async fn the_callbacks_of_those_who_hang_up_may_go_too() {
     for number in 1..=COUNT {
         let asking = handle.clone();
         let task = tokio::spawn(async move { asking.submit(refused(number), Payload::default()).await });
-        // Handed in, and perhaps answered.
+        // Submitted, and perhaps answered.
         for _ in 0..number % 4 + 1 {
             tokio::task::yield_now().await;
         }
         task.abort();
     }
-    // Those before have been decided.
+    // The earlier commands have been decided.
     handle.submit(refused(COUNT + 1), Payload::default()).await.unwrap();
     let published = log.events().iter().filter(|event| matches!(event, Event::Published { .. })).count();
     assert!(published > COUNT as usize / 2, "{published}");
@@ -230,7 +230,7 @@ async fn the_callbacks_of_those_who_hang_up_may_go_too() {
     engine.shutdown();
 }
 
-/// The same for those whose whole runtime goes.
+/// The same for senders whose whole runtime ends.
 #[test]
 fn the_callbacks_of_a_runtime_that_ends_may_go_too() {
     let (directory, log) = (TempDir::new().unwrap(), Log::default());

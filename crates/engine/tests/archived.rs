@@ -1,5 +1,5 @@
-//! What has left memory is known all the same: conversions, bulks and their items, looked up in the archive. What
-//! memory holds has bounds, and so has what the journal keeps of requests.
+//! Objects that are no longer in memory are still known: FX transfers, bulk transfers and their items are looked up in
+//! the archive. Memory has limits, and so has the data that the journal stores of requests.
 
 mod common;
 
@@ -73,7 +73,7 @@ impl World {
         self.submit(fulfil(id(number), payer, payee));
     }
 
-    /// Works until all that finished so far is in the archive, and in memory no more.
+    /// Works until everything that has finished is in the archive, and no longer in memory.
     fn forget(&mut self) {
         let goal = self.engine.ledger().last_seq();
         for _ in 0..4 {
@@ -84,7 +84,7 @@ impl World {
         assert!(self.archive.watermark_applied() >= goal);
     }
 
-    /// What the callbacks of the last record say.
+    /// The content of the last record's callbacks.
     fn told(&mut self) -> Vec<CallbackContent> {
         let ledger = self.engine.ledger();
         let last = ledger.last_seq();
@@ -93,7 +93,7 @@ impl World {
         found.iter().map(|pending| pending.callback().content.clone()).collect()
     }
 
-    /// Asks nobody for a conversion.
+    /// Prepares an FX transfer without waiting for the answer.
     fn convert(&mut self, number: u64, determining: u64) {
         self.submit(conversion(number, "nobody", determining));
     }
@@ -167,7 +167,7 @@ fn new_bulk(number: u64, payee: &str, items: impl Iterator<Item = u64>) -> Comma
     })))
 }
 
-/// One that the hub refused is as final as any other.
+/// An FX transfer that the hub rejected is as final as any other.
 #[test]
 fn a_conversion_that_was_archived_is_known() {
     let mut world = World::new();
@@ -249,7 +249,7 @@ fn transfers_conversions_and_bulks_count_together_for_what_memory_holds() {
     expect(&mut world, 21, Ok(Reply::Accepted));
 }
 
-/// Bulks of more items than one turn decides.
+/// Bulk transfers with more items than one turn decides.
 #[test]
 fn bulks_wait_while_others_hold_much_until_their_payees_are_asked() {
     let ask = |world: &mut World, number: u64| {
@@ -265,7 +265,7 @@ fn bulks_wait_while_others_hold_much_until_their_payees_are_asked() {
         assert_eq!(ask(&mut world, 1), Ok(Reply::Accepted));
         assert_eq!(world.engine.ledger().bulk_bytes_held(), held);
         assert_eq!(ask(&mut world, 2), second);
-        // Nothing else waits for bulks.
+        // Nothing else waits for bulk transfers.
         world.pay(10);
         while world.engine.ledger().bulk_bytes_held() > 0 {
             assert!(world.engine.turn(false));
@@ -274,7 +274,7 @@ fn bulks_wait_while_others_hold_much_until_their_payees_are_asked() {
     }
 }
 
-/// Refusals cannot fill the disk.
+/// Rejections cannot fill the disk.
 #[test]
 fn of_what_is_refused_the_journal_keeps_no_body_and_no_long_headers() {
     const HEADERS_MAX: usize = 8 * 1024;
@@ -325,7 +325,7 @@ fn a_handle_looks_at_the_archive_as_long_as_its_engine_is() {
     assert!(handle.archive_stats().is_none() && handle.archive().is_none());
 }
 
-/// Writing the state costs as much as it has entries, so there are as many records to each snapshot.
+/// Writing the state costs as much as it has entries, so this many records are between two snapshots.
 #[test]
 fn snapshots_are_as_far_apart_as_there_are_entries_of_any_kind() {
     let mut world = World::with(EngineOptions { snapshot_every_records: 1, ..EngineOptions::new("nowhere") });
@@ -351,7 +351,7 @@ fn snapshots_are_as_far_apart_as_there_are_entries_of_any_kind() {
     let mut written = Vec::new();
     for number in 0..100 {
         let before = newest(&world);
-        // A refusal, the notice of which is delivered.
+        // A rejection whose callback is delivered.
         world.submit(prepare(id(600 + number), DFSPS[0], "nobody", "1", EXPIRES_AT));
         let last = world.engine.ledger().last_seq();
         let owed = world.engine.ledger().outbox().iter().map(|(key, _)| key);
@@ -404,7 +404,7 @@ fn an_engine_that_ends_leaves_a_snapshot_only_of_what_is_new() {
     assert_eq!([lives(false), lives(true), lives(false)], [false, true, false]);
 }
 
-/// Others follow in the same fold, as after a start.
+/// Other divisions follow in the same fold, as after a start.
 #[test]
 fn a_division_of_the_archive_ends_with_its_record() {
     let mut world = World::new();
@@ -417,7 +417,7 @@ fn a_division_of_the_archive_ends_with_its_record() {
     assert_eq!(ends, [divided_at, world.engine.ledger().last_seq()]);
 }
 
-/// Only a lack of room passes by itself.
+/// Only a full disk is a temporary error.
 #[test]
 fn an_archivist_that_cannot_read_the_journal_stops_the_engine() {
     let mut world = World::new();
@@ -476,7 +476,7 @@ fn a_standby_without_room_follows_and_writes_its_snapshot_later() {
     assert_eq!(snapshots().last().map(|newest| newest.seq), Some(last_seq));
 }
 
-/// An id identifies one thing. Deposits, proposals of deposits and their approvals look the id up in the archive.
+/// An id identifies one object. Deposits, proposals of deposits and their approvals look the id up in the archive.
 #[test]
 fn a_transfer_in_the_archive_keeps_its_id_from_movements_of_funds() {
     let mut world = World::new();
@@ -525,7 +525,7 @@ fn a_transfer_in_the_archive_keeps_its_id_from_movements_of_funds() {
     assert!(world.engine.ledger().funds(id(2)).is_none());
 }
 
-/// Otherwise messages of the DFSP and of the hub would be the same.
+/// Otherwise messages of the DFSP and of the hub could not be distinguished.
 #[test]
 fn a_hub_with_the_name_of_a_dfsp_does_not_start() {
     let directory = tempfile::tempdir().unwrap();

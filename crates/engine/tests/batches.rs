@@ -1,4 +1,5 @@
-//! What shares a batch, when a batch is written, and room for one that is decided while another is written.
+//! The commands of a batch, the moment at which a batch is written, and space for a batch that is decided while another
+//! one is written.
 
 mod common;
 
@@ -40,7 +41,7 @@ fn pays(number: u64, expires_at_ms: i64) -> Command {
     prepare(id(number), payer, payee, "2.25", Timestamp::from_ms(expires_at_ms))
 }
 
-/// An engine on a disk, after its onboarding.
+/// An engine on a disk, after the onboarding.
 fn start(disk: &SimDisk, options: EngineOptions) -> (SteppedEngine, EngineHandle) {
     start_measured(disk, options, EngineMetrics::default())
 }
@@ -80,15 +81,15 @@ fn hand_in(handle: &EngineHandle, numbers: Range<u64>, body_bytes: usize) -> Vec
     answers
 }
 
-/// How many batches were made durable so far.
+/// Number of batches that are durable.
 fn syncs(disk: &SimDisk) -> usize {
     disk.operations().iter().filter(|operation| **operation == Operation::Sync).count()
 }
 
-/// As many commands share a batch as their bytes allow: each batch costs a sync.
+/// A batch has as many commands as their bytes allow, because each batch costs a sync.
 #[test]
 fn commands_share_a_batch_up_to_its_bytes() {
-    // The records hold a little more than the bodies.
+    // The records have slightly more bytes than the bodies.
     for (commands, body_bytes, batches) in [(4, 3_800, 1), (5, 3_800, 2), (2, 7_000, 1), (3, 7_000, 2)] {
         let disk = SimDisk::new(4);
         let (mut engine, handle) = start(&disk, EngineOptions { overlap_bytes_min: usize::MAX, ..options() });
@@ -115,7 +116,7 @@ fn an_engine_says_whether_its_batches_are_synced() {
     }
 }
 
-/// What it took to decide a batch is divided among the changes of positions in it.
+/// The time to decide a batch is divided among its changes of positions.
 #[test]
 fn changes_of_positions_share_the_time_of_their_batch() {
     const CHANGES: u64 = 500;
@@ -155,7 +156,7 @@ fn the_queue_is_what_waits_for_the_next_turn() {
     }
 }
 
-/// What nobody waits for is kept while the disk is full, up to a bound.
+/// Reports without a waiting client are retained while the disk is full, up to a limit.
 #[test]
 fn more_reports_than_the_bound_are_lost_while_the_disk_is_full() {
     const REPORTS_MAX: u64 = 65_536;
@@ -219,7 +220,7 @@ fn what_is_decided_while_a_batch_is_written_has_room_of_its_own() {
     assert_eq!(talk(&mut engine, end), Ok(Reply::Accepted));
 }
 
-/// What a tick expires comes on top of a batch that is full.
+/// The expirations of a tick are added to a full batch.
 #[test]
 fn what_expires_while_a_batch_is_written_has_room_of_its_own() {
     const BODY_BYTES: usize = 3_500;

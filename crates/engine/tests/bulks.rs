@@ -1,5 +1,5 @@
-//! Bulks in an engine that works turn by turn: what passes between their steps, a full disk and a power loss in the
-//! middle.
+//! Bulk transfers in an engine that works turn by turn: other commands between their steps, a full disk, and a power
+//! loss in the middle.
 
 mod common;
 
@@ -28,9 +28,9 @@ use upesi_types::{Amount, BulkId, ErrorCode, Timestamp, TransferId};
 
 const START_MS: i64 = 1_900_000_000_000;
 const EXPIRES_AT: Timestamp = Timestamp::from_ms(START_MS + 1_000_000);
-/// The bulk is from the first to the second; others pay from the third to the fourth meanwhile.
+/// The bulk transfer is from the first to the second DFSP. Meanwhile the third pays the fourth.
 const DFSPS: [&str; 4] = ["greenbank", "bluewallet", "redbank", "yellowpay"];
-/// Most steps that an engine takes between two looks at its queue.
+/// Maximum number of steps that an engine takes before it checks its queue again.
 const STEPS_PER_TURN_MAX: usize = 64;
 
 struct World {
@@ -54,7 +54,7 @@ fn new_bulk() -> Command {
             amount: Ok(amount("1.25")),
             currency: kes(),
             ilp_packet: "AAAA".into(),
-            // So large that the room which is reserved ahead does not last for all items.
+            // So large that the space that is reserved ahead is not enough for all items.
             extensions: Some(format!(r#"[{{"key":"note","value":"{}"}}]"#, "x".repeat(1_000)).into()),
             condition: Some(Sha256::digest(PREIMAGE).into()),
         };
@@ -118,7 +118,7 @@ impl World {
         self.handle.submit_quietly(command).unwrap();
     }
 
-    /// Sends the bulk, and waits until it is taken.
+    /// Sends the bulk transfer, and waits until it is accepted.
     fn send_bulk(&mut self) {
         self.submit(new_bulk());
         self.until(|world| world.engine.ledger().bulk(bulk_id()).is_some());
@@ -129,7 +129,7 @@ impl World {
         self.answer_bulk_with(&ItemResult::Fulfil { fulfilment: PREIMAGE, extensions: None });
     }
 
-    /// The payee has the same result for every item.
+    /// The payee sends the same result for every item.
     fn answer_bulk_with(&mut self, result: &ItemResult) {
         let results = items().map(|item| (item, result.clone()));
         self.submit(Command::Bulk(BulkCommand::Fulfil(Box::new(FulfilBulk {
@@ -159,7 +159,7 @@ impl World {
         self.engine.ledger().bulk(bulk_id()).expect("the bulk is in memory")
     }
 
-    /// How many items are reserved, and how many committed.
+    /// Numbers of reserved and of committed items.
     fn progress(&self) -> (usize, usize) {
         let count = |is_it: fn(&ItemState) -> bool| {
             self.bulk().items.iter().filter(|item| is_it(&item.state)).count()
@@ -178,7 +178,7 @@ impl World {
         self.engine.ledger().last_time()
     }
 
-    /// A payment of other DFSPs that is decided by the next turn.
+    /// A payment of other DFSPs, which the next turn decides.
     fn pay_beside(&mut self, number: u64) {
         self.submit(prepare(id(number), DFSPS[2], DFSPS[3], "2", EXPIRES_AT));
         self.turn();
@@ -194,7 +194,7 @@ impl World {
         matches!(self.bulk().state, BulkState::Completed { .. })
     }
 
-    /// Every item is committed once: by the bulk, by its transfer, and by the positions.
+    /// Every item is committed once: in the bulk transfer, in its transfer, and in the positions.
     fn assert_completed(&self) {
         assert!(self.has_ended(), "{:?}", self.bulk().state);
         assert_eq!(self.progress(), (BULK_ITEMS_MAX, BULK_ITEMS_MAX));
@@ -206,7 +206,7 @@ impl World {
     }
 }
 
-/// By the order of decisions: whatever comes while a bulk is decided is decided after one slice of its steps at most.
+/// A command that arrives while a bulk transfer is processed is decided after at most one slice of its steps.
 #[test]
 fn payments_of_others_pass_between_the_slices_of_a_bulk() {
     let mut world = World::new();
@@ -247,7 +247,7 @@ fn one_item_too_many_is_no_bulk() {
     assert!(of(BULK_ITEMS_MAX + 1).is_err() && of(0).is_err());
 }
 
-/// A bulk waits for room between two items, loses none, and goes on by itself.
+/// A bulk transfer waits for space between two items, loses no item, and continues by itself.
 #[test]
 fn a_disk_that_is_full_in_the_middle_of_a_bulk_holds_it_up() {
     let mut world = World::new();
@@ -255,7 +255,7 @@ fn a_disk_that_is_full_in_the_middle_of_a_bulk_holds_it_up() {
     world.until(|world| world.progress().0 > 200);
     world.disk.set_capacity(world.disk.used_bytes());
     let mut progress = world.progress();
-    // What room was reserved before is used up first.
+    // Space that was reserved before is used up first.
     for _ in 0..1_000 {
         world.turn();
         let stalls = world.progress() == progress;
@@ -275,7 +275,7 @@ fn a_disk_that_is_full_in_the_middle_of_a_bulk_holds_it_up() {
     world.assert_completed();
 }
 
-/// After a power loss in the middle of its items, and in the middle of its results, a bulk goes on where it was.
+/// After a power loss between its items, or between its results, a bulk transfer continues.
 #[test]
 fn a_bulk_goes_on_after_a_power_loss_between_two_items() {
     let mut world = World::new();
@@ -301,7 +301,7 @@ fn restarted(world: World) -> World {
     World::on(disk, archive)
 }
 
-/// The bounds of a batch hold for commands and for steps, and batches are as full as they allow.
+/// The limits of a batch apply to commands and to steps, and batches are as full as the limits allow.
 #[test]
 fn batches_of_commands_and_of_steps_end_at_their_bound() {
     const BOUND: usize = 8;
@@ -339,10 +339,10 @@ fn batches_of_commands_and_of_steps_end_at_their_bound() {
     assert!(full >= BULK_ITEMS_MAX / BOUND && small < 64, "{full} full ones, {small} small ones");
 }
 
-/// A bulk goes to the archive as one value, also with the longest result that each of its items can have.
+/// A bulk transfer is one value in the archive, also with the longest result that each item can have.
 #[test]
 fn a_bulk_with_the_longest_results_is_archived() {
-    // A character takes six bytes at most.
+    // A character takes at most six bytes.
     let text = |chars: usize| r"\u0001".repeat(chars);
     let extension = format!(r#"{{"key":"{}","value":"{}"}}"#, text(32), text(128));
     let extensions = Some(format!("[{}]", vec![extension; 16].join(",")).into());
@@ -365,7 +365,7 @@ fn a_bulk_with_the_longest_results_is_archived() {
     }
 }
 
-/// Answers to bulks, accepted or declined, are not counted among those to single transfers.
+/// Response times do not include answers to bulk transfers, accepted or declined.
 #[test]
 fn items_of_bulks_are_in_no_response_time() {
     let declined = Cause::Payee { code: ErrorCode::PAYEE_REJECTED_TRANSACTION, description: "no".into() };
@@ -391,7 +391,7 @@ fn items_of_bulks_are_in_no_response_time() {
     }
 }
 
-/// Passes on what is published.
+/// Forwards published records.
 struct Told(Sender<Arc<DurableRecord>>);
 
 impl Effects for Told {
@@ -406,7 +406,7 @@ impl Effects for Told {
     fn participants(&mut self, _: Arc<Participants>) {}
 }
 
-/// Its payee is asked although nobody else asks the engine for anything, and no tick comes.
+/// Its payee receives the bulk transfer although the engine gets no other command and no tick.
 #[test]
 fn a_bulk_takes_all_its_steps_by_itself() {
     let storage = Storage { disk: Arc::new(SimDisk::new(5)), archive: Arc::new(MemoryArchive::new()) };

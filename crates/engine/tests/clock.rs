@@ -1,4 +1,4 @@
-//! Clocks that jump: what is recorded, what expires, and what is served meanwhile.
+//! Clocks that jump: recorded times, expirations, and requests in the meantime.
 
 mod common;
 
@@ -19,7 +19,7 @@ const START_MS: i64 = 1_932_811_200_000;
 const DAY_MS: i64 = 86_400_000;
 const GOOD: ClockState = ClockState { jump_ms: 0, ahead_ms: 0 };
 
-/// A hub that works when a test says so.
+/// A hub that works turn by turn, when a test says so.
 struct Hub {
     clock: std::sync::Arc<TestClock>,
     directory: TempDir,
@@ -71,7 +71,7 @@ impl Hub {
         self.handle().status().clock
     }
 
-    /// Works until a conversation with the engine is over.
+    /// Works until a conversation with the engine has ended.
     fn during<T>(&mut self, talk: impl AsyncFnOnce(&EngineHandle) -> T) -> T {
         let (engine, handle) = self.running.as_mut().unwrap();
         let handle = handle.clone();
@@ -91,7 +91,7 @@ impl Hub {
         self.during(async |handle| handle.submit(command, Payload::default()).await.unwrap())
     }
 
-    /// A prepare that DFSPs, whose clocks are right, let expire 30 s after `real_ms`.
+    /// A prepare of DFSPs with correct clocks, which expires 30 s after `real_ms`.
     fn pay(&mut self, number: u64, units: &str, real_ms: i64) {
         let expires_at = Timestamp::from_ms(real_ms + 30_000);
         self.submit(prepare(id(number), "greenbank", "bluewallet", units, expires_at));
@@ -101,7 +101,7 @@ impl Hub {
         self.during(async |handle| handle.transfer(id(number)).await.unwrap().unwrap().public_state())
     }
 
-    /// How a transfer that expired came to its end.
+    /// The end of a transfer that expired.
     fn end_of(&mut self, number: u64) -> TransferState {
         self.during(async |handle| handle.transfer(id(number)).await.unwrap().unwrap().state)
     }
@@ -111,7 +111,7 @@ impl Hub {
         self.submit(Command::Admin(AdminCommand::AcceptClock { reason }))
     }
 
-    /// Every record of the journal: its instant, and what it says.
+    /// Every record of the journal: its instant and its events.
     fn records(&mut self) -> Vec<(Timestamp, Vec<Event>)> {
         self.running.take().unwrap().0.shutdown();
         let disk = upesi_journal::RealDisk::new(self.directory.path(), upesi_journal::Access::Read);
@@ -133,7 +133,7 @@ impl Hub {
     }
 }
 
-/// The finding itself: a day ahead for 0.3 s.
+/// The original fault: a clock that is a day ahead for 0.3 s.
 #[test]
 fn a_jump_that_goes_by_expires_nothing_and_refuses_nothing() {
     for jump in [DAY_MS, -DAY_MS] {
@@ -166,7 +166,7 @@ fn a_jump_that_goes_by_expires_nothing_and_refuses_nothing() {
     }
 }
 
-/// While the clock stays wrong, what is due by the monotonic clock expires, and nothing else.
+/// While the clock is wrong, only transfers that are due by the monotonic clock expire.
 #[test]
 fn deadlines_go_by_the_monotonic_clock_while_the_wall_clock_is_not_believed() {
     for jump in [DAY_MS, -DAY_MS] {
@@ -185,7 +185,7 @@ fn deadlines_go_by_the_monotonic_clock_while_the_wall_clock_is_not_believed() {
     }
 }
 
-/// The jump is right: DFSPs go by the new time before an operator has said so, and are served.
+/// The jump is correct: DFSPs use the new time before an operator has accepted it, and their requests are processed.
 #[test]
 fn what_dfsps_send_by_the_right_clock_is_served_before_the_jump_is_accepted() {
     let mut hub = Hub::new();
@@ -209,14 +209,14 @@ fn what_dfsps_send_by_the_right_clock_is_served_before_the_jump_is_accepted() {
     assert!(time < Timestamp::from_ms(START_MS + DAY_MS), "recorded before it takes effect: {time}");
 }
 
-/// Backwards: records keep their order by the smallest steps, and all that concerns DFSPs goes by the clock.
+/// A jump back: records keep their order by the smallest steps, and everything for DFSPs uses the clock.
 #[test]
 fn time_that_was_recorded_ahead_stops_no_payment() {
     let mut hub = Hub::bare();
     hub.clock.jump(DAY_MS);
     hub.restart();
     hub.during(async |handle| onboard(handle, &["greenbank", "bluewallet"]).await);
-    // The clock is set right, with or without a restart.
+    // The clock is corrected, with or without a restart.
     hub.clock.jump(-DAY_MS);
     hub.tick();
     assert_eq!(hub.state().jump_ms, -DAY_MS);
@@ -252,7 +252,7 @@ fn time_that_was_recorded_ahead_stops_no_payment() {
     assert!(matches!(hub.records()[before].1[0], Event::TransferPrepared(_)));
 }
 
-/// A hub whose machine has no battery for its clock starts in 1970, and time comes later.
+/// A hub whose machine has no battery for its clock starts in 1970, and gets the time later.
 #[test]
 fn a_clock_that_was_never_set_stops_no_payment() {
     let mut hub = Hub::new();
@@ -274,7 +274,7 @@ fn a_clock_that_was_never_set_stops_no_payment() {
     hub.assert_sound();
 }
 
-/// The window shows the start until the first record states it.
+/// The window shows the start until the first record has its time.
 #[test]
 fn the_first_window_opens_when_the_hub_first_starts() {
     let mut hub = Hub::bare();
@@ -282,11 +282,11 @@ fn the_first_window_opens_when_the_hub_first_starts() {
         hub.during(async |handle| handle.read(|ledger| ledger.windows()[0].created_at).await.unwrap())
     };
     assert_eq!(opened(&mut hub), Timestamp::from_ms(START_MS));
-    // Shown, and not part of the state: a replay of no records does not know it.
+    // Shown, but not part of the state: a replay without records does not have it.
     let state =
         hub.during(async |handle| handle.read(upesi_ledger::Ledger::encode_unfinished).await.unwrap());
     assert!(state == upesi_ledger::Ledger::new(Default::default()).encode_unfinished());
-    // A start that leaves no record was not the first one.
+    // A start without a record was not the first one.
     hub.clock.advance(1_000);
     hub.restart();
     hub.clock.advance(1_000);
@@ -303,7 +303,7 @@ fn the_first_window_opens_when_the_hub_first_starts() {
     hub.assert_sound();
 }
 
-/// Nanoseconds since 1970 end in 2262; a clock beyond is wrong, and ends nothing.
+/// Nanoseconds since 1970 end in 2262. A clock beyond that is wrong, and causes no expiration.
 #[test]
 fn years_beyond_2262_end_nothing() {
     let mut hub = Hub::new();
@@ -329,7 +329,7 @@ fn years_beyond_2262_end_nothing() {
     hub.assert_sound();
 }
 
-/// Some change of an operator's.
+/// Any change of an operator.
 fn lift() -> AdminCommand {
     AdminCommand::SetLimit {
         name: common::name("greenbank"),
@@ -339,7 +339,7 @@ fn lift() -> AdminCommand {
     }
 }
 
-/// A journal whose time is used up cannot go on; a start says so instead of failing at its first record.
+/// A journal at the largest possible time cannot continue. A start reports this instead of failing at its first record.
 #[test]
 fn a_journal_at_the_end_of_time_is_refused() {
     let directory = TempDir::new().unwrap();
@@ -358,8 +358,8 @@ fn a_journal_at_the_end_of_time_is_refused() {
     assert!(refused.to_string().contains("no further record can follow"), "{refused}");
 }
 
-/// A clock that was a day ahead is set right, and the operator accepts it, while a window is open: it closes at an
-/// earlier instant than that of its transfers, and is settled. So is the next one.
+/// A clock that was a day ahead is corrected, and the operator accepts this while a window is open. The window closes
+/// at an earlier instant than its transfers, and is settled, and so is the next one.
 #[test]
 fn a_window_closes_and_is_settled_at_an_earlier_clock() {
     let mut hub = Hub::new();

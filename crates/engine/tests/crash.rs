@@ -1,7 +1,7 @@
 //! Engines on a simulated disk that crashes, breaks and fills up at random operations, with requests in flight.
 //!
-//! `UPESI_ENGINE_SEED=n` runs one seed, `UPESI_ENGINE_SEEDS=n` that many. What is drawn repeats with the seed; how
-//! the engine's threads interleave does not.
+//! `UPESI_ENGINE_SEED=n` runs one seed, `UPESI_ENGINE_SEEDS=n` runs that many. Random choices repeat with the seed; the
+//! interleaving of the engine's threads does not.
 
 mod common;
 #[path = "crash/settlement.rs"]
@@ -49,7 +49,7 @@ fn no_crash_loses_what_was_acknowledged() {
     }
 }
 
-/// An engine whose archivist has nothing to do, so that the disk's operations are the same each time.
+/// An engine whose archivist has nothing to do, so that the disk's operations are always the same.
 fn start(disk: &SimDisk) -> (Engine, upesi_engine::EngineHandle) {
     let options = EngineOptions {
         storage: Some(Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) }),
@@ -63,7 +63,7 @@ fn start(disk: &SimDisk) -> (Engine, upesi_engine::EngineHandle) {
     Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap()
 }
 
-/// Prepares one after the other; those that were acknowledged, and the first refusal.
+/// Sends prepares one after the other. Returns the acknowledged ones, and the first error.
 async fn prepare_until_refused(
     engine: &upesi_engine::EngineHandle,
     numbers: std::ops::Range<u64>,
@@ -108,7 +108,7 @@ async fn fail_at(ordinal: u64) {
     onboard(&handle, &["greenbank", "bluewallet"]).await;
     let (acknowledged, refused) = prepare_until_refused(&handle, 0..PREPARES).await;
     if refused.is_none() {
-        // The sync was one of the end's.
+        // The sync was part of the shutdown.
         engine.shutdown();
     } else {
         assert_eq!(refused, Some(SubmitError::Stopped), "operation {ordinal}");
@@ -136,7 +136,7 @@ async fn fail_at(ordinal: u64) {
     }
 }
 
-/// "Cannot be read" is not "there is none": the courier would take its lane for level and leave callbacks unsent.
+/// A read error must not look like an empty outbox: the lane would stop and leave callbacks unsent.
 #[test]
 fn callbacks_that_cannot_be_read_are_an_error() {
     runtime().block_on(async {
@@ -150,7 +150,7 @@ fn callbacks_that_cannot_be_read_are_an_error() {
         let read = handle.callbacks(keys.clone()).await;
         assert!(matches!(read, Err(SubmitError::Journal(_))), "{read:?}");
         assert_eq!(handle.callbacks(keys.clone()).await.unwrap().len(), keys.len());
-        // The way lanes go: a page of what is owed to one of them.
+        // As lanes do: a page of the undelivered callbacks of one lane.
         let target = keys[0].target;
         disk.inject_read_error(disk.reads());
         let page = handle.pending_callbacks(target, None, keys.len()).await;
@@ -161,7 +161,8 @@ fn callbacks_that_cannot_be_read_are_an_error() {
     });
 }
 
-/// What is damaged stays owed, and must not end a page: the lane would take itself for level and send no other.
+/// A callback in a damaged record stays undelivered and must not end a page: the lane would stop and send no later
+/// callbacks.
 #[test]
 fn a_damaged_record_holds_up_no_callback_behind_it() {
     const COUNT: usize = 5;
@@ -201,7 +202,7 @@ fn the_remains_of_a_batch_end_the_stream_and_are_told() {
         engine.shutdown();
         for is_torn in [false, true] {
             if is_torn {
-                // A sector of it never came to the disk.
+                // One sector of it never reached the disk.
                 change_frame(&disk, last, |frame| frame[512..1_024].fill(0));
             }
             let log = EmbeddedLog::for_reading(&(Arc::new(disk.clone()) as _));
@@ -230,7 +231,7 @@ fn change_frame(disk: &SimDisk, seq: u64, change: fn(&mut [u8])) {
     }
 }
 
-/// Wherever the room ends, the engine refuses, answers questions, and goes on once there is room.
+/// Wherever the disk is full, the engine rejects commands, answers queries, and continues when there is space.
 #[test]
 fn a_full_disk_stops_nothing() {
     runtime().block_on(async {
@@ -241,7 +242,7 @@ fn a_full_disk_stops_nothing() {
         let mut refusals = 0;
         for more in 0..40_u64 {
             disk.set_capacity(disk.used_bytes() + more * 9_000);
-            // All at once, so that one turn of the engine has several batches.
+            // All at once, so that a turn of the engine has several batches.
             let mut submitted = tokio::task::JoinSet::new();
             for number in next..next + PREPARES {
                 let handle = handle.clone();

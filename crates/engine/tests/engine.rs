@@ -1,4 +1,4 @@
-//! Stories of a running engine on a real directory: what is acknowledged stays, across restarts of every kind.
+//! Stories of a running engine in a real directory: acknowledged data stays, across restarts of every kind.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn soon() -> Timestamp {
     Timestamp::from_ms(START_MS + 30_000)
 }
 
-/// Keeps what was let go.
+/// Collects published records.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<Arc<DurableRecord>>>>);
 
@@ -66,7 +66,7 @@ impl Effects for Kept {
     fn participants(&mut self, _: Arc<Participants>) {}
 }
 
-/// Keeps how long before their ends transfers were prepared.
+/// Collects the times between transfers' prepares and their ends.
 #[derive(Clone, Default)]
 struct Ends(Arc<Mutex<Vec<Duration>>>);
 
@@ -82,7 +82,7 @@ impl Effects for Ends {
     fn participants(&mut self, _: Arc<Participants>) {}
 }
 
-/// Keeps which callbacks are to be tried again.
+/// Collects the callbacks that are to be tried again.
 #[derive(Clone, Default)]
 struct Again(Arc<Mutex<Vec<CallbackKey>>>);
 
@@ -133,14 +133,14 @@ async fn finished_transfers_leave_memory_and_are_still_known() {
         accepted(&handle, fulfil(id(number), "greenbank", "bluewallet"), "fulfil").await;
     }
     engine.shutdown();
-    // After a clean end everything is archived and the snapshot covers the journal, so nothing is replayed.
+    // After an orderly end everything is archived and the snapshot covers the journal, so nothing is replayed.
     let (engine, handle) = start(&directory, &clock);
     assert_eq!(handle.read(upesi_ledger::Ledger::finished_len).await, Ok(0));
     for number in 0..count {
         let found = handle.transfer(id(number)).await.unwrap().unwrap();
         assert_eq!(found.public_state(), PublicState::Committed, "{number}");
     }
-    // A resend of an archived prepare is told the outcome and moves nothing.
+    // A repeated prepare of an archived transfer returns the outcome and moves nothing.
     accepted(&handle, prepare(id(3), "greenbank", "bluewallet", "1", soon()), "prepare").await;
     accepted(&handle, fulfil(id(4), "greenbank", "bluewallet"), "fulfil").await;
     assert_eq!(position(&handle, "greenbank").await, amount("200"));
@@ -232,7 +232,7 @@ async fn what_is_due_expires_without_anybody_asking() {
         accepted(&handle, prepare(id(number), "greenbank", "bluewallet", "1", soon()), "").await;
     }
     clock.advance(30_001);
-    // Each question is a turn of the engine, and each turn looks at the deadlines: this ends.
+    // Each query is a turn of the engine, and each turn checks the deadlines, so this loop ends.
     while handle.read(upesi_ledger::Ledger::reserved_len).await.unwrap() > 0 {}
     assert_eq!(position(&handle, "greenbank").await, amount("0"));
     let told = kept.0.lock().unwrap().iter().flat_map(|record| record.callbacks.clone()).collect::<Vec<_>>();
@@ -255,7 +255,7 @@ async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
     for number in 1..=3 {
         accepted(&handle, prepare(id(number), "greenbank", "bluewallet", "1", soon()), "").await;
     }
-    // A resend changes nothing, here and below. What is refused is decided like any other.
+    // Here and below, a repetition changes nothing. A rejection is decided like any other outcome.
     accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "").await;
     accepted(&handle, prepare(id(4), "greenbank", "bluewallet", "9000000000", soon()), "").await;
     clock.advance(250);
@@ -320,8 +320,8 @@ fn conversion(number: u64) -> Command {
     })))
 }
 
-/// An FXP is timed like a payee: its answer, its error, its silence. The end of a conversion after the answer is not
-/// counted.
+/// Response times include FXPs like payees: answers, errors, and missing answers. The end of an FX transfer after the
+/// answer is not counted.
 #[tokio::test]
 async fn fx_transfers_are_in_the_response_times() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
@@ -356,7 +356,7 @@ async fn fx_transfers_are_in_the_response_times() {
     };
     accepted(&handle, Command::Conversion(ConversionCommand::Abort(abort)), "").await;
     clock.advance(30_000);
-    // The third one expires unanswered. So does the first one, whose transfer never comes.
+    // The third one expires without an answer, and so does the first one, whose transfer never comes.
     while handle.read(upesi_ledger::Ledger::live_conversions_len).await.unwrap() > 0 {}
     let fxp = handle.read(|ledger| ledger.participant_id(&name("fxbank")).unwrap()).await.unwrap();
     engine.shutdown();
@@ -456,7 +456,7 @@ async fn a_full_queue_refuses_at_once() {
     options.queue_commands_max = 1;
     let metrics = EngineMetrics::default();
     let (engine, handle) = Engine::start(options, metrics.clone(), Box::new(NoEffects)).unwrap();
-    // Hold the engine's thread in a question, so that what follows queues up.
+    // Blocks the engine's thread with a query, so that later commands queue up.
     let (release, held) = std::sync::mpsc::channel::<()>();
     let (entered, inside) = tokio::sync::oneshot::channel();
     let holder = tokio::spawn({
@@ -472,7 +472,8 @@ async fn a_full_queue_refuses_at_once() {
     });
     inside.await.unwrap();
     handle.submit_quietly(Command::Tick).unwrap();
-    // Questions and commands are refused; the courier's reports are not, as a lost one would leave its callbacks owed.
+    // Queries and commands are rejected. Delivery reports are not, because a lost report would leave its callbacks
+    // undelivered.
     assert_eq!(handle.read(upesi_ledger::Ledger::last_seq).await, Err(SubmitError::Busy));
     assert_eq!(handle.submit_quietly(Command::Tick), Ok(()));
     release.send(()).unwrap();

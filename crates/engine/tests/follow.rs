@@ -1,5 +1,5 @@
-//! The record stream: from the first record, from a snapshot, from anywhere; across segments and retention; live; and
-//! of a node that stands by.
+//! The record stream: from the first record, from a snapshot, from any record; across segments and retention; live; and
+//! on a follower.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }
 
-/// Small segments, so that a few large requests fill several: a segment has room for two batches.
+/// Small segments, so that a few large requests fill several. A segment has space for two batches.
 fn options(data: &Path) -> EngineOptions {
     EngineOptions {
         segment_bytes: 16 * 1024,
@@ -51,7 +51,7 @@ fn log_of(data: &Path) -> Arc<dyn Log> {
     EmbeddedLog::for_reading(&disk)
 }
 
-/// The files of its segments, oldest first.
+/// The files of the segments, oldest first.
 fn segment_files(data: &Path) -> Vec<PathBuf> {
     let journal = std::fs::read_dir(data.join("journal")).unwrap();
     let mut segments: Vec<_> = journal.map(|file| file.unwrap().path()).collect();
@@ -60,7 +60,7 @@ fn segment_files(data: &Path) -> Vec<PathBuf> {
     segments
 }
 
-/// Transfers of different amounts in both directions; those of even numbers are committed.
+/// Transfers of different amounts in both directions. Those with even numbers are committed.
 async fn pay(engine: &EngineHandle, numbers: std::ops::Range<u64>) {
     for number in numbers {
         let [payer, payee] = if number % 3 == 0 { [DFSPS[1], DFSPS[0]] } else { DFSPS };
@@ -78,8 +78,7 @@ const fn value(number: u64) -> u64 {
     100 + number * 7
 }
 
-/// The prepared transfers that a stream returns up to its end, with their amounts, and the sequence numbers of all
-/// records.
+/// The prepared transfers in a stream up to its end, with their amounts, and the sequence numbers of all records.
 fn prepared(mut records: Follow) -> (Vec<(TransferId, Amount)>, Vec<u64>) {
     let (mut transfers, mut seqs) = (Vec::new(), Vec::new());
     while let Some(found) = records.next().unwrap() {
@@ -96,7 +95,7 @@ fn expected(numbers: std::ops::Range<u64>) -> Vec<(TransferId, Amount)> {
     numbers.map(|number| (id(number), common::amount(&value(number).to_string()))).collect()
 }
 
-/// A data directory with 40 transfers on several segments and its last record.
+/// A data directory with 40 transfers in several segments. Returns its last record.
 fn filled(data: &Path, keep_segments: bool) -> u64 {
     let (engine, handle) = start(EngineOptions { keep_segments, ..options(data) });
     runtime().block_on(async {
@@ -129,7 +128,7 @@ fn from_the_first_record_and_from_the_middle_across_segments() {
         assert_eq!(part, transfers[transfers.len() - part.len()..]);
     }
     assert_eq!(prepared(follow(&log, last + 1)), (vec![], vec![]));
-    // What is missing in the middle was not removed by retention.
+    // A segment that is missing in the middle was not removed by retention.
     std::fs::remove_file(&segment_files(directory.path())[1]).unwrap();
     let error = follow(&log, starts[1]).next().unwrap_err();
     assert!(matches!(error, FollowError::Journal(_)), "{error}");
@@ -193,7 +192,7 @@ fn a_record_that_retention_removed_is_an_error_that_says_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path();
     let mut early = None;
-    // The segments before the older of two snapshots leave, and each life ends with one.
+    // The segments before the older of two snapshots are removed, and each life ends with a snapshot.
     for life in 0..4 {
         let (engine, handle) = start(EngineOptions { keep_segments: false, ..options(data) });
         runtime().block_on(async {
@@ -204,7 +203,7 @@ fn a_record_that_retention_removed_is_an_error_that_says_what_to_do() {
                 assert_eq!(records.next().unwrap().unwrap().seq, 1);
                 early = Some(records);
             }
-            // All are committed and their callbacks delivered: nothing needs an old segment.
+            // All are committed and their callbacks are delivered, so no old segment is needed.
             for number in (life * 40..life * 40 + 40).step_by(2) {
                 pay(&handle, number..number + 1).await;
                 let owed = |ledger: &Ledger| ledger.outbox().iter().map(|(key, _)| key).collect();
@@ -235,7 +234,7 @@ fn a_record_that_retention_removed_is_an_error_that_says_what_to_do() {
     };
     assert!(matches!(error, FollowError::Gone { oldest: left, .. } if left == oldest), "{error}");
     assert_eq!(prepared(follow(&log, oldest)).1[0], oldest);
-    // What cannot start at the first record starts at a snapshot.
+    // A reader that cannot start at the first record starts at a snapshot.
     let store = SnapshotStore::open_for_reading(Arc::new(RealDisk::new(data, Access::Read)) as _);
     let snapshots: Vec<_> = store.list().unwrap().iter().map(|info| store.read(info.seq).unwrap()).collect();
     let fold = Fold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap();
@@ -267,7 +266,7 @@ fn a_live_stream_waits_for_new_records_and_ends_with_the_engine() {
     let mut transfers = Vec::new();
     for number in 0..20 {
         runtime.block_on(pay(&handle, number..number + 1));
-        // It comes without further commands.
+        // The record comes without further commands.
         while transfers.len() as u64 <= number {
             let (seq, prepared) = to_see.recv().unwrap();
             assert_eq!(seq, next);
@@ -340,7 +339,7 @@ fn a_standby_that_is_dropped_answers_nothing_more() {
     assert_eq!(asked(), Err(SubmitError::Stopped));
 }
 
-/// Polls once, outside of a runtime: the engine's turns drive what is waited for.
+/// Polls once, outside of a runtime: the engine's turns drive the future.
 fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

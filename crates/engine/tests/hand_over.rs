@@ -1,4 +1,4 @@
-//! A hub that hands over tells its log to whom, when all that it took is durable.
+//! A hub that hands over leadership writes the next leader to its log, when all accepted commands are durable.
 
 mod common;
 
@@ -19,12 +19,12 @@ use upesi_types::Timestamp;
 const START_MS: i64 = 1_900_000_000_000;
 const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
 
-/// How a hand-over ends.
+/// Result of a handover.
 type Ending = fn() -> Result<(), JournalError>;
-/// To whom the log was handed over, and behind which record.
+/// The next leader, and the last record before the handover.
 type HandedOver = Arc<Mutex<Vec<(Option<u32>, u64)>>>;
 
-/// A log that another node may take.
+/// A log that another node may take over.
 struct Shared {
     inner: EmbeddedLog,
     ending: Ending,
@@ -94,7 +94,7 @@ impl Appender for SharedAppender {
 
 #[test]
 fn the_log_is_handed_over_behind_what_was_taken() {
-    // Without a word in the log another node takes over after some silence.
+    // Without an entry in the log, another node takes over after a time without heartbeats.
     let cases: [(Ending, StopReason); 3] = [
         (|| Ok(()), StopReason::HandedOver),
         (|| Err(JournalError::Poisoned), StopReason::HandedOver),

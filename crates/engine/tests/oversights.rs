@@ -1,5 +1,5 @@
-//! Three things that an engine could overlook without any other test seeing it: what undelivered callbacks need of the
-//! journal, look-ups that are older than what memory has forgotten, and what is known to be durable.
+//! Three faults of an engine that no other test would detect. They concern segments that undelivered callbacks need,
+//! lookups that are older than a removal from memory, and data that is known to be durable.
 
 mod common;
 
@@ -82,7 +82,7 @@ fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
         ..options()
     };
     let (engine, handle) = start(with(false));
-    // The first is reserved and its callback delivered; of the second nothing is delivered.
+    // The first transfer is reserved and its callback is delivered. No callback of the second one is delivered.
     let (reserved_seq, kept) = block_on(async {
         onboard(&handle, &DFSPS).await;
         submit(&handle, pays(1, "10.25"), "the first body").await;
@@ -113,7 +113,7 @@ fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
                 "in life {life}"
             );
             if life == 3 {
-                // From now on the callbacks alone need their segments.
+                // From now on only the callbacks need their segments.
                 submit(&handle, ends(1), "{}").await;
                 let others = owed(&handle).await.into_iter().filter(|key| !kept.contains(key)).collect();
                 submit(&handle, Command::Delivered(others), "").await;
@@ -143,7 +143,7 @@ fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
     assert!(reserved_seq < last && last <= oldest, "callbacks need {oldest}, the first is {last}");
 }
 
-/// The requests behind callbacks.
+/// The requests of callbacks.
 async fn bodies_of(engine: &EngineHandle, keys: &[CallbackKey]) -> Vec<bytes::Bytes> {
     let found = engine.callbacks(keys.to_vec()).await.unwrap();
     found.iter().map(|callback| callback.record.payload.body.clone()).collect()
@@ -155,13 +155,13 @@ fn first_seq(data: &Path) -> u64 {
     upesi_journal::segments(&disk).unwrap()[0].first_seq
 }
 
-/// The transfer whose look-up is watched, who hears that it has begun, and whose word ends it.
+/// The transfer whose lookup is watched, the channel that reports its begin, and the channel that ends it.
 type Watched = (TransferId, Sender<()>, Receiver<()>);
 
-/// An archive one of whose look-ups takes its time: it has seen the archive as it was when it began.
+/// An archive with one slow lookup, which sees the archive in the state at its begin.
 struct Slow {
     inner: MemoryArchive,
-    /// Tells that a look-up of this id has begun, and waits for the word to end it. Once.
+    /// Reports that a lookup of this id has begun, and waits for the message that ends it. Used once.
     watched: Mutex<Option<Watched>>,
 }
 
@@ -223,7 +223,7 @@ fn a_look_up_that_is_older_than_what_memory_has_forgotten_is_made_again() {
         submit(&handle, pays(1, "12.25"), "").await;
         let ((begun, has_begun), (go_on, may_go_on)) = (channel(), channel());
         *archive.watched.lock().unwrap() = Some((id(1), begun, may_go_on));
-        // A resend, which looks before the transfer is archived.
+        // A repetition, whose lookup begins before the transfer is archived.
         let resend = {
             let handle = handle.clone();
             tokio::spawn(async move { handle.submit(pays(1, "12.25"), Payload::default()).await })
@@ -251,8 +251,8 @@ fn a_look_up_that_is_older_than_what_memory_has_forgotten_is_made_again() {
     engine.shutdown();
 }
 
-/// The journal's last frame is not whole, as where a write was lost. Without knowing better that looks like a torn
-/// tail, which would be removed.
+/// The journal's last frame is incomplete, as after a lost write. Without further knowledge it looks like a torn end,
+/// which would be removed.
 #[test]
 fn what_a_snapshot_or_the_archive_knows_to_be_durable_is_missed() {
     for forgotten in [None, Some("snapshots"), Some("archive")] {
@@ -275,7 +275,7 @@ fn what_a_snapshot_or_the_archive_knows_to_be_durable_is_missed() {
         let refused = Engine::start(options(), EngineMetrics::default(), Box::new(NoEffects)).err();
         let is_missed = matches!(refused, Some(StartError::Journal(JournalError::Damaged { .. })));
         assert!(is_missed, "without {forgotten:?}: {refused:?}");
-        // What is left may be all that an operator has to repair it.
+        // An operator may need all remaining data for a repair.
         assert!(contents(&data.join("journal")) == before, "without {forgotten:?} the journal has changed");
     }
 }
@@ -286,7 +286,7 @@ fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }
 
-/// Leaves little more of it than its header.
+/// Leaves only slightly more of the frame than its header.
 fn tear_last_frame(journal: &Path) {
     let mut segments: Vec<PathBuf> =
         std::fs::read_dir(journal).unwrap().map(|file| file.unwrap().path()).collect();

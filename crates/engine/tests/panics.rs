@@ -1,4 +1,4 @@
-//! A panic of any of the engine's threads stops the engine, and goes on in the thread that ends it.
+//! A panic in any of the engine's threads stops the engine, and continues in the thread that ends it.
 
 mod common;
 
@@ -18,12 +18,12 @@ use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, MemoryArchive};
 use upesi_types::TransferId;
 
-/// Where it panics.
+/// Place of the panic.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// When the archivist archives.
     Archive,
-    /// When the engine's or the journal's thread lets a batch go.
+    /// When the engine's or the journal's thread releases a batch.
     Effects,
 }
 
@@ -92,7 +92,7 @@ fn start(place: Place, overlap_bytes_min: usize) -> (Engine, EngineHandle) {
         storage: Some(Storage { disk: Arc::new(SimDisk::new(1)), archive: Arc::new(absurd()) }),
         fold_every_records: 1,
         overlap_bytes_min,
-        // The batch of a tick is empty, and so the engine's own thread would let it go.
+        // The batch of a tick is empty, so the engine's own thread would release it.
         tick_interval: Duration::from_secs(3_600),
         clock: TestClock::starting_at(1_900_000_000_000) as _,
         ..EngineOptions::new("nowhere")
@@ -118,7 +118,7 @@ fn a_panic_of_any_thread_goes_on_where_the_engine_ends() {
                 let reason = handle.stopped().await;
                 assert_eq!(reason, StopReason::Panicked(thread));
                 assert_eq!(handle.status().serving, Serving::Stopped(reason));
-                // It says that it stops a moment before it takes nothing more.
+                // It reports that it stops a moment before it rejects commands.
                 let tick = || handle.submit(Command::Tick, Payload::default());
                 while tick().await != Err(SubmitError::Stopped) {}
             });

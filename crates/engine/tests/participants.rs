@@ -1,4 +1,4 @@
-//! What the edges know of participants: it follows each change, and what a proxy has counts for those behind it.
+//! The edges' view of participants: it follows each change, and a proxy's data applies to the DFSPs behind it.
 
 mod common;
 
@@ -24,7 +24,7 @@ const START_MS: i64 = 1_900_000_000_000;
 const URL: &str = "http://127.0.0.1:1/transfers";
 const BRIDGE_URL: &str = "http://127.0.0.1:2/transfers";
 
-/// Keeps them for the edges.
+/// Stores the participants for the edges.
 struct Edges(SharedParticipants);
 
 impl Effects for Edges {
@@ -61,7 +61,7 @@ impl World {
         talk(&mut self.engine, self.handle.submit(command, Payload::default())).unwrap()
     }
 
-    /// Makes a change, which reaches the edges at once. Returns what they know then.
+    /// Makes a change, which reaches the edges at once. Returns their view afterwards.
     fn change(&mut self, change: AdminCommand) -> Arc<Participants> {
         let (before, what) = (self.shared.generation(), format!("{change:?}"));
         assert_eq!(self.submit(Command::Admin(change)), Reply::Admin(Ok(AdminOutcome::Done)), "{what}");
@@ -113,7 +113,7 @@ fn the_edges_see_the_accounts_and_endpoints_of_each_participant() {
     let closed = AdminCommand::SetAccountActivity { name: name("redbank"), account, is_active: false };
     let seen = world.change(closed);
     assert!(!may(&seen, "redbank") && may(&seen, "greenbank"));
-    // In whatever case it is written, where that is allowed.
+    // In any case of letters, if that is allowed.
     assert!(seen.named(&name("RedBank")).is_none());
     let found = |text| seen.named_in_any_case(&name(text)).map(|participant| participant.id);
     assert_eq!((found("RedBank"), found("redbank"), found("redbanks")), (Some(red), Some(red), None));
@@ -193,7 +193,7 @@ fn what_a_proxy_has_counts_for_those_behind_it() {
         initial_position: amount("0"),
     };
     assert!(may(&world.change(opened), "farbank"));
-    // Both have to be active.
+    // Both must be active.
     for dfsp in ["bridge", "farbank"] {
         let seen = world.set_activity(dfsp, false);
         assert!(!may(&seen, "farbank") && may(&seen, "greenbank"), "{dfsp}");

@@ -1,4 +1,4 @@
-//! What retention removed: an id that comes again is folded by every start, and nothing removed comes back.
+//! Removals by retention: every start folds an id that occurs again, and removed transfers do not return.
 
 mod common;
 
@@ -13,7 +13,7 @@ use upesi_types::{Amount, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;
 const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
-/// Folded as often as records come; a snapshot comes with the end only, as it does between two of them.
+/// Folds after every few records. A snapshot comes only at the end, as between two snapshots.
 const FOLD_EVERY: u64 = 2;
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -51,8 +51,8 @@ async fn pay(engine: &EngineHandle, number: u64, value: &str) {
     assert_eq!((found.public_state(), found.amount), (PublicState::Committed, amount(value)));
 }
 
-/// Waits until the archive has what finished so far and memory has not: transfers of other parties come and go
-/// meanwhile.
+/// Waits until everything that has finished is in the archive and not in memory, while transfers of other parties come
+/// and go.
 async fn archive_all(engine: &EngineHandle, next: &mut u64) {
     let goal = engine.status().durable_seq;
     let archive = engine.archive().unwrap();
@@ -63,7 +63,7 @@ async fn archive_all(engine: &EngineHandle, next: &mut u64) {
         if archive.watermark_applied() >= goal && !is_held {
             return;
         }
-        // Refused, since the payee pays more than it may.
+        // Rejected, because the payee pays more than it may.
         let expires = Timestamp::from_ms(START_MS + 1_000_000);
         submit(engine, prepare(id(1_000_000 + *next), payee, payer, "9999999999", expires)).await;
         tokio::task::yield_now().await;
@@ -71,7 +71,7 @@ async fn archive_all(engine: &EngineHandle, next: &mut u64) {
     panic!("the archivist is stuck at {}", archive.watermark_applied());
 }
 
-/// Ends the division of the archive that grows. Returns the record that it ends with.
+/// Closes the open division of the archive. Returns its last record.
 async fn divide(engine: &EngineHandle) -> u64 {
     let archive = engine.archive().unwrap();
     let before = archive.divisions().len();
@@ -84,17 +84,17 @@ async fn divide(engine: &EngineHandle) -> u64 {
     archive.divisions().last().unwrap().first_seq - 1
 }
 
-/// What finished so far leaves.
+/// Removes everything that has finished.
 async fn remove_all(engine: &EngineHandle) -> u64 {
     let to_seq = divide(engine).await;
     assert!(engine.remove_finished(to_seq).await.unwrap() > 0);
     to_seq
 }
 
-/// A copy of a directory that an engine is using: what a crash leaves.
+/// A copy of a directory that an engine uses: the data after a crash.
 fn crash(data: &Path, name: &str) -> PathBuf {
     let to = data.with_file_name(name);
-    // A file that is renamed meanwhile would be in the copy under neither name.
+    // A file that is renamed meanwhile would have neither name in the copy.
     for _ in 0..100 {
         match copy(data, &to) {
             Ok(()) => return to,
@@ -121,7 +121,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The amount of each transfer in a closed engine's archive, of those that were committed.
+/// The amounts of the committed transfers in a closed engine's archive.
 fn archived(data: &Path) -> Vec<(upesi_types::TransferId, Amount)> {
     let archive = FjallArchive::open(data.join("archive"), &ArchiveOptions::default()).unwrap();
     let mut found = Vec::new();
@@ -144,8 +144,8 @@ fn sorted(numbers: &[(u64, &str)]) -> Vec<(upesi_types::TransferId, Amount)> {
     all
 }
 
-/// A life in which transfers 1 and 2 are removed and 1 comes again with another amount. Returns what a crash would
-/// leave before the first snapshot, right after the removal and at the end, and the directory with a snapshot.
+/// A life in which transfers 1 and 2 are removed, and 1 comes again with another amount. Returns the data after crashes
+/// before the first snapshot, right after the removal and at the end, and the directory with a snapshot.
 fn life(data: &Path) -> [PathBuf; 3] {
     let (engine, handle) = start(data);
     let crashes = runtime().block_on(async {
@@ -173,7 +173,7 @@ fn life(data: &Path) -> [PathBuf; 3] {
     [removed, again, data.to_owned()]
 }
 
-/// Starts on what [`life`] left, and compares the payer's position, what was removed, and what is archived.
+/// Starts with the data of [`life`], and compares the payer's position, the removals, and the archive.
 fn assert_started([removed, again, whole]: &[PathBuf; 3]) {
     for (data, paid, committed) in [
         (&removed, "42.75", &[][..]),
@@ -207,7 +207,7 @@ fn a_lost_archive_is_made_again_without_what_was_removed() {
     assert_started(&crashed);
 }
 
-/// The journal says that they are to go; a crash came before the archive let them.
+/// The journal has the removal, and a crash came before the archive's removal.
 #[test]
 fn a_removal_that_is_recorded_is_made_at_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
@@ -237,7 +237,7 @@ fn a_removal_that_is_recorded_is_made_at_the_next_start() {
     assert_eq!(archived(&crashed), sorted(&[(1, "3.5")]));
 }
 
-/// The fold that begins behind a snapshot meets what other divisions hold already: exported once more it would be
+/// The fold after a snapshot finds transfers that other divisions already have. They must not be archived and exported
 /// twice.
 #[test]
 fn what_the_archive_holds_is_not_archived_again() {

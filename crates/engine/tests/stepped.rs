@@ -1,5 +1,5 @@
-//! Engines that work turn by turn: how often snapshots are written, what a full disk holds up, how transfers are found,
-//! what a node that stands by makes of its leader's journal.
+//! Engines that work turn by turn: the frequency of snapshots, the effects of a full disk, the search for transfers,
+//! and a follower's copy of its leader's journal.
 
 mod common;
 
@@ -32,7 +32,7 @@ struct World {
     disk: SimDisk,
     engine: SteppedEngine,
     handle: EngineHandle,
-    /// Whether the disk is full whenever the archivist works.
+    /// Whether the disk is full when the archivist works.
     is_full: bool,
 }
 
@@ -56,10 +56,10 @@ impl World {
         world
     }
 
-    /// Works until a conversation with the engine is over, the archivist last of all.
+    /// Works until a conversation with the engine has ended, the archivist last.
     fn during<T>(&mut self, talk: impl AsyncFnOnce(&EngineHandle) -> T) -> T {
         let outcome = self.without_archivist(talk);
-        // With no room but what is taken, when a test says so.
+        // Without free space, when a test says so.
         let capacity = if self.is_full { self.disk.used_bytes() } else { u64::MAX };
         self.disk.set_capacity(capacity);
         assert!(self.engine.turn_archivist(), "the archivist has failed");
@@ -103,7 +103,7 @@ impl World {
         self.engine.ledger().last_seq()
     }
 
-    /// The records that snapshots were written of.
+    /// The records of which snapshots were written.
     fn snapshots(&self) -> Vec<u64> {
         let store = SnapshotStore::open(Arc::new(self.disk.clone())).unwrap();
         store.list().unwrap().iter().map(|snapshot| snapshot.seq).collect()
@@ -123,7 +123,7 @@ fn payment(number: u64, value: &str) -> Command {
     prepare(id(number), payer, payee, value, Timestamp::from_ms(START_MS + 1_000_000))
 }
 
-/// Payments, one after the other, and how far apart the snapshots are that were written meanwhile.
+/// Payments one after the other. Returns the distances between the snapshots in that time.
 fn distances(world: &mut World, numbers: std::ops::Range<u64>) -> Vec<u64> {
     let (mut newest, mut found) = (world.newest_snapshot(), Vec::new());
     for number in numbers {
@@ -152,7 +152,7 @@ fn snapshots_are_as_far_apart_as_settings_and_state_ask_for() {
     assert!(few.len() > 3, "{few:?}");
     let expected = SNAPSHOT_EVERY..SNAPSHOT_EVERY + 2 * FOLD_EVERY;
     assert!(few.iter().all(|distance| expected.contains(distance)), "{few:?}");
-    // 100 reservations and as many callbacks: more entries than the settings ask for records.
+    // 100 reservations and as many callbacks, which are more entries than the settings require records.
     for number in 200..300 {
         world.pay(number, "0.75");
     }
@@ -165,7 +165,7 @@ fn snapshots_are_as_far_apart_as_settings_and_state_ask_for() {
     assert!(many.len() > 2 && many.iter().all(|distance| expected.contains(distance)), "{many:?}");
 }
 
-/// The options of a node that stands by, with a disk of its own.
+/// The options of a follower, with its own disk.
 fn of_standby(disk: &SimDisk, archive: Arc<MemoryArchive>) -> EngineOptions {
     EngineOptions {
         storage: Some(Storage { disk: Arc::new(disk.clone()), archive }),
@@ -175,13 +175,13 @@ fn of_standby(disk: &SimDisk, archive: Arc<MemoryArchive>) -> EngineOptions {
     }
 }
 
-/// A node that stands by has its leader's journal, and makes archive and snapshots from nothing else.
+/// A follower has its leader's journal, and makes archive and snapshots from it alone.
 #[test]
 fn a_standby_has_the_leaders_archive_and_snapshots() {
     let mut world = World::new();
     distances(&mut world, 100..160);
     let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
-    // Reports of deliveries that no batch has taken yet are not in the journal.
+    // Delivery reports that no batch contains yet are not in the journal.
     let last_seq = upesi_journal::verify(Arc::clone(&leaders)).unwrap().last_seq;
     let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
     let options = of_standby(&disk, Arc::clone(&archive));
@@ -216,7 +216,7 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     };
     let (older, newest) = written();
     assert!((SNAPSHOT_EVERY..SNAPSHOT_EVERY + FOLD_EVERY).contains(&(newest - older)), "{older}, {newest}");
-    // It ends, loses its archive, and goes on from its snapshot.
+    // It ends, loses its archive, and continues from its snapshot.
     drop(standby);
     archive.lose();
     let mut standby = open();
@@ -226,7 +226,7 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     let stored = |number| archive.get(&id(number)).unwrap().is_some();
     assert!((100..160).all(stored) && !stored(160));
     assert!(last_seq - written().1 <= SNAPSHOT_EVERY);
-    // It leads: its state is what a start would bring back.
+    // It becomes leader: its state is the same as after a start.
     let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
     let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
     let options = EngineOptions { log: Some(log), ..options.clone() };

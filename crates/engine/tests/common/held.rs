@@ -1,4 +1,4 @@
-//! An engine that is kept busy, for tests of what is said meanwhile.
+//! An engine that is kept busy, for tests of its answers in that time.
 
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use upesi_engine::EngineHandle;
 use upesi_ledger::Command;
 
-/// An engine with a queue of one: its thread is busy with a question, and a command fills the queue.
+/// An engine with a queue of one: its thread is busy with a query, and a command fills the queue.
 pub struct HeldEngine {
     release: Sender<()>,
     holder: JoinHandle<()>,

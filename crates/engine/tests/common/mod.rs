@@ -31,7 +31,7 @@ pub fn kes() -> Currency {
 
 pub fn id(number: u64) -> TransferId {
     let mut bytes = [0; 16];
-    // Spread the bits, as random ids would be.
+    // Distributes the bits as in random ids.
     bytes[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
     bytes[8..].copy_from_slice(&number.to_be_bytes());
     TransferId::from_random_bytes(bytes)
@@ -51,13 +51,13 @@ impl TestClock {
         Arc::new(clock)
     }
 
-    /// Time passes.
+    /// Advances the time.
     pub fn advance(&self, ms: i64) {
         self.monotonic.fetch_add(ms, Ordering::SeqCst);
         self.jump(ms);
     }
 
-    /// Somebody sets the wall clock.
+    /// Sets the wall clock, as a user would.
     pub fn jump(&self, ms: i64) {
         self.wall.fetch_add(ms, Ordering::SeqCst);
     }
@@ -73,18 +73,18 @@ impl Clock for TestClock {
     }
 }
 
-/// An operator's change; one that was made before may be refused.
+/// An operator's change. It may be rejected if it was already made.
 pub async fn admin(engine: &EngineHandle, command: AdminCommand) -> Result<bool, SubmitError> {
     let reply = engine.submit(Command::Admin(command), Payload::default()).await?;
     Ok(matches!(reply, Reply::Admin(Ok(_))))
 }
 
-/// Hub accounts, a settlement model, and DFSPs with a cap and funds of a thousand million each.
+/// Hub accounts, a settlement model, and DFSPs with a net debit cap and funds of a thousand million each.
 pub async fn onboard(engine: &EngineHandle, dfsps: &[&str]) {
     assert_eq!(try_onboard(engine, dfsps).await, Ok(true));
 }
 
-/// The same, where the engine may stop; whether everything was new. Can be repeated until it is done.
+/// Like `onboard`, for an engine that may stop. Returns whether everything was new, and can be repeated.
 pub async fn try_onboard(engine: &EngineHandle, dfsps: &[&str]) -> Result<bool, SubmitError> {
     let mut is_new = open_currency(engine, kes()).await?;
     let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
@@ -95,7 +95,7 @@ pub async fn try_onboard(engine: &EngineHandle, dfsps: &[&str]) -> Result<bool, 
     Ok(is_new)
 }
 
-/// A DFSP that was onboarded gets a second currency.
+/// Adds a second currency to an onboarded DFSP.
 pub async fn onboard_in(engine: &EngineHandle, dfsp: &str, currency: Currency) {
     assert_eq!(open_currency(engine, currency).await, Ok(true));
     onboard_dfsp(engine, name(dfsp), currency, 1_000).await.unwrap();
@@ -194,12 +194,12 @@ pub async fn position(engine: &EngineHandle, dfsp: &str) -> Amount {
         .unwrap()
 }
 
-/// What a clock says, in milliseconds since 1970.
+/// A clock's time, in milliseconds since 1970.
 pub fn ms(clock: &dyn Clock) -> i64 {
     clock.now().as_ms()
 }
 
-/// Works until a conversation with an engine that goes turn by turn is over.
+/// Works until a conversation with an engine that goes turn by turn has ended.
 pub fn talk<T>(engine: &mut SteppedEngine, story: impl Future<Output = T>) -> T {
     let mut story = pin!(story);
     for _ in 0..10_000 {

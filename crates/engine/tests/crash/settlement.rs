@@ -1,5 +1,5 @@
-//! A day with a close, a settlement and an aborted one. It breaks at each operation of the disk from the first close
-//! on, is recovered from what a kill and a loss of power leave, and goes on: it ends as the day that nothing broke.
+//! A day with a close, a settlement and an aborted one. From the first close on, the disk fails at each operation. The
+//! engine recovers from the data after a kill and after a power loss, and continues. The day ends as without a failure.
 
 use upesi_engine::{EngineHandle, StopReason, SubmitError};
 use upesi_journal::sim_disk::{Fault, Kept, SimDisk};
@@ -10,7 +10,7 @@ use super::common::{admin, fulfil, id, prepare, try_onboard};
 use super::{runtime, soon, start};
 
 const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redmoney"];
-/// Steps that come before the first close.
+/// Steps before the first close.
 const STEPS_BEFORE_CLOSE: usize = 2;
 const STEPS: usize = 19;
 
@@ -31,7 +31,7 @@ async fn settle(engine: &EngineHandle, number: u32, window: u32) -> Result<(), S
     admin(engine, AdminCommand::CreateSettlement(new)).await.map(drop)
 }
 
-/// The accounts that are kept; all of them or a part.
+/// Advances the selected accounts: all of them or a part.
 async fn advance(
     engine: &EngineHandle,
     number: u32,
@@ -54,7 +54,7 @@ async fn advance(
     admin(engine, AdminCommand::AdvanceSettlement(advance)).await.map(drop)
 }
 
-/// A step of the day. What was done already is refused, or changes nothing.
+/// A step of the day. A repeated step is rejected, or changes nothing.
 async fn step(engine: &EngineHandle, number: usize) -> Result<(), SubmitError> {
     use SettlementState as S;
     let all = |_: usize| true;
@@ -104,7 +104,7 @@ async fn day(engine: &EngineHandle) -> Result<(), SubmitError> {
     Ok(())
 }
 
-/// Balances, what each window holds, and how each settlement came out with what net of each account.
+/// Balances, the content of each window, and the end of each settlement with the net of each account.
 fn end_of_day(ledger: &Ledger) -> String {
     let mut lines: Vec<_> = ledger
         .accounts()
@@ -161,7 +161,7 @@ fn a_close_and_each_stage_survive_a_crash_at_any_operation() {
         for ordinal in first..last {
             ends.extend(crash_at(ordinal as u64, &expected).await);
         }
-        // Every record was the last one that was kept, and so was none of them.
+        // Every record was once the last one that was durable, and once not durable.
         let between: Vec<_> = (before..before + records).filter(|seq| !ends.contains(seq)).collect();
         assert!(
             between.is_empty(),
@@ -171,13 +171,13 @@ fn a_close_and_each_stage_survive_a_crash_at_any_operation() {
     });
 }
 
-/// Breaks at an operation, and finishes the day from what is left; the last records that were kept.
+/// Fails at an operation, and completes the day with the remaining data. Returns the last durable records.
 async fn crash_at(ordinal: u64, expected: &str) -> Vec<u64> {
     let disk = SimDisk::new(ordinal);
     disk.inject(ordinal, Fault::Broken);
     let (engine, handle) = start(&disk);
     match day(&handle).await {
-        // The operation was one of the end's.
+        // The operation was part of the shutdown.
         Ok(()) => engine.shutdown(),
         Err(error) => {
             assert_eq!(error, SubmitError::Stopped, "operation {ordinal}");

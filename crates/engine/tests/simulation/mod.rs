@@ -22,7 +22,7 @@ use upesi_types::{ErrorCode, Timestamp, TransferId};
 use crate::common::{self, TestClock, fulfil, id, name, prepare, try_onboard};
 
 pub const START_MS: i64 = 1_900_000_000_000;
-/// Ticks come as commands here, when the seed says so.
+/// Here ticks are commands, when the seed says so.
 pub const NEVER: Duration = Duration::from_secs(1_000_000);
 const LIVES: u64 = 5;
 const STEPS_MAX: u64 = 40;
@@ -33,7 +33,7 @@ pub fn soon() -> Timestamp {
     Timestamp::from_ms(START_MS + 30_000)
 }
 
-/// What many runs did, to prove that they tried something.
+/// Counts of many runs, to prove that they tried something.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     pub acknowledged: u64,
@@ -62,11 +62,11 @@ struct Known {
     can_expire: bool,
     /// A fulfil or an abort was sent and not acknowledged.
     is_unsure: bool,
-    /// Seen or acknowledged: never to change again.
+    /// The outcome, if it was seen or acknowledged. It must never change.
     ended: Option<PublicState>,
 }
 
-/// Remembers what left the hub.
+/// Remembers the published records.
 #[derive(Clone, Default)]
 struct Published(Arc<Mutex<Vec<Arc<DurableRecord>>>>);
 
@@ -82,7 +82,7 @@ impl Effects for Published {
     fn participants(&mut self, _: Arc<Participants>) {}
 }
 
-/// What became of a request.
+/// A sent request.
 enum Sent {
     Prepare(TransferId),
     End(TransferId, PublicState),
@@ -91,7 +91,7 @@ enum Sent {
 
 type Answered = (Sent, Result<Reply, SubmitError>);
 
-/// One hub, one seed.
+/// One hub with one seed.
 pub struct Run {
     seed: u64,
     random: Random,
@@ -100,7 +100,7 @@ pub struct Run {
     clock: Arc<TestClock>,
     keep_segments: bool,
     fold_every_records: u64,
-    /// From none to all batches go to the journal's thread.
+    /// The choice between no and all batches for the journal's thread.
     overlap_bytes_min: usize,
     known: BTreeMap<[u8; 17], (TransferId, Known)>,
     published: Published,
@@ -127,7 +127,7 @@ impl Run {
         }
     }
 
-    /// Lives and dies, and at last lives without faults and gives account.
+    /// Runs lives with faults, then one without faults, and checks the result.
     pub async fn live_through(mut self) -> Totals {
         for _ in 0..LIVES {
             self.injure();
@@ -144,7 +144,7 @@ impl Run {
         self.totals
     }
 
-    /// Chooses where this life goes wrong.
+    /// Chooses the fault of this life.
     fn injure(&mut self) {
         let bits = self.random.below(11);
         let ordinal = (1 << bits) - 1 + self.random.below(1 << bits);
@@ -190,23 +190,23 @@ impl Run {
             }
         }
         if !self.random.one_in(3) {
-            // Not in order: nothing reaches the disk any more.
+            // Not an orderly end: nothing reaches the disk any longer.
             self.disk.inject(self.disk.operations().len() as u64, Fault::Crash);
         }
         engine.shutdown();
     }
 
-    /// Repeated in each life until it went through.
+    /// Repeated in each life until it succeeds.
     async fn onboard(&mut self, handle: &EngineHandle) -> bool {
         self.is_onboarded |= try_onboard(handle, &DFSPS).await.is_ok();
         self.is_onboarded
     }
 
-    /// The process ends, and perhaps the machine with it.
+    /// The process ends, and in some cases the machine too.
     fn die(&mut self) {
         let kept = match self.random.below(4) {
             0 => {
-                // What the archive has not synced is gone with the process too.
+                // Data that the archive has not synced is also lost with the process.
                 self.archive.crash();
                 self.disk = self.disk.after_kill();
                 return;
@@ -219,7 +219,7 @@ impl Run {
         self.disk = self.disk.after_power_loss(kept);
     }
 
-    /// Some requests at the same time; false when the engine has stopped.
+    /// Several concurrent requests. Returns false when the engine has stopped.
     async fn step(&mut self, handle: &EngineHandle) -> bool {
         let mut in_flight = JoinSet::new();
         let mut ending = BTreeSet::new();
@@ -228,7 +228,7 @@ impl Run {
             if let Sent::End(id, _) = &sent
                 && !ending.insert(id.to_bytes())
             {
-                // Which of two comes first is not known here.
+                // The order of two of them is not known here.
                 self.known.get_mut(&id.to_bytes()).unwrap().1.is_unsure = true;
             }
             let body = vec![b'x'; self.random.below(4_000) as usize];
@@ -289,7 +289,7 @@ impl Run {
         self.known.values().nth(place).unwrap().0
     }
 
-    /// The courier reports some deliveries, as a courier may at any time.
+    /// Reports some deliveries, which may come at any time.
     async fn report_delivery(&mut self, handle: &EngineHandle, count: usize) {
         let owed =
             handle.read(move |ledger| ledger.outbox().iter().map(|(key, _)| key).take(count).collect());
@@ -330,7 +330,7 @@ impl Run {
             }
             Sent::End(id, state) => {
                 let known = &mut self.known.get_mut(&id.to_bytes()).unwrap().1;
-                // Where the prepare may have come later, or an end be in flight already, either may have won.
+                // If the prepare may have come later, or if an end may already be in flight, either may have won.
                 let is_certain =
                     is_acknowledged && known.is_acknowledged && !known.is_unsure && !known.can_expire;
                 if known.ended.is_none() && is_certain {
@@ -342,10 +342,10 @@ impl Run {
         }
     }
 
-    /// Everything acknowledged is there; false where the engine died meanwhile.
+    /// Checks that all acknowledged data exists. Returns false if the engine stopped meanwhile.
     async fn check_or_crash(&mut self, handle: &EngineHandle) -> bool {
         let ids: Vec<_> = self.known.values().map(|(id, _)| *id).collect();
-        // All at once: one question after the other would take most of the test's time.
+        // All at once, because single queries would take most of the test's time.
         let in_memory = handle.read(move |ledger| {
             ids.iter().map(|id| ledger.transfer(*id).cloned()).collect::<Vec<Option<Transfer>>>()
         });

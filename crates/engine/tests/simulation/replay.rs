@@ -1,4 +1,4 @@
-//! The live state, the snapshots and what left the hub, against a replay of the journal from its beginning.
+//! Compares the live state, the snapshots and the published records with a replay of the journal from its beginning.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use upesi_ledger::{Callback, Ledger, LedgerConfig};
 use super::Run;
 
 impl Run {
-    /// Ends an engine in order and compares what it was and what it left. While it runs its archivist changes files.
+    /// Ends an engine in order, and compares its state with its files. While it runs, its archivist changes files.
     pub(super) async fn end_and_compare(&mut self, engine: Engine, handle: &EngineHandle) {
         let (live, last_seq) =
             handle.read(|ledger| (ledger.encode_unfinished(), ledger.last_seq())).await.unwrap();
@@ -23,7 +23,7 @@ impl Run {
             store.list().unwrap().iter().map(|info| store.read(info.seq).unwrap()).collect();
         let mut ledger = Ledger::new(LedgerConfig::default());
         if first > 1 {
-            // The older segments are gone: from the oldest snapshot on.
+            // The older segments are removed, so the replay begins with the oldest snapshot.
             self.totals.journals_shortened += 1;
             let oldest = snapshots.remove(0);
             ledger = Ledger::decode_snapshot(&oldest.bytes, LedgerConfig::default()).unwrap();
@@ -48,7 +48,7 @@ impl Run {
         self.compare_archive(&ledger);
     }
 
-    /// What left the hub is in the journal, word for word.
+    /// The journal has the published records, byte for byte.
     fn compare_published(&mut self, callbacks: &[(u64, Vec<Callback>)]) {
         let published = self.published.0.lock().unwrap();
         let first = callbacks.first().map_or(u64::MAX, |(seq, _)| *seq);
@@ -61,7 +61,7 @@ impl Run {
         }
     }
 
-    /// What the archive has is what the journal says.
+    /// The archive agrees with the journal.
     fn compare_archive(&mut self, replayed: &Ledger) {
         for (id, _) in self.known.values() {
             let Some(archived) = super::archived(&self.archive, id) else { continue };
