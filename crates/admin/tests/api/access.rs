@@ -1,4 +1,4 @@
-//! Who may do what: callers by their tokens, permissions by role, and what is kept of refusals.
+//! Permissions of operators: authentication by tokens, permissions by role, and records of rejections.
 
 use serde_json::Value;
 use upesi_admin::{BREAK_GLASS_FILE, Operation, make_bootstrap, open_break_glass, seal_break_glass};
@@ -23,7 +23,7 @@ async fn last_seq(hub: &Hub) -> u64 {
     hub.handle.read(|ledger| ledger.last_seq()).await.unwrap()
 }
 
-/// The path with something in place of its names, and a body that is JSON.
+/// The path with values for its names, and a JSON body.
 fn example(operation: &Operation) -> (String, &'static str) {
     let mut path = operation.path.replace("{name}", "green").replace("{operator}", "nosuch");
     while let (Some(from), Some(to)) = (path.find('{'), path.find('}')) {
@@ -51,7 +51,7 @@ async fn callers_without_a_right_credential_reach_only_what_is_open() {
     let mut refused = 0;
     for operation in hub.operations.clone() {
         let (path, body) = example(&operation);
-        // Wrong credentials of an address are slowed down, so that not all of them are tried everywhere.
+        // Wrong credentials of an address are slowed down, so only one operation tries all of them.
         for lines in if operation.path == "/participants" { &cases[..] } else { &cases[..1] } {
             let (status, head, body) = send(&hub, lines, operation.method.as_str(), &path, body).await;
             let is_wrong = !lines.is_empty() && !lines.starts_with("upesi");
@@ -66,13 +66,13 @@ async fn callers_without_a_right_credential_reach_only_what_is_open() {
         }
     }
     assert!(refused > 70, "{refused}");
-    // Nothing but the refusals that are kept: those of wrong credentials, and a bounded number of all.
+    // The only records are those of rejections: a limited number, for wrong credentials.
     let (seq, kept) = (last_seq(&hub).await, trail(&hub).await);
     assert!(seq - before <= 40, "{before} {seq} {kept}");
     assert_eq!(expect(&hub, &admin, "GET", "/self", "", 200).await["operator"], "iam");
 }
 
-/// Each role × each operation: refused if the role has none of its permissions, else anything but that.
+/// Each role × each operation: rejected if the role has none of the operation's permissions, otherwise not.
 #[tokio::test]
 async fn every_role_does_its_own_operations_and_no_others() {
     let (hub, admin) = with_admin().await;
@@ -98,7 +98,7 @@ async fn every_role_does_its_own_operations_and_no_others() {
     assert!(counts.iter().all(|count| *count > 100), "{counts:?}");
 }
 
-/// An operation that takes one of several permissions checks the one that it needs.
+/// An operation with several permissions checks the one that the request needs.
 #[tokio::test]
 async fn what_is_asked_decides_which_permission_is_needed() {
     let (hub, admin) = with_admin().await;
@@ -117,7 +117,7 @@ async fn what_is_asked_decides_which_permission_is_needed() {
         let status = if roles == ["treasury"] { 201 } else { 403 };
         expect(&hub, &token, "POST", "/participants/green/initialPositionAndLimits", limit, status).await;
     }
-    // A security officer may take a participant out, and not let it in again.
+    // A security officer may deactivate a participant, but not activate it again.
     let officer = service(&hub, &admin, "officer", &["security-officer"], None).await;
     let (before, path) = (trail(&hub).await, "/participants/green");
     expect(&hub, &officer, "PUT", path, r#"{"isActive":false}"#, 200).await;
@@ -142,7 +142,7 @@ async fn a_dfsps_operators_see_what_is_the_dfsps() {
         let body = format!(r#"{{"name":"{name}","currency":"KES"}}"#);
         expect(&hub, &operations, "POST", "/participants", &body, 201).await;
     }
-    // Both are refused for want of cover, and kept as such.
+    // Both are rejected for lack of cover, and recorded as such.
     hub.submit(prepare(id(1), "green", "blue", "7"), "").await;
     hub.submit(prepare(id(2), "blue", "red", "9"), "").await;
     let token = service(&hub, &admin, "green-ci", &["dfsp-machine"], Some("green")).await;
@@ -209,7 +209,7 @@ async fn tokens_end_with_their_time_their_removal_or_their_operator() {
     }
 }
 
-/// Whoever is refused without end fills neither the journal nor the log.
+/// An unlimited number of rejections fills neither the journal nor the log.
 #[tokio::test]
 async fn refusals_are_kept_up_to_a_bound() {
     let (hub, admin) = with_admin().await;
@@ -223,7 +223,7 @@ async fn refusals_are_kept_up_to_a_bound() {
     assert!((30..60).contains(&kept), "{kept}");
 }
 
-/// What is set through the engine, as a restored journal has it, counts like what the API set.
+/// Operators that are set through the engine, as in a restored journal, are equivalent to those of the API.
 #[tokio::test]
 async fn the_bootstrap_token_makes_operators_and_nothing_else() {
     let hub = guarded();
@@ -240,13 +240,13 @@ async fn the_bootstrap_token_makes_operators_and_nothing_else() {
     hub.handle.submit(command, Payload::default()).await.unwrap();
     let made = expect(&hub, &bootstrap, "POST", "/operators/reader/tokens", "{}", 201).await;
     expect(&hub, made["token"].as_str().unwrap(), "GET", "/participants", "", 200).await;
-    // It makes one token. A new one can be made, by whoever may write into the data directory.
+    // It makes one token. A user who can write to the data directory can make a new one.
     assert_eq!(call(&hub, &bootstrap, "GET", "/self", "").await.0, 401);
     let again = make_bootstrap(hub.directory.path()).unwrap();
     assert_eq!(call(&hub, &again, "GET", "/self", "").await.0, 200);
 }
 
-// The audit trail by the API: paged, filtered, within a time, with signed checkpoints or without.
+// The audit trail through the API: pages, filters, time ranges, with or without signed checkpoints.
 
 async fn page(hub: &Hub, query: &str) -> (Vec<u64>, Option<String>) {
     let body: Value = serde_json::from_str(&hub.get(&format!("/audit{query}")).await).unwrap();
@@ -258,7 +258,7 @@ async fn numbers(hub: &Hub, query: &str) -> Vec<u64> {
     page(hub, query).await.0
 }
 
-/// Entries 1 to 9 of two DFSPs and their scheme, one payment, then one an hour later.
+/// Entries 1 to 9 of two DFSPs and their scheme, one payment, then an entry an hour later.
 async fn with_entries() -> Hub {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     hub.submit(prepare(common::id(1), "green", "blue", "1"), "").await;
@@ -320,9 +320,9 @@ async fn without_a_key_nothing_is_signed() {
     assert!(answer.contains("admin.audit_key_file is not set"), "{answer}");
 }
 
-// Break-glass: what the token of a sealed code may do, and what it may not.
+// Break-glass: permissions of the token of a sealed code.
 
-/// What it may do besides reading; of operators only the one change below.
+/// Its permissions apart from reading. For operators it has only the one change below.
 const DOES: [&str; 9] = [
     "participant.disable",
     "account.disable",
@@ -357,7 +357,7 @@ async fn it_stops_harm_and_does_nothing_else() {
 
     let data = hub.directory.path();
     let code = seal_break_glass(data).unwrap();
-    // The code itself is no token.
+    // The code itself is not a token.
     assert_eq!(call(&hub, &code, "GET", "/self", "").await.0, 401);
     let token = open_break_glass(data, &code).unwrap();
     let own = expect(&hub, &token, "GET", "/self", "", 200).await;
@@ -369,7 +369,7 @@ async fn it_stops_harm_and_does_nothing_else() {
             path.replace_range(from..=to, "1");
         }
         let (status, body) = call(&hub, &token, operation.method.as_str(), &path, "{}").await;
-        // Of operators it makes one change only, by what is asked; see below.
+        // For operators it makes only one change, depending on the request; see below.
         if status == 403 && operation.permissions == ["iam.user"] {
             assert!(body.contains("break-glass"), "{operation:?}: {body}");
             continue;
@@ -378,7 +378,7 @@ async fn it_stops_harm_and_does_nothing_else() {
         refused += usize::from(status == 403);
     }
     assert!(refused > 25, "{refused}");
-    // It approves nothing, and enables nobody.
+    // It approves nothing, and activates no DFSP.
     let path = format!("/approvals/{}/approve", waiting["approvalId"]);
     assert_eq!(call(&hub, &token, "POST", &path, "{}").await.0, 403);
     let security = approved_service(&hub, (&ines, &ivan), "approver", &["operations-approver"]).await;
@@ -387,13 +387,13 @@ async fn it_stops_harm_and_does_nothing_else() {
     assert_eq!(call(&hub, &token, "PUT", "/participants/green", r#"{"isActive":true}"#).await.0, 403);
     operators_it_lets_in(&hub, &token, &ines, &ivan).await;
 
-    // A further code ends the token.
+    // A new code ends the token.
     seal_break_glass(data).unwrap();
     assert_eq!(call(&hub, &token, "GET", "/self", "").await.0, 401);
     assert!(data.join(BREAK_GLASS_FILE).exists());
 }
 
-/// An administrator who was made inactive is there again as before, and that is all.
+/// It activates an inactive administrator again, and nothing else.
 async fn operators_it_lets_in(hub: &common::Hub, token: &str, ines: &str, ivan: &str) {
     let off = r#"{"isActive":false}"#;
     let waiting = expect_because(hub, ines, "PUT", "/operators/ivan", off, 202).await;
@@ -417,7 +417,7 @@ async fn operators_it_lets_in(hub: &common::Hub, token: &str, ines: &str, ivan: 
     assert_eq!(call(hub, ivan, "GET", "/self", "").await.0, 200);
 }
 
-/// Its use is in the trail before anything is done, and all of it is of the area `emergency`.
+/// Its use is in the trail before any action, and all its actions have the area `emergency`.
 #[tokio::test]
 async fn all_that_it_does_is_in_the_trail() {
     let (hub, ines, ivan) = with_approvals().await;
@@ -441,7 +441,7 @@ async fn all_that_it_does_is_in_the_trail() {
         "emergency.transfer.end break-glass refused",
     ];
     assert_eq!(told, expected);
-    // The bootstrap token has a file of its own.
+    // The bootstrap token has its own file.
     assert_ne!(make_bootstrap(data).unwrap(), token);
     expect(&hub, &token, "GET", "/participants", "", 200).await;
 }

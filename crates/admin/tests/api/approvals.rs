@@ -1,4 +1,4 @@
-//! Changes by two people, over sockets: proposed, decided by another one, made once, and what is refused.
+//! Two-person changes over sockets: proposed, decided by another operator, made once, and rejected.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ impl Scheme {
         expect(hub, operations, "POST", "/settlementModels", common::MODEL, 201).await;
         let green = r#"{"name":"green","currency":"KES"}"#;
         let waiting = expect_because(hub, operations, "POST", "/participants", green, 202).await;
-        // Nothing is there before it is approved.
+        // Nothing exists before the approval.
         expect(hub, operations, "GET", "/participants/green", "", 400).await;
         approve(hub, &self.operations_approver, &waiting).await;
         expect(hub, operations, "GET", "/participants/green", "", 200).await;
@@ -80,7 +80,7 @@ async fn a_change_is_made_by_two() {
     let waiting = expect(hub, treasury, "POST", path, &deposit, 202).await;
     assert_eq!((&waiting["state"], &waiting["action"]), (&json!("pending"), &json!("funds.in")));
     assert_eq!(waiting["reason"], "as the bank says");
-    // The same again is the same proposal.
+    // A repetition is the same proposal.
     let again = expect(hub, treasury, "POST", path, &deposit, 202).await;
     assert_eq!(again["approvalId"], waiting["approvalId"]);
     let full = format!("/approvals/{}", waiting["approvalId"]);
@@ -95,7 +95,7 @@ async fn a_change_is_made_by_two() {
     assert_eq!((&decided["decidedBy"], &decided["comment"]), (&json!("tom"), &json!("looked at")));
     assert_eq!(expect(hub, treasury, "GET", &funds, "", 200).await["transferState"], "COMMITTED");
 
-    // Both are in the trail, in the record of the effect.
+    // The trail has both operators, in the record of the effect.
     let auditor = approved_service(hub, (&scheme.ines, &scheme.ivan), "ada", &["auditor"]).await;
     let entries = expect(hub, &auditor, "GET", "/audit?action=funds.in", "", 200).await;
     let entry = entries["entries"].as_array().unwrap().last().unwrap();
@@ -103,14 +103,14 @@ async fn a_change_is_made_by_two() {
     assert_eq!(entry["reason"], "as the bank says");
 }
 
-/// Who may not decide, and what cannot be decided any more: nothing changes.
+/// Operators who may not decide, and approvals that can no longer be decided: nothing changes.
 #[tokio::test]
 async fn what_must_not_be_approved_is_refused() {
     let scheme = Scheme::start().await;
     let hub = &scheme.hub;
     let waiting = scheme.propose_cap(2_000).await;
     let approve_it = async |token: &str| scheme.decide(token, &waiting, "approve", "{}").await;
-    // The maker, also under the other role, which an operator cannot have beside its own.
+    // The proposer, also with the approver's role, which an operator cannot have in addition to its own.
     assert_eq!(approve_it(&scheme.treasury).await.0, 403);
     for token in [&scheme.operations_approver, &scheme.operations, &scheme.ines] {
         let (status, body) = approve_it(token).await;
@@ -124,7 +124,7 @@ async fn what_must_not_be_approved_is_refused() {
     assert!(status == 400 && body.contains("\\\"comment\\\" is required"), "{body}");
     assert_eq!(scheme.cap().await, 1_000);
 
-    // Another person lowers the cap meanwhile: that is not what the maker saw.
+    // Another operator lowers the cap meanwhile, so the proposer's view is outdated.
     expect(hub, &scheme.treasury, "PUT", "/participants/green/limits", &cap(10), 200).await;
     let failed: Value = serde_json::from_str(&approve_it(&scheme.approver).await.1).unwrap();
     assert_eq!(failed["state"], "failed", "{failed}");
@@ -133,13 +133,13 @@ async fn what_must_not_be_approved_is_refused() {
     let (status, body) = approve_it(&scheme.approver).await;
     assert!(status == 400 && body.contains("The approval waits no more: it is failed"), "{body}");
 
-    // Too late.
+    // It has expired.
     let waiting = scheme.propose_cap(3_000).await;
     hub.clock.advance(24 * HOUR_MS + 1);
     let (status, body) = scheme.decide(&scheme.approver, &waiting, "approve", "{}").await;
     assert!(status == 400 && body.contains("it is expired"), "{body}");
 
-    // Rejected, withdrawn, or by a maker who has lost the role.
+    // Rejected, withdrawn, or by a proposer who has lost the role.
     let waiting = scheme.propose_cap(4_000).await;
     assert_eq!(scheme.decide(&scheme.approver, &waiting, "reject", r#"{"comment":"no"}"#).await.0, 200);
     assert_eq!(scheme.decide(&scheme.approver, &waiting, "approve", "{}").await.0, 400);
@@ -154,7 +154,7 @@ async fn what_must_not_be_approved_is_refused() {
     assert_eq!(cap[0]["limit"]["value"], 10);
 }
 
-/// Approved by many at once, it is made once.
+/// If several operators approve it at once, it is made once.
 #[tokio::test]
 async fn approved_twice_at_once_it_is_made_once() {
     let scheme = Scheme::start().await;
@@ -208,7 +208,7 @@ async fn a_reason_is_needed_and_the_list_is_filtered() {
     }
 }
 
-/// Stricter by one, milder by two; what is waived needs one.
+/// A stricter policy needs one operator, a milder one two. A waived change needs one.
 #[tokio::test]
 async fn the_policy_is_changed_by_its_own_rules() {
     let scheme = Scheme::start().await;
@@ -238,7 +238,8 @@ async fn the_policy_is_changed_by_its_own_rules() {
     }
 }
 
-/// Rights are given by two and taken by one; what one administrator makes alone is nobody's to approve.
+/// Two administrators are needed to grant rights, one to revoke them. A change that one administrator makes alone needs
+/// no approval.
 #[tokio::test]
 async fn operators_are_made_by_two_administrators() {
     let scheme = Scheme::start().await;

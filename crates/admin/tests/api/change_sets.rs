@@ -1,4 +1,4 @@
-//! Change sets by two people, over sockets: proposed as one, approved once, applied in order, continued.
+//! Change sets by two operators, over sockets: proposed as one, approved once, applied in order, continued.
 
 use serde_json::{Value, json};
 use upesi_admin::continue_change_sets;
@@ -12,7 +12,7 @@ use super::common::people::{
 use crate::common;
 use crate::common::{Hub, funds_in, id};
 
-/// A hub with two people who may do and approve all of operations and the treasury.
+/// A hub with two operators who may make and approve all changes of operations and the treasury.
 struct Scheme {
     hub: Hub,
     ines: String,
@@ -88,7 +88,7 @@ fn cap(name: &str, value: u32) -> Value {
     })
 }
 
-/// One new DFSP with cap, funds and 29 endpoints: one approval. The diff shows each change.
+/// One new DFSP with cap, funds and 29 endpoints is one approval. The diff shows each change.
 #[tokio::test]
 async fn a_new_dfsp_is_one_approval() {
     let scheme = Scheme::start().await;
@@ -127,7 +127,7 @@ async fn a_new_dfsp_is_one_approval() {
     let endpoints = expect(hub, &scheme.deploy, "GET", "/participants/green/endpoints", "", 200).await;
     assert_eq!(endpoints.as_array().unwrap().len(), 29);
 
-    // Each record of it names the set and both people.
+    // Each of its records names the set and both operators.
     let auditor = approved_service(hub, (&scheme.ines, &scheme.ivan), "ada", &["auditor"]).await;
     let entries = expect(hub, &auditor, "GET", "/audit?operator=amina", "", 200).await;
     let of_set: Vec<_> = entries["entries"]
@@ -147,7 +147,7 @@ fn told(change: &Value) -> String {
     format!("{} {} {}: {before} → {after}", change["number"], text("action"), text("object"))
 }
 
-/// Proposer and approver need the role for every change; a list marks what the caller may not decide.
+/// Proposer and approver need the role for every change. A list marks the approvals that the operator may not decide.
 #[tokio::test]
 async fn every_change_needs_its_role() {
     let scheme = Scheme::start().await;
@@ -168,13 +168,13 @@ async fn every_change_needs_its_role() {
         let page = expect(hub, token, "GET", "/approvals?state=pending", "", 200).await;
         assert_eq!(page["approvals"][0]["mayDecide"], expected, "{page}");
     }
-    // A maker who has lost a role that the set needs.
+    // A proposer who has lost a role that the set needs.
     expect(hub, &scheme.ines, "PUT", "/operators/deploy", r#"{"roles":["operations"]}"#, 200).await;
     let (status, body) = call(hub, &scheme.amina, "POST", &path, "{}").await;
     assert!(status == 400 && body.contains("Its maker may not do this any more"), "{body}");
 }
 
-/// A set is read by the rules of its changes, and refused as a whole before anything waits.
+/// A set is checked by the rules of its changes, and rejected as a whole before it is pending.
 #[tokio::test]
 async fn a_mistake_in_a_set_names_the_change() {
     let scheme = Scheme::start().await;
@@ -226,7 +226,7 @@ async fn a_mistake_in_a_set_names_the_change() {
     assert_eq!(page["totals"]["pending"], 0, "{page}");
 }
 
-/// Nothing waits if no change needs a second person: the caller makes the changes itself.
+/// If no change needs a second operator, there is no proposal, and the operator makes the changes itself.
 #[tokio::test]
 async fn a_set_that_needs_nobody_is_not_proposed() {
     let scheme = Scheme::start().await;
@@ -245,7 +245,7 @@ async fn a_set_that_needs_nobody_is_not_proposed() {
     }
 }
 
-/// A refusal in the middle is seen, and the set goes on once its reason is gone.
+/// A rejection in the middle is visible, and the set continues when its reason is gone.
 #[tokio::test]
 async fn a_set_that_stopped_is_continued() {
     let scheme = Scheme::start().await;
@@ -259,7 +259,7 @@ async fn a_set_that_stopped_is_continued() {
         cap("green", 2_000),
     ]});
     let waiting = scheme.propose(&scheme.deploy, &set, 202).await;
-    // Approved, when another DFSP gets the binding before the hub makes the changes.
+    // After the approval, and before the hub makes the changes, another DFSP gets the binding.
     approve_only(hub, waiting["approvalId"].as_u64().unwrap()).await;
     let path = "/participants/blue/bindings";
     let other = expect_because(hub, &scheme.deploy, "POST", path, &binding.to_string(), 202).await;
@@ -283,7 +283,7 @@ async fn a_set_that_stopped_is_continued() {
     assert_eq!(scheme.cap("green").await, 2_000);
 }
 
-/// The hub ended between the approval and the changes: the next start makes them.
+/// The hub ended between the approval and the changes. The next start makes them.
 #[tokio::test]
 async fn a_start_goes_on_with_what_was_approved() {
     let scheme = Scheme::start().await;
@@ -297,7 +297,7 @@ async fn a_start_goes_on_with_what_was_approved() {
     assert_eq!(scheme.cap("green").await, 3_000);
 }
 
-/// Approves by the engine alone, as if the hub had ended right after.
+/// Approves through the engine only, as if the hub had ended right afterwards.
 async fn approve_only(hub: &Hub, id: u64) {
     let by = Attribution {
         operator: "amina".into(),
@@ -315,7 +315,7 @@ async fn approve_only(hub: &Hub, id: u64) {
     assert_eq!(reply, Reply::Admin(Ok(applying)));
 }
 
-/// A callback host that moved is one change, by two people or one.
+/// A changed callback host is one change, by two operators or by one.
 #[tokio::test]
 async fn the_endpoints_of_a_dfsp_are_one_change() {
     let scheme = Scheme::start().await;

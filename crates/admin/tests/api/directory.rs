@@ -3,7 +3,7 @@
 use crate::common::{Hub, refusal};
 use upesi_types::ErrorCode;
 
-/// The body of a refusal: standard text and detail, cut where it is too long.
+/// The body of an error: standard text and detail, truncated if it is too long.
 fn told(code: &str, detail: &str) -> String {
     let code = ErrorCode::from_number(code.parse().unwrap()).unwrap();
     refusal(code.number(), &code.describe_within(detail, 4_096).replace('\\', "\\\\").replace('"', "\\\""))

@@ -1,4 +1,4 @@
-//! Transfers are found in memory and archive, page by page.
+//! Transfers are found in memory and in the archive, page by page.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::common;
 use crate::common::{Hub, fulfil, id, name, prepare, refusal};
 
 const DFSPS: [&str; 3] = ["green", "blue", "red"];
-/// A second passes before every so many transfers.
+/// Number of transfers per second of the test's clock.
 const PER_SECOND: u64 = 10;
 
-/// What a test knows of a transfer: payer, payee, amount, state, and the second in which it was prepared.
+/// The test's data about a transfer: payer, payee, amount, state, and the second of its prepare.
 type Deal = (&'static str, &'static str, u64, &'static str, u64);
 
-/// Sixty transfers of all kinds; most finished ones are in the archive by the end, some are in memory.
+/// Sixty transfers of all kinds. At the end most finished ones are in the archive, and some are in memory.
 async fn busy() -> (Hub, BTreeMap<String, Deal>) {
     let hub = Hub::with_dfsps(&DFSPS).await;
     let mut deals = BTreeMap::new();
@@ -49,7 +49,7 @@ async fn busy() -> (Hub, BTreeMap<String, Deal>) {
     (hub, deals)
 }
 
-/// All pages of a search: the ids, in the order in which they came, and how many pages.
+/// All pages of a search: the ids in their order, and the number of pages.
 async fn pages(hub: &Hub, query: &str) -> (Vec<String>, usize) {
     let (mut found, mut count, mut cursor) = (Vec::new(), 0, String::new());
     loop {
@@ -74,7 +74,7 @@ fn sorted(mut ids: Vec<String>) -> Vec<String> {
 
 type IsMeant = fn(&Deal) -> bool;
 
-/// The ids of the deals that a search is for.
+/// The ids of the deals that a search should find.
 fn expected(deals: &BTreeMap<String, Deal>, is_meant: impl Fn(&Deal) -> bool) -> Vec<String> {
     deals.iter().filter(|(_, deal)| is_meant(deal)).map(|(id, _)| id.clone()).collect()
 }
@@ -119,8 +119,8 @@ async fn a_page_shows_transfers_as_one_by_one() {
     }
 }
 
-/// A restart leaves the finished ones in the archive only; a search that is under way when transfers end finds them
-/// all.
+/// After a restart, finished transfers are only in the archive. A search that is running while transfers end finds all
+/// of them.
 #[tokio::test]
 async fn what_moves_on_while_a_search_goes_on_is_found() {
     let (hub, deals) = busy().await;
@@ -165,7 +165,7 @@ async fn searches_that_make_no_sense_are_refused() {
     assert!(refused.contains("must be one of [RESERVED, COMMITTED, ABORTED, INVALID"), "{refused}");
 }
 
-// Kept quotes as operators see them.
+// Stored quotes as operators see them.
 
 const ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
 

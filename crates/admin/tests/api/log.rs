@@ -10,7 +10,7 @@ use tracing::{Event, Metadata, Subscriber};
 use super::common::people::{call, expect, guarded, send, service, with_admin};
 use crate::common::Hub;
 
-/// The lines of all tests of this program, which run beside each other: a test looks for its own.
+/// The log lines of all tests of this program, which run concurrently. A test looks for its own lines.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct Log;
@@ -49,7 +49,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// From now on lines are kept.
+/// Lines are collected from now on.
 fn begin() {
     static BEGUN: OnceLock<()> = OnceLock::new();
     BEGUN.get_or_init(|| tracing::subscriber::set_global_default(Log).unwrap());
@@ -67,13 +67,13 @@ async fn every_rejected_request_of_an_operator_is_logged_with_its_name() {
     let (hub, admin) = with_admin().await;
     let token = service(&hub, &admin, "zawadi", &["viewer"], None).await;
     let named = r#"operator="zawadi""#;
-    // More than the audit trail keeps of one operator.
+    // More than the audit trail stores for one operator.
     for _ in 0..50 {
         let body = r#"{"name":"eve","roles":["iam-admin"]}"#;
         assert_eq!(call(&hub, &token, "POST", "/operators", body).await.0, 403);
     }
     assert_eq!(lines(&[named, "path=\"/operators\"", "status=403"]).len(), 50);
-    // Also what no permission decides, and what changes nothing.
+    // Also requests that no permission decides, and requests that change nothing.
     for (method, path, status) in
         [("PUT", "/nothing-of-zawadi", 404), ("GET", "/nobody-of-zawadi", 404), ("PATCH", "/operators", 405)]
     {
@@ -101,7 +101,7 @@ async fn rejections_of_unauthenticated_clients_are_counted_and_their_paths_cut()
     assert!(told[0].contains("status=401 times=1 ") && told[0].contains("(50017 bytes)"), "{told:?}");
 }
 
-/// The size of what a flood leaves in the journal.
+/// Size of the journal's records after a flood.
 #[tokio::test]
 async fn what_an_unauthenticated_client_leaves_in_the_trail_is_short() {
     let (hub, admin) = with_admin().await;
@@ -126,7 +126,7 @@ async fn refused_of(hub: &Hub, auditor: &str, operator: &str) -> usize {
     page["entries"].as_array().unwrap().len()
 }
 
-/// Three anonymous calls a second hid twelve attempts of an operator, when all shared one budget.
+/// With a shared limit, three anonymous requests per second would hide twelve attempts of an operator.
 #[tokio::test]
 async fn unauthenticated_clients_and_other_operators_hide_no_attempt() {
     let (hub, admin) = with_admin().await;

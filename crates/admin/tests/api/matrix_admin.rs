@@ -1,4 +1,4 @@
-//! What must be refused at the admin port, for every operation there is: a new one is tried without anybody adding it.
+//! Requests that the admin port must reject, for every operation. New operations are included automatically.
 
 use upesi_admin::{AllowedOrigins, Operation};
 
@@ -9,7 +9,7 @@ use crate::common::{Hub, Settings, id};
 
 const MINUTE_MS: i64 = 60_000;
 
-/// The path with something in place of its names.
+/// The path with values for its names.
 fn path_of(operation: &Operation) -> String {
     let mut path = operation.path.replace("{name}", "green").replace("{operator}", "nosuch");
     while let (Some(from), Some(to)) = (path.find('{'), path.find('}')) {
@@ -22,8 +22,8 @@ async fn last_seq(hub: &Hub) -> u64 {
     hub.handle.read(|ledger| ledger.last_seq()).await.unwrap()
 }
 
-/// What a page of another site can make a browser send, with the credentials of nobody: a hub that asks nobody who they
-/// are is protected by this alone.
+/// Requests that a page of another site can make a browser send, without credentials. A hub without authentication is
+/// protected only by this check.
 #[tokio::test]
 async fn pages_of_other_sites_reach_no_operation() {
     let hub = Hub::start();
@@ -49,7 +49,7 @@ async fn pages_of_other_sites_reach_no_operation() {
             assert!(status == 403 && is_told, "{operation:?} {lines}: {status} {body}");
             refused += 1;
         }
-        // A form navigates by POST; a link by GET, and is followed.
+        // A form navigates with POST. A link navigates with GET, which is allowed.
         let navigates = "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\n";
         let is_get = operation.method == "GET";
         if !operation.path.starts_with("/debug/") {
@@ -60,7 +60,7 @@ async fn pages_of_other_sites_reach_no_operation() {
     }
     assert!(refused > 700, "{refused}");
     assert_eq!(last_seq(&hub).await, before);
-    // The port's own page, and programs, are served.
+    // The port's own page, and programs, are allowed.
     for lines in [
         "origin: http://hub\r\nsec-fetch-site: same-origin\r\n",
         "origin: https://HUB\r\n",
@@ -72,7 +72,7 @@ async fn pages_of_other_sites_reach_no_operation() {
     }
 }
 
-/// A portal behind a proxy that rewrote the host that requests name.
+/// A portal behind a proxy that has changed the host of requests.
 #[tokio::test]
 async fn pages_of_origins_that_are_named_are_the_ports_own() {
     let allowed_origins = AllowedOrigins::parse("https://portal.example, http://10.0.0.5:8080").unwrap();
@@ -98,7 +98,7 @@ async fn pages_of_origins_that_are_named_are_the_ports_own() {
     }
 }
 
-/// A form can send three types of content without asking first; none is taken by what changes something.
+/// A form can send three content types without a preflight request. No change accepts them.
 #[tokio::test]
 async fn what_a_form_can_send_changes_nothing() {
     let hub = Hub::start();
@@ -118,7 +118,7 @@ async fn what_a_form_can_send_changes_nothing() {
     }
     assert!(tried > 60, "{tried}");
     assert_eq!(last_seq(&hub).await, before);
-    // No page is let read an answer, or send what needs to be asked for first.
+    // No page may read an answer, or send a request that needs a preflight.
     for method in ["OPTIONS", "GET"] {
         let (head, _) = hub
             .exchange(&format!("{method} /participants HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n"))
@@ -127,7 +127,7 @@ async fn what_a_form_can_send_changes_nothing() {
     }
 }
 
-/// Every operation refuses a session that ended, and one of a person without the permission.
+/// Every operation rejects an ended session, and a session of a user without the permission.
 #[tokio::test]
 async fn sessions_that_ended_and_people_of_other_roles_reach_no_operation() {
     let (hub, admin) = with_admin().await;
@@ -138,7 +138,7 @@ async fn sessions_that_ended_and_people_of_other_roles_reach_no_operation() {
     let mut refused = [0, 0];
     for operation in hub.operations.clone() {
         if refused[0] < 15 {
-            // Wrong credentials of an address are slowed down, so that not all operations are tried with one.
+            // Wrong credentials of an address are slowed down, so not all operations are tried with the same address.
             let (status, body) =
                 call(&hub, &ended, operation.method.as_str(), &path_of(&operation), "{}").await;
             assert_eq!(status, 401, "{operation:?}: {body}");
@@ -158,7 +158,7 @@ async fn sessions_that_ended_and_people_of_other_roles_reach_no_operation() {
     assert!(refused[1] > 60, "{refused:?}");
 }
 
-/// A method is what the request line says, whatever a header or parameter says.
+/// The request line decides the method, whatever a header or parameter says.
 #[tokio::test]
 async fn other_methods_in_headers_and_parameters_are_passed_over() {
     let (hub, admin) = with_admin().await;
@@ -177,7 +177,7 @@ async fn other_methods_in_headers_and_parameters_are_passed_over() {
             let off = r#"{"isActive":false}"#;
             let (status, _, body) = send(&hub, &lines, "GET", "/participants/green", off).await;
             assert!(status == 200 && body.contains(r#""isActive":1"#), "{header}: {status} {body}");
-            // There is no POST here.
+            // This path has no POST.
             assert_eq!(send(&hub, &lines, "POST", "/participants/green", off).await.0, 405);
             assert_eq!(send(&hub, &lines, "GET", "/participants/green?_method=PUT", off).await.0, 200);
         }

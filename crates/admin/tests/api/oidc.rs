@@ -61,7 +61,7 @@ fn claims(provider: &Provider) -> Value {
     })
 }
 
-/// Claims with another value of one, or without it if that is null.
+/// Claims with another value of one claim, or without it if the value is null.
 fn with(base: &Value, name: &str, value: Value) -> Value {
     let mut changed = base.clone();
     match value {
@@ -76,7 +76,7 @@ async fn hub(provider: &Provider) -> Hub {
     Hub::launch(Settings { authentication: true, issuers, ..Settings::default() })
 }
 
-/// Why the last refused credential was none, as the audit trail has it.
+/// The reason of the last rejected credential, from the audit trail.
 pub(crate) async fn last_refusal(hub: &Hub) -> String {
     let last = hub.handle.read(Ledger::last_seq).await.unwrap();
     let mut records = hub.handle.follow(last);
@@ -115,7 +115,7 @@ async fn every_algorithm_of_the_providers_keys_is_taken() {
     assert_eq!(provider.asked(), 1);
 }
 
-/// Each fault alone: refused, with its reason in the audit trail and nowhere else, and nothing was done.
+/// Each fault alone: rejected, with its reason only in the audit trail, and without any effect.
 #[tokio::test]
 async fn every_fault_of_a_token_is_refused() {
     let (key, other, p256) = (Key::rsa(), Key::rsa(), Key::p256());
@@ -181,7 +181,7 @@ async fn every_fault_of_a_token_is_refused() {
     }
 }
 
-/// A token is refused by a hub of its own, as wrong credentials of one address are slowed down.
+/// Each token is rejected by a hub of its own, because wrong credentials of one address are slowed down.
 async fn refused(provider: &Provider, what: &str, token: &str, why: &str) {
     let hub = hub(provider).await;
     let before = hub.handle.read(Ledger::trail).await.unwrap().count;
@@ -203,7 +203,7 @@ async fn what_is_right_is_taken_within_the_leeway_of_clocks() {
     let provider = Provider::start(vec![key.public("k1")]).await;
     let (good, now) = (claims(&provider), start_s());
     let claim = |name: &str, value: Value| key.token(&header(), &with(&good, name, value));
-    // Another issuer's token is no token of a known one.
+    // A token of an unknown issuer is rejected.
     let hub = hub(&provider).await;
     let foreign = claim("iss", json!("https://evil.example"));
     assert_eq!(call(&hub, &foreign, "GET", "/self", "").await.0, 401);
@@ -216,7 +216,7 @@ async fn what_is_right_is_taken_within_the_leeway_of_clocks() {
     assert_eq!(call(&hub, &several, "GET", "/self", "").await.0, 200);
 }
 
-/// A new key is found by the first token that names it; tokens of unknown keys do not make the provider busy.
+/// The first token with a new key makes the hub fetch the key. Tokens with unknown keys do not overload the provider.
 #[tokio::test]
 async fn keys_rotate_and_unknown_ones_are_looked_for_once_a_minute() {
     let (first, second) = (Key::rsa(), Key::rsa());
@@ -227,13 +227,13 @@ async fn keys_rotate_and_unknown_ones_are_looked_for_once_a_minute() {
     assert_eq!(provider.asked(), 1);
     provider.set_keys(vec![first.public("k1"), second.public("k2")]);
     let new = second.token(&with(&header(), "kid", json!("k2")), &claims(&provider));
-    // Within a minute of the last time it is not looked for: neither for this one nor for a hundred others.
+    // Within a minute of the last fetch, no key is fetched, neither for this token nor for a hundred others.
     for _ in 0..5 {
         assert_eq!(call(&hub, &new, "GET", "/self", "").await.0, 401);
     }
     assert_eq!(provider.asked(), 1);
     assert_eq!(call(&hub, &token, "GET", "/self", "").await.0, 200);
-    // Later it is.
+    // Later the key is fetched.
     provider.set_keys(vec![first.public("k1")]);
     let mut staff = config("staff", &provider.issuer);
     staff.provider.unknown_key_interval = Duration::ZERO;
@@ -242,11 +242,11 @@ async fn keys_rotate_and_unknown_ones_are_looked_for_once_a_minute() {
     assert_eq!(call(&later, &token, "GET", "/self", "").await.0, 200);
     provider.set_keys(vec![second.public("k2")]);
     assert_eq!(call(&later, &new, "GET", "/self", "").await.0, 200);
-    // The key that the provider has withdrawn is gone by then.
+    // By then the key that the provider has withdrawn is removed.
     assert_eq!(call(&later, &token, "GET", "/self", "").await.0, 401);
 }
 
-/// While the provider is down, known keys go on, and `/health` says so.
+/// While the provider is down, cached keys stay in use, and `/health` reports this.
 #[tokio::test]
 async fn a_provider_that_is_down_stops_nothing_that_is_known() {
     let key = Key::rsa();
@@ -258,7 +258,7 @@ async fn a_provider_that_is_down_stops_nothing_that_is_known() {
     let running = Hub::launch(Settings { authentication: true, issuers, ..Settings::default() });
     assert_eq!(call(&running, &token, "GET", "/self", "").await.0, 200);
     provider.set_up(false);
-    // An unknown key is looked for, in vain.
+    // The hub fetches an unknown key without success.
     let other = key.token(&with(&header(), "kid", json!("k9")), &claims(&provider));
     assert_eq!(call(&running, &other, "GET", "/self", "").await.0, 401);
     assert_eq!(call(&running, &token, "GET", "/self", "").await.0, 200);
@@ -266,7 +266,7 @@ async fn a_provider_that_is_down_stops_nothing_that_is_known() {
     assert_eq!(call(&running, &other, "GET", "/self", "").await.0, 401);
     assert!(running.get("/health").await.contains(r#"{"name":"identity provider","status":"OK"}"#));
     provider.set_up(false);
-    // One that has no keys yet takes no token, and names the reason.
+    // A hub without keys accepts no token, and reports the reason.
     let started = hub(&provider).await;
     assert_eq!(call(&started, &token, "GET", "/self", "").await.0, 401);
     let health: Value = serde_json::from_str(&started.get("/health").await).unwrap();
@@ -292,7 +292,7 @@ async fn propose(hub: &Hub) {
     hub.submit(Command::Act(Box::new(act)), "").await;
 }
 
-/// Roles do not suffice for an approval: the log-in must be recent, and by a second factor.
+/// Roles are not sufficient for an approval: the login must be recent, with a second factor.
 #[tokio::test]
 async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
     let key = Key::rsa();
@@ -325,7 +325,7 @@ async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
     assert!(body.contains(r#""decidedBy":"staff:amina""#), "{body}");
 }
 
-/// Where only people approve, a provider's machine does not: its token says of no log-in when and how.
+/// If only users can approve, a program of the provider cannot: its token has no time and method of a login.
 #[tokio::test]
 async fn a_machine_of_the_provider_approves_nothing_where_people_do() {
     let key = Key::rsa();
@@ -365,7 +365,7 @@ async fn a_machine_of_the_provider_approves_nothing_where_people_do() {
     }
 }
 
-/// A group of a name with blanks is that group, and no other.
+/// A group name with blanks is a single group.
 #[tokio::test]
 async fn a_groups_name_may_have_blanks_and_grants_no_other_groups_roles() {
     let key = Key::rsa();
@@ -388,7 +388,7 @@ async fn a_groups_name_may_have_blanks_and_grants_no_other_groups_roles() {
     }
 }
 
-/// The people of a DFSP: of the DFSP that their provider names, and of no other.
+/// The users of a DFSP can read the data of the DFSP that their provider names, and of no other one.
 #[tokio::test]
 async fn a_dfsps_people_see_what_is_the_dfsps() {
     let key = Key::rsa();

@@ -1,5 +1,5 @@
 //! A real OpenID Connect provider: node-oidc-provider, as `.ci/tools` installs it, started here on loopback. Its tokens
-//! are taken, its new keys are found, and its absence stops nobody.
+//! are accepted, its new keys are fetched, and while it is down cached keys stay in use.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -22,7 +22,7 @@ use crate::common::{Hub, Settings};
 
 const AUDIENCE: &str = "https://hub.example/admin";
 
-/// The provider's process; it ends with this.
+/// The provider's process. It is killed when this value is dropped.
 struct Provider(Child);
 
 impl Provider {
@@ -52,7 +52,7 @@ impl Drop for Provider {
     }
 }
 
-/// A token for an application, by its own secret.
+/// A token for an application, requested with the application's secret.
 async fn token(port: u16, client: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let body = format!("grant_type=client_credentials&client_id={client}&client_secret=secret");
@@ -101,10 +101,10 @@ async fn a_real_providers_tokens_are_taken() {
     assert_eq!((&own["operator"], &own["knownBy"]), (&json!("oidc:treasury-app"), &json!("oidc")), "{own}");
     assert!(own["permissions"].as_array().unwrap().contains(&json!("funds.in")), "{own}");
     assert_eq!(call(&hub, &token(port, "other-app").await, "GET", "/self", "").await.0, 401);
-    // Down: the known key goes on.
+    // While it is down, the cached key stays in use.
     drop(provider);
     assert_eq!(call(&hub, &first, "GET", "/self", "").await.0, 200);
-    // Back with another key, which the first token of it makes known.
+    // It is back with another key, which the hub fetches for the first token.
     let _provider = Provider::start(port, "k2");
     let second = token(port, "treasury-app").await;
     assert_eq!(call(&hub, &second, "GET", "/self", "").await.0, 200);

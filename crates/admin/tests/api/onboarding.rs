@@ -1,4 +1,4 @@
-//! The onboarding of a scheme, in the order in which scripts do it, with the exact shape of every answer.
+//! The onboarding of a scheme, in the order of scripts, with the exact form of every answer.
 
 use upesi_ledger::Command;
 
@@ -7,7 +7,7 @@ use crate::common::{Hub, MODEL, START, funds, funds_in, id, prepare, refusal};
 const DFSP: &str = r#"{"name":"greenbank","currency":"KES"}"#;
 const LIMIT: &str = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000},"initialPosition":0}"#;
 
-/// Puts the test's beginning where `@` stands.
+/// Replaces `@` by the start time of the test.
 fn at_start(shape: &str) -> String {
     shape.replace('@', START)
 }
@@ -95,7 +95,7 @@ async fn settlement_model(hub: &Hub) {
     assert_eq!(hub.expect("PUT", path, r#"{"isActive":false}"#, 200).await, model(false));
     assert_eq!(hub.get("/settlementModels").await, "[]");
     assert_eq!(hub.get("/settlementModels/DEFERREDNET").await, model(false));
-    // Only active models count.
+    // Only active models apply.
     let refused = hub.expect("POST", "/participants", DFSP, 400).await;
     let text = "Generic Settlement Error - Unable to find a matching or default, Settlement Model";
     assert_eq!(refused, refusal(6000, text));
@@ -127,7 +127,7 @@ async fn endpoints(hub: &Hub) {
         ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "http://green/transfers/{{transferId}}"),
         ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "http://old/transfers"),
         ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "http://green/transfers"),
-        // Not called by this hub, so that it may need what the hub cannot do.
+        // This hub does not call it, so it may need features that the hub does not have.
         ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST", "http://green/bulkTransfers"),
     ] {
         let body = format!(r#"{{"type":"{kind}","value":"{value}"}}"#);
@@ -212,7 +212,7 @@ async fn a_repeated_run_is_told_that_all_is_there_and_changes_nothing() {
             400,
             refusal(3100, "Generic validation error - Participant Limit or Initial Position already set"),
         ),
-        // The same movement of funds again is no second one.
+        // A repeated movement of funds is the same movement.
         ("/participants/greenbank/accounts/4", &funds, 202, String::new()),
     ] {
         assert_eq!(hub.expect("POST", path, body, status).await, answer, "{path}");
@@ -283,7 +283,7 @@ async fn a_model_that_came_after_a_dfsp_gives_it_its_accounts_when_they_are_open
     }
 }
 
-// Deposits and withdrawals: the balances on both accounts after every step, and the status of each movement.
+// Deposits and withdrawals: the balances of both accounts after every step, and the status of each movement.
 
 const ACCOUNT: &str = "/participants/green/accounts/4";
 
@@ -359,7 +359,7 @@ async fn what_the_cover_does_not_allow_is_taken_and_recorded_as_refused() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let out = |number, amount| funds(&id(number).to_string(), "recordFundsOutPrepareReserve", amount);
     hub.submit(prepare(id(50), "green", "blue", "600"), "").await;
-    // 5000 of cover, of which 600 stand behind the position.
+    // The cover is 5000, of which the position needs 600.
     for (number, amount, state) in [
         (1, "5000.0001", "ABORTED_REJECTED"),
         (2, "4400.0001", "ABORTED_REJECTED"),
@@ -397,7 +397,7 @@ async fn the_largest_amount_survives_the_way_in_and_out() {
     hub.expect("POST", "/participants/green/initialPositionAndLimits", limit, 201).await;
     hub.expect("POST", ACCOUNT, &funds_in(&id(1).to_string(), "99999999999999.9999"), 202).await;
     expect_balances(balances(&hub).await, "99999999999999.9999", "-99999999999999.9999");
-    // One more does not fit, and is refused rather than rounded.
+    // A further unit does not fit, and is rejected rather than rounded.
     let refused = hub.expect("POST", ACCOUNT, &funds_in(&id(2).to_string(), "0.0001"), 400).await;
     assert!(refused.contains(r#""errorCode":"3100""#), "{refused}");
     expect_balances(balances(&hub).await, "99999999999999.9999", "-99999999999999.9999");

@@ -1,4 +1,4 @@
-//! What operators look into: transfers, transactions, positions, undelivered callbacks.
+//! Objects that operators inspect: transfers, transactions, positions, undelivered callbacks.
 
 use crate::common;
 use crate::common::{Hub, PREIMAGE, id, prepare, refusal};
@@ -112,7 +112,7 @@ async fn an_operator_ends_a_reservation_and_the_record_says_why() {
     assert_eq!(hub.get(&path(1)).await, ended);
     assert!(position().await.contains(r#""value":7"#), "{}", position().await);
 
-    // Again: nothing changes, and the first reason stays.
+    // A repetition changes nothing, and the first reason stays.
     hub.clock.advance(1_000);
     let again = hub.expect("PUT", &path(1), r#"{"action":"expire","reason":"again"}"#, 200).await;
     assert_eq!(again, ended);
@@ -179,7 +179,7 @@ async fn the_transaction_of_an_item_is_in_the_request_of_its_bulk() {
             items.join(",")
         )
     };
-    // The second item is beyond the cap, and refused.
+    // The second item is beyond the cap, and is rejected.
     let body = bulk(50, "blue", &[item(1, "1"), item(2, "2000"), item(3, "1")]);
     submit_bulk(&hub, &body).await;
     for number in [1, 2, 3] {
@@ -195,14 +195,14 @@ async fn the_transaction_of_an_item_is_in_the_request_of_its_bulk() {
     );
     hub.submit(prepare(id(4), "green", "blue", "1"), &request).await;
     assert_eq!(hub.get(&format!("/transactions/{}", id(4))).await, single);
-    // A refused single request leaves no body.
+    // A rejected single request leaves no body.
     hub.submit(prepare(id(5), "green", "blue", "2000"), &request).await;
     let refused = hub.expect("GET", &format!("/transactions/{}", id(5)), "", 400).await;
     let text = "Generic ID not found - The journal keeps no bodies of refused requests";
     assert_eq!(refused, refusal(3200, text));
 }
 
-/// Submits a bulk as its edge does, and waits until each item is decided.
+/// Submits a bulk transfer as its edge does, and waits until each item is decided.
 async fn submit_bulk(hub: &Hub, body: &str) {
     let read = upesi_fspiop::body::parse_bulk_transfer(body.as_bytes()).unwrap();
     let bulk = upesi_types::BulkId::new(read.bulk_transfer_id);
@@ -316,7 +316,7 @@ async fn undelivered_callbacks_are_listed_page_by_page() {
     assert!(shown.contains(r#""state":"parked""#) && shown.ends_with(parked), "{shown}");
 }
 
-/// Where a transfer is: each callback as it was owed and delivered, then its settlement.
+/// The progress of a transfer: each callback with its decision and delivery, then the settlement.
 #[tokio::test]
 async fn the_progress_of_a_transfer_says_who_was_told_and_when() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
@@ -366,7 +366,7 @@ async fn the_progress_of_a_transfer_says_who_was_told_and_when() {
     let window =
         r#""settlement":{"windowId":1,"windowState":"OPEN","settlementId":null,"settlementState":null}}"#;
     assert!(found.ends_with(window), "{found}");
-    // The other transfer's callbacks are not among them.
+    // Callbacks of the other transfer are not included.
     assert!(!found.contains(&owed[1]), "{found}");
 }
 
@@ -392,7 +392,7 @@ async fn parked_callbacks_are_tried_again() {
     assert!(hub.get("/callbacks").await.ends_with(r#""totals":{"pending":5,"parked":0}}"#));
 }
 
-/// What the lanes know of a callback that is not given up.
+/// The lanes' data about a callback that is not parked.
 #[tokio::test]
 async fn pending_callbacks_show_their_attempts_and_why_the_last_failed() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;

@@ -1,4 +1,4 @@
-//! What a connection may ask without a pause: nothing that takes no permission and no operation.
+//! Rate limit of a connection: requests without a permission and without an operator are limited.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,12 +12,13 @@ use upesi_http::{Server, Workers};
 use crate::common::people::send;
 use crate::common::{Hub, Settings};
 
-/// More than an address has saved up, by a second's worth.
+/// More than the saved-up requests of an address, by those of one second.
 const REQUESTS: usize = 200;
-/// What they take at least.
+/// Minimum duration of these requests.
 const TIME_MIN: Duration = Duration::from_millis(900);
 
-/// Sends all requests at once over one connection. Their answers have this status; the request if they came too soon.
+/// Sends all requests at once over one connection. Their answers must have this status. Returns the request if they
+/// came too soon.
 async fn unpaced(
     address: SocketAddr,
     line: &'static str,
@@ -35,7 +36,7 @@ async fn unpaced(
     (begun.elapsed() < TIME_MIN).then_some([line, host])
 }
 
-/// Those whose answers came too soon, of requests to ports of their own.
+/// The requests whose answers came too soon, each sent to its own port.
 async fn all_unpaced(
     tried: impl Iterator<Item = (SocketAddr, &'static str, &'static str, u16)>,
 ) -> Vec<[&'static str; 2]> {
@@ -60,8 +61,8 @@ async fn what_no_operation_takes_and_what_strangers_ask_has_a_pace() {
     assert_eq!(all_unpaced(all).await, [[""; 2]; 0]);
 }
 
-/// Connections that are closed after an answer: whatever a client without a credential asks for has the pace of its
-/// address, by every method.
+/// Connections that are closed after an answer: every request of a client without credentials has the rate limit of its
+/// address, with every method.
 #[tokio::test]
 async fn what_strangers_ask_by_any_method_has_a_pace() {
     let tried = ["POST", "PUT", "PATCH", "DELETE"].into_iter().flat_map(|method| {

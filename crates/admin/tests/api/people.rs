@@ -1,4 +1,4 @@
-//! People of the hub's own: enrolment, log-in, sessions, and who tries to be one of them.
+//! Users of the hub: enrolment, login, sessions, and attempts to impersonate them.
 
 use serde_json::{Value, json};
 use upesi_admin::make_bootstrap;
@@ -60,7 +60,7 @@ async fn a_person_enrols_logs_in_and_out() {
     assert_eq!(entries, expected);
 }
 
-/// What does not open a session, and what the trail says of it. The answer is the same for all.
+/// Attempts that do not open a session, and their entries in the trail. The answer is always the same.
 #[tokio::test]
 async fn a_session_needs_name_password_and_a_fresh_code() {
     let (hub, admin) = with_admin().await;
@@ -84,7 +84,7 @@ async fn a_session_needs_name_password_and_a_fresh_code() {
     answers.dedup();
     assert_eq!(answers.len(), 1, "{answers:?}");
     let session = logged_in(&hub, "amina", &device).await;
-    // The same code opens no second one.
+    // The same code does not open a second session.
     let now = hub.clock.now().as_ms();
     assert_eq!(log_in(&hub, "amina", PASSWORD, &device.code_at(now)).await.0, 401);
     for body in
@@ -131,7 +131,7 @@ async fn rejected_credentials_are_counted_by_kind() {
     assert_eq!(counts(), expected);
 }
 
-/// Two who show the same code at the same moment: one of them is in.
+/// Two logins with the same code at the same moment: one of them succeeds.
 #[tokio::test]
 async fn a_code_is_good_once_also_at_the_same_moment() {
     let (hub, admin) = with_admin().await;
@@ -157,7 +157,7 @@ async fn an_enrolment_is_used_once_and_in_time() {
     }
     let unknown = json!({"token": format!("{token}x"), "password": PASSWORD});
     assert_eq!(ask(&hub, "/enrolments", unknown).await.0, 401);
-    // Nothing was begun.
+    // No enrolment has begun.
     assert_eq!(ask(&hub, "/enrolments/confirm", json!({"token": token, "code": "000000"})).await.0, 401);
     let (status, begun) = ask(&hub, "/enrolments", json!({"token": token, "password": PASSWORD})).await;
     assert_eq!(status, 201);
@@ -165,7 +165,7 @@ async fn an_enrolment_is_used_once_and_in_time() {
     let code = device.next_code(&hub);
     let wrong = device.code_at(hub.clock.now().as_ms() + 10 * MINUTE_MS);
     assert_eq!(ask(&hub, "/enrolments/confirm", json!({"token": token, "code": wrong})).await.0, 401);
-    // Without a code nobody logs in.
+    // Without a valid code there is no login.
     assert_eq!(log_in(&hub, "amina", PASSWORD, &code).await.0, 401);
     assert_eq!(ask(&hub, "/enrolments/confirm", json!({"token": token, "code": code})).await.0, 201);
     for path in ["/enrolments", "/enrolments/confirm"] {
@@ -175,13 +175,13 @@ async fn an_enrolment_is_used_once_and_in_time() {
         };
         assert_eq!(ask(&hub, path, body).await.0, 401, "{path}");
     }
-    // The code of the enrolment opens no session.
+    // The code of the enrolment does not open a session.
     assert_eq!(log_in(&hub, "amina", PASSWORD, &code).await.0, 401);
 
     let late = invited(&hub, &admin, "amina").await;
     hub.clock.advance(24 * 60 * MINUTE_MS);
     assert_eq!(ask(&hub, "/enrolments", json!({"token": late, "password": PASSWORD})).await.0, 401);
-    // Begun in time, confirmed too late; taken back meanwhile; of an operator who was switched off.
+    // Begun in time, confirmed too late; withdrawn meanwhile; of an inactive operator.
     let slow = invited(&hub, &admin, "amina").await;
     let (_, begun) = ask(&hub, "/enrolments", json!({"token": slow, "password": PASSWORD})).await;
     hub.clock.advance(10 * MINUTE_MS);
@@ -229,7 +229,7 @@ async fn a_session_ends_with_time_its_operator_or_its_password() {
     };
     change("/operators/amina", "PUT", r#"{"roles":["auditor"]}"#).await;
     change("/operators/amina", "PUT", r#"{"isActive":false}"#).await;
-    // It is not there again with the operator.
+    // It does not become valid again with the operator.
     expect(&hub, &admin, "PUT", "/operators/amina", r#"{"isActive":true}"#, 200).await;
     let listed = expect(&hub, &admin, "GET", "/sessions", "", 200).await;
     assert_eq!(listed, json!([]));
@@ -260,7 +260,7 @@ async fn sessions_are_seen_and_ended_by_their_person_and_by_administrators() {
     }
     let alive = [status_of(&hub, &one).await, status_of(&hub, &two).await, status_of(&hub, &other).await];
     assert_eq!(alive, [200, 401, 401]);
-    // A token of the hub is no session.
+    // A token of the hub is not a session.
     for (method, path) in [("DELETE", "/sessions/current"), ("POST", "/sessions/current/code")] {
         let body = json!({"password": PASSWORD, "code": "000000"}).to_string();
         assert_eq!(call(&hub, &admin, method, path, &body).await.0, 400, "{path}");
@@ -285,7 +285,7 @@ async fn a_password_is_changed_by_its_person_and_reset_by_an_administrator() {
     assert_eq!([status_of(&hub, &one).await, status_of(&hub, &two).await], [200, 401]);
     assert_eq!(log_in(&hub, "amina", PASSWORD, &device.next_code(&hub)).await.0, 401);
     assert_eq!(log_in(&hub, "amina", OTHER, &device.next_code(&hub)).await.0, 201);
-    // A reset: the old password and device count until the new ones are confirmed.
+    // A reset: the old password and device are valid until the new ones are confirmed.
     let token = invited(&hub, &admin, "amina").await;
     assert_eq!(log_in(&hub, "amina", OTHER, &device.next_code(&hub)).await.0, 201);
     let new = enrolled(&hub, &token, PASSWORD).await;
@@ -295,7 +295,7 @@ async fn a_password_is_changed_by_its_person_and_reset_by_an_administrator() {
     assert_eq!(log_in(&hub, "amina", PASSWORD, &new.next_code(&hub)).await.0, 201);
 }
 
-/// People approve by a code of the last five minutes, tokens of operators do not.
+/// Users can approve after a code within the last five minutes; tokens of operators cannot.
 #[tokio::test]
 async fn only_people_with_a_fresh_code_approve() {
     let settings =
@@ -303,7 +303,7 @@ async fn only_people_with_a_fresh_code_approve() {
     let hub = Hub::launch(settings);
     let bootstrap = make_bootstrap(hub.directory.path()).unwrap();
     let ines = person(&hub, &bootstrap, "ines", &["iam-admin"]).await;
-    // The token made a person, and is good for nothing now.
+    // The token has created a user, and is no longer valid.
     assert_eq!(status_of(&hub, &bootstrap).await, 401);
     let session = logged_in(&hub, "ines", &ines).await;
     let ivan = person(&hub, &session, "ivan", &["iam-admin"]).await;
@@ -313,7 +313,7 @@ async fn only_people_with_a_fresh_code_approve() {
         serde_json::from_str::<Value>(&body).unwrap()
     };
     let (ines, ivan) = (logged_in(&hub, "ines", &ines).await, (logged_in(&hub, "ivan", &ivan).await, ivan));
-    // A token of an administrator, approved by the other one.
+    // A token of an administrator, approved by the other administrator.
     let made = token(&ines, "ines").await;
     let approve = async |by: &str, id: &Value| {
         let path = format!("/approvals/{id}/approve");
@@ -341,7 +341,7 @@ async fn only_people_with_a_fresh_code_approve() {
     assert_eq!(approve(&ivan.0, &waiting["approvalId"]).await.0, 200);
 }
 
-/// An administrator alone makes no second person, and resets nobody, where approvals are needed.
+/// If approvals are needed, one administrator alone cannot create a second user or reset one.
 #[tokio::test]
 async fn enrolments_are_made_by_two_administrators() {
     let (hub, first, second) = with_approvals().await;
@@ -369,10 +369,10 @@ async fn who_guesses_waits_and_the_person_is_not_locked_out() {
     }
     assert_eq!(statuses, [401, 401, 401, 401, 401, 503, 503, 503]);
     let code = device.next_code(&hub);
-    // The wait is over: one attempt is looked at, and a right one ends it.
+    // After the delay one attempt is checked, and a correct one ends the delay.
     assert_eq!(log_in(&hub, "amina", PASSWORD, &code).await.0, 201);
     assert_eq!(log_in(&hub, "amina", "correct horse batterz", "000000").await.0, 401);
-    // A name that is nobody's is not told apart.
+    // An unknown name cannot be distinguished from a known one.
     let mut others = Vec::new();
     for _ in 0..8 {
         others.push(log_in(&hub, "nosuch", "correct horse batterz", "000000").await.0);
@@ -380,7 +380,7 @@ async fn who_guesses_waits_and_the_person_is_not_locked_out() {
     assert_eq!(others, [401, 401, 401, 401, 401, 503, 503, 503]);
 }
 
-/// A hub that asks nobody who they are has no people.
+/// A hub without authentication has no users.
 #[tokio::test]
 async fn a_hub_without_authentication_has_no_sessions() {
     let hub = Hub::start();

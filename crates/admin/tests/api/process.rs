@@ -80,7 +80,7 @@ async fn the_catalogue_has_the_numbers_that_portals_translate_with() {
     let added =
         r#"{"id":7,"name":"HUB_FEE","description":"Fees of the hub","isActive":true,"isSettleable":false}]"#;
     assert!(hub.get("/ledgerAccountTypes").await.ends_with(added));
-    // As the table of refusals has it, not before the type is there.
+    // As in the table of refusals, and only when the type exists.
     hub.expect("POST", "/participants/Hub/accounts", r#"{"currency":"KES","type":"HUB_FEE"}"#, 201).await;
     let enums = hub.get("/enums").await;
     for part in [
@@ -150,9 +150,8 @@ async fn one_connection_serves_many_requests() {
     assert_eq!(rest.matches(r#"{"status":"OK"}"#).count(), 2, "{rest}");
 }
 
-/// Short enough to wait for.
 const SHORT: Duration = Duration::from_millis(40);
-/// Long enough never to be reached by a test that passes.
+/// A time limit that a passing test never reaches.
 const AMPLE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
@@ -174,7 +173,7 @@ async fn a_body_that_never_ends_is_cut_off() {
     let head = "POST /participants HTTP/1.1\r\nhost: hub\r\ncontent-type: application/json\r\n";
     for rest in ["content-length: 34\r\n\r\n{\"name\":", "transfer-encoding: chunked\r\n\r\n5\r\n{\"nam\r\n"]
     {
-        // Answered, and closed, although the client keeps its connection.
+        // Answered and closed, although the client keeps its connection.
         let (head, body) = hub.exchange(&format!("{head}{rest}")).await;
         assert!(head.starts_with("HTTP/1.1 408 ") && head.contains("connection: close"), "{head}");
         assert_eq!(body, refusal(2004, "Server timed out - the request body was not received in time"));
@@ -261,7 +260,7 @@ async fn only_allowed_hosts_are_answered() {
     }
     let target = "GET http://evil.example/participants HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
     assert_eq!(hub.raw(target).await.0, 421);
-    // Balancers that speak HTTP/1.0 name no host; a page in a browser always does.
+    // Load balancers with HTTP/1.0 send no host; a page in a browser always does.
     assert_eq!(hub.raw("GET /live HTTP/1.0\r\n\r\n").await.0, 200);
 }
 
@@ -288,7 +287,7 @@ async fn a_node_of_a_cluster_hands_over_and_takes_nothing_more() {
     assert!(status == 503 && answer.contains("2003"), "{status} {answer}");
 }
 
-// The API of a node that follows.
+// The API of a follower.
 
 const LEADER: &str = "This node follows; node 2 leads, at http://hub-2:4000";
 
@@ -323,7 +322,7 @@ async fn answers_say_how_old_they_are_and_changes_name_the_leader() {
     for header in ["upesi-age-ms: 412", "upesi-record: 90", "upesi-leader: 2"] {
         assert!(told.contains(header), "{header} is not in {told}");
     }
-    // It has read nothing: there is nothing to answer from.
+    // It has read nothing yet, so it cannot answer.
     *at.lock().unwrap() = Followed::default();
     let nothing = "Service currently unavailable - This node has not read the log yet";
     assert_eq!(hub.call("GET", "/participants", "").await, (503, refusal(2003, nothing)));

@@ -18,10 +18,10 @@ use crate::held::HeldEngine;
 /// More than two commands take.
 const COUNT: usize = 20_500;
 const AT_ONCE: usize = 10_000;
-/// A batch beyond this length holds a redelivery; those of prepares and parked callbacks end at 16 KiB.
+/// A batch above this size has a redelivery. Batches of prepares and parked callbacks end at 16 KiB.
 const LARGE_BYTES: usize = 18 * 1024;
 
-/// A journal on a volume that has room for so many large batches.
+/// A journal on a volume with space for this many large batches.
 struct Volume {
     log: EmbeddedLog,
     room: Arc<AtomicU64>,
@@ -80,7 +80,7 @@ impl Appender for Bounded {
     }
 }
 
-/// A hub with `COUNT` parked callbacks of blue, and the room of its volume.
+/// A hub with `COUNT` parked callbacks of blue, and the space on its volume.
 async fn with_parked() -> (Hub, Arc<AtomicU64>) {
     let room = Arc::new(AtomicU64::new(u64::MAX));
     let disk = Arc::new(SimDisk::new(1));
@@ -95,7 +95,7 @@ async fn with_parked() -> (Hub, Arc<AtomicU64>) {
     }
     let mut submitted = JoinSet::new();
     for number in 1..=COUNT {
-        // Of an unknown payee: the payer is told so.
+        // The payee is unknown, and the payer receives a callback about this.
         let handle = hub.handle.clone();
         let prepare = prepare(id(number as u64), "blue", "nobody", "1");
         submitted.spawn(async move { handle.submit(prepare, Default::default()).await.unwrap() });
@@ -130,7 +130,7 @@ async fn redeliver(hub: &Hub, body: &str) -> String {
     hub.expect("POST", "/callbacks/redeliver", body, 202).await
 }
 
-/// More than one command takes; each is counted once, and none is left.
+/// More than one command takes. Each is counted once, and none is left.
 #[tokio::test]
 async fn all_parked_callbacks_are_tried_again_however_many() {
     let (hub, _) = with_parked().await;
@@ -151,7 +151,7 @@ async fn what_a_full_disk_leaves_parked_is_counted_and_can_be_asked_for_again() 
     let part = format!(r#"{{"redelivered":{AT_ONCE},"remaining":{remaining}}}"#);
     assert_eq!(redeliver(&hub, r#"{"all":true}"#).await, part);
     assert_eq!(parked(&hub).await, remaining);
-    // Nothing at all is a refusal.
+    // Without any progress the answer is an error.
     let full = refusal(2003, "Service currently unavailable - the hub has no room on its disk");
     let answer = hub.call("POST", "/callbacks/redeliver", r#"{"all":true}"#).await;
     assert_eq!(answer, (503, full));
@@ -162,8 +162,8 @@ async fn what_a_full_disk_leaves_parked_is_counted_and_can_be_asked_for_again() 
     assert_eq!(parked(&hub).await, 0);
 }
 
-// What operators are told while a part of the hub fails: the engine's queue is full, the archive cannot be read, the
-// disk failed the store.
+// Errors for operators while a part of the hub fails: the engine's queue is full, the archive cannot be read, the store
+// has a disk error.
 
 const HUB_ACCOUNT: &str = r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#;
 
@@ -180,11 +180,11 @@ async fn a_full_queue_is_busy_and_recovers() {
     ] {
         assert_eq!(hub.call(method, path, body).await, busy, "{method} {path}");
     }
-    // What needs no engine is answered all the same, and so are mistakes.
+    // Requests that do not need the engine are answered, and malformed ones too.
     hub.get("/health").await;
     hub.expect("POST", "/participants/Hub/accounts", "{}", 400).await;
     held.release();
-    // Where a question finds room, the command before it has left the queue.
+    // When a query finds space, the command before it has left the queue.
     while hub.handle.read(|_| ()).await == Err(SubmitError::Busy) {
         std::thread::yield_now();
     }

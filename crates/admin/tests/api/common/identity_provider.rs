@@ -1,4 +1,4 @@
-//! An identity provider of a few lines, whose tokens may have any fault.
+//! A small identity provider whose tokens may have any fault.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ impl Key {
         Self::Ed25519(Ed25519KeyPair::generate().unwrap())
     }
 
-    /// As the provider publishes it.
+    /// The key as the provider publishes it.
     pub fn public(&self, id: &str) -> Value {
         match self {
             Self::Rsa(pair) => {
@@ -57,7 +57,7 @@ impl Key {
         }
     }
 
-    /// What a forger has of it.
+    /// The part of the key that a forger knows.
     pub fn public_der(&self) -> Vec<u8> {
         match self {
             Self::Rsa(pair) => pair.public_key().as_der().unwrap().as_ref().to_vec(),
@@ -85,7 +85,7 @@ impl Key {
         }
     }
 
-    /// A token with these parts.
+    /// A token with this header and these claims.
     pub fn token(&self, header: &Value, claims: &Value) -> String {
         let signed =
             format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()));
@@ -94,7 +94,7 @@ impl Key {
     }
 }
 
-/// The modulus of 2048 bits: in PKCS#1 it stands before the five bytes of the exponent 65537.
+/// The modulus of 2048 bits. In PKCS#1 it comes before the five bytes of the exponent 65537.
 fn modulus(pair: &RsaKeyPair) -> Vec<u8> {
     let der = pair.public_key().as_ref();
     der[der.len() - 5 - 256..der.len() - 5].to_vec()
@@ -105,7 +105,7 @@ pub struct Provider {
     pub issuer: String,
     pub keys: Arc<Mutex<Vec<Value>>>,
     pub is_up: Arc<AtomicBool>,
-    /// How often its keys were asked for.
+    /// Number of requests for its keys.
     pub asked: Arc<AtomicUsize>,
 }
 

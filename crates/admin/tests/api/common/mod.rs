@@ -1,4 +1,4 @@
-//! A hub with the operator's API on a port of its own, and a client that writes requests by hand.
+//! A hub with the admin API on its own port, and a client that writes requests by hand.
 
 pub mod identity_provider;
 pub mod people;
@@ -29,7 +29,7 @@ use upesi_parties::registry::OracleRegistry;
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-/// When every test begins.
+/// The time at which every test begins.
 pub const START: &str = "2031-04-01T10:00:00.000Z";
 pub const PREIMAGE: [u8; 32] = [7; 32];
 
@@ -77,42 +77,42 @@ impl Lanes for OneLane {
         }]
     }
 
-    /// The first of them was tried three times.
+    /// The first callback was tried three times.
     fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
         let failure = |key: &CallbackKey| Failure { key: *key, attempts: 3, reason: "answered 500".into() };
         keys.first().map(failure).into_iter().collect()
     }
 }
 
-/// What a test may change before everything starts.
+/// Settings that a test may change before the start.
 pub struct Settings {
     pub quotes: Option<FindQuote>,
     pub limits: Limits,
-    /// How long a body may take; `None` for as long as ever.
+    /// Time limit for a body; `None` without a limit.
     pub body_timeout: Option<Duration>,
     pub queue_commands_max: usize,
-    /// A disk in memory that the store's log is on.
+    /// A simulated disk for the store's journal.
     pub store_log: Option<SimDisk>,
-    /// In place of the engine's data directory.
+    /// Replaces the engine's data directory.
     pub storage: Option<Storage>,
-    /// In place of the journal.
+    /// Replaces the journal.
     pub log: Option<Arc<dyn upesi_journal::Log>>,
-    /// Whether callers must say who they are.
+    /// Whether clients must authenticate.
     pub authentication: bool,
-    /// Whether some changes need two of them.
+    /// Whether some changes need two operators.
     pub approvals: bool,
-    /// Whether only people approve.
+    /// Whether only users can approve.
     pub approvers_are_people: bool,
-    /// Whose tokens are taken.
+    /// Identity providers whose tokens are accepted.
     pub issuers: Vec<Issuer>,
-    /// What is mixed into the keys of second factors.
+    /// The secret that is mixed into the keys of second factors.
     pub people_secret: Option<upesi_keys::Secret>,
-    /// How much the ledger takes.
+    /// The ledger's limits.
     pub ledger_limits: upesi_ledger::Limits,
     pub node: Option<u32>,
-    /// How far the node is, if it follows.
+    /// The follower's progress, if the node is a follower.
     pub followed: Option<FollowedNow>,
-    /// Origins that are the port's own.
+    /// Origins that are treated as the port's own.
     pub allowed_origins: AllowedOrigins,
 }
 
@@ -143,7 +143,7 @@ fn open_store(path: &Path, log: Option<SimDisk>) -> Store {
     let options = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
     let Some(log) = log else { return Store::open(path, &options).unwrap() };
     std::fs::create_dir(path).unwrap();
-    // A segment of the usual length would be long for a disk in memory.
+    // A segment of the usual size would be large for a simulated disk.
     let options = StoreOptions { segment_bytes: 64 * 1024, ..options };
     Store::open_with_log_on(path, Arc::new(log), &options).unwrap()
 }
@@ -152,7 +152,7 @@ pub struct Hub {
     pub handle: EngineHandle,
     pub clock: Arc<TestClock>,
     pub address: SocketAddr,
-    /// The log levels that were asked for.
+    /// The requested log levels.
     pub levels: Arc<Mutex<Vec<String>>>,
     /// All operations.
     pub operations: Vec<Operation>,
@@ -172,12 +172,12 @@ impl Hub {
         Self::launch(Settings { quotes, ..Settings::default() })
     }
 
-    /// As a node of a cluster.
+    /// A node of a cluster.
     pub fn node(number: u32) -> Self {
         Self::launch(Settings { node: Some(number), ..Settings::default() })
     }
 
-    /// With other limits at its port.
+    /// A hub with other limits on its port.
     pub fn start_limited(limits: Limits, body_timeout: Duration) -> Self {
         Self::launch(Settings { limits, body_timeout: Some(body_timeout), ..Settings::default() })
     }
@@ -192,7 +192,7 @@ impl Hub {
             batch_bytes_max: 16 * 1024,
             queue_commands_max,
             clock: Arc::clone(&clock) as _,
-            // Time passes when a test says so.
+            // Time advances only when a test says so.
             tick_interval: Duration::from_secs(3_600),
             storage,
             log,
@@ -254,12 +254,13 @@ impl Hub {
         }
     }
 
-    /// A hub with its accounts and a default model, and these DFSPs with a cap of 1000 and funds of 5000 in KES.
+    /// A hub with its accounts and a default model, and these DFSPs with a net debit cap of 1000 and funds of 5000 in
+    /// KES.
     pub async fn with_dfsps(names: &[&str]) -> Self {
         Self::start().of_dfsps(names).await
     }
 
-    /// The same with other limits of the ledger.
+    /// Like `with_dfsps`, with other limits of the ledger.
     pub async fn with_limits(ledger_limits: upesi_ledger::Limits, names: &[&str]) -> Self {
         Self::launch(Settings { ledger_limits, ..Settings::default() }).of_dfsps(names).await
     }
@@ -291,7 +292,7 @@ impl Hub {
         self.expect("POST", &format!("/participants/{name}/accounts/{account}"), &funds, 202).await;
     }
 
-    /// Sends a request with a JSON body, or without one when it is empty.
+    /// Sends a request with a JSON body, or without a body if it is empty.
     pub async fn call(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         self.call_as("application/json", method, path, body).await
     }
@@ -305,7 +306,7 @@ impl Hub {
         self.raw(&format!("{head}\r\n{body}")).await
     }
 
-    /// Sends bytes as they are and gives the status and the body of the answer.
+    /// Sends the given bytes. Returns the status and the body of the answer.
     pub async fn raw(&self, request: &str) -> (u16, String) {
         let (head, body) = self.exchange(request).await;
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
@@ -321,7 +322,7 @@ impl Hub {
         (head.to_owned(), body.to_owned())
     }
 
-    /// Sends a request that must be answered with this status, and gives the body.
+    /// Sends a request that must be answered with this status. Returns the body.
     pub async fn expect(&self, method: &str, path: &str, body: &str, status: u16) -> String {
         let (found, answer) = self.call(method, path, body).await;
         assert_eq!(found, status, "{method} {path} {body}: {answer}");
@@ -352,7 +353,7 @@ pub fn funds(id: &str, action: &str, amount: &str) -> String {
     )
 }
 
-/// The body of a refusal.
+/// The body of an error.
 pub fn refusal(code: u16, description: &str) -> String {
     format!(r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"{description}"}}}}"#)
 }
@@ -384,7 +385,7 @@ pub fn prepare(id: TransferId, payer: &str, payee: &str, amount: &str) -> Comman
     })
 }
 
-/// A log that remembers the levels it was set to.
+/// A log that remembers its levels.
 struct Levels(Arc<Mutex<Vec<String>>>);
 
 impl upesi_admin::LogLevel for Levels {
@@ -405,7 +406,7 @@ impl upesi_admin::LogLevel for Levels {
     }
 }
 
-/// What a payee sends that commits.
+/// A payee's fulfil that commits the transfer.
 pub fn fulfil(id: TransferId, payer: &str, payee: &str) -> Fulfil {
     Fulfil {
         transfer: id.into(),
@@ -419,13 +420,13 @@ pub fn fulfil(id: TransferId, payer: &str, payee: &str) -> Fulfil {
     }
 }
 
-/// A transfer that is prepared and committed.
+/// A prepared and committed transfer.
 pub async fn pay(hub: &Hub, number: u64, payer: &str, payee: &str, amount: &str) {
     hub.submit(prepare(id(number), payer, payee, amount), "").await;
     hub.submit(Command::Fulfil(fulfil(id(number), payer, payee)), "").await;
 }
 
-/// A call with a JSON body, or none where that is null, and its JSON answer.
+/// A request with a JSON body, or without a body if it is null. Returns the JSON answer.
 pub async fn ask(hub: &Hub, method: &str, path: &str, body: Value) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let (status, text) = hub.call(method, path, &body).await;

@@ -1,4 +1,4 @@
-//! People of the hub's own: their devices, enrolment and log-in.
+//! Users of the hub: their devices, enrolments and logins.
 
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
@@ -9,13 +9,13 @@ use super::{Hub, Settings};
 
 pub const PASSWORD: &str = "correct horse battery";
 
-/// What shows the codes of a second factor, written without the hub's code.
+/// A device that shows the codes of a second factor, written without the hub's code.
 pub struct Device {
     key: hmac::Key,
 }
 
 impl Device {
-    /// By the secret as people type it.
+    /// By the secret as users type it.
     pub fn new(secret: &str) -> Self {
         let digit = |letter: u8| b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().position(|one| *one == letter);
         let bits: String = secret.bytes().map(|letter| format!("{:05b}", digit(letter).unwrap())).collect();
@@ -25,7 +25,7 @@ impl Device {
         Self { key: hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &bytes) }
     }
 
-    /// The code of a moment.
+    /// The code at this time.
     pub fn code_at(&self, ms: i64) -> String {
         let tag = hmac::sign(&self.key, &(ms / 30_000).to_be_bytes());
         let at = usize::from(tag.as_ref()[19] & 15);
@@ -33,26 +33,26 @@ impl Device {
         format!("{:06}", number % 1_000_000)
     }
 
-    /// The code of the hub's next interval: the one of now was used already.
+    /// The code of the hub's next interval, because the present one was already used.
     pub fn next_code(&self, hub: &Hub) -> String {
         hub.clock.advance(30_000);
         self.code_at(hub.clock.now().as_ms())
     }
 }
 
-/// Without a token.
+/// A request without a token.
 pub async fn ask(hub: &Hub, path: &str, body: Value) -> (u16, Value) {
     let (status, _, body) = send(hub, "", "POST", path, &body.to_string()).await;
     (status, serde_json::from_str(&body).unwrap_or(Value::Null))
 }
 
-/// The token by which an operator enrols.
+/// The enrolment token of an operator.
 pub async fn invited(hub: &Hub, admin: &str, name: &str) -> String {
     let made = expect(hub, admin, "POST", &format!("/operators/{name}/enrolments"), "{}", 201).await;
     made["token"].as_str().unwrap().to_owned()
 }
 
-/// Takes a password and a second factor.
+/// Sets a password and a second factor.
 pub async fn enrolled(hub: &Hub, token: &str, password: &str) -> Device {
     let (status, begun) = ask(hub, "/enrolments", json!({"token": token, "password": password})).await;
     assert_eq!(status, 201, "{begun}");
@@ -65,7 +65,7 @@ pub async fn enrolled(hub: &Hub, token: &str, password: &str) -> Device {
     device
 }
 
-/// A new operator that is a person.
+/// A new operator that is a user.
 pub async fn person(hub: &Hub, admin: &str, name: &str, roles: &[&str]) -> Device {
     expect(hub, admin, "POST", "/operators", &json!({"name": name, "roles": roles}).to_string(), 201).await;
     enrolled(hub, &invited(hub, admin, name).await, PASSWORD).await
@@ -83,13 +83,13 @@ pub async fn logged_in(hub: &Hub, name: &str, device: &Device) -> String {
     opened["token"].as_str().unwrap().to_owned()
 }
 
-// Callers of a hub that asks who they are.
+// Operators of a hub with authentication.
 
 pub fn guarded() -> Hub {
     Hub::launch(Settings { authentication: true, ..Settings::default() })
 }
 
-/// Sends a request with these further lines in its head.
+/// Sends a request with these additional lines in its head.
 pub async fn send(hub: &Hub, lines: &str, method: &str, path: &str, body: &str) -> (u16, String, String) {
     let length = body.len();
     let content = "content-type: application/json\r\n";
@@ -128,7 +128,7 @@ pub async fn service(
     made["token"].as_str().unwrap().to_owned()
 }
 
-/// A hub with an administrator of operators, by the way a new installation gets one.
+/// A hub with an administrator of operators, created as in a new installation.
 pub async fn with_admin() -> (Hub, String) {
     let hub = guarded();
     let bootstrap = make_bootstrap(hub.directory.path()).unwrap();
@@ -136,7 +136,7 @@ pub async fn with_admin() -> (Hub, String) {
     (hub, admin)
 }
 
-/// The same, where some changes need two people: with two administrators, of which the second is returned, too.
+/// A hub with two-person changes and two administrators. Returns the token of each.
 pub async fn with_approvals() -> (Hub, String, String) {
     let hub = Hub::launch(Settings { authentication: true, approvals: true, ..Settings::default() });
     let bootstrap = make_bootstrap(hub.directory.path()).unwrap();
@@ -158,7 +158,7 @@ pub async fn approved_service(hub: &Hub, admins: (&str, &str), name: &str, roles
     token
 }
 
-/// A call that says why.
+/// A request with a reason.
 pub async fn expect_because(
     hub: &Hub,
     token: &str,
@@ -173,7 +173,7 @@ pub async fn expect_because(
     serde_json::from_str(&answer).unwrap_or(Value::Null)
 }
 
-/// Approves what waits.
+/// Approves a pending change.
 pub async fn approve(hub: &Hub, token: &str, waiting: &Value) -> Value {
     let path = format!("/approvals/{}/approve", waiting["approvalId"]);
     expect(hub, token, "POST", &path, r#"{"comment":"looked at"}"#, 200).await
