@@ -60,7 +60,7 @@ impl Swap {
     }
 }
 
-/// The fee of a transfer: 10 %, rounded half up, plus 1 % of 1 %.
+/// The fee of a transfer: 10 %, rounded half up, plus one ten-thousandth.
 pub const fn fee(units: i64) -> i64 {
     let mut tenths = 0;
     while 2 * units >= (2 * tenths + 1) * 10 {
