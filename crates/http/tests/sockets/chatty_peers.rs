@@ -1,4 +1,5 @@
-//! Peers that send very much before they answer, or instead: the pool gives up on them, and its worker stays free.
+//! Peers that send too much before an answer, or in place of one: the pool gives up the connection, and its worker
+//! stays free.
 
 use crate::common;
 use std::io::{Read, Write};
@@ -12,7 +13,7 @@ use upesi_http::{Answer, Bytes, Full, Origin, Pool, PoolConfig, Request, SendErr
 const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// A peer on a thread of its own that does this on each connection, after a request.
+/// A peer on its own thread that does this on each connection, after a request.
 fn peer(connections: usize, answer: impl Fn(&mut TcpStream) + Send + 'static) -> (Pool, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = Origin::new("127.0.0.1", listener.local_addr().unwrap().port());
@@ -27,7 +28,7 @@ fn peer(connections: usize, answer: impl Fn(&mut TcpStream) + Send + 'static) ->
     (Pool::new(origin, PoolConfig::default()), thread)
 }
 
-/// Reads a request without a body; false where the connection was closed instead.
+/// Reads a request without a body. Returns false if the connection was closed instead.
 fn read_request(stream: &mut TcpStream) -> bool {
     let mut bytes = Vec::new();
     let mut byte = [0];
@@ -74,7 +75,7 @@ async fn some_interim_responses_are_passed_over_and_the_connection_stays() {
 async fn interim_responses_without_end_end_the_exchange_and_the_connection() {
     let (pool, thread) = peer(2, |stream| {
         assert!(read_request(stream));
-        // Until nobody listens any more.
+        // Until the other side no longer reads.
         while stream.write_all(CONTINUE.repeat(100).as_bytes()).is_ok() {}
     });
     for _ in 0..2 {
@@ -95,7 +96,7 @@ async fn one_more_than_the_bound_is_too_many_and_the_pool_recovers() {
         let sent = interim.clone() + OK;
         let (pool, thread) = peer(1, move |stream| {
             assert!(read_request(stream));
-            // In pieces that end anywhere.
+            // In pieces that end at any byte.
             for piece in sent.as_bytes().chunks(7) {
                 if stream.write_all(piece).is_err() {
                     return;
@@ -125,7 +126,7 @@ async fn a_final_head_without_end_is_refused() {
     thread.join().unwrap();
 }
 
-/// How often a task is asked to go on tells how often others got their turn.
+/// The number of polls of a task shows how often other tasks could run.
 #[tokio::test]
 async fn a_body_in_very_many_chunks_leaves_the_worker_to_others() {
     const CHUNKS: usize = 300_000;
@@ -141,7 +142,7 @@ async fn a_body_in_very_many_chunks_leaves_the_worker_to_others() {
         exchange.as_mut().poll(context)
     });
     assert_eq!(answer.await.unwrap().body.len(), CHUNKS);
-    // A task may do 128 things in a turn.
+    // A task may do 128 operations per turn.
     assert!(turns >= CHUNKS / 128, "{turns} turns");
     thread.join().unwrap();
 }

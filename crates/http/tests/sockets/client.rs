@@ -1,4 +1,4 @@
-//! The pool against the real server and against scripted peers.
+//! The pool with the real server and with scripted peers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn pool(running: &Running, config: PoolConfig) -> Arc<Pool> {
     Arc::new(Pool::new(Origin::new("127.0.0.1", running.server.local_addr().port()), config))
 }
 
-/// A peer that answers the n-th connection by the n-th script: what to send after each request, then close.
+/// A peer that answers the n-th connection by the n-th script: the answer to each request, then a close.
 struct Peer {
     origin: Origin,
     task: tokio::task::JoinHandle<Vec<String>>,
@@ -48,7 +48,7 @@ impl Peer {
     }
 }
 
-/// Reads up to the end of a request without a body, or with one of five bytes.
+/// Reads a request without a body, or with a body of five bytes.
 async fn read_request(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     loop {
@@ -134,8 +134,8 @@ async fn a_connection_closed_between_requests_is_replaced() {
     let peer = Peer::start(vec![vec![OK], vec![OK]]).await;
     let pool = Pool::new(peer.origin.clone(), PoolConfig::default());
     assert_eq!(pool.send(get("/first"), ample()).await.unwrap().body, "ok");
-    // The peer has closed. Whether the pool sees it before it writes is a race of the network; it may report the closed
-    // connection but must then recover.
+    // The peer has closed. Whether the pool detects this before it writes is a race of the network. It may report the
+    // closed connection, but must then recover.
     let second = pool.send(get("/second"), ample()).await;
     match second {
         Ok(answer) => assert_eq!(answer.body, "ok"),
@@ -160,7 +160,7 @@ async fn a_close_that_has_been_seen_costs_no_request() {
         };
         let (answer, ()) = tokio::join!(pool.send(get("/"), ample()), serve);
         answer.unwrap();
-        // The peer has closed. Once news of a later event has come through, so has this one.
+        // The peer has closed. When a later event has been received, so has this one.
         let (connected, accepted) =
             tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
         connected.unwrap().write_all(b"later").await.unwrap();
@@ -330,12 +330,12 @@ async fn a_peer_that_does_not_answer_leaves_connections_for_others() {
             tokio::spawn(async move { pool.send(get("/hold"), ample()).await })
         })
         .collect();
-    // Three quarters, and no more although its own maximum is 64.
+    // Three quarters, although its own maximum is 64.
     silent.until_held(6).await;
     assert_eq!((outbound.open(), to_silent.connections_busy()), (Some(6), 20));
     for _ in 0..10 {
         assert_eq!(to_other.send(get("/count"), ample()).await.unwrap().status, StatusCode::OK);
-        // Kept by nobody while they are short.
+        // Not kept open while descriptors are scarce.
         assert_eq!((outbound.open(), to_other.connections_idle()), (Some(6), 0));
     }
     silent.script.release.add_permits(20);

@@ -1,4 +1,4 @@
-//! Where connections lead: every range that is refused, in every spelling, over real sockets.
+//! Destinations of connections: every blocked range, in every notation, over real sockets.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -14,7 +14,7 @@ use upesi_http::{
 
 const AMPLE: Duration = Duration::from_secs(30);
 
-/// First and last address of each range, and what of it is known for something.
+/// First and last address of each range, and well-known addresses in it.
 const REFUSED: [&str; 69] = [
     "0.0.0.0",
     "0.255.255.255",
@@ -138,7 +138,7 @@ fn pool(guard: &Guard, host: &str, port: u16) -> Pool {
     Pool::new(Origin::new(host, port), config)
 }
 
-/// What became of a request: a status, or why there was no connection.
+/// The result of a request: a status, or the reason why there was no connection.
 async fn ask(guard: &Guard, host: &str, port: u16) -> Result<u16, (ErrorKind, String)> {
     let request = Request::get("/").body(Full::default()).unwrap();
     match pool(guard, host, port).send(request, Instant::now() + AMPLE).await {
@@ -152,7 +152,7 @@ fn refused(why: Refused) -> Result<u16, (ErrorKind, String)> {
     Err((ErrorKind::PermissionDenied, why.to_string()))
 }
 
-/// A name that leads to a public address and to the one that it spells; and names that lead elsewhere.
+/// A name with a public address and with the address that it spells; and names with other addresses.
 fn names(host: &str) -> Vec<IpAddr> {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let public = IpAddr::from([8, 8, 8, 8]);
@@ -165,7 +165,7 @@ fn names(host: &str) -> Vec<IpAddr> {
         ("pair", digits) => vec![spelled(&digits[..8]), spelled(&digits[8..])],
         ("second", digits) => vec![public, spelled(digits)],
         ("first", digits) => vec![spelled(digits), public],
-        // Another address each time it is asked for: allowed, then not.
+        // Another address for each query: first an allowed one, then a blocked one.
         ("rebinding", _) => match ASKED.fetch_add(1, Ordering::Relaxed) {
             0 => vec![address("127.0.0.2")],
             _ => vec![address("127.0.0.1")],
@@ -223,7 +223,7 @@ async fn nothing_on_this_machine_hears_of_what_was_refused() {
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
     let guard = Guard::with_names(rules(&[]), names);
-    // The system's names, too.
+    // Also the system's names.
     for host in ["localhost", "127.0.0.1", "0.0.0.0", "::ffff:127.0.0.1", "alone.7f000001", "second.7f000001"]
     {
         let (kind, text) = ask(&guard, host, port).await.unwrap_err();
@@ -237,7 +237,7 @@ async fn nothing_on_this_machine_hears_of_what_was_refused() {
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Answers every connection with these bytes, and counts connections and the bytes that they sent.
+/// Answers every connection with these bytes. Counts the connections and their received bytes.
 fn serve(address: &str, answer: &'static str) -> (SocketAddr, &'static [AtomicUsize; 2]) {
     let listener = TcpListener::bind(address).unwrap();
     let counts: &'static [AtomicUsize; 2] = Box::leak(Box::default());
@@ -288,7 +288,7 @@ async fn a_name_is_resolved_again_after_a_while_and_its_addresses_are_checked_ag
     assert_eq!(counts[0].load(Ordering::SeqCst), 3);
 }
 
-/// A listener whose queue is full, so that it does not answer, with the connections in the queue.
+/// A listener with a full queue, which does not answer, and the connections in the queue.
 async fn silent(address: &str) -> (tokio::net::TcpListener, Vec<TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
@@ -325,7 +325,7 @@ async fn ports_of_other_services_and_of_the_hub_are_not_called() {
     guard.keep_from(vec![own.port()]);
     assert_eq!(ask(&guard, "127.0.0.1", open.port()).await, Ok(200));
     assert_eq!(ask(&guard, "127.0.0.1", own.port()).await, refused(Refused::Own(own)));
-    // The connection is closed before anything is sent.
+    // The connection is closed before any byte is sent.
     let listed = Guard::new(GuardRules { ports: vec![open.port()], ..rules(&["127.0.0.0/8"]) });
     assert_eq!(ask(&listed, "127.0.0.1", open.port()).await, Ok(200));
     assert_eq!(ask(&listed, "127.0.0.1", own.port()).await, refused(Refused::Port(own.port())));

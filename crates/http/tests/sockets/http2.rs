@@ -1,4 +1,5 @@
-//! HTTP/2 of a server over real sockets: the same limits as HTTP/1.1, and what only HTTP/2 lets a peer use up.
+//! HTTP/2 of a server over real sockets: the same limits as for HTTP/1.1, and limits of resources that exist only in
+//! HTTP/2.
 
 use crate::common;
 use std::process::Command;
@@ -50,7 +51,7 @@ async fn the_peer_and_the_server_agree_on_a_protocol_that_both_offer() {
             assert!(peer.send(&get(1, "/count")).await);
             assert_eq!(peer.answer(1).await.0, 200);
         } else {
-            // HTTP/1.1 it is, and its greeting of HTTP/2 is no request.
+            // The protocol is HTTP/1.1, so the preface of HTTP/2 is not a request.
             stream.write_all(b"GET /who HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
             let mut answer = String::new();
             timeout(AMPLE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
@@ -84,10 +85,10 @@ async fn curl_speaks_http_2_with_the_server() {
 #[tokio::test]
 async fn a_connection_has_so_many_requests_in_flight_and_a_server_as_many_as_connections() {
     let scheme = Scheme::new();
-    // One party has half of the six places beside the first request of each connection.
+    // One party has half of the six places in addition to the first request of each connection.
     let running = scheme.start(Limits { connections_max: 6, streams_per_connection_max: 4, ..patient() });
     let mut one = scheme.peer(&running).await;
-    // What the server allows must be known before it can be exceeded.
+    // The client must know the server's limits before it can exceed them.
     assert!(one.send(&get(1, "/count")).await);
     assert_eq!(one.answer(1).await, (200, b"1".to_vec()));
     for stream in [3, 5, 7, 9] {
@@ -110,7 +111,7 @@ async fn a_connection_has_so_many_requests_in_flight_and_a_server_as_many_as_con
     assert!(third.send(&get(5, "/count")).await);
     assert_eq!(third.outcome(5).await, Outcome::Status(503));
     assert_eq!(requests(&running), 12, "no refused request reached the service");
-    // One that ends makes room, here and there; so does one that is given up.
+    // A request that ends releases its place, and so does an abandoned one.
     assert!(one.send(&frame(RST_STREAM, 0, 5, &8_u32.to_be_bytes())).await);
     let made_room = async {
         let mut stream = 7;
@@ -149,7 +150,7 @@ async fn an_address_has_a_share_of_requests_before_it_is_known_and_a_participant
             assert!(peer.send(&get(1, path)).await);
             assert_eq!(peer.outcome(1).await, Outcome::Status(200));
         }
-        // The first request of each connection, and the share over both.
+        // The first request of each connection, and the share of both.
         let [one, other] = &mut peers;
         for stream in [3, 5, 7] {
             assert!(one.send(&get(stream, "/wait")).await);
@@ -168,12 +169,12 @@ async fn an_address_has_a_share_of_requests_before_it_is_known_and_a_participant
 #[tokio::test]
 async fn answers_that_are_not_read_take_no_place() {
     let scheme = Scheme::new();
-    // Their time is long, so that it does not help here.
+    // A long timeout, so that it has no effect here.
     let limits = Limits { connections_max: 4, unread_timeout: 10 * AMPLE, ..patient() };
     let running = scheme.start(limits);
     let mut greedy = scheme.peer_with(&running, &[(4, 0)]).await;
     for stream in (1..64).step_by(2) {
-        // No more at once than it may have in flight.
+        // At most as many as may be in flight.
         assert!(greedy.send(&get(stream, "/large/1000")).await);
         assert_eq!(
             greedy.outcome(stream).await,
@@ -205,10 +206,10 @@ async fn ask(pool: &Pool, path: &str) -> Result<String, SendError> {
     Ok(String::from_utf8(answer.body.to_vec()).unwrap())
 }
 
-/// The bytes that are sent the next time.
+/// The next bytes to send.
 type Next = Box<dyn FnMut(usize) -> Vec<u8>>;
 
-/// Sends so many of these frames, and waits for the end of the connection.
+/// Sends this many frames, and waits for the end of the connection.
 async fn flood(mut peer: Peer, frames: usize, mut next: impl FnMut(usize) -> Vec<u8>) {
     for number in 0..frames {
         if !peer.send(&next(number)).await {
@@ -268,7 +269,7 @@ async fn frames_that_carry_nothing_end_the_connection_and_nobody_elses() {
         until(name, || running.server.connections() <= before).await;
         assert!(honest.send(&get(stream(requests(&running)), "/count")).await);
     }
-    // All that the honest one asked is answered.
+    // All requests of the honest client are answered.
     for _ in &floods {
         while honest.next().await.expect("it goes on").kind != HEADERS {}
     }
@@ -309,7 +310,7 @@ async fn few_requests_that_are_reset_reach_a_service() {
 async fn a_head_that_does_not_end_and_a_peer_that_asks_nothing_are_closed() {
     let scheme = Scheme::new();
     let short = Duration::from_millis(100);
-    // A head has its own time, however long a connection may idle.
+    // A head has its own time limit, whatever the idle timeout of a connection.
     let running = scheme.start(Limits { head_deadline: short, ..patient() });
     let mut peer = scheme.peer(&running).await;
     assert!(peer.send(&get(1, "/count")).await);
@@ -322,7 +323,7 @@ async fn a_head_that_does_not_end_and_a_peer_that_asks_nothing_are_closed() {
     let running = scheme.start(Limits { idle_timeout: short, ..patient() });
     let mut idle = scheme.peer(&running).await;
     assert_eq!(idle.until_closed().await, Some(NO_ERROR), "it is told");
-    // Pings are no requests, and a connection without a greeting is none.
+    // Pings are not requests, and a connection without a preface is not valid.
     let mut pinging = scheme.peer(&running).await;
     let silent = scheme.connect(running.server.local_addr().port(), &[b"h2"]).await;
     let pinged = async {
@@ -339,7 +340,7 @@ async fn a_head_that_does_not_end_and_a_peer_that_asks_nothing_are_closed() {
 async fn a_peer_that_does_not_read_its_answer_is_closed_even_if_it_asks_on() {
     let scheme = Scheme::new();
     let running = scheme.start(Limits { idle_timeout: Duration::from_millis(200), ..patient() });
-    // Its window is closed from the start.
+    // Its window is zero from the start.
     let mut peer = scheme.peer_with(&running, &[(4, 0)]).await;
     assert!(peer.send(&get(1, "/large/100000")).await);
     let mut stream = 3;
@@ -365,7 +366,7 @@ async fn a_server_that_stops_answers_what_it_has_and_says_that_it_goes_away() {
     running.until_held(1).await;
     let stopping = running.server.shutdown(ample());
     let asked = async {
-        // It is told before anything ends.
+        // The client is informed before the connection ends.
         while peer.next().await.expect("it goes on").kind != common::http2::GOAWAY {}
         running.script.release.add_permits(1);
         assert_eq!(peer.answer(1).await, (200, b"released".to_vec()));
@@ -383,7 +384,7 @@ async fn a_server_that_stops_does_not_wait_for_a_peer_that_says_nothing() {
     let mut peer = scheme.peer(&running).await;
     assert!(peer.send(&get(1, "/count")).await);
     assert_eq!(peer.answer(1).await.0, 200);
-    // It reads nothing more, so it acknowledges no farewell.
+    // It reads nothing more, so it does not acknowledge the GOAWAY frame.
     assert_eq!(running.server.shutdown(ample()).await, 0);
     drop(peer);
 }
@@ -410,14 +411,14 @@ async fn who_is_not_trusted_any_more_gets_its_last_answers_and_nothing_else() {
         running.until_held(1).await;
         assert_eq!(ask(&pool, "/who").await.unwrap(), "greenbank");
         assert_eq!(running.server.recheck(|_| false), 1);
-        // On the same connection, of which the peer may not know yet.
+        // On the same connection, before the peer may know of its end.
         let after = ask(&pool, "/count").await;
         running.script.release.add_permits(1);
         after
     };
     let (held, after) = tokio::join!(held, revoked);
     assert_eq!(held.unwrap(), "released");
-    // It comes back by a new handshake, which here nothing forbids: the file has no such entry.
+    // It returns with a new handshake, which is allowed here because the file has no such entry.
     assert_eq!(after.unwrap(), "3", "two before it, and none on the old connection");
     until("the old one has ended", || running.server.connections() == 1).await;
 }
@@ -454,7 +455,7 @@ async fn bodies_are_read_within_the_limits_of_the_service() {
         }
         assert_eq!(peer.answer(stream).await.0, *status, "{name}");
     }
-    // An answer before the body costs the stream, with no blame.
+    // An answer before the body resets the stream, and is not counted as a fault.
     assert!(peer.send(&post(21, "/ignore")).await);
     assert_eq!(peer.outcome(21).await, Outcome::Status(202));
     assert_eq!(peer.outcome(21).await, Outcome::Reset(NO_ERROR));
@@ -467,7 +468,7 @@ async fn a_body_that_nobody_reads_stops_at_the_window() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
-    // The window counts once the peer has acknowledged it.
+    // The window applies when the peer has acknowledged it.
     assert!(peer.send(&get(1, "/count")).await);
     assert_eq!(peer.answer(1).await.0, 200);
     assert!(peer.send(&post(3, "/hold")).await);
@@ -475,7 +476,7 @@ async fn a_body_that_nobody_reads_stops_at_the_window() {
     for _ in 0..4 {
         assert!(peer.send(&frame(DATA, 0, 3, &[7; 16 * 1024])).await);
     }
-    // The window of 64 KiB is used up: one byte more is too much.
+    // The window of 64 KiB is used up: one more byte is an error.
     assert!(peer.send(&frame(DATA, 0, 3, &[7])).await);
     assert!(matches!(peer.outcome(3).await, Outcome::Reset(3) | Outcome::Away(3)), "flow control");
     running.script.release.add_permits(1);
@@ -503,7 +504,7 @@ async fn an_answer_to_head_has_the_length_of_a_body_and_none() {
     assert!(peer.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &fields(&head))).await);
     assert_eq!(peer.answer(1).await, (200, Vec::new()));
     assert!(peer.send(&get(3, "/large/70000")).await);
-    // Its window is as wide as RFC 9113 says at first; the rest waits for more.
+    // The window has the initial size of RFC 9113. The rest waits for an update.
     let mut read = 0;
     while read < 65_535 {
         let answer = peer.next().await.unwrap();
@@ -518,7 +519,7 @@ async fn an_answer_to_head_has_the_length_of_a_body_and_none() {
     }
 }
 
-/// Answers when it is told to.
+/// Answers when a test says so.
 #[derive(Default)]
 struct Told {
     asked: Notify,
@@ -533,7 +534,7 @@ impl Service for Told {
     }
 }
 
-/// As with HTTP/1.1: callbacks are sent by tasks that the same event wakes after the answers of a batch.
+/// As with HTTP/1.1: tasks that the same event wakes send their callbacks after the answers of a batch.
 #[tokio::test]
 async fn an_answer_is_written_before_what_the_same_event_wakes_after_it() {
     let (scheme, workers, service) =
@@ -545,7 +546,7 @@ async fn an_answer_is_written_before_what_the_same_event_wakes_after_it() {
     for stream in (1..40).step_by(2) {
         assert!(peer.send(&get(stream, "/")).await);
         timeout(AMPLE, service.asked.notified()).await.expect("it is asked");
-        // After the answer to a ping nothing more is on its way.
+        // After the answer to a ping, no more frames are in flight.
         assert!(peer.send(&frame(PING, 0, 0, &[0; 8])).await);
         while peer.next().await.unwrap().kind != PING {}
         let socket = peer.socket();
@@ -566,7 +567,7 @@ async fn an_answer_is_written_before_what_the_same_event_wakes_after_it() {
     }
 }
 
-/// Knows the participants of certificates before they ask anything.
+/// Assigns connections to the participants of their certificates before the first request.
 struct Meeting(Arc<Script>);
 
 impl Service for Meeting {
@@ -661,7 +662,7 @@ async fn a_crowd_of_one_participant_does_not_run_before_another_one() {
         assert_eq!(peer.outcome(1).await, Outcome::Status(200));
         peers.push(peer);
     }
-    // All requests are there before the worker looks at the first one.
+    // All requests have arrived before the worker reads the first one.
     let (unblock, blocked) = std::sync::mpsc::channel::<()>();
     let (begins, begun) = oneshot::channel();
     workers.get(0).spawn(async move {
@@ -685,7 +686,7 @@ async fn a_crowd_of_one_participant_does_not_run_before_another_one() {
     }
     let order = service.order.lock().unwrap().clone();
     assert_eq!(order.len(), CROWD + 1);
-    // Some milliseconds are free in each window, and a slow machine has more of these meanwhile.
+    // Some milliseconds are free in each window, and more on a slow machine.
     let place = order.iter().position(|whose| *whose == "bluewallet").unwrap();
     assert!(place <= CROWD / 2, "{place} of the crowd ran before it");
 }

@@ -21,7 +21,7 @@ use upesi_tls::Protocols;
 type Secure = TlsStream<TcpStream>;
 type H2 = Connection<Secure, Bytes>;
 
-/// A server whose connections a script serves; it is told the number of each.
+/// A server whose connections are served by a script. The script receives the number of the connection.
 struct Scripted {
     port: u16,
     connections: Arc<AtomicUsize>,
@@ -52,7 +52,7 @@ impl Scripted {
         scripted
     }
 
-    /// Each stream is answered by `answer`, which is told the numbers of connection and request.
+    /// `answer` answers each stream. It receives the numbers of the connection and of the request.
     async fn answering<F>(
         scheme: &Scheme,
         streams_max: u32,
@@ -141,7 +141,7 @@ async fn a_peer_without_http_2_is_spoken_to_in_http_1_1() {
         running.script.release.add_permits(5);
     };
     tokio::join!(futures_util::future::join_all(held), release);
-    // A client that offers nothing but HTTP/1.1 has it from a server with both.
+    // A client that offers only HTTP/1.1 gets it from a server with both protocols.
     let running = scheme.start(Limits::default());
     let tls = Some(scheme.client(Protocols::Http1));
     let origin = Origin::secure("127.0.0.1", running.server.local_addr().port());
@@ -177,7 +177,7 @@ async fn a_request_has_the_form_of_http_2() {
 #[tokio::test]
 async fn what_a_peer_has_not_taken_is_repeated_once_and_nothing_else_is() {
     let scheme = Scheme::new();
-    // Refused, then taken.
+    // First refused, then accepted.
     let peer = Scripted::answering(&scheme, 10, |_, number, _, mut respond| async move {
         match number {
             1 => respond.send_reset(Reason::REFUSED_STREAM),
@@ -188,7 +188,7 @@ async fn what_a_peer_has_not_taken_is_repeated_once_and_nothing_else_is() {
     let pool = scheme.pool(peer.port, PoolConfig::default());
     assert_eq!(ask(&pool, "/").await.unwrap().0, 202);
     assert_eq!((peer.requests(), peer.connections()), (2, 1), "the connection is sound");
-    // Refused for ever: once more, and no more.
+    // Always refused: the request is repeated only once.
     let peer = Scripted::answering(&scheme, 10, |_, _, _, mut respond| async move {
         respond.send_reset(Reason::REFUSED_STREAM);
     })
@@ -196,7 +196,7 @@ async fn what_a_peer_has_not_taken_is_repeated_once_and_nothing_else_is() {
     let pool = scheme.pool(peer.port, PoolConfig::default());
     assert!(matches!(ask(&pool, "/").await, Err(SendError::Closed { .. })));
     assert_eq!(peer.requests(), 2);
-    // Reset for another reason it may have been acted upon.
+    // If it is reset with another error code, it may have been processed.
     for reason in [Reason::CANCEL, Reason::INTERNAL_ERROR, Reason::NO_ERROR, Reason::PROTOCOL_ERROR] {
         let peer = Scripted::answering(&scheme, 10, move |_, _, _, mut respond| async move {
             respond.send_reset(reason);
@@ -212,7 +212,7 @@ async fn what_a_peer_has_not_taken_is_repeated_once_and_nothing_else_is() {
 #[tokio::test]
 async fn a_peer_that_goes_away_finishes_what_it_took_and_the_rest_goes_elsewhere() {
     let scheme = Scheme::new();
-    // The first connection takes one request, then says that it goes away, and answers that one.
+    // The first connection accepts one request, then sends GOAWAY, and answers the request.
     let peer = Scripted::start(&scheme, |number, stream, requests| async move {
         let mut connection = h2(stream, 10).await;
         let mut kept = Vec::new();
@@ -291,7 +291,7 @@ async fn a_peer_that_never_answers_pins_nothing() {
 #[tokio::test]
 async fn a_peer_whose_window_stays_shut_pins_nothing() {
     let scheme = Scheme::new();
-    // A window of nothing, and no word afterwards.
+    // A window of zero, and no further frame.
     let peer = Scripted::start(&scheme, |_, mut stream, _| async move {
         let shut = frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
         stream.write_all(&shut).await.unwrap();

@@ -1,7 +1,7 @@
-//! Requests that two readers could understand differently: a case is a line, over real sockets.
+//! Requests that two parsers could understand differently. Each case is a line, over real sockets.
 //!
-//! Each is refused, alone and behind a sound request: one answer, the connection ends, and what is hidden behind it
-//! reaches no service.
+//! Each request is rejected, alone and after a valid request. There is one answer, the connection ends, and a request
+//! that is hidden behind it reaches no service.
 
 use std::sync::atomic::Ordering;
 
@@ -10,13 +10,13 @@ use tokio::io::AsyncWriteExt as _;
 use upesi_http::Limits;
 
 const CASES_MIN: usize = 100;
-/// What an attacker hides behind a case.
+/// The request that an attacker hides behind a case.
 const HIDDEN: &str = "GET /count HTTP/1.1\r\nhost: hidden\r\n\r\n";
-/// What is sound before it, with a body that looks like ends of lines, and the body of its answer.
+/// A valid request, whose body looks like line ends, and the body of its answer.
 const SOUND: &str = "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n\na\n\n";
 const ECHOED: &str = "\r\n\r\n\na\n\n";
 
-/// Headers of a request with a body that are no framing, or two, and the answer.
+/// Headers of a request with a body whose framing is invalid or ambiguous, and the answer.
 const FRAMINGS: [(u16, &str); 37] = [
     (400, "content-length: +5"),
     (400, "content-length: -5"),
@@ -117,7 +117,7 @@ const HEADS: [(u16, &str); 56] = [
     (400, "POST /count HTTP/1.0\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"),
 ];
 
-/// Bodies in chunks that are none. A service has seen the head by then; the rest of the connection is not read.
+/// Invalid chunked bodies. The service has received the head by then; the rest of the connection is not read.
 const CHUNKS: [&str; 20] = [
     "zz\r\nhello\r\n0\r\n\r\n",
     "-5\r\nhello\r\n0\r\n\r\n",
@@ -146,20 +146,20 @@ fn status(answer: &str) -> u16 {
     answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
-/// All that comes back on one connection.
+/// All bytes that are received on one connection.
 async fn answers(running: &Running, bytes: &str) -> String {
     let mut stream = running.connect().await;
     stream.write_all(bytes.as_bytes()).await.unwrap();
     String::from_utf8(until_closed(&mut stream).await).unwrap()
 }
 
-/// Whether an answer is the only one, and this refusal.
+/// Whether there is only one answer, with this error.
 fn is_refusal(answer: &str, expected: u16) -> bool {
     let closes = answer.to_ascii_lowercase().contains("connection: close");
     answer.matches("HTTP/1.").count() == 1 && status(answer) == expected && closes
 }
 
-/// What is wrong with the answers to a head, alone and behind a sound request.
+/// The fault of the answers to a head, alone and after a valid request.
 async fn fault_of(running: &Running, expected: u16, head: &str) -> Option<String> {
     let seen = || running.script.requests.load(Ordering::Relaxed);
     let before = seen();
@@ -200,13 +200,13 @@ async fn what_two_readers_could_understand_differently_is_refused() {
             faults.push(format!("{chunks:?}, {seen} seen: {answer}"));
         }
     }
-    // Another protocol's greeting ends the connection without a word.
+    // The preface of another protocol ends the connection without an answer.
     if !answers(&running, &format!("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n{HIDDEN}")).await.is_empty() {
         faults.push("HTTP/2 is answered".to_owned());
     }
     assert!(faults.is_empty(), "{} cases:\n{}", faults.len(), faults.join("\n"));
     assert!(heads.len() + CHUNKS.len() >= CASES_MIN);
-    // The hub serves on.
+    // The hub continues to serve.
     let answer = answers(&running, "GET /count HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
     assert_eq!(status(&answer), 200);
 }
@@ -226,7 +226,7 @@ async fn what_is_sound_but_rare_passes() {
         stream.write_all(request.as_bytes()).await.unwrap();
         let (answer, _) = response(&mut stream).await;
         assert!(answer.contains(" 200"), "{request:?}: {answer}");
-        // The connection goes on.
+        // The connection stays open.
         let (answer, _) = exchange(&mut stream, "GET /count HTTP/1.1\r\nhost: x\r\n\r\n").await;
         assert!(answer.contains(" 200 "), "{request:?}: {answer}");
     }

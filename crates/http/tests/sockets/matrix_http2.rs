@@ -1,6 +1,7 @@
-//! Frames and requests of HTTP/2 that are not as they should be: a case is a line, over real sockets.
+//! Invalid frames and requests of HTTP/2. Each case is a line, over real sockets.
 //!
-//! Each is refused as written, reaches no service, and where the connection goes on, a sound request on it is answered.
+//! Each case has the given outcome and reaches no service. If the connection stays open, a valid request on it is
+//! answered.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +18,7 @@ use Outcome::{Away, Reset, Status};
 
 const CASES_MIN: usize = 90;
 
-// Reasons (RFC 9113 §7). The library says PROTOCOL_ERROR where others are more exact.
+// Error codes (RFC 9113 §7). The library uses PROTOCOL_ERROR where other codes would be more precise.
 const PROTOCOL: u32 = 1;
 const FLOW_CONTROL: u32 = 3;
 const FRAME_SIZE: u32 = 6;
@@ -32,7 +33,7 @@ const PATH: (&str, &str) = (":path", "/count");
 
 /// Requests without a body, by their fields.
 const REQUESTS: &[(Outcome, &[(&str, &str)])] = &[
-    // What names the hub.
+    // Names of the hub.
     (Status(200), &[METHOD, SCHEME, AUTHORITY, PATH]),
     (Status(200), &[METHOD, SCHEME, PATH, ("host", "hub")]),
     (Status(200), &[METHOD, SCHEME, AUTHORITY, PATH, ("host", "hub")]),
@@ -51,7 +52,7 @@ const REQUESTS: &[(Outcome, &[(&str, &str)])] = &[
     (Reset(PROTOCOL), &[METHOD, SCHEME, (":authority", ""), PATH]),
     (Reset(PROTOCOL), &[METHOD, SCHEME, (":authority", "a b"), PATH]),
     (Reset(PROTOCOL), &[METHOD, SCHEME, (":authority", "hub/path"), PATH]),
-    // What a request must have, once and first.
+    // Required fields of a request, once and first.
     (Reset(PROTOCOL), &[SCHEME, AUTHORITY, PATH]),
     (Reset(PROTOCOL), &[METHOD, AUTHORITY, PATH]),
     (Reset(PROTOCOL), &[METHOD, SCHEME, AUTHORITY]),
@@ -80,7 +81,7 @@ const REQUESTS: &[(Outcome, &[(&str, &str)])] = &[
     (Status(400), &[METHOD, (":scheme", "ftp"), AUTHORITY, PATH]),
     (Status(200), &[METHOD, (":scheme", "http"), AUTHORITY, PATH]),
     (Reset(PROTOCOL), &[METHOD, (":scheme", "ht tps"), AUTHORITY, PATH]),
-    // What concerns a connection.
+    // Fields about the connection.
     (Reset(PROTOCOL), &[METHOD, SCHEME, AUTHORITY, PATH, ("connection", "close")]),
     (Reset(PROTOCOL), &[METHOD, SCHEME, AUTHORITY, PATH, ("connection", "fspiop-source")]),
     (Reset(PROTOCOL), &[METHOD, SCHEME, AUTHORITY, PATH, ("keep-alive", "5")]),
@@ -117,7 +118,7 @@ fn head(more: &[(&str, &str)]) -> Vec<u8> {
     fields(&[&[METHOD, SCHEME, AUTHORITY, PATH], more].concat())
 }
 
-/// What becomes of some frames. Streams begin with 1.
+/// Description, outcome and frames. Stream numbers begin with 1.
 type Case = (&'static str, Outcome, Vec<u8>);
 
 const WHOLE: u8 = END_HEADERS | END_STREAM;
@@ -145,7 +146,7 @@ fn large() -> Vec<Case> {
     ]
 }
 
-/// Frames on streams where they may not be, or of no sense there.
+/// Frames on streams where they are not allowed or have no meaning.
 fn of_streams() -> Vec<Case> {
     vec![
         ("a request on stream 0", Away(PROTOCOL), frame(HEADERS, WHOLE, 0, &head(&[]))),
@@ -174,7 +175,7 @@ fn of_streams() -> Vec<Case> {
     ]
 }
 
-/// Frames that concern a connection.
+/// Frames about the connection.
 fn of_connections() -> Vec<Case> {
     let setting = |name: u8, value: u32| [&[0, name][..], &value.to_be_bytes()].concat();
     vec![
@@ -193,7 +194,7 @@ fn of_connections() -> Vec<Case> {
     ]
 }
 
-/// Fields that cannot be read.
+/// Fields that cannot be decoded.
 fn of_fields() -> Vec<Case> {
     vec![
         ("field 0 of the table", Away(PROTOCOL), frame(HEADERS, WHOLE, 1, &[0x80])),
@@ -220,7 +221,7 @@ fn of_bodies() -> Vec<Case> {
         ("trailers that do not end", Reset(PROTOCOL), {
             [post(1, "/wait"), frame(HEADERS, END_HEADERS, 1, &fields(&[("x-a", "b")]))].concat()
         }),
-        // Nobody looks at trailers.
+        // Trailers are ignored.
         ("trailers that name a method", Status(200), {
             [post(1, "/echo"), frame(HEADERS, WHOLE, 1, &fields(&[METHOD]))].concat()
         }),
@@ -256,7 +257,7 @@ async fn what_is_not_as_it_should_be_is_refused_alone_or_with_its_connection() {
         let found = peer.outcome(1).await;
         let is_served = *expected == Status(200);
         let reached = seen() - before;
-        // A service has the head of a request before its body turns out to be wrong.
+        // A service receives the head of a request before its body turns out to be invalid.
         let may_reach = bytes.windows(5).any(|part| part == b"/wait" || part == b"/echo");
         if found != *expected || (reached != usize::from(is_served) && !may_reach) {
             faults.push(format!("{name}: {found:?} instead of {expected:?}, {reached} seen"));
@@ -294,7 +295,7 @@ async fn what_does_not_begin_as_http_2_is_closed() {
         let mut stream = scheme.connect(running.server.local_addr().port(), &[b"h2"]).await;
         stream.write_all(&begin).await.unwrap();
         let mut rest = Vec::new();
-        // A reset is an end as well.
+        // A reset also ends the connection.
         let _ = timeout(AMPLE, stream.read_to_end(&mut rest)).await.expect("it is closed");
     }
     assert_eq!(running.script.requests.load(Ordering::Relaxed), 0);

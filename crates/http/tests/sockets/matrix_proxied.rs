@@ -1,6 +1,6 @@
-//! Connections that a load balancer passes on, by the PROXY protocol: a case is a line, over real sockets.
+//! Connections that a load balancer forwards with the PROXY protocol. Each case is a line, over real sockets.
 //!
-//! A header that is refused reaches no service, and its connection is closed without a word.
+//! A rejected header reaches no service, and its connection is closed without an answer.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,7 +32,7 @@ fn behind(protocol: &ProxyProtocol) -> Running {
     Running::start_behind(Limits::default(), None, Some(protocol.clone()))
 }
 
-/// A header of version 2, by its version and command, its family, and what follows.
+/// A header of version 2 with its version and command, its family, and the remaining bytes.
 fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     let length = u16::try_from(rest.len()).unwrap();
     v2_saying(command, family, length, rest)
@@ -47,7 +47,7 @@ fn v6(source: &str) -> Vec<u8> {
     [&source[..], &[0; 16], &[0x30, 0x39, 0x01, 0xbb]].concat()
 }
 
-/// The header and the address that the hub takes it to tell, by the network half if it is of IPv6.
+/// A header, and the address that the hub reads from it; for IPv6 its network half.
 fn told() -> Vec<(Vec<u8>, &'static str)> {
     let line = |text: &str| text.as_bytes().to_vec();
     let with_more = |addresses: &[u8]| [addresses, &[4, 0, 3, 1, 2, 3]].concat();
@@ -62,7 +62,7 @@ fn told() -> Vec<(Vec<u8>, &'static str)> {
             line(&format!("PROXY TCP6 {0} {0} 65535 65535\r\n", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")),
             "ffff:ffff:ffff:ffff::",
         ),
-        // The balancer's own connection, or one of which it knows nothing: from the balancer.
+        // The load balancer's own connection, or one with an unknown source: the address is the load balancer's.
         (line("PROXY UNKNOWN\r\n"), "127.0.0.1"),
         (line("PROXY UNKNOWN 192.0.2.7 198.51.100.1 12345 443\r\n"), "127.0.0.1"),
         (line(&format!("PROXY UNKNOWN {}\r\n", "x".repeat(91))), "127.0.0.1"),
@@ -81,7 +81,7 @@ fn told() -> Vec<(Vec<u8>, &'static str)> {
     ]
 }
 
-/// What is no header.
+/// Invalid headers.
 fn malformed() -> Vec<Vec<u8>> {
     let mut cases: Vec<Vec<u8>> = [
         "GET /count HTTP/1.1\r\nhost: x\r\n\r\n",
@@ -121,7 +121,7 @@ fn malformed() -> Vec<Vec<u8>> {
     ]
     .map(|text| text.as_bytes().to_vec())
     .into();
-    // A byte too long, and without an end.
+    // One byte too long, and without an end.
     cases.push(format!("PROXY UNKNOWN {}\r\n", "x".repeat(92)).into_bytes());
     cases.push(format!("PROXY UNKNOWN {}", "x".repeat(10_000)).into_bytes());
     for (command, family) in
@@ -137,7 +137,7 @@ fn malformed() -> Vec<Vec<u8>> {
     cases.push(v2(0x21, 0x31, &[0; 215]));
     cases.push(v2(0x21, 0x11, &[&V4[..], &[0; 2_021]].concat()));
     cases.push(v2_saying(0x20, 0x00, u16::MAX, &[0; 64]));
-    // One byte of the signature is another one.
+    // One byte of the signature is wrong.
     for at in 0..SIGNATURE.len() {
         let mut header = v2(0x21, 0x11, &V4);
         header[at] ^= 0x20;
@@ -146,7 +146,7 @@ fn malformed() -> Vec<Vec<u8>> {
     cases
 }
 
-/// Whether the server ends the connection without a word, by whatever packet.
+/// Whether the server ends the connection without an answer, by any packet.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let mut answer = Vec::new();
     let _ = timeout(AMPLE, stream.read_to_end(&mut answer)).await.expect("the connection ends");
@@ -158,7 +158,7 @@ async fn what_a_header_tells_is_where_the_connection_comes_from() {
     let protocol = balancers("127.0.0.0/8", AMPLE);
     let running = behind(&protocol);
     for (header, address) in told() {
-        // All at once, and byte by byte.
+        // In one piece, and byte by byte.
         let mut stream = running.connect().await;
         let whole = [&header[..], REQUEST.as_bytes()].concat();
         stream.write_all(&whole).await.unwrap();
@@ -174,7 +174,7 @@ async fn what_a_header_tells_is_where_the_connection_comes_from() {
         }
         let (_, body) = exchange(&mut stream, REQUEST).await;
         assert_eq!(String::from_utf8(body).unwrap(), address, "{text}");
-        // It is of the connection: a second one is no request.
+        // A header belongs to the connection, so a second one is not a request.
         let again = [&header[..], REQUEST.as_bytes()].concat();
         stream.write_all(&again).await.unwrap();
         let (head, _) = crate::common::response(&mut stream).await;
@@ -191,12 +191,12 @@ async fn a_connection_without_a_sound_header_is_closed() {
     assert!(cases.len() + told().len() >= CASES_MIN, "{}", cases.len());
     for (number, case) in cases.iter().enumerate() {
         let mut stream = running.connect().await;
-        // It may be closed before all is written.
+        // The connection may be closed before all bytes are written.
         let _ = stream.write_all(&[case, REQUEST.as_bytes()].concat()).await;
         assert!(is_closed(&mut stream).await, "{}", String::from_utf8_lossy(case));
         assert_eq!(protocol.counts.of(ProxyRefusal::Malformed), number as u64 + 1);
     }
-    // Cut off anywhere.
+    // Truncated at any byte.
     let whole: Vec<_> =
         told().into_iter().map(|(header, _)| header).filter(|header| header.len() < 60).collect();
     let mut closed = 0;
@@ -225,7 +225,7 @@ async fn a_header_from_a_stranger_tells_nothing() {
         assert_eq!(protocol.counts.of(ProxyRefusal::Unlisted), number);
     }
     assert_eq!(running.script.requests.load(Ordering::Relaxed), 0);
-    // Without balancers a header is no request.
+    // Without load balancers, a header is not a valid request.
     let plain = Running::start(Limits::default());
     let mut stream = plain.connect().await;
     let (head, _) = exchange(&mut stream, "PROXY TCP4 192.0.2.7 198.51.100.1 12345 443\r\n\r\n").await;
@@ -255,7 +255,7 @@ async fn so_many_headers_are_waited_for_and_no_more() {
     let mut beyond = running.connect().await;
     assert!(is_closed(&mut beyond).await);
     assert_eq!(protocol.counts.of(ProxyRefusal::Crowded), 1);
-    // Those that wait have their turn, and make room.
+    // Waiting connections are served in turn, and replaced by others.
     for stream in &mut waiting {
         stream.write_all(b"PROXY UNKNOWN\r\n").await.unwrap();
         exchange(stream, REQUEST).await;
@@ -265,7 +265,7 @@ async fn so_many_headers_are_waited_for_and_no_more() {
     exchange(&mut next, REQUEST).await;
 }
 
-/// Strangers are counted by the address that is told, not by the balancer's.
+/// Unauthenticated clients are counted by the address in the header, not by the load balancer's.
 #[tokio::test]
 async fn bounds_by_address_are_those_of_the_address_that_is_told() {
     let protocol = balancers("127.0.0.1/32", AMPLE);
@@ -279,7 +279,7 @@ async fn bounds_by_address_are_those_of_the_address_that_is_told() {
         stream
     };
     let (mut first, mut other) = (from("192.0.2.1").await, from("192.0.2.2").await);
-    // A second one of an address takes the place of the first.
+    // A second connection of an address replaces the first one.
     let _second = from("192.0.2.1").await;
     assert!(is_closed(&mut first).await);
     exchange(&mut other, REQUEST).await;

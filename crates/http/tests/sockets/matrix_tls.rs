@@ -1,7 +1,7 @@
-//! Who gets in by TLS and who does not: a case is a line, over real sockets, in both versions of the protocol.
+//! Accepted and rejected TLS clients. Each case is a line, over real sockets, in both versions of the protocol.
 //!
-//! Each refusal: the alert that the caller gets, how the hub counts it, that the connection ends, and that no request
-//! reaches a service.
+//! For each rejection the test checks the client's alert, the hub's count, the end of the connection, and that no
+//! request reaches a service.
 
 use std::io;
 use std::sync::Arc;
@@ -31,9 +31,9 @@ use crate::common::{AMPLE, Running};
 const CASES_MIN: usize = 50;
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 
-/// A chain with its key; none for a caller without a certificate.
+/// A chain with its key; none for a client without a certificate.
 type Shown = Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>;
-/// What is shown, and what becomes of it: served, or an outcome and an alert.
+/// Description, certificate, and result: served, or an outcome and an alert.
 type Case = (&'static str, Shown, Option<(Outcome, Alert)>);
 
 fn alert(error: &io::Error) -> Option<Alert> {
@@ -43,7 +43,7 @@ fn alert(error: &io::Error) -> Option<Alert> {
     }
 }
 
-/// The alert that ends a connection on which nothing is sent.
+/// The alert that ends a connection on which the client sends nothing.
 async fn refused(listener: &Listener, client: ClientConfig) -> Option<Alert> {
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let socket = TcpStream::connect(listener.address()).await.unwrap();
@@ -57,7 +57,7 @@ async fn refused(listener: &Listener, client: ClientConfig) -> Option<Alert> {
     }
 }
 
-/// Runs the cases in both versions; returns how many there were.
+/// Runs the cases in both versions. Returns their number.
 async fn run(listener: &Listener, cases: Vec<Case>) -> usize {
     let seen = || listener.running.script.requests.load(Ordering::Relaxed);
     let count = cases.len() * VERSIONS.len();
@@ -114,7 +114,7 @@ fn valid(from: i32, to: i32) -> impl FnOnce(&mut CertificateParams) {
     }
 }
 
-/// Whom the listener trusts, and who is like them.
+/// The listener's authorities, and imitations of them.
 struct World {
     root: Ca,
     second: Ca,
@@ -228,7 +228,7 @@ fn self_signed() -> Shown {
     Some((vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap()))
 }
 
-/// Cases of certificates that the library does not make, each of its own authority.
+/// Cases of certificates that the library cannot make, each with its own authority.
 async fn weak_cases() -> usize {
     let mut count = 0;
     for (what, anchor, certificate, expected) in [
@@ -259,7 +259,7 @@ async fn list_cases() -> usize {
     let revoked = Some((Outcome::Revoked, Alert::CertificateRevoked));
     let cases = vec![("on no list", shown("caller"), None), ("revoked", shown("revoked"), revoked)];
     let mut count = run(&listener, cases).await;
-    // An authority that has a list, but not a list of this one.
+    // An authority that has a list, but no list of this authority.
     let other = tempfile::TempDir::new().unwrap();
     let mut second = Authority::init(other.path(), "Other", present_s(), 100, KeyKind::P256).unwrap();
     second.issue(&Order::new("unlisted", Usage::Client, present_s())).unwrap();
@@ -274,7 +274,8 @@ async fn list_cases() -> usize {
     count
 }
 
-/// Bytes that begin a connection, and the type of the record that comes back, with the alert's number if it is one.
+/// Sends the first bytes of a connection. Returns the type of the record in the answer, and the alert's number if it is
+/// an alert.
 async fn first_record(listener: &Listener, bytes: &[u8]) -> (u8, u8) {
     let mut stream = TcpStream::connect(listener.address()).await.unwrap();
     stream.write_all(bytes).await.unwrap();
@@ -284,7 +285,7 @@ async fn first_record(listener: &Listener, bytes: &[u8]) -> (u8, u8) {
     (record[0], record[6])
 }
 
-/// Cases of protocols and suites that are not spoken.
+/// Cases of unsupported protocols and cipher suites.
 async fn protocol_cases() -> usize {
     const ALERT: u8 = 21;
     const FORWARD_SECRET: [u8; 2] = [0xc0, 0x2b];
@@ -341,7 +342,7 @@ async fn clear_text_cases() -> usize {
         listener.until_counted(Outcome::Plaintext, number).await;
     }
     assert_eq!(listener.running.script.requests.load(Ordering::Relaxed), 0);
-    // And TLS on a port in the clear.
+    // And TLS on a port without TLS.
     let running = Running::start(Limits::default());
     let mut stream = running.connect().await;
     stream.write_all(&client_hello([3, 3], &[[0xc0, 0x2b]])).await.unwrap();

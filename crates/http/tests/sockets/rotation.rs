@@ -1,5 +1,5 @@
-//! Certificates, authorities, revocation and block lists are replaced under load: no honest request fails, by new
-//! connections and by those of before, with HTTP/1.1 and HTTP/2. What cannot be used leaves in force what was.
+//! Certificates, authorities, revocation lists and block lists are replaced under load. No valid request fails, on new
+//! and existing connections, with HTTP/1.1 and HTTP/2. If a file cannot be used, the previous content stays in effect.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ fn pool(scheme: &Scheme, running: &Running, name: &str, protocols: Protocols, ke
     Pool::new(origin, PoolConfig { tls, keep_alive, ..PoolConfig::default() })
 }
 
-/// Honest callers that ask on and on.
+/// Honest clients that send requests continuously.
 #[derive(Clone, Default)]
 struct Load {
     stops: Arc<AtomicBool>,
@@ -53,7 +53,7 @@ impl Load {
         ways.into_iter().enumerate().map(start).collect()
     }
 
-    /// Waits until each caller has asked some more.
+    /// Waits until each client has sent further requests.
     async fn goes_on(&self, what: &str) {
         let before: Vec<_> = self.answered.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         let has_more = |(count, before): (&AtomicUsize, &usize)| count.load(Ordering::Relaxed) >= before + 5;
@@ -63,7 +63,7 @@ impl Load {
     }
 }
 
-/// What replaces files; what a reload says of them.
+/// A replacement of files, and the message of its reload.
 type Step = (&'static str, Box<dyn FnMut(&mut Scheme)>, Result<bool, &'static str>);
 
 fn steps(other: Scheme) -> Vec<Step> {
@@ -153,7 +153,7 @@ async fn both_authorities_count_while_one_replaces_the_other_and_then_the_new_on
     let before = ["ca.pem", "crl.pem"].map(|name| read(&scheme, name));
     let after = ["ca.pem", "crl.pem"].map(|name| read(&next, name));
     let old = pool(&scheme, &running, "greenbank", BOTH, true);
-    // It knows the server by the authority of before, and is known by the new one.
+    // The client trusts the server by the earlier authority, and is trusted by the new one.
     fs::write(next.file("ca.pem"), &before[0]).unwrap();
     let new = pool(&next, &running, "bluewallet", BOTH, true);
     let put = |files: [Vec<u8>; 2]| {
@@ -177,7 +177,7 @@ async fn both_authorities_count_while_one_replaces_the_other_and_then_the_new_on
 }
 
 // Keys and certificates that are blocked before a revocation list names them: at once, on open connections, and for
-// sessions of before.
+// earlier sessions.
 
 fn facts(scheme: &Scheme, name: &str) -> Facts {
     use rustls::pki_types::pem::PemObject as _;
@@ -195,7 +195,7 @@ async fn who_is_blocked_is_refused_at_once_and_nobody_else_is() {
         let limits = Limits { head_deadline: 10 * AMPLE, idle_timeout: 10 * AMPLE, ..Limits::default() };
         let running = scheme.serve(limits, tls.clone());
         let origin = Origin::secure("127.0.0.1", running.server.local_addr().port());
-        // A configuration of a client remembers its sessions, and would resume them.
+        // A client configuration remembers its sessions, and would resume them.
         let pool = |name: &str| {
             let tls = Some(scheme.client_of(name, protocols));
             Pool::new(origin.clone(), PoolConfig { tls, ..PoolConfig::default() })
@@ -222,7 +222,7 @@ async fn who_is_blocked_is_refused_at_once_and_nobody_else_is() {
     }
 }
 
-/// As operators block by the API: no file is read, and what the file says stays in force.
+/// Blocks through the admin API: no file is read, and the content of the file stays in effect.
 #[tokio::test]
 async fn blocks_from_elsewhere_count_besides_those_of_the_file() {
     for protocols in [Protocols::Http1, Protocols::Http2AndHttp1] {
@@ -252,7 +252,7 @@ async fn blocks_from_elsewhere_count_besides_those_of_the_file() {
             assert!(!tls.block([block]).unwrap(), "nothing changed");
             assert_eq!(running.server.recheck(|peer| tls.trusts(peer)), 1);
             until("it has ended", || running.server.connections() == 0).await;
-            // A session of before is not resumed, and a file that is read again lifts nothing.
+            // An earlier session is not resumed, and reading the file again lifts no block.
             assert!(who(&pools[0]).await.is_err());
             fs::write(scheme.file("blocked"), format!("# {block:?}\n")).unwrap();
             assert!(tls.reload().unwrap());
@@ -261,7 +261,7 @@ async fn blocks_from_elsewhere_count_besides_those_of_the_file() {
             by_file();
             assert!(tls.reload().unwrap());
             until("it is gone", || running.server.recheck(|peer| tls.trusts(peer)) == 0).await;
-            // Not even a broken file is in the way.
+            // A broken file has no effect either.
             fs::write(scheme.file("blocked"), "nonsense").unwrap();
             assert!(tls.block([]).unwrap());
             assert_eq!(who(&pools[0]).await.unwrap(), "greenbank");
@@ -274,7 +274,7 @@ async fn blocks_from_elsewhere_count_besides_those_of_the_file() {
 #[tokio::test]
 async fn an_authority_on_the_way_may_be_blocked_and_is_counted_as_revoked() {
     let scheme = Scheme::new();
-    // The file of the caller has its certificate alone; here it sends that of its authority along.
+    // The client's file has only its own certificate. Here it also sends that of its authority.
     let (own, ca) = (scheme.file("greenbank.pem"), scheme.file("ca.pem"));
     let chain = [fs::read(&own).unwrap(), fs::read(ca).unwrap()].concat();
     fs::write(own, chain).unwrap();

@@ -1,4 +1,4 @@
-//! The server over real sockets: limits, refusals, time, shutdown.
+//! The server over real sockets: limits, rejections, timeouts, shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ async fn heads_that_are_too_long_are_answered_431() {
     let running = Running::start(Limits { head_bytes_max: 8192, ..Limits::default() });
     let long = "x".repeat(9000);
     let many = (0..101).map(|index| format!("h{index}: v\r\n")).collect::<String>();
-    // Far more than is read before the answer: the answer must still arrive.
+    // Far more than the server reads before the answer. The answer must still arrive.
     let flood = "y".repeat(4 * 1024 * 1024);
     for request in [
         format!("GET /count HTTP/1.1\r\nhost: x\r\nlong: {long}\r\n\r\n"),
@@ -94,7 +94,7 @@ async fn a_busy_service_is_not_an_idle_connection() {
     let mut stream = running.connect().await;
     stream.write_all(b"GET /hold HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     running.until_held(1).await;
-    // Another connection idles out while the first is held: many sweeps have passed.
+    // Another connection reaches its idle timeout while the first is held, so many sweeps have passed.
     for _ in 0..3 {
         until_closed(&mut running.connect().await).await;
     }
@@ -121,7 +121,7 @@ async fn connections_over_the_cap_are_refused_with_503() {
     assert_eq!(running.server.connections_refused(), 1);
     drop(first);
     drop(third);
-    // The freed place is given again as soon as the server has noticed.
+    // The free place is used again when the server has noticed it.
     loop {
         let mut next = running.connect().await;
         let (head, _) = exchange(&mut next, "GET /count HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -261,14 +261,14 @@ async fn bodies_over_the_limit_are_refused_and_the_refusal_arrives() {
         post(&over),
         chunked(&[&over]),
         chunked(&[&half, &half, "z"]),
-        // Megabytes more than will ever be read by the service.
+        // Megabytes that the service will never read.
         post(&"x".repeat(6 * 1024 * 1024)),
     ] {
         let mut stream = running.connect().await;
         let (head, _) = exchange(&mut stream, &request).await;
         assert!(head.starts_with("http/1.1 413"), "{head}");
     }
-    // A little too large: the rest was read, and the connection serves on.
+    // Slightly too large: the rest was read, and the connection stays open.
     let mut stream = running.connect().await;
     for _ in 0..2 {
         let (head, _) = exchange(&mut stream, &post(&over)).await;
@@ -283,7 +283,7 @@ async fn a_slow_body_is_given_up() {
     let (head, _) =
         exchange(&mut stream, "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhel").await;
     assert!(head.starts_with("http/1.1 408"), "{head}");
-    // Nothing can follow on a connection whose framing is open.
+    // No request can follow on a connection with ambiguous framing.
     until_closed(&mut stream).await;
 }
 
@@ -307,11 +307,11 @@ async fn an_answer_without_reading_the_body_arrives() {
     assert!(head.starts_with("http/1.1 202"), "{head}");
 }
 
-// The server's loop over a pipe in memory, where time passes when it is told to.
+// The server's loop over a pipe in memory, where a test advances the time.
 
 const PIPE_BYTES: usize = 64 * 1024;
 const SECOND: Duration = Duration::from_secs(1);
-/// The time limits, of which each is a second, pass in five looks; one more sees that.
+/// The time limits of one second pass in five checks; one more check detects that.
 const LOOKS: usize = 6;
 
 fn in_memory() -> Direct<Script> {
@@ -319,7 +319,7 @@ fn in_memory() -> Direct<Script> {
     Direct::new(&limits, Arc::new(Script::new()))
 }
 
-/// Everything that comes until the server closes.
+/// All bytes until the server closes.
 async fn rest(mut peer: DuplexStream) -> String {
     let mut bytes = Vec::new();
     peer.read_to_end(&mut bytes).await.unwrap();
@@ -380,7 +380,7 @@ async fn an_idle_connection_ends_when_all_are_told_to_finish() {
     assert_eq!(answers, "");
 }
 
-// Whose connection makes room where there are no more.
+// The connection that is closed when there are no free places.
 
 const COUNT: &str = "GET /count HTTP/1.1\r\nhost: x\r\n\r\n";
 const KNOWN: &str = "GET /known HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -405,7 +405,7 @@ async fn strangers_that_idle_make_room_and_the_known_stay() {
     let mut silent = running.connect().await;
     let mut next = running.connect().await;
     ask(&mut next, COUNT).await;
-    // Of the two strangers the one that came first, though it has asked and the other never did.
+    // The first one of the two unauthenticated connections, although it has sent a request and the other has not.
     until_closed(&mut asked).await;
     ask(&mut known, COUNT).await;
     ask(&mut silent, COUNT).await;
@@ -422,7 +422,7 @@ async fn a_head_that_does_not_end_and_a_service_that_waits_make_room() {
         running.until_held(held).await;
         let mut next = running.connect().await;
         ask(&mut next, COUNT).await;
-        // Closed, with a reset where it had sent what nobody read.
+        // Closed, with a reset if it had sent bytes that were not read.
         let mut rest = Vec::new();
         let end = slow.read_to_end(&mut rest).await;
         assert!(end.is_ok_and(|length| length == 0) || rest.is_empty(), "{begun}: {rest:?}");
@@ -464,7 +464,7 @@ async fn who_became_known_or_is_served_since_it_was_found_stays() {
     ask(&mut busy, COUNT).await;
     let mut last = running.connect().await;
     ask(&mut last, COUNT).await;
-    // The search for this one finds all four, and the first goes.
+    // The search for this one finds all four, and the first one is closed.
     let mut next = running.connect().await;
     ask(&mut next, KNOWN).await;
     until_closed(&mut first).await;
@@ -490,7 +490,7 @@ async fn a_crowd_of_strangers_locks_nobody_out() {
         for _ in 0..20 {
             crowd.push(running.connect().await);
         }
-        // Who comes into a full house is served at once, and once known stays.
+        // A new connection is served at once although all places are taken. When its participant is known, it stays.
         let mut next = running.connect().await;
         ask(&mut next, KNOWN).await;
         crowd.push(next);
@@ -540,13 +540,13 @@ async fn a_participant_has_so_many_connections_and_for_more_its_own_make_room() 
         running.until_held(u32::from(begun.contains("wait"))).await;
         greedy.push(stream);
     }
-    // The longest waiting one makes room, with a reset if the server has not read all of its bytes.
+    // The connection that has waited longest is closed, with a reset if the server has not read all of its bytes.
     let mut rest = Vec::new();
     let ended = tokio::time::timeout(common::AMPLE, greedy[0].read_to_end(&mut rest)).await;
     assert_eq!(ended.expect("it makes room").unwrap_or(0), 0);
     ask(&mut greedy[2], COUNT).await;
     ask(&mut other, COUNT).await;
-    // While both are being served none makes room.
+    // While both are being served, neither is closed.
     greedy[1].write_all(b"TP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     response(&mut greedy[1]).await;
     for stream in &mut greedy[1..] {

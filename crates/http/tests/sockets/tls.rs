@@ -1,4 +1,4 @@
-//! TLS over real sockets: who gets in, who does not, and what handshakes may cost.
+//! TLS over real sockets: accepted and rejected clients, and the cost of handshakes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,13 +69,13 @@ impl Scheme {
         }
     }
 
-    /// A listener, mutual, with revocation lists.
+    /// Starts a listener with mutual TLS and revocation lists.
     fn serve(self) -> Self {
         self.serve_within(Limits::default(), 10 * AMPLE, 512)
     }
 
     fn serve_within(mut self, limits: Limits, handshake_timeout: Duration, handshakes_max: usize) -> Self {
-        // Nothing but the bounds of handshakes ends a connection here.
+        // Only the limits of handshakes end a connection here.
         let limits = Limits { head_deadline: 10 * AMPLE, idle_timeout: 10 * AMPLE, ..limits };
         let clients = Some(self.trust("ours", true));
         let tls = ServerTls::load(ServerFiles { identity: self.identity("ours/hub"), clients }).unwrap();
@@ -146,7 +146,7 @@ async fn the_caller_is_known_by_its_certificate_and_connections_are_kept() {
         );
         assert_eq!(ask(&pool, "/large/900000").await.unwrap().len(), 900_000);
     }
-    // The one that was too large cost its connection.
+    // The request that was too large has ended its connection.
     scheme.until_counted(Outcome::Established, 4).await;
 }
 
@@ -163,10 +163,10 @@ fn issue_odd_ones(scheme: &mut Scheme) {
         scheme.ours.issue(&order).unwrap();
     }
     scheme.ours.revoke("revoked", now, 30).unwrap();
-    // The same name as ours, another key.
+    // The same name as ours, with another key.
     let imposters = Authority::init(&scheme.file("imposters"), "ours", now, 3650, KeyKind::Rsa2048);
     imposters.unwrap().issue(&Order::new("imposter", Usage::Client, now)).unwrap();
-    // An authority's own certificate as a caller's.
+    // An authority's own certificate as a client's.
     for ending in ["pem", "key"] {
         std::fs::copy(scheme.file(&format!("ours/ca.{ending}")), scheme.file(&format!("ca.{ending}")))
             .unwrap();
@@ -290,7 +290,7 @@ async fn plain_text_on_the_port_is_told_what_is_wrong() {
     assert!(answer.ends_with("This port speaks TLS: begin the URL with https:\n"), "{answer}");
     drop(stream);
     scheme.until_counted(Outcome::Plaintext, 1).await;
-    // And the reverse: a port without TLS ends what it cannot read.
+    // The other way round: a port without TLS ends a connection that it cannot read.
     let plain = Running::start(Limits::default());
     let port = plain.server.local_addr().port();
     let tls = ClientTls::load(ClientFiles { servers: scheme.trust("ours", false), identity: None }).unwrap();
@@ -300,7 +300,7 @@ async fn plain_text_on_the_port_is_told_what_is_wrong() {
     assert_eq!(plain.script.requests.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
-/// Begins a handshake and goes no further.
+/// Begins a handshake and does not continue.
 async fn stall(scheme: &Scheme) -> TcpStream {
     let mut stream = scheme.running().connect().await;
     stream.write_all(&[22, 3, 1, 2, 0, 1, 0]).await.unwrap();
@@ -312,7 +312,7 @@ async fn a_handshake_that_stalls_is_closed() {
     let scheme = Scheme::new().serve_within(Limits::default(), Duration::from_millis(50), 512);
     let mut stalled = stall(&scheme).await;
     assert_eq!(timeout(AMPLE, stalled.read(&mut [0; 16])).await.unwrap().unwrap_or(0), 0);
-    // One that sends nothing at all, too.
+    // Also one that sends nothing at all.
     let mut silent = scheme.running().connect().await;
     assert_eq!(timeout(AMPLE, silent.read(&mut [0; 16])).await.unwrap().unwrap_or(0), 0);
     scheme.until_counted(Outcome::Late, 2).await;
@@ -331,7 +331,7 @@ async fn unfinished_handshakes_make_room_and_leave_those_who_are_served_alone() 
     assert_eq!(ask(&newcomer, "/who").await.unwrap(), "bluewallet");
     assert_eq!(ask(&served, "/who").await.unwrap(), "greenbank");
     scheme.until_counted(Outcome::Established, 2).await;
-    // Of the stalled ones at most two are left.
+    // At most two of the stalled ones are left.
     let closed = async {
         for stream in &mut stalled[..18] {
             assert_eq!(stream.read(&mut [0; 16]).await.unwrap_or(0), 0);
@@ -386,7 +386,7 @@ async fn a_revoked_caller_loses_its_connection_and_others_keep_theirs() {
     let recheck = || scheme.running().server.recheck(|peer| tls.trusts(peer));
     assert!(!tls.reload().unwrap(), "nothing has changed");
     assert_eq!(recheck(), 0);
-    // In flight while its certificate is revoked: it gets its answer.
+    // A request that is in flight while its certificate is revoked gets its answer.
     let script = scheme.running().script.clone();
     let (held, ()) = tokio::join!(ask(&green, "/hold"), async {
         script.holding.acquire().await.unwrap().forget();
@@ -400,7 +400,7 @@ async fn a_revoked_caller_loses_its_connection_and_others_keep_theirs() {
     assert!(ask(&green, "/who").await.is_err(), "neither the connection nor the session is left");
     scheme.until_counted(Outcome::Revoked, 1).await;
     assert_eq!(ask(&blue, "/who").await.unwrap(), "bluewallet");
-    // Of the same connection.
+    // On the same connection.
     assert_eq!(scheme.secured().counts.of(Outcome::Established), 2);
 }
 
@@ -409,7 +409,7 @@ async fn a_new_certificate_is_used_from_the_next_connection_on() {
     let mut scheme = Scheme::new().serve();
     let old = scheme.client("greenbank");
     assert_eq!(ask(&old, "/who").await.unwrap(), "greenbank");
-    // Another hub key, of another authority, which only new clients trust.
+    // Another hub key of another authority, which only new clients trust.
     let mut others = Authority::open(&scheme.file("others")).unwrap();
     others.issue(&Order::new("hub", Usage::Server, present_s()).with_hosts(&["127.0.0.1"])).unwrap();
     for ending in ["pem", "key"] {
@@ -445,7 +445,7 @@ async fn a_client_shows_its_new_certificate_once_the_file_has_changed() {
     scheme.until_counted(Outcome::Established, 2).await;
 }
 
-/// A client learns the fault, and not only that the connection ended.
+/// A client gets the reason, not only the end of the connection.
 #[tokio::test]
 async fn callers_learn_what_is_wrong_with_tls() {
     let mut scheme = Scheme::new().serve();
@@ -474,6 +474,6 @@ async fn callers_learn_what_is_wrong_with_tls() {
     let tls = ClientTls::load(ClientFiles { servers: scheme.trust("ours", false), identity: None }).unwrap();
     let origin = Origin::secure("127.0.0.1", plain.server.local_addr().port());
     let pool = Pool::new(origin, PoolConfig { tls: Some(tls), ..PoolConfig::default() });
-    // A server without TLS may close the connection without a word.
+    // A server without TLS may close the connection without an answer.
     assert!(matches!(fault(pool).await, Some(TlsFault::NotTls) | None));
 }

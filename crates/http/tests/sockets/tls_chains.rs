@@ -1,6 +1,6 @@
-//! Chains and handshakes that must be refused, and those beside them that must not.
+//! Chains and handshakes that must be rejected, and similar ones that must be accepted.
 //!
-//! `weak.pem` holds what the library does not make: certificates that are signed with SHA-1, and by a key of 1024 bits.
+//! `weak.pem` has certificates that the library cannot make: signed with SHA-1, or by a key of 1024 bits.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use crate::common::chains::{Ca, Listener, client_hello, weak};
 use crate::common::http2::{Scheme, until};
 use crate::common::{AMPLE, ample};
 
-/// Whether a caller with this leaf and these intermediates is served; if not, it is counted as untrusted.
+/// Whether a client with this leaf and these intermediates is served. Otherwise it is counted as untrusted.
 async fn is_served(
     listener: &Listener,
     (leaf, key): (CertificateDer<'static>, PrivateKeyDer<'static>),
@@ -70,13 +70,13 @@ async fn chains_are_held_to_what_their_authorities_may() {
     assert!(is_served(&listener, below.leaf(plain), &[&below]).await);
     assert!(!is_served(&listener, below.leaf(plain), &[]).await, "the intermediate is missing");
     assert!(!is_served(&listener, below.leaf(plain), &[&last]).await, "it is another's");
-    // The path below an authority may be no longer than that says.
+    // The path below an authority must not exceed its path length.
     assert!(is_served(&listener, last.leaf(plain), &[&last]).await);
     assert!(!is_served(&listener, below_last.leaf(plain), &[&below_last, &last]).await);
-    // Its names must be those that the authority may certify.
+    // Its names must be within the authority's constraints.
     assert!(is_served(&listener, green.leaf(named("pay.green.example")), &[&green]).await);
     assert!(!is_served(&listener, green.leaf(named("pay.blue.example")), &[&green]).await);
-    // A critical extension must be understood; another one need not be.
+    // A critical extension must be known; others need not be.
     for is_critical in [false, true] {
         let unknown = |params: &mut CertificateParams| {
             let mut extension = CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 1], vec![5, 0]);
@@ -85,7 +85,7 @@ async fn chains_are_held_to_what_their_authorities_may() {
         };
         assert_eq!(is_served(&listener, root.leaf(unknown), &[]).await, !is_critical);
     }
-    // A leaf is no authority, whatever it has signed.
+    // A leaf is not an authority, whatever it has signed.
     let no_authority = Ca::new("no authority", Some(&root), any, None);
     let leaf = no_authority.leaf(|params| params.is_ca = IsCa::ExplicitNoCa);
     assert!(is_served(&listener, leaf, &[&no_authority]).await);
@@ -98,7 +98,7 @@ async fn chains_are_held_to_what_their_authorities_may() {
     assert!(!is_served(&listener, chain[10].leaf(plain), &sent).await, "a chain of eleven");
 }
 
-/// Authorities, each below the one before it, the lowest first.
+/// A line of authorities, each below the previous one, the lowest first.
 fn line(root: &Ca, length: usize) -> Vec<Ca> {
     let mut line: Vec<Ca> = Vec::new();
     for depth in 1..=length {
@@ -115,13 +115,13 @@ async fn a_chain_is_short_and_has_no_two_certificates_of_one_subject_or_key() {
     let root = Ca::new("root", None, any, None);
     let listener = Listener::start(Some(&root.certificate.pem()));
     let plain = |_: &mut CertificateParams| {};
-    // The library verifies six.
+    // The library would accept six.
     for (length, expected) in [(1, true), (4, true), (5, false), (6, false)] {
         let line = line(&root, length);
         let sent: Vec<&Ca> = line.iter().collect();
         assert_eq!(is_served(&listener, line[0].leaf(plain), &sent).await, expected, "{length}");
     }
-    // Sound chains with one more certificate, which belongs to no path, or to a second path.
+    // Valid chains with one more certificate, which belongs to no path or to a second path.
     let below = Ca::new("below", Some(&root), any, None);
     let stray = Ca::new("stray", None, any, None);
     let same_subject = Ca::new("below", None, any, None);
@@ -134,7 +134,7 @@ async fn a_chain_is_short_and_has_no_two_certificates_of_one_subject_or_key() {
     }
     let leaf = below.leaf_of(stray.issuer.key(), plain);
     assert!(!is_served(&listener, leaf, &[&below, &stray]).await, "the caller's own key");
-    // Ten authorities that all have the name of the trusted one, each a candidate for each place of the path.
+    // Ten authorities with the name of the trusted one, each a candidate for each place of the path.
     let crowd: Vec<Ca> = (0..10).map(|_| Ca::new("root", None, any, None)).collect();
     let sent: Vec<&Ca> = crowd.iter().collect();
     assert!(!is_served(&listener, crowd[0].leaf(plain), &sent).await);
@@ -148,7 +148,7 @@ async fn an_issuer_is_known_by_its_key_whatever_its_name() {
     let other = Ca::new("Other", None, any, None);
     let namesake = Ca::new("One", None, any, None);
     let below = Ca::new("Below", Some(&one), any, None);
-    // An intermediate of one authority with the name of the other.
+    // An intermediate of one authority with the name of another one.
     let imposter = Ca::new("One", Some(&other), any, None);
     let spki = |ca: &Ca| Facts::read(&ca.der()).unwrap().spki_sha256;
     for (anchors, issuer, others, expected) in [
@@ -204,7 +204,7 @@ async fn a_callers_certificate_says_that_it_is_for_clients_and_for_signatures() 
     }
 }
 
-/// Asks a server that shows this chain, by a client that trusts the authorities of a file.
+/// Calls a server with this chain, as a client that trusts the authorities of a file.
 async fn ask_server(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -272,7 +272,7 @@ async fn weak_signatures_are_refused() {
     }
 }
 
-/// The first record that the server sends: its type, and of an alert the description.
+/// The type of the server's first record, and the description if it is an alert.
 async fn first_record(listener: &Listener, hello: &[u8]) -> (u8, u8) {
     let mut stream = TcpStream::connect(listener.address()).await.unwrap();
     stream.write_all(hello).await.unwrap();
@@ -289,7 +289,7 @@ async fn old_versions_and_suites_without_forward_secrecy_are_refused() {
     const RSA: [[u8; 2]; 4] = [[0x00, 0x9d], [0x00, 0x9c], [0x00, 0x3c], [0x00, 0x2f]];
     const CBC: [[u8; 2]; 2] = [[0xc0, 0x23], [0xc0, 0x09]];
     let listener = Listener::start(None);
-    // The same hello is answered if version and suite are sound.
+    // The same hello is answered if version and cipher suite are valid.
     let sound = client_hello([3, 3], &[FORWARD_SECRET]);
     assert_eq!(first_record(&listener, &sound).await.0, HANDSHAKE);
     let (protocol_version, handshake_failure) = (70, 40);
@@ -336,7 +336,8 @@ async fn sessions_are_resumed_without_early_data_and_not_after_a_revocation() {
     assert_eq!((&*name, kind), ("other", HandshakeKind::Full), "the others shake hands anew");
 }
 
-// The name that a caller calls (SNI, RFC 6066 §3) is one of the server's certificate, or there is no connection.
+// The name in the client's hello (SNI, RFC 6066 §3) must be one of the server's certificate; otherwise there is no
+// connection.
 
 /// The alert by which a handshake ended.
 fn alert(error: &io::Error) -> Option<AlertDescription> {
@@ -360,7 +361,7 @@ async fn who_calls_another_name_is_not_let_in() {
         ("hub.example", true),
         ("hub.test", true),
         ("HUB.Example", true),
-        // No name is sent for an address.
+        // For an address, no name is sent.
         ("127.0.0.1", true),
         ("other.example", false),
         ("example", false),
@@ -385,7 +386,7 @@ async fn who_calls_another_name_is_not_let_in() {
                 assert!(answer.starts_with("HTTP/1.1 200 "), "{name}: {answer}");
             }
             Err(error) => {
-                // By the server, before it shows anything.
+                // Rejected by the server, before it sends its certificate.
                 assert_eq!(
                     (is_served, alert(&error)),
                     (false, Some(AlertDescription::AccessDenied)),
@@ -398,7 +399,7 @@ async fn who_calls_another_name_is_not_let_in() {
     assert_eq!((served, refused), (4, 6));
     assert_eq!(running.script.requests.load(Ordering::Relaxed), 4);
     until("they are counted", || counts.of(Outcome::Protocol) == 6).await;
-    // A certificate without names is shown whatever is called: it is the caller's to refuse it.
+    // A certificate without names is sent for any name; the client rejects it.
     let running = scheme.start(Limits::default());
     let socket = TcpStream::connect(running.server.local_addr()).await.unwrap();
     let called = ServerName::try_from("hub.example").unwrap();

@@ -1,4 +1,4 @@
-//! A listener that asks callers for certificates, and authorities that issue what none should.
+//! A listener that requires clients' certificates, and authorities that issue invalid ones.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use upesi_tls::{Identity, ServerFiles, Trust, present_s};
 
 use super::{AMPLE, Running};
 
-/// A listener that trusts one authority, whose own certificate another has issued.
+/// A listener that trusts one authority, whose own certificate another one has issued.
 pub struct Listener {
     directory: TempDir,
     pub hub: Authority,
@@ -36,7 +36,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Trusting the authorities of a PEM text, or that of the hub, with its list.
+    /// Trusts the authorities of a PEM text, or the hub's authority with its list.
     pub fn start(anchors: Option<&str>) -> Self {
         let directory = TempDir::new().unwrap();
         let file = |name: &str| directory.path().join(name);
@@ -78,7 +78,7 @@ impl Listener {
         self.client_of(Some((chain, key)), ALL_VERSIONS)
     }
 
-    /// A client that speaks these versions, with a chain and a key or without.
+    /// A client with these TLS versions, with or without a chain and a key.
     pub fn client_of(
         &self,
         identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
@@ -92,13 +92,14 @@ impl Listener {
             .unwrap()
             .with_root_certificates(roots);
         let Some((chain, key)) = identity else { return builder.with_no_client_auth() };
-        // Unchecked: the library would not send all that is to be refused.
+        // Not checked, because the library would not send some of the invalid chains.
         let key = provider.key_provider.load_private_key(key).unwrap();
         let identity = SingleCertAndKey::from(CertifiedKey::new(chain, key));
         builder.with_client_cert_resolver(Arc::new(identity))
     }
 
-    /// A request by a new connection; the common name that the server found, and how the handshake went.
+    /// Sends a request on a new connection. Returns the common name that the server found, and the result of the
+    /// handshake.
     pub async fn ask(
         &self,
         client: &Arc<ClientConfig>,
@@ -139,7 +140,7 @@ pub fn params(name: &str) -> CertificateParams {
     params
 }
 
-/// An authority below none or another one.
+/// A root authority, or one below another authority.
 pub struct Ca {
     pub certificate: Certificate,
     pub issuer: Issuer<'static, KeyPair>,
@@ -162,7 +163,7 @@ impl Ca {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
-    /// An authority below none with the key of another one.
+    /// A root authority with the key of another one.
     pub fn with_key(name: &str, key: &KeyPair) -> Self {
         let mut params = params(name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -171,7 +172,7 @@ impl Ca {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
-    /// A caller's certificate with something changed, and its key.
+    /// A client's certificate with a change, and its key.
     pub fn leaf(
         &self,
         change: impl FnOnce(&mut CertificateParams),
@@ -179,7 +180,7 @@ impl Ca {
         self.leaf_of(&KeyPair::generate().unwrap(), change)
     }
 
-    /// The same with this key.
+    /// Like `leaf`, with this key.
     pub fn leaf_of(
         &self,
         key: &KeyPair,
@@ -198,13 +199,13 @@ impl Ca {
     }
 }
 
-/// A part of `weak.pem`: what the library does not make.
+/// A part of `weak.pem`, with certificates that the library cannot make.
 pub fn weak(name: &str) -> &'static str {
     let mut parts = include_str!("../../weak.pem").split("\n\n");
     parts.find_map(|part| part.strip_prefix(name)?.strip_prefix('\n')).expect("a part of this name")
 }
 
-/// A record with a ClientHello of TLS 1.2 or before.
+/// A record with a ClientHello of TLS 1.2 or earlier.
 pub fn client_hello(version: [u8; 2], suites: &[[u8; 2]]) -> Vec<u8> {
     let suites = suites.concat();
     let length = |bytes: &[u8]| u16::try_from(bytes.len()).unwrap().to_be_bytes();

@@ -20,7 +20,7 @@ use upesi_tls::{ClientFiles, Identity, Protocols, ServerFiles, Trust, present_s}
 
 use super::{AMPLE, Running};
 
-/// An authority, and what it has issued: `hub` for servers, `greenbank` and `bluewallet` for callers.
+/// An authority and its certificates: `hub` for servers, `greenbank` and `bluewallet` for clients.
 pub struct Scheme {
     directory: TempDir,
     pub authority: Authority,
@@ -60,19 +60,19 @@ impl Scheme {
         Trust { anchors_file: self.file("ca.pem"), crl_file, refuses_stale_crls: false }
     }
 
-    /// TLS of a server which asks for certificates, or not.
+    /// TLS of a server that may require certificates.
     pub fn server(&self, protocols: Protocols, is_mutual: bool) -> ServerTls {
         let clients = is_mutual.then(|| self.trust(true));
         let files = ServerFiles { identity: self.identity("hub"), clients };
         ServerTls::load_with(files, Keys::in_files(), protocols).unwrap()
     }
 
-    /// TLS of a server whose certificate has names: `hub.example` and `hub.test`.
+    /// TLS of a server whose certificate has the names `hub.example` and `hub.test`.
     pub fn named_server(&self) -> ServerTls {
         ServerTls::load(ServerFiles { identity: self.identity("named"), clients: None }).unwrap()
     }
 
-    /// The same with a list of those who are refused.
+    /// TLS of a server with a block list.
     pub fn blocking(&self, protocols: Protocols) -> ServerTls {
         let files = ServerFiles { identity: self.identity("hub"), clients: Some(self.trust(true)) };
         ServerTls::load_blocking(files, Some(self.file("blocked")), Keys::in_files(), protocols).unwrap()
@@ -91,7 +91,7 @@ impl Scheme {
         self.serve_counted(limits, tls).0
     }
 
-    /// The same, with what became of handshakes.
+    /// A server with counts of its handshakes.
     pub fn serve_counted(&self, limits: Limits, tls: ServerTls) -> (Running, Arc<HandshakeCounts>) {
         let secured = self.secured(tls);
         let counts = secured.counts.clone();
@@ -104,7 +104,7 @@ impl Scheme {
         Secured { tls, worker, handshake_timeout, handshakes_max, counts: Arc::default() }
     }
 
-    /// A server with HTTP/2 that asks for no certificate.
+    /// A server with HTTP/2 that requires no certificate.
     pub fn start(&self, limits: Limits) -> Running {
         self.serve(limits, self.server(Protocols::Http2AndHttp1, false))
     }
@@ -127,21 +127,21 @@ impl Scheme {
         TlsConnector::from(Arc::new(config)).connect(name, socket).await.unwrap()
     }
 
-    /// A connection with HTTP/2, of which the first frames are sent.
+    /// A connection with HTTP/2, with the first frames sent.
     pub async fn peer(&self, running: &Running) -> Peer {
         self.peer_with(running, &[]).await
     }
 
-    /// The same with these settings.
+    /// Like `peer`, with these settings.
     pub async fn peer_with(&self, running: &Running, settings: &[(u16, u32)]) -> Peer {
         self.peer_at(running.server.local_addr().port(), settings).await
     }
 
-    /// The same with any server.
+    /// Like `peer_with`, with any server.
     pub async fn peer_at(&self, port: u16, settings: &[(u16, u32)]) -> Peer {
         let stream = self.connect(port, &[b"h2"]).await;
         let mut peer = Peer { stream };
-        // Without a table of fields, an answer can be read by itself.
+        // Without a table of fields, each answer can be decoded alone.
         let settings: Vec<u8> = [&[(1, 0)], settings]
             .concat()
             .iter()
@@ -175,7 +175,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// Fields as literals that no table keeps (RFC 7541 §6.2.2).
+/// Fields as literals that are not added to a table (RFC 7541 §6.2.2).
 pub fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -220,17 +220,17 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
-/// What becomes of a request, or of its connection.
+/// The outcome of a request, or of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Status(u16),
-    /// The stream is reset for this reason.
+    /// The stream is reset with this error code.
     Reset(u32),
-    /// The connection goes away for this reason.
+    /// The connection ends with this error code.
     Away(u32),
-    /// The connection is closed without a reason.
+    /// The connection is closed without an error code.
     Closed,
-    /// Nothing comes for long.
+    /// No frame arrives for a long time.
     Nothing,
 }
 
@@ -240,7 +240,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Whether the bytes could be sent.
+    /// Returns whether the bytes could be sent.
     pub async fn send(&mut self, bytes: &[u8]) -> bool {
         let sent = async {
             self.stream.write_all(bytes).await?;
@@ -266,7 +266,7 @@ impl Peer {
         Some(frame_read)
     }
 
-    /// The connection may have ended meanwhile.
+    /// The connection may have ended.
     async fn acknowledge(&mut self, frame: &[u8]) {
         self.send(frame).await;
     }
@@ -279,7 +279,7 @@ impl Peer {
             .map(|_| ())
     }
 
-    /// What becomes of a stream next.
+    /// The next outcome of a stream.
     pub async fn outcome(&mut self, stream: u32) -> Outcome {
         loop {
             let Ok(next) = timeout(AMPLE / 6, self.next()).await else { return Outcome::Nothing };
@@ -310,7 +310,7 @@ impl Peer {
         }
     }
 
-    /// Reads to the end of the connection; the reason that the server gave, if it gave one.
+    /// Reads to the end of the connection. Returns the server's error code, if there was one.
     pub async fn until_closed(&mut self) -> Option<u32> {
         let mut reason = None;
         while let Some(frame) = self.next().await {
@@ -321,14 +321,14 @@ impl Peer {
         reason
     }
 
-    /// The socket below, to look at what has come.
+    /// The underlying socket, to check for received bytes.
     pub fn socket(&self) -> std::net::TcpStream {
         use std::os::fd::AsFd as _;
         self.stream.get_ref().0.as_fd().try_clone_to_owned().unwrap().into()
     }
 }
 
-/// The status with which a block of fields begins (RFC 7541, appendices A and B).
+/// The status at the beginning of a block of fields (RFC 7541, appendices A and B).
 fn status_of(block: &[u8]) -> u16 {
     match *block {
         // The size of the table.

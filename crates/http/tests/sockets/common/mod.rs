@@ -16,19 +16,18 @@ use upesi_http::{
     Response, Secured, Server, Service, StatusCode, Workers, body,
 };
 
-/// Long enough never to be reached by a test that passes.
+/// A time limit that a passing test never reaches.
 pub const AMPLE: Duration = Duration::from_secs(30);
 
 pub fn ample() -> Instant {
     Instant::now() + AMPLE
 }
 
-/// `/echo` gives the body back (at most 1,000 bytes within 50 ms), `/hold` answers when released,
-/// `/large/N` answers N bytes, `/who` the common name of the caller's certificate, `/count` the number of requests so
-/// far, `/ignore` answers at once without reading the body, `/known` makes the connection one of somebody known,
-/// `/greenbank` and `/bluewallet` one of that participant, `/from` the address that the connection comes from,
-/// `/last` ends the connection with its answer, `/wait` waits for
-/// its peer for ever.
+/// `/echo` returns the body (at most 1,000 bytes within 50 ms). `/hold` answers when it is released. `/large/N` answers
+/// with N bytes. `/who` returns the common name of the client's certificate, `/count` the number of requests so far,
+/// and `/from` the address of the connection. `/ignore` answers at once without reading the body. `/known` marks the
+/// connection as a known client's, `/greenbank` and `/bluewallet` as that participant's. `/last` ends the connection
+/// with its answer. `/wait` waits for its peer without a limit.
 pub struct Script {
     pub requests: AtomicUsize,
     pub holding: Semaphore,
@@ -124,8 +123,8 @@ impl Running {
         Self::start_on(2, limits, (secured, balancers))
     }
 
-    /// With one worker connections come in order. Each worker counts its own ticks, of which connections of two may
-    /// differ by one.
+    /// With one worker, connections are handled in order. Each worker counts its own ticks, so the ticks of two
+    /// connections may differ by one.
     pub fn start_on(
         workers: usize,
         limits: Limits,
@@ -142,13 +141,13 @@ impl Running {
         TcpStream::connect(self.server.local_addr()).await.unwrap()
     }
 
-    /// Waits until `count` requests are being held.
+    /// Waits until `count` requests are held.
     pub async fn until_held(&self, count: u32) {
         self.script.holding.acquire_many(count).await.unwrap().forget();
     }
 }
 
-/// Reads one response whose length is announced.
+/// Reads one response with a content length.
 pub async fn response(stream: &mut TcpStream) -> (String, Vec<u8>) {
     let mut bytes = Vec::new();
     loop {
@@ -173,7 +172,7 @@ pub async fn exchange(stream: &mut TcpStream, request: &str) -> (String, Vec<u8>
     response(stream).await
 }
 
-/// Waits for the server to close, and gives what it still sent.
+/// Waits until the server closes. Returns the bytes that it still sent.
 pub async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
     let ended = tokio::time::timeout(AMPLE, stream.read_to_end(&mut rest)).await;
