@@ -1,4 +1,4 @@
-//! Bodies that break the schema, over a real socket: which code, which text, and no trace in the ledger.
+//! Bodies that break the schema, over a real socket: code, text, and no effect on the ledger.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::common::{
     put, put_error, request, two_banks,
 };
 
-/// A body, its code, and what the description contains.
+/// A body, its error code, and a part of the description.
 type Row = (String, u16, &'static str);
 
 fn check(running: &Running, rows: &[Row], send: fn(&str) -> Vec<u8>) {
@@ -24,7 +24,7 @@ fn check(running: &Running, rows: &[Row], send: fn(&str) -> Vec<u8>) {
     assert_eq!(running.records(), before);
 }
 
-/// The body of a prepare with one piece of text replaced, which must be there.
+/// The body of a prepare with a replaced text, which must be in it.
 fn changed(from: &str, to: &str) -> String {
     let body = prepare_body(ID);
     assert!(body.contains(from), "{from}");
@@ -293,12 +293,12 @@ fn completed_timestamps() {
     assert_eq!(running.ask(&proxied).status, 200);
 }
 
-// Bodies over 64 KiB: how many bytes of them the hub holds, from their first byte until their last holder lets go.
+// Bodies over 64 KiB: the number of bytes that the hub holds, from the first byte until the last holder releases them.
 
 const KIB: usize = 1024;
 const BODY_BYTES_MAX: usize = 5 * KIB * KIB;
 
-/// The recorder passes nothing on, so that it holds everything.
+/// The recorder forwards nothing, so it holds everything.
 fn let_go(recorder: &Recorder) -> Request {
     recorder.0.lock().unwrap().remove(0)
 }
@@ -346,7 +346,7 @@ fn a_large_body_counts_until_it_is_passed_on() {
         for _ in 0..10 {
             assert_eq!(send(&running, &quote(64 * KIB), is_chunked).status, 202, "small ones always pass");
         }
-        // Whoever holds a piece of it holds it.
+        // A holder of a piece holds the whole body.
         let piece = let_go(&silent).body.slice(1_000..1_001);
         assert!(is_busy(&send(&running, &quote(64 * KIB + 1), is_chunked)));
         drop(piece);
@@ -374,7 +374,7 @@ fn a_body_of_the_limit_is_taken_whole() {
     }
 }
 
-/// A connection that has carried a sound request of a participant.
+/// A connection with a valid request of a participant.
 fn known(running: &Running, source: &str) -> Client {
     let mut client = running.connect();
     assert_eq!(client.exchange(&message(source, &quote(1_000), false)).status, 202);
@@ -405,7 +405,7 @@ fn a_dfsp_holds_its_share_and_others_have_theirs() {
         assert_eq!(green.exchange(&large("greenbank")).status, 202);
         assert!(is_busy(&green_too.exchange(&large("greenbank"))), "on whatever connection");
         assert_eq!(blue.exchange(&large("bluewallet")).status, 202);
-        // A connection of several DFSPs, as a proxy has: the request names its sender.
+        // A connection of several DFSPs, as a proxy has one: the request names its sender.
         let mut proxy = known(&running, "bluewallet");
         for _ in 0..10 {
             let ordinary = message("greenbank", &quote(16 * KIB), false);
@@ -423,7 +423,7 @@ fn before_its_identity_a_sender_is_its_address() {
     let (running, silent) = start_with_shares();
     let mut known = known(&running, "greenbank");
     silent.0.lock().unwrap().clear();
-    // Names cost nothing: on new connections they do not count.
+    // Names alone have no effect: they do not count on new connections.
     assert_eq!(send(&running, &quote(150 * KIB), false).status, 202);
     let large = message("bluewallet", &quote(64 * KIB + 1), false);
     assert!(is_busy(&running.ask(&large)));
@@ -439,7 +439,7 @@ fn bodies_that_are_slow_to_come_count_while_they_are_read() {
     let (running, _silent) = start_with_shares();
     let medium = message("bluewallet", &quote(60 * KIB), false);
     let (begun, last) = medium.split_at(medium.len() - 1);
-    // Three have room, and of the fourth nothing more is read.
+    // Three fit, and of the fourth no more bytes are read.
     let mut slow: Vec<_> = (0..4).map(|_| running.connect()).collect();
     slow.iter_mut().for_each(|client| client.send(begun));
     let refused = loop {

@@ -1,4 +1,4 @@
-//! Requests that are taken: what the sender is told, what the ledger does, what is kept.
+//! Accepted requests: the answer to the sender, the effect on the ledger, and the stored data.
 
 use upesi_engine::{Payload, SubmitError};
 use upesi_fspiop::refusal::cause;
@@ -32,7 +32,7 @@ fn successes_are_empty() {
         (get(ID, &[]), 202),
         (put(ID, &[], fulfil_body()), 200),
         (put_error(ID, &[], ERROR_BODY), 200),
-        // Ids that nobody knows are answered by callback.
+        // Unknown ids are answered by callback.
         (get(OTHER, &[]), 202),
         (get("any%20text", &[]), 202),
         (put(OTHER, &[], fulfil_body()), 200),
@@ -171,10 +171,10 @@ fn a_full_queue_is_busy_and_recovers() {
         assert_eq!((answer.status, answer.code()), (503, 2005), "{answer:?}");
         assert_eq!(answer.header("retry-after"), Some("1"));
     }
-    // Bad requests are still told what is wrong with them.
+    // Malformed requests still get their error.
     assert_eq!(running.ask(&post(&[], "{")).status, 400);
     held.release();
-    // Where a question finds room, the command before it has left the queue.
+    // When a query finds space, the command before it has left the queue.
     while running.wait(running.handle.read(|_| ())) == Err(SubmitError::Busy) {
         std::thread::yield_now();
     }
@@ -194,7 +194,7 @@ fn an_archive_that_cannot_be_read_is_the_hubs_own_fault() {
     ] {
         let answer = running.ask(&request);
         assert_eq!((answer.status, answer.code()), (500, 2001), "{answer:?}");
-        // What is wrong inside stays inside.
+        // The detail of an internal error is not sent.
         assert!(answer.body.contains(r#""errorDescription":"Internal server error""#), "{answer:?}");
     }
     assert_eq!(running.records(), 0);
@@ -279,9 +279,9 @@ fn requests_are_counted() {
     }
 }
 
-// What of a request gets into the journal: of strangers nothing, of refusals and questions no body.
+// Data of requests in the journal: nothing of unknown senders, and no body of rejections and queries.
 
-/// A prepare of more than the payer has, of more than 60 KB.
+/// A prepare of more than 60 KB that exceeds the payer's funds.
 fn refused_prepare(id: &str, filler: &str) -> String {
     let filler = format!(r#"{{"filler":"{}","#, filler.repeat(60_000));
     prepare_body(id).replacen("125.5", "4321.5", 1).replacen('{', &filler, 1)
@@ -291,7 +291,7 @@ fn last_payload(running: &Running) -> Payload {
     running.wait(running.handle.payload(running.last_seq())).unwrap().unwrap()
 }
 
-/// What greenbank was told last.
+/// Content of the last callback to greenbank.
 fn told(running: &Running) -> CallbackContent {
     let green = running.handle.read(|ledger| ledger.participant_id(&name("greenbank")).unwrap());
     let green = running.wait(green).unwrap();
@@ -317,11 +317,11 @@ fn who_is_no_participant_is_refused_at_once_and_leaves_nothing() {
     assert_eq!(running.ask(&post(&[], prepare_body(ID))).status, 202);
     let records = running.records();
     let mut client = running.connect();
-    // Of names, only those of PUTs are taken in any case.
+    // Names of senders in another case are accepted only for PUTs.
     for stranger in ["fspiop-source: ghost", "fspiop-source: greenbanker", "fspiop-source: GREENBANK"] {
         is_refused(&client.exchange(&post(&[stranger], prepare_body(OTHER))));
         is_refused(&client.exchange(&post(&[stranger], prepare_body(OTHER).replace("greenbank", "ghost"))));
-        // One that exists tells a stranger as little as one that does not.
+        // An unknown sender gets the same answer for an existing id and for an unknown one.
         for id in [ID, OTHER, "no-id"] {
             is_refused(&client.exchange(&get(id, &[stranger])));
         }
@@ -334,7 +334,7 @@ fn who_is_no_participant_is_refused_at_once_and_leaves_nothing() {
     }
     assert_eq!(running.records(), records);
     assert_eq!(running.wait(running.handle.transfer(TransferId::parse(OTHER).unwrap())).unwrap(), None);
-    // Its own faults are told a stranger as ever: they cost nothing either.
+    // An unknown sender also gets errors about its own mistakes, which have no effect either.
     assert_eq!(client.exchange(&post(&["fspiop-source: ghost"], "{}")).code(), 3102);
 }
 
@@ -348,7 +348,7 @@ fn a_refused_prepare_is_kept_by_its_fingerprint() {
     assert_eq!(kept.body, "");
     assert!(String::from_utf8_lossy(&kept.headers).contains("x-own: 1\r\n"), "for the callback");
 
-    // It is known again all the same.
+    // It is nevertheless known again.
     assert_eq!(running.ask(&post(&[], &body)).status, 202);
     let CallbackContent::State(_, view) = told(&running) else { panic!("{:?}", told(&running)) };
     assert_eq!(view.state, PublicState::Aborted);
@@ -361,7 +361,7 @@ fn a_refused_prepare_is_kept_by_its_fingerprint() {
     assert_eq!(view.state, PublicState::Aborted);
 }
 
-/// A bulk transfer and a conversion of more than 60 KB that are refused as a whole: nobody has the payee's name, and no
+/// A bulk transfer and an FX transfer of more than 60 KB that are rejected as a whole: the payee is unknown, and no
 /// provider has the currencies.
 fn refused_others(long: &str) -> [Vec<u8>; 2] {
     let filler = format!(r#"{{"filler":"{}","#, "z".repeat(60_000));
@@ -410,7 +410,7 @@ fn nothing_long_is_kept_of_what_changes_nothing() {
         assert_eq!(running.last_seq(), before + 1, "each is answered by a callback");
         assert_eq!(last_payload(&running), Payload::default());
     }
-    // What changes a transfer is kept whole.
+    // A request that changes a transfer is stored completely.
     let prepare = prepare_body(OTHER).replacen('{', &format!(r#"{{"filler":"{}","#, "z".repeat(30_000)), 1);
     for (request, body) in
         [(post(&[&long], &prepare), &prepare), (put(OTHER, &from_payee(&long), &fulfil), &fulfil)]

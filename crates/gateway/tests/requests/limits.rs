@@ -1,4 +1,4 @@
-//! Peers that send too much, too slowly or nonsense: a fast refusal, and nothing in the ledger.
+//! Peers that send too much, too slowly or malformed bytes: a fast rejection, and no effect on the ledger.
 
 use crate::common;
 use crate::common::{
@@ -8,7 +8,7 @@ use crate::common::{
 use upesi_gateway::GatewayConfig;
 use upesi_http::{Limits, PaceLimits};
 
-/// Of transfers.
+/// The limit for transfers.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 const TOO_LARGE: &str = "Too large payload - Payload content length greater than maximum allowed: 65536";
 
@@ -42,7 +42,7 @@ fn a_body_over_the_limit_is_refused_however_it_is_framed() {
         get(ID, &[&announced]),
         chunked_post(&large, 1024 * 1024),
         chunked_post(&large, 5),
-        // The size is looked at before the headers, and what is announced before it comes.
+        // The size is checked before the headers, and the announced size before the bytes arrive.
         post(&["-date", "-accept"], &large),
         post(&[&announced], ""),
         put(ID, &[&announced], "{"),
@@ -65,7 +65,7 @@ fn a_body_of_the_limit_is_taken() {
         5000,
     );
     let answer = running.ask(&chunks);
-    // As long, but with an id that is none: it was read to its end.
+    // Equally long, but with an invalid id: it was read to its end.
     assert_eq!((answer.status, answer.code()), (400, 3100), "{answer:?}");
 }
 
@@ -221,7 +221,7 @@ fn beyond_the_pace_pages_and_unknown_paths_are_refused_and_health_is_not() {
     for (line, usual) in [("GET /docs", 200), ("GET /unknown", 404)] {
         let answers = ask(line);
         let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 503).collect();
-        // 100 at once, 100 that wait a second at most, and what the time that this took allows.
+        // 100 at once, 100 that wait for at most a second, and those that the elapsed time allows.
         assert!(!refused.is_empty() && refused.len() <= 300, "{line}: {}", refused.len());
         for answer in refused {
             assert_eq!((answer.code(), answer.header("connection")), (2005, Some("close")), "{answer:?}");
@@ -233,7 +233,7 @@ fn beyond_the_pace_pages_and_unknown_paths_are_refused_and_health_is_not() {
     }
 }
 
-/// A hub with a pace of one request a second after a burst, and a long wait beyond.
+/// A hub with a limit of one request per second after a burst, and a long delay beyond it.
 fn with_pace(burst: u32) -> Running {
     let pace = PaceLimits { rate: 1, burst, wait_max: 100 * AMPLE };
     Running::start(Settings {
@@ -246,7 +246,7 @@ fn answered(clients: &[Client]) -> usize {
     clients.iter().filter(|client| client.has_answer()).count()
 }
 
-/// Connections that have sent a request each. At least `burst` of them have their answer.
+/// Connections that have each sent a request. At least `burst` of them have their answer.
 fn crowd(running: &Running, burst: usize, first: &[u8], then: &[u8]) -> Vec<Client> {
     let mut clients: Vec<_> = (0..100).map(|_| running.connect()).collect();
     for client in &mut clients {

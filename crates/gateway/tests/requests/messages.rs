@@ -1,4 +1,4 @@
-//! What is not about transfers: checked like everything else, then handed over as one typed request.
+//! Requests that are not about transfers: checked like all others, then passed on as one typed request.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Answer, ERROR_BODY, Recorder, Running, Settings, TestContext, request};
 use upesi_delivery::Request;
 
-/// How long it is waited for what must happen.
+/// Time limit for expected events.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
@@ -23,7 +23,7 @@ fn last_of(path: &str) -> Option<Request> {
     recorder().0.lock().unwrap().iter().rev().find(|request| &*request.path() == path).cloned()
 }
 
-/// A request with the media types of its family, in a version that all of them have.
+/// A request with the media types of its family, in a version that all families have.
 fn about(line: &str, edits: &[&str], body: &str) -> Vec<u8> {
     let path = line.split_once(' ').unwrap().1;
     let family = path[1..].split(['/', '?']).next().unwrap();
@@ -207,7 +207,7 @@ fn large_bodies_of_strangers_leave_room_for_others() {
     let large = QUOTE.replacen('{', &format!("{{{}", " ".repeat(200 * 1024)), 1);
     let whole = about("POST /quotes", &[], &large);
     let (begun, last) = whole.split_at(whole.len() - 1);
-    // One more than the share of an address has room for: the last that the hub comes to is refused.
+    // One more than the share of an address: the last one that the hub reads is rejected.
     let mut slow: Vec<_> = (0..17).map(|_| running.connect()).collect();
     slow.iter_mut().for_each(|client| client.send(begun));
     let sent = Instant::now();
@@ -226,7 +226,7 @@ fn large_bodies_of_strangers_leave_room_for_others() {
         client.send(last);
         assert_eq!(client.answer().status, 202);
     }
-    // Their shares come back when their messages end, which may be after their answers.
+    // Their shares are released when their messages end, perhaps after their answers.
     let begun = Instant::now();
     while running.ask(&whole).status != 202 {
         assert!(begun.elapsed() < PATIENCE, "what they took came back");

@@ -1,4 +1,4 @@
-//! A node that follows hands requests on to the one that leads: its answers are the leader's, nothing is done twice.
+//! A follower forwards requests to the leader: its answers are the leader's, and nothing is done twice.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,10 +24,10 @@ use crate::common::{
     prepare_body, put, put_error, request,
 };
 
-/// Of bodies that the port for nodes takes: little, so that more is soon sent.
+/// Limit for bodies on the port for nodes. It is low, so that it is easily exceeded.
 const BODY_BYTES_MAX: usize = 256 * 1024;
 
-/// A node that leads, with its port for others.
+/// A leader, with its port for other nodes.
 struct Leader {
     port: Server,
     participants: SharedParticipants,
@@ -58,7 +58,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// The first node leads.
+    /// The first node is the leader.
     fn of(nodes: &[SocketAddr]) -> Self {
         let (leads, led) = watch::channel(Lead { epoch: 1, node: Some(0) });
         let is_current = Arc::new(AtomicBool::new(true));
@@ -90,7 +90,7 @@ impl Follower {
         self.connect().exchange(request)
     }
 
-    /// Another node leads.
+    /// Makes another node the leader.
     fn elect(&self, node: Option<u32>) {
         self.leads.send_modify(|lead| *lead = Lead { epoch: lead.epoch + 1, node });
     }
@@ -103,7 +103,7 @@ impl Drop for Follower {
     }
 }
 
-/// A node that reads what it is sent and says nothing: it is frozen. With `closes` it ends the connection instead.
+/// A node that is paused: it reads and does not answer. With `closes` it ends the connection instead.
 struct Silent {
     address: SocketAddr,
     heard: Receiver<()>,
@@ -129,13 +129,13 @@ impl Silent {
         Self { address, heard }
     }
 
-    /// Waits until it was sent something.
+    /// Waits until it has received bytes.
     fn hears(&self) {
         self.heard.recv_timeout(AMPLE).unwrap();
     }
 }
 
-/// An address at which nobody listens.
+/// An address without a listener.
 fn nowhere() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -232,7 +232,7 @@ fn requests_that_reached_nobody_wait_for_the_next_leader() {
     let recorder = Arc::new(Recorder(Mutex::default()));
     let leader = Leader::start(Some(Arc::clone(&recorder)));
     let mut former = Leader::start(None);
-    // One that has stopped, and still has its port.
+    // A node that has stopped but still has its port.
     former.running.engine.take().unwrap().shutdown();
     for (number, first) in [former.port.local_addr(), nowhere()].into_iter().enumerate() {
         let follower = Follower::of(&[first, leader.port.local_addr()]);
@@ -248,10 +248,10 @@ fn requests_that_reached_nobody_wait_for_the_next_leader() {
     }
 }
 
-/// The first lines of the requests that a node was sent.
+/// The first lines of the requests that a node received.
 type Asked = Mutex<Vec<String>>;
 
-/// A node that answers each request as told, once it has noted it.
+/// A node that records each request, and answers it as a test says.
 struct Scripted {
     address: SocketAddr,
     asked: Arc<Asked>,
@@ -282,7 +282,7 @@ impl Scripted {
     }
 }
 
-/// All at once would keep it busy just when it is to take over, or when its brokers come back.
+/// All requests at once would overload the leader just when it takes over, or when its brokers are back.
 #[test]
 fn a_leader_that_does_not_answer_yet_is_asked_by_one_request_at_a_time() {
     const COUNT: usize = 20;
@@ -300,7 +300,7 @@ fn a_leader_that_does_not_answer_yet_is_asked_by_one_request_at_a_time() {
         if count() < COUNT + MORE {
             return "421 Misdirected Request";
         }
-        // Behind its first answer all come at once, though the next one takes its time.
+        // After its first answer all requests come at once, although the next answer takes a long time.
         while has_answered.swap(true, Ordering::SeqCst) && !others_are_there(asked) {
             thread::yield_now();
         }
@@ -325,7 +325,7 @@ fn what_the_leaders_http_refuses_is_not_sent_again() {
     let follower = Follower::of(&[leader.address]);
     is_unavailable(&follower.ask(&get(ID, &[])));
     assert_eq!(leader.asked.lock().unwrap().len(), 1);
-    // What it refuses in words goes on as it is.
+    // The leader's errors are forwarded unchanged.
     let leader = Leader::start(None);
     let mut client = Client::to(leader.port.local_addr());
     let answer = client.exchange(&request("GET /transfers/x", &["expect: more"], ""));
@@ -385,7 +385,7 @@ fn whom_operators_blocked_the_leader_lets_in_no_more() {
     assert_eq!((answer.status, answer.code()), (403, 3000), "{answer:?}");
 }
 
-/// Bytes that are no requests, heads and bodies without end, and silence.
+/// Malformed requests, endless heads and bodies, and silence.
 #[test]
 fn the_port_for_nodes_is_bounded() {
     let leader = Leader::start(None);
@@ -393,7 +393,7 @@ fn the_port_for_nodes_is_bounded() {
     let first_line = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(port).unwrap();
         stream.set_read_timeout(Some(AMPLE)).unwrap();
-        // It may be closed before all is sent.
+        // The connection may be closed before all bytes are sent.
         let _ = stream.write_all(bytes);
         let mut line = String::new();
         let _ = BufReader::new(stream).read_line(&mut line);

@@ -1,4 +1,4 @@
-//! More than the hub can do: refusals by the head alone, fair ones, on connections that stay usable.
+//! Load beyond the hub's capacity: rejections by the head alone, which are fair, on connections that stay usable.
 
 use std::sync::mpsc;
 
@@ -16,7 +16,7 @@ fn start(admission: AdmissionSettings) -> Running {
     Running::start(Settings { gateway, dress: two_banks, ..Settings::default() })
 }
 
-/// A hub that takes one new request a second, and what each DFSP has saved up: two.
+/// A hub that accepts one new request per second, and two saved-up requests of each DFSP.
 fn narrow() -> Running {
     start(AdmissionSettings { rate_max: 1, ..AdmissionSettings::default() })
 }
@@ -30,7 +30,7 @@ fn is_busy(answer: &Answer) -> bool {
     true
 }
 
-/// Prepares on one connection; gives how many were taken.
+/// Sends prepares on one connection. Returns the number of accepted ones.
 fn flood(client: &mut Client, count: usize) -> usize {
     let prepare = post(&[], prepare_body(ID));
     (0..count).filter(|_| !is_busy(&client.exchange(&prepare))).count()
@@ -65,7 +65,7 @@ fn what_finishes_a_transfer_passes_where_new_work_is_refused() {
     for round in 0..20 {
         let records = running.records();
         assert_eq!(client.exchange(&fulfil).status, 200);
-        // The first commits, the others are answered by a callback; each is a record.
+        // The first one commits, and callbacks answer the others. Each is a record.
         assert_eq!(running.records(), records + 1, "round {round}");
         assert_eq!(running.wait(position(&running.handle, "bluewallet")), "-125.5");
         flood(&mut client, 5);
@@ -84,7 +84,7 @@ fn every_kind_of_new_work_is_refused_and_operators_are_not() {
         ("POST /quotes", "{}"),
         ("DELETE /participants/MSISDN/1", ""),
     ] {
-        // One a second is taken.
+        // One request per second is accepted.
         let busy = (0..5).filter(|_| is_busy(&client.exchange(&request(line, &[], body)))).count();
         assert!(busy >= 3, "{line}: {busy}");
     }
@@ -157,7 +157,7 @@ fn a_rate_per_dfsp_is_of_each() {
     assert!(metric(&running, r#"upesi_admission_refused_total{class="new",reason="rate"}"#) > 0);
 }
 
-/// Lets nothing through until the sender is used or dropped.
+/// Blocks the engine until the sender is used or dropped.
 fn block(running: &Running) -> (mpsc::Sender<()>, std::thread::JoinHandle<()>) {
     let (release, released) = mpsc::channel::<()>();
     let (reached, is_reached) = mpsc::channel();
@@ -205,7 +205,7 @@ fn new_work_is_refused_while_too_much_waits_for_the_engine() {
         assert_eq!(client.answer().status, 202);
     }
     assert_eq!(finishing.answer().status, 200);
-    // At once, on the connection that was refused.
+    // At once, on the connection whose request was rejected.
     assert_eq!(late.exchange(&post(&[], prepare_body(ID))).status, 202);
     assert!(metric(&running, r#"upesi_admission_refused_total{class="new",reason="engine"}"#) >= 2);
 }

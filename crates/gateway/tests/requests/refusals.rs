@@ -11,10 +11,10 @@ use upesi_types::ErrorCode;
 
 const MEDIA: &str = "application/vnd.interoperability.transfers+json";
 
-/// A request, its status and code, and what the description contains.
+/// A request, its status and code, and a part of the description.
 type Row = (Vec<u8>, u16, u16, &'static str);
 
-/// Sends every request on the same connection: a refusal never spoils it, and never leaves a record.
+/// Sends every request on the same connection. An error does not end the connection, and has no record.
 fn check(running: &Running, rows: &[Row]) {
     let before = running.records();
     let mut client = running.connect();
@@ -153,7 +153,7 @@ fn dates() {
             (date("Tue, 31 Feb 2031 12:00:00 GMT"), 400, 3101, invalid),
         ],
     );
-    // Its age is not checked.
+    // The age of the date is not checked.
     let running = Running::plain();
     assert_eq!(running.ask(&date("Thu, 01 Jan 1970 00:00:00 GMT")).status, 202);
     assert_eq!(running.ask(&date("Fri, 01 Jan 2100 00:00:00 GMT")).status, 202);
@@ -239,7 +239,7 @@ fn parties() {
                 3100,
                 "/header/fspiop-destination must NOT have more than 32 characters",
             ),
-            // A bad body is reported before a missing source.
+            // A malformed body is reported before a missing source.
             (post(&["-fspiop-source"], "[]"), 400, 3101, "/requestBody must be object"),
         ],
     );
@@ -310,7 +310,7 @@ fn signatures() {
     refused(running.ask(&prepare_with(&[])), 400, 3105, description);
     refused(running.ask(&post(&[], "[]")), 400, 3105, description);
     refused(running.ask(&put(ID, &[], fulfil_body())), 400, 3105, description);
-    // Headers come first.
+    // Headers are checked first.
     refused(running.ask(&prepare_with(&["-date"])), 400, 3102, "date");
     assert_eq!(running.records(), 0);
 }

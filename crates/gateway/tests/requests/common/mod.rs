@@ -1,4 +1,4 @@
-//! A gateway on a real socket before a real engine, and a client that writes bytes by hand.
+//! A gateway on a real socket with a real engine, and a client that writes bytes by hand.
 
 use std::future::Future;
 use std::io::{Read, Write};
@@ -27,12 +27,11 @@ use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 pub const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 pub const NOW: &str = "2031-04-01T12:00:00.000Z";
 pub const PREIMAGE: [u8; 32] = [7; 32];
-/// Long enough never to be reached by a test that passes.
+/// A time limit that a passing test never reaches.
 pub const AMPLE: Duration = Duration::from_secs(30);
-/// Short enough to wait for.
 pub const SHORT: Duration = Duration::from_millis(40);
 
-/// It is always [`NOW`].
+/// A clock that always shows [`NOW`].
 pub struct StandingClock;
 
 impl Clock for StandingClock {
@@ -41,19 +40,19 @@ impl Clock for StandingClock {
     }
 }
 
-/// What a test may change before everything starts.
+/// Settings that a test may change before the start.
 pub struct Settings {
     pub gateway: GatewayConfig,
     pub http: Limits,
     pub queue_commands_max: usize,
     pub dress: fn(&mut TestContext),
-    /// Takes what is not about transfers.
+    /// Handles requests that are not about transfers.
     pub recorder: Option<Arc<Recorder>>,
 }
 
 pub type TestContext = GatewayContext<(Transfers, Others)>;
 
-/// Participants that can be told apart.
+/// Participants with distinct identities.
 pub fn two_banks(context: &mut TestContext) {
     let participant = |number, name: &str| {
         Participant::new(ParticipantId::new(number).unwrap(), FspId::parse(name).unwrap(), Timestamp::EPOCH)
@@ -62,10 +61,10 @@ pub fn two_banks(context: &mut TestContext) {
     context.participants.set(Arc::new(Participants::new(all, &[])));
 }
 
-/// What is not about transfers goes to a recorder, if there is one.
+/// Requests that are not about transfers go to a recorder, if there is one.
 pub struct Others(pub Option<Arc<Recorder>>);
 
-/// Takes everything, but from senders that it does not know; tests tell theirs by the path.
+/// Accepts all requests, except those of unknown senders. Tests find theirs by the path.
 #[derive(Default)]
 pub struct Recorder(pub Mutex<Vec<Request>>);
 
@@ -96,7 +95,7 @@ impl Default for Settings {
     }
 }
 
-/// Everything that runs, with the banks of [`scheme`], in the order in which it is dropped.
+/// All running parts, with the banks of [`scheme`], in the order in which they are dropped.
 pub struct Running {
     pub server: Server,
     pub workers: Workers,
@@ -104,7 +103,7 @@ pub struct Running {
     pub handle: EngineHandle,
     pub registry: Arc<Registry>,
     runtime: tokio::runtime::Runtime,
-    /// Records of opening the banks.
+    /// Number of records after the onboarding of the banks.
     records_before: u64,
     _directory: TempDir,
 }
@@ -147,19 +146,19 @@ impl Running {
         Client::to(self.server.local_addr())
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on its own connection.
     pub fn ask(&self, request: &[u8]) -> Answer {
         self.connect().exchange(request)
     }
 
-    /// What the gateway counted, as the hub's admin port shows it.
+    /// The gateway's metrics, as the hub's admin port shows them.
     pub fn metrics(&self) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
         text
     }
 
-    /// Records of requests so far; one that was refused at once leaves none.
+    /// Number of records of requests so far. A request that is rejected at once has none.
     pub fn records(&self) -> u64 {
         self.last_seq() - self.records_before
     }
@@ -183,7 +182,7 @@ pub struct Client {
     received: Vec<u8>,
 }
 
-/// One answer, header names in lower case.
+/// An answer, with header names in lower case.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -263,7 +262,7 @@ impl Client {
         length
     }
 
-    /// Waits for the server to close; true when nothing more came before.
+    /// Waits until the server closes. Returns true if no byte came before.
     pub fn is_closed_without_a_word(&mut self) -> bool {
         let mut rest = Vec::new();
         self.stream.read_to_end(&mut rest).unwrap();
@@ -273,8 +272,8 @@ impl Client {
 
 const MEDIA: &str = "application/vnd.interoperability.transfers+json;version=1.1";
 
-/// A request with all headers that transfers need. An edit `-name` removes a header, `name: value` replaces it or adds
-/// it, `+name: value` adds one more. `content-length` is right unless it is edited.
+/// A request with all headers of transfers. An edit `-name` removes a header, `name: value` replaces or adds it,
+/// `+name: value` adds another one. `content-length` is correct unless it is edited.
 pub fn request(line: &str, edits: &[&str], body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let mut headers: Vec<String> = vec![
@@ -302,7 +301,7 @@ pub fn request(line: &str, edits: &[&str], body: impl AsRef<[u8]>) -> Vec<u8> {
     request
 }
 
-/// A body in chunks.
+/// A chunked body.
 pub fn chunked(body: &str, chunk_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(body.len() + body.len() / chunk_bytes * 16 + 16);
     for chunk in body.as_bytes().chunks(chunk_bytes) {
@@ -358,7 +357,7 @@ pub fn put_error(id: &str, edits: &[&str], body: impl AsRef<[u8]>) -> Vec<u8> {
     request(&format!("PUT /transfers/{id}/error"), edits, body)
 }
 
-// A scheme with two banks: greenbank, which pays, and bluewallet, which is paid.
+// A scheme with two banks: greenbank pays, bluewallet is paid.
 
 pub fn name(text: &str) -> FspId {
     FspId::parse(text).unwrap()
@@ -373,7 +372,7 @@ async fn admin(engine: &EngineHandle, command: AdminCommand) {
     assert!(matches!(reply, Reply::Admin(Ok(_))), "{command:?}: {reply:?}");
 }
 
-/// Opens both banks, each with a cap and funds of 1,000 KES.
+/// Onboards both banks, each with a net debit cap and funds of 1,000 KES.
 pub async fn onboard(engine: &EngineHandle) {
     for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
         let create = AdminCommand::CreateHubAccount { name: name("Hub"), currency: kes(), kind: kind.into() };
@@ -413,7 +412,7 @@ async fn open(engine: &EngineHandle, dfsp: FspId, funds_id: [u8; 16]) {
     admin(engine, AdminCommand::PrepareFunds(funds)).await;
 }
 
-/// What a bank owes the scheme now.
+/// A bank's present position.
 pub async fn position(engine: &EngineHandle, dfsp: &str) -> String {
     let dfsp = name(dfsp);
     let balance = engine.read(move |ledger| {
