@@ -1,4 +1,4 @@
-//! Catching up from the outbox, staying within bounds, and stopping.
+//! Catching up from the outbox, limits, and shutdown.
 
 mod common;
 
@@ -54,7 +54,7 @@ async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
         let first = batch * 20 + 1;
         world.notify(target, first, &(first..first + 20).collect::<Vec<_>>());
         within_bounds(&world);
-        // Some get through while the burst goes on, so that catching up and live callbacks overlap.
+        // Some callbacks are delivered during the burst, so that catching up and live callbacks overlap.
         dfsp.gate.add_permits(7);
         tokio::task::yield_now().await;
     }
@@ -67,7 +67,7 @@ async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
     let successes = dfsp.received().iter().filter(|received| received.status == 200).count();
     assert_eq!(successes, COUNT as usize, "delivered more than once");
     assert!(!world.courier.lane(target).unwrap().catching_up);
-    // Level again: what comes now is taken live.
+    // The lane has caught up: new callbacks are taken live.
     world.notify(target, COUNT + 1, &[1]);
     world.outbox.until_delivered(COUNT as usize + 1).await;
 }
@@ -88,14 +88,14 @@ async fn an_outbox_that_cannot_be_read_is_left_alone_for_a_while() {
         }
     };
     timeout(AMPLE, failed).await.unwrap();
-    // The keeper wakes, and does so before another lane has delivered anything.
+    // The keeper is woken before another lane has delivered anything.
     world.courier.redeliver(&[key]);
     world.notify(other, 2, &[2]);
     world.outbox.until_delivered(1).await;
     assert_eq!(world.outbox.pages(target), 1);
 }
 
-/// More than the keeper looks through at a time, and half of its reads fail at first.
+/// More than the keeper reads at a time, and half of its reads fail at first.
 #[tokio::test]
 async fn any_number_of_parked_callbacks_can_be_sent_again() {
     const COUNT: u64 = 1_100;
@@ -132,14 +132,14 @@ async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox()
     assert_eq!(world.courier.drain(Instant::now() + 10 * AMPLE).await, 0);
     assert_eq!(dfsp.received().len(), 2);
     assert_eq!(world.outbox.delivered().len(), 2, "reported although not yet due");
-    // A lane that is opened now takes nothing either.
+    // A lane that is opened now also accepts nothing.
     let late = participant(3);
     world.dfsp(late, Dfsp::open(), |_, _| 200);
     world.notify(late, 7, &[7]);
     assert_eq!(world.courier.lane(late).unwrap().queued, 0);
 }
 
-/// The end of the only request in flight ends the wait, and nothing else would before the deadline.
+/// The end of the only request in flight ends the wait. Nothing else would, before the deadline.
 #[tokio::test]
 async fn a_drain_ends_with_the_last_request_in_flight() {
     let mut world = World::start(config());

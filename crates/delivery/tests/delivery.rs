@@ -1,4 +1,4 @@
-//! The courier against DFSPs over real sockets.
+//! Delivery to DFSPs over real sockets.
 
 mod common;
 
@@ -68,7 +68,7 @@ async fn what_a_party_waited_for_is_timed_once_when_it_is_delivered() {
     let mut world = World::start(config());
     let target = participant(2);
     world.dfsp(target, Dfsp::open(), |_, before| if before < 2 { 500 } else { 200 });
-    // Brings no party's message, and the lane is level from then on.
+    // Not a message of a DFSP. From then on the lane has caught up.
     world.notify(target, 3, &[3]);
     world.outbox.until_delivered(1).await;
     for seq in 4..=9 {
@@ -141,7 +141,7 @@ async fn what_is_too_late_is_not_repeated_to_a_dfsp_that_refused_it() {
     let (_, reason, attempts) = world.outbox.parked()[0].clone();
     assert_eq!((&*reason, attempts), ("answered 500 Internal Server Error; too late", 2));
     assert_eq!(dfsp.received().len(), 1);
-    // Whether it arrived is not known otherwise.
+    // Otherwise it is not known whether it arrived.
     let ok = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     scripted_peer(&world, 3, move |index| if index == 0 { "" } else { ok }).await;
     world.notify(breaks_off, MOOT_SEQ + 1, &[2]);
@@ -255,7 +255,7 @@ async fn slow_answers_are_given_up_and_repeated() {
     assert!(world.courier.lane(target).unwrap().failed >= 1);
 }
 
-/// Takes connections and treats the n-th by its script: read the request, then send that much of an answer and close.
+/// Accepts connections, and treats the n-th by its script: reads the request, sends a part of an answer, closes.
 async fn scripted_peer(
     world: &World,
     target: u32,
@@ -294,7 +294,7 @@ async fn resets_and_broken_answers_are_repeated_until_one_is_whole() {
     let connections = scripted_peer(&world, 2, move |index| answers[index]).await;
     world.notify(participant(2), 1, &[1]);
     world.outbox.until_delivered(1).await;
-    // The last one said 200 before it broke off: that counts.
+    // The last one answered 200 before it closed, which counts as delivered.
     assert_eq!(connections.load(Ordering::Relaxed), 5);
     assert_eq!(world.courier.lane(participant(2)).unwrap().failed, 4);
 }
@@ -329,7 +329,7 @@ async fn nobody_listening_pauses_the_lane_and_is_shown() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     world.endpoints.set(target, unused);
     world.notify(target, 1, &[1, 2, 3]);
-    // Those that were begun are parked at their deadline although the lane pauses; the others are not begun.
+    // Callbacks with an attempt are parked at their deadline although the lane is paused. The others have no attempt.
     world.outbox.until_parked(1).await;
     let status = world.courier.lane(target).unwrap();
     assert_eq!(status.breaker, BreakerState::Open);
@@ -348,13 +348,13 @@ async fn what_is_refused_until_its_deadline_is_parked_and_can_be_redelivered() {
     let dfsp = world.dfsp(target, Dfsp::open(), move |seq, _| {
         if seq == 1 && script.load(Ordering::Relaxed) == 0 { 500 } else { 200 }
     });
-    // The second is about the same transfer: it waits until the first is given up.
+    // The second callback is about the same transfer, and waits until the first one is parked.
     world.notify(target, 1, &[5, 5, 6]);
     world.outbox.until_parked(1).await;
     world.outbox.until_delivered(2).await;
     let (key, reason, attempts) = world.outbox.parked()[0].clone();
     assert_eq!((key.seq, reason.as_str()), (1, "answered 500 Internal Server Error"));
-    // Only one on a slow machine.
+    // On a slow machine only one.
     assert_eq!(dfsp.received().iter().filter(|received| received.seq == 1).count(), attempts as usize);
     assert_eq!(world.courier.lane(target).unwrap().parked, 1);
 
@@ -399,7 +399,7 @@ async fn a_changed_endpoint_counts_for_repetitions() {
 async fn a_connection_closed_for_idling_is_no_failure() {
     let mut world = World::start(config());
     let target = participant(2);
-    // Announces keep-alive, then closes without a word.
+    // Announces keep-alive, then closes without an answer.
     let ok = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     scripted_peer(&world, 2, move |_| ok).await;
     for seq in 1..=20 {

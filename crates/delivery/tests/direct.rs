@@ -1,4 +1,4 @@
-//! Messages that are nobody's callbacks, over real sockets.
+//! Messages that are not callbacks, over real sockets.
 
 mod common;
 
@@ -45,7 +45,7 @@ async fn the_answer_comes_back_whatever_its_status() {
 
 #[tokio::test]
 async fn whoever_cannot_be_reached_is_spared_until_a_probe_finds_it() {
-    // Nothing listens here until the DFSP starts on another port.
+    // No server listens here until the DFSP starts on another port.
     let pause = Duration::from_secs(3600);
     let world = World::start(CourierConfig {
         breaker_threshold: 2,
@@ -95,7 +95,7 @@ async fn a_dfsp_that_is_back_is_found_by_the_first_message_after_the_pause() {
     assert_eq!((status.breaker, status.breaker_opened), (BreakerState::Closed, 1));
 }
 
-/// The status shows whether the DFSP took the message. An unreadable body changes nothing.
+/// The status shows whether the DFSP accepted the message. An unreadable body changes nothing.
 #[tokio::test]
 async fn a_status_counts_though_the_body_breaks_off() {
     for (status, head) in
@@ -141,7 +141,7 @@ async fn more_than_the_bound_are_refused_at_once_and_the_others_arrive() {
     for sent in sending.join_all().await {
         assert_eq!(sent.unwrap().status, 200);
     }
-    // The places are free again.
+    // The slots are free again.
     assert_eq!(world.courier.send(participant(2), request(&world, 10)).await.unwrap().status, 200);
     assert_eq!(dfsp.received().len(), 6);
 }
@@ -153,7 +153,7 @@ async fn messages_and_callbacks_do_not_wait_for_each_other() {
     let dfsp = world.dfsp(participant(2), 0, |_, _| 200);
     world.notify(participant(2), 1, &[1]);
     dfsp.until_at_gate(1).await;
-    // The one slot is busy; the message gets to the DFSP all the same.
+    // The only slot is busy, but the message is delivered nevertheless.
     let (courier, message) = (world.courier.clone(), request(&world, 200));
     let sending = tokio::spawn(async move { courier.send(participant(2), message).await });
     dfsp.until_at_gate(1).await;
@@ -172,7 +172,7 @@ async fn a_connection_that_closes_as_it_is_used_again_is_told_apart() {
         let mut request = [0; 4096];
         assert!(stream.read(&mut request).await.unwrap() > 0);
         stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-        // The second request gets the end of the connection for an answer.
+        // The connection ends in place of an answer to the second request.
         assert!(stream.read(&mut request).await.unwrap() > 0);
     });
     assert_eq!(world.courier.send(participant(2), request(&world, 1)).await.unwrap().status, 202);

@@ -1,4 +1,4 @@
-//! What the engine owes: how it comes to the lanes, and how they read its outbox and report to it.
+//! The engine's callbacks: how they reach the lanes, and how lanes read the outbox and report deliveries.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn payload(headers: &str) -> Payload {
     Payload { headers: Bytes::from(headers.to_owned()), body: Bytes::new() }
 }
 
-/// A durable record of a request of the asker's, with one callback.
+/// A durable record of a request of the asker, with one callback.
 fn record(seq: u64, target: ParticipantId, asker: ParticipantId) -> Arc<DurableRecord> {
     let callback = Callback {
         target,
@@ -55,7 +55,7 @@ async fn what_is_published_goes_out_and_what_its_asker_gets_waits_for_the_answer
         world.courier.open(target);
         world.until_level(target).await;
     }
-    // The request behind the second is the asker's, too, but what it owes goes to the other one.
+    // The second request is also the asker's, but its callback goes to the other participant.
     let records = [(1, asker), (2, other)].map(|(seq, target)| {
         world.outbox.add(target, seq, seq);
         record(seq, target, asker)
@@ -68,13 +68,13 @@ async fn what_is_published_goes_out_and_what_its_asker_gets_waits_for_the_answer
     effects.answers().unwrap().answered(&records);
     world.outbox.until_delivered(2).await;
     assert_eq!(dfsps[0].received()[0].seq, 1);
-    // What an operator sends again.
+    // A callback that an operator resends.
     let parked = world.outbox.add(other, 3, 3).key;
     effects.redeliver(&[parked]);
     world.outbox.until_delivered(3).await;
 }
 
-/// An engine that owes greenbank callbacks, and the outbox that lanes would read.
+/// An engine with undelivered callbacks to greenbank, and the outbox for its lane.
 struct Owing {
     engine: Engine,
     handle: EngineHandle,
@@ -109,7 +109,7 @@ impl Owing {
         Self { engine, handle, outbox, target, _directory: directory }
     }
 
-    /// Owes one more callback, of so many bytes: the answer to a question about what is not there.
+    /// Adds a callback of this many bytes: the answer to a query for an unknown object.
     async fn owe(&self, bytes: usize) -> CallbackKey {
         let get = Get {
             transfer: ResourceId::Text("x".into()),
@@ -121,7 +121,7 @@ impl Owing {
         self.entries().await.into_keys().next_back().unwrap()
     }
 
-    /// All that is owed, and why it is parked if it is.
+    /// All undelivered callbacks, and the reason if they are parked.
     async fn entries(&self) -> BTreeMap<CallbackKey, Option<Parked>> {
         let entries = |ledger: &upesi_ledger::Ledger| {
             let outbox = ledger.outbox().iter();
@@ -143,7 +143,7 @@ async fn lanes_read_what_the_engine_owes_within_their_room() {
         owed.push(owing.owe(bytes).await);
     }
     let position = |index: usize| (owed[index].seq, owed[index].index);
-    // The bytes that are reached may be exceeded, and one comes at least.
+    // The byte limit may be exceeded by the last callback, and a page has at least one.
     for (after, items, bytes, found, more_after) in [
         (None, 9, 999, 0..4, None),
         (None, 4, 999, 0..4, None),
@@ -192,7 +192,7 @@ async fn what_lanes_report_is_owed_no_more_or_parked() {
     let room = Room { items: 9, bytes: 999 };
     assert_eq!(keys(&owing.outbox.pending(owing.target, None, room).await.unwrap().items), [third]);
     owing.engine.shutdown();
-    // Lost, and repeated after the next start.
+    // The report is lost, and repeated after the next start.
     owing.outbox.delivered(vec![third]);
     owing.outbox.parked(third, String::new(), 1);
     assert!(owing.outbox.load(vec![third]).await.is_err());

@@ -1,5 +1,5 @@
-//! A DFSP that refuses a part of its callbacks, for long, in virtual time: the others go out as they come in, and
-//! nothing is lost.
+//! A DFSP that rejects a part of its callbacks for a long time, in virtual time: the others are sent as they come, and
+//! none is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -15,9 +15,9 @@ use upesi_engine::{DurableRecord, Payload};
 use upesi_http::BreakerState;
 use upesi_types::Timestamp;
 
-/// How long the DFSP takes to answer.
+/// The DFSP's response time.
 const ANSWERS_AFTER: Duration = Duration::from_millis(5);
-/// How long a callback may take that is not refused.
+/// Maximum time of a callback that is not rejected.
 const PROMPT: Duration = Duration::from_millis(100);
 
 fn key(seq: u64) -> CallbackKey {
@@ -36,8 +36,7 @@ fn callback(seq: u64) -> OwedCallback {
     OwedCallback { key: key(seq), order: seq, bytes: 1_000, awaits_answer: false, record: Arc::new(record) }
 }
 
-/// What the DFSP does with an attempt: the callback's number, how often it was tried before, and since when all
-/// this goes on.
+/// The DFSP's reaction to an attempt: the callback's number, the number of earlier attempts, and the elapsed time.
 type Manner = fn(seq: u64, attempt: u32, at: Duration) -> Option<Repetition>;
 
 struct World {
@@ -45,19 +44,19 @@ struct World {
     manner: Manner,
     start: Instant,
     now: Instant,
-    /// Undelivered and not parked, and when they came.
+    /// Callbacks that are not delivered and not parked, with their times.
     outbox: BTreeMap<u64, Instant>,
     parked: BTreeMap<u64, (String, u32)>,
     attempts: BTreeMap<u64, u32>,
     in_flight: BTreeMap<(Instant, u64), Sending>,
     delivered: BTreeSet<u64>,
-    /// The longest that a callback took to its callback.
+    /// The longest time until a delivery.
     slowest: Duration,
     items_max: usize,
     alarm: Option<Instant>,
     begun: u64,
     came: u64,
-    /// Of the outbox; every third fails.
+    /// Reads of the outbox. Every third one fails.
     reads: u64,
 }
 
@@ -90,14 +89,14 @@ impl World {
         !self.reads.is_multiple_of(3)
     }
 
-    /// The keys of what is owed behind a position, so many, and whether there are more.
+    /// The keys of undelivered callbacks after a position, up to a limit, and whether there are more.
     fn owed(&self, after: Option<Position>, limit: usize) -> (Vec<CallbackKey>, bool) {
         let after = after.map_or(Bound::Unbounded, |(seq, _)| Bound::Excluded(seq));
         let mut behind = self.outbox.range((after, Bound::Unbounded)).map(|(seq, _)| key(*seq));
         (behind.by_ref().take(limit).collect(), behind.next().is_some())
     }
 
-    /// What the keeper and the slots do between two waits.
+    /// Work of the keeper and the slots between two waits.
     fn pump(&mut self) {
         while let Some((after, room)) = self.lane.ask() {
             let (keys, more) = self.owed(after, room.items);
@@ -125,7 +124,7 @@ impl World {
         while let Some(sending) = self.lane.take(self.now) {
             self.begun += 1;
             let seq = sending.callback().key.seq;
-            // Together in order, apart by which began first.
+            // Ordered by time, then by the start of the attempt.
             self.in_flight.insert((self.now + ANSWERS_AFTER, self.begun), sending);
             *self.attempts.entry(seq).or_default() += 1;
         }
@@ -141,7 +140,7 @@ impl World {
         self.items_max = self.items_max.max(self.lane.items());
     }
 
-    /// An operator sends again what was parked.
+    /// An operator resends parked callbacks.
     fn redeliver(&mut self) {
         let parked: Vec<_> = std::mem::take(&mut self.parked).into_keys().collect();
         self.outbox.extend(parked.iter().map(|seq| (*seq, self.now)));
@@ -166,7 +165,7 @@ impl World {
         self.lane.finish(sending, done, self.now);
     }
 
-    /// Lets time pass, with so many callbacks per second.
+    /// Advances the time, with this many callbacks per second.
     fn run(&mut self, per_second: u32, during: Duration) {
         let end = self.now + during;
         let interval = (per_second > 0).then(|| Duration::from_secs(1) / per_second);
@@ -203,22 +202,22 @@ fn one_callback_in_ten_refused_for_ever_keeps_no_other_waiting() {
     let mut world = World::new(one_in_ten_always);
     world.run(30, Duration::from_secs(20 * 60));
     assert!(world.came >= 30 * 20 * 60 - 1);
-    // All but those that came last.
+    // All except the last ones.
     let good = world.came - world.came / 10;
     assert!(world.delivered.len() as u64 >= good - 1, "{} of {good}", world.delivered.len());
     assert!(world.slowest <= PROMPT, "one took {:?}", world.slowest);
     assert!(!world.lane.is_behind());
-    // In memory, so many at most that are repeated; the rest of those waits on disk.
+    // A limited number of retried callbacks is in memory; the rest waits on disk.
     assert!(world.items_max <= 1_024 + 100, "{} in memory", world.items_max);
     let waiting = world.outbox.len();
     assert!((2_500..=2_800).contains(&waiting), "{waiting} wait to be repeated");
-    // Nothing is lost: what was refused until its deadline is parked.
+    // Nothing is lost: callbacks that were rejected until their deadline are parked.
     world.run(0, Duration::from_secs(16 * 60));
     assert_eq!((world.outbox.len(), world.lane.items()), (0, 0));
     assert_eq!(world.delivered.len() + world.parked.len(), world.came as usize);
     for (seq, (reason, attempts)) in &world.parked {
         assert!(seq.is_multiple_of(10) && reason == "answered 500", "{seq}: {reason}");
-        // Slower than those in memory, but not given up.
+        // More slowly than those in memory, but not abandoned.
         assert_eq!(*attempts, world.attempts[seq]);
         assert!((15..100).contains(attempts), "{seq} was tried {attempts} times");
     }
@@ -241,7 +240,7 @@ fn more_than_may_wait_are_given_up_early_and_say_so() {
 
 #[test]
 fn one_answer_in_ten_refused_loses_nothing() {
-    // Another one each time: by number and attempt.
+    // Others each time, by number and attempt.
     let manner: Manner = |seq, attempt, _| {
         (seq * 7 + u64::from(attempt) * 3).is_multiple_of(10).then_some(Repetition::UntilDeadline)
     };
@@ -260,7 +259,7 @@ fn a_dfsp_that_refuses_everything_for_ten_minutes_gets_everything_afterwards() {
     let mut world = World::new(manner);
     world.run(100, OUTAGE);
     assert!(world.delivered.is_empty() && world.parked.is_empty());
-    // It is not called again and again for what it will not take: those under way at first, then one now and then.
+    // The hub does not send rejected callbacks continuously: at first those in flight, then one from time to time.
     let tried = world.attempts.len();
     assert!(tried < 100, "{tried} callbacks were begun");
     assert!(world.lane.is_behind());
@@ -280,7 +279,7 @@ fn what_only_somebody_could_change_is_tried_a_few_times() {
     assert_eq!(world.parked.len() as u64, world.came / 4);
     assert!(world.parked.values().all(|(_, attempts)| *attempts == 5));
     assert!(world.outbox.is_empty());
-    // The DFSP's operator has done something, and the hub's sends them again.
+    // The DFSP has been repaired, and the hub's operator resends the callbacks.
     world.manner = |_, _, _| None;
     world.redeliver();
     world.run(0, Duration::from_secs(60));

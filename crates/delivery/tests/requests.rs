@@ -1,4 +1,4 @@
-//! What a gateway hands over: what a request is about, and who takes it.
+//! Requests of a gateway: their subject, and their handler.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn a_request_knows_its_paths_and_its_size() {
     }
 }
 
-/// Takes some families, and refuses each request under its own name.
+/// Handles some families, and rejects each request under its own name.
 struct Only(&'static [Resource], &'static str);
 
 impl Handler for Only {

@@ -1,4 +1,4 @@
-//! An outbox, DFSPs that answer by a script, and the courier between them.
+//! An outbox, DFSPs that answer by a script, and the delivery between them.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -21,15 +21,15 @@ use upesi_http::{
 };
 use upesi_types::Timestamp;
 
-/// Long enough never to be reached by a test that passes.
+/// A time limit that a passing test never reaches.
 pub const AMPLE: Duration = Duration::from_secs(60);
 
-/// From here on callbacks are not worth a repetition.
+/// Callbacks of records from here on are not repeated.
 pub const MOOT_SEQ: u64 = 100_000;
 
 pub const ENDPOINT: &str = "FSPIOP_CALLBACK_URL_TRANSFER_PUT";
 
-/// A record that owes callbacks about a transfer, whose number its header block holds.
+/// A record with callbacks about a transfer. The header block contains the transfer's number.
 fn record(seq: u64, transfer: u64) -> Arc<DurableRecord> {
     let payload = Payload {
         headers: Bytes::from(transfer.to_string()),
@@ -53,12 +53,12 @@ pub fn participant(number: u32) -> ParticipantId {
     ParticipantId::new(number).unwrap()
 }
 
-/// What the engine will be: the outbox with its durable callbacks.
+/// Takes the place of the engine: the outbox with its durable callbacks.
 #[derive(Default)]
 pub struct Outbox {
     inner: Mutex<Inner>,
     changed: Notify,
-    /// So many reads fail: every other one.
+    /// Number of reads that fail: every other one.
     pub failures: AtomicUsize,
     reads: AtomicUsize,
 }
@@ -69,7 +69,7 @@ struct Inner {
     delivered: Vec<CallbackKey>,
     parked: Vec<(CallbackKey, String, u32)>,
     page_items_max: usize,
-    /// Whose pages were asked for.
+    /// Participants whose pages were requested.
     pages: Vec<ParticipantId>,
 }
 
@@ -104,17 +104,17 @@ impl Outbox {
         self.inner.lock().unwrap().parked.clone()
     }
 
-    /// The largest page that was given.
+    /// Size of the largest returned page.
     pub fn page_items_max(&self) -> usize {
         self.inner.lock().unwrap().page_items_max
     }
 
-    /// How often a page was asked for, in vain or not.
+    /// Number of page requests, including failed ones.
     pub fn pages(&self, target: ParticipantId) -> usize {
         self.inner.lock().unwrap().pages.iter().filter(|of| **of == target).count()
     }
 
-    /// Makes all parked callbacks undelivered again, as the ledger does before the courier is told.
+    /// Makes all parked callbacks undelivered again, as the ledger does before it informs the delivery.
     pub fn unpark(&self) -> Vec<CallbackKey> {
         self.inner.lock().unwrap().parked.drain(..).map(|(key, _, _)| key).collect()
     }
@@ -251,12 +251,12 @@ impl Renderer for Endpoints {
         (key.seq >= MOOT_SEQ).then(|| "too late".to_owned())
     }
 
-    /// Of three callbacks in a row one brings a prepare, one a fulfil, and one is the hub's own.
+    /// Of three consecutive callbacks, one brings a prepare, one a fulfil, and one is the hub's own.
     fn hop_timing(&self, key: CallbackKey, _record: &DurableRecord) -> Option<HopTiming> {
         match key.seq % 3 {
             1 => Some(HopTiming::Prepare(Duration::from_millis(2))),
             2 => {
-                // Of the second fulfil it is not known when its transfer was prepared.
+                // For the second fulfil, the time of its transfer's prepare is not known.
                 let in_all = (key.seq < 6).then_some(Duration::from_millis(43));
                 Some(HopTiming::Fulfil { took: Duration::from_millis(3), in_all })
             }
@@ -265,24 +265,25 @@ impl Renderer for Endpoints {
     }
 }
 
-/// What a DFSP received.
+/// A message that a DFSP received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     pub method: Method,
     pub path: String,
     pub seq: u64,
     pub body: Bytes,
-    /// The answer's status.
+    /// Status of the answer.
     pub status: u16,
 }
 
 type Script = Box<dyn Fn(u64, usize) -> u16 + Send + Sync>;
 
-/// A DFSP: answers by journal sequence and the number of times it has seen it before; holds requests while told to.
+/// A DFSP. It answers by journal sequence and by the number of earlier attempts, and holds requests while a test says
+/// so.
 pub struct Dfsp {
     script: Script,
     pub received: Mutex<Vec<Received>>,
-    /// Requests now being answered.
+    /// Requests that are being answered.
     pub present: AtomicUsize,
     pub present_max: AtomicUsize,
     pub gate: Semaphore,
@@ -320,7 +321,7 @@ impl Service for Dfsp {
         self.present_max.fetch_max(present, Ordering::Relaxed);
         let (head, body) = request.into_parts();
         let body = body::read(body, 10_000, Instant::now() + AMPLE).await.unwrap();
-        // Lets others come in, so that requests which are sent side by side are seen side by side.
+        // Yields, so that the DFSP sees concurrent requests as concurrent.
         tokio::task::yield_now().await;
         self.at_gate.add_permits(1);
         self.gate.acquire().await.unwrap().forget();
@@ -345,12 +346,12 @@ pub struct World {
     pub endpoints: Arc<Endpoints>,
     pub courier: Courier,
     pub outlet: Outlet,
-    /// Those of the DFSPs; the courier has its own.
+    /// Workers of the DFSPs. The delivery has its own.
     workers: Workers,
     _courier_workers: Workers,
 }
 
-/// Waits short enough for tests.
+/// Delays are short enough for tests.
 pub fn config() -> CourierConfig {
     CourierConfig {
         backoff_min: Duration::from_millis(2),
@@ -373,7 +374,7 @@ impl World {
         Self { outbox, endpoints, courier, outlet, workers, _courier_workers: courier_workers }
     }
 
-    /// A DFSP that is the endpoint of a participant and lets `gate` requests through.
+    /// A DFSP as the endpoint of a participant. It answers `gate` requests.
     pub fn dfsp(
         &self,
         target: ParticipantId,
@@ -387,7 +388,7 @@ impl World {
         dfsp
     }
 
-    /// Until the lane takes live what comes in.
+    /// Waits until the lane takes new callbacks live.
     pub async fn until_level(&self, target: ParticipantId) {
         let level = async {
             while self.courier.lane(target).is_none_or(|lane| lane.catching_up) {
@@ -397,7 +398,7 @@ impl World {
         timeout(AMPLE, level).await.expect("the lane never became level");
     }
 
-    /// Callbacks about the given transfers become durable from `first_seq` on and are offered as one batch.
+    /// Callbacks about these transfers become durable from `first_seq` on, and are offered as one batch.
     pub fn notify(&mut self, target: ParticipantId, first_seq: u64, transfers: &[u64]) {
         for (seq, transfer) in (first_seq..).zip(transfers) {
             self.outlet.offer(self.outbox.add(target, seq, *transfer));
