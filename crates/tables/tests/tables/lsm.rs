@@ -1,4 +1,4 @@
-//! Every bit of every list, and every way to lose one: told, and nothing is changed.
+//! Every flipped bit of every list, and every way to lose a list: the fault is reported, and nothing is changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn open(path: &Path) -> Result<(Database, Keyspace), Fault> {
     })
 }
 
-/// How many keys are found; where there are none, all are written.
+/// The number of keys that are found. If there are none, all are written.
 fn with_database(path: &Path) -> Result<u32, Fault> {
     let (database, keyspace) = open(path)?;
     let read = (0..KEYS).filter(|key| keyspace.get(key.to_be_bytes()).is_ok_and(|found| found.is_some()));
@@ -66,7 +66,7 @@ fn filled() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// The list in use, what says which it is, and the ends of the tables that it names.
+/// The list in use, the file that names it, and the ends of the tables that it lists.
 fn lists(path: &Path) -> Vec<(PathBuf, usize)> {
     let mut found = Vec::new();
     for keyspace in ["keyspaces/0", "keyspaces/1"].map(|keyspace| path.join(keyspace)) {
@@ -74,7 +74,7 @@ fn lists(path: &Path) -> Vec<(PathBuf, usize)> {
         let version = u64::from_le_bytes(current[..8].try_into().unwrap());
         found.extend([(keyspace.join("current"), 0), (keyspace.join(format!("v{version}")), 0)]);
         let tables = fs::read_dir(keyspace.join("tables")).unwrap().map(|table| table.unwrap().path());
-        // Contents and trailer; what is before them are blocks with checksums.
+        // Contents and trailer. The blocks before them have checksums.
         found.extend(tables.map(|table| {
             let length = fs::metadata(&table).unwrap().len() as usize;
             (table, length - 38 - 104)
@@ -121,7 +121,7 @@ fn a_list_that_is_missing_cut_or_empty_is_refused() {
     assert_eq!(with_database(&path).unwrap(), KEYS);
 }
 
-/// A sparse file of a damaged disk has any length, and a device has no end: neither is read to memory.
+/// A sparse file of a damaged disk may have any length, and a device has no end: neither is read into memory.
 #[test]
 fn a_list_without_end_is_refused_and_read_up_to_a_limit() {
     let (_directory, path) = filled();
@@ -155,7 +155,7 @@ fn what_does_not_belong_there_is_refused() {
     }
 }
 
-/// A crash while a keyspace was made leaves a directory without a list; fjall removes it.
+/// A crash during the creation of a keyspace leaves a directory without a list. fjall removes it.
 #[test]
 fn a_keyspace_that_was_never_finished_is_no_damage() {
     let (_directory, path) = filled();
@@ -164,7 +164,7 @@ fn a_keyspace_that_was_never_finished_is_no_damage() {
     assert!(!path.join("keyspaces/2").exists());
 }
 
-/// A backup is made of files, so a folder without any does not come back with it.
+/// A backup consists of files, so an empty folder is not restored.
 #[test]
 fn a_keyspace_without_tables_needs_no_folder_for_them() {
     let directory = tempfile::tempdir().unwrap();
@@ -178,8 +178,8 @@ fn a_keyspace_without_tables_needs_no_folder_for_them() {
     assert_refused(&path, "the folder of tables that are named");
 }
 
-/// `current`, as it was when a part of the keys was there, comes back: with a note that is told, and nothing is
-/// changed.
+/// An old copy of `current`, from a time when a part of the keys was there, is restored. Together with the note, this
+/// is reported, and nothing is changed.
 #[test]
 fn an_old_copy_of_what_says_which_list_is_in_use_is_refused() {
     for is_noted in [true, false] {
@@ -188,7 +188,8 @@ fn an_old_copy_of_what_says_which_list_is_in_use_is_refused() {
         let current = path.join("keyspaces/1/current");
         let (database, keyspace) = open(&path).unwrap();
         let mut copies = Vec::new();
-        // Tables that overlap, and too few to be merged: after the second fjall moves and removes nothing by itself.
+        // Tables that overlap, and too few to be merged: after the second one fjall moves and removes nothing by
+        // itself.
         for from in 0..3 {
             let mut table = keyspace.start_ingestion().unwrap();
             for key in (from..KEYS).step_by(3) {

@@ -6,11 +6,11 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where a child writes.
+/// The directory of a child process.
 const DIRECTORY: &str = "UPESI_TABLES_CRASH_DIRECTORY";
 
-/// Copies a directory tree as it lies on disk at one moment: what a process that is killed now would leave. Begins
-/// again if files came or went meanwhile, as they do while a store merges.
+/// Copies a directory tree as it is on disk at one moment, as after a kill. Begins again if files were added or removed
+/// meanwhile, as they are while a store merges.
 pub fn copy_directory(from: &Path, to: &Path) {
     for _ in 0..1_000 {
         match copy_once(from, to) {
@@ -22,7 +22,7 @@ pub fn copy_directory(from: &Path, to: &Path) {
     panic!("files come and go in {}", from.display());
 }
 
-/// Whether the same files were there before and after.
+/// Whether the same files existed before and after.
 fn copy_once(from: &Path, to: &Path) -> io::Result<bool> {
     std::fs::create_dir_all(to)?;
     let before = names_below(from)?;
@@ -36,7 +36,7 @@ fn copy_once(from: &Path, to: &Path) -> io::Result<bool> {
     Ok(names_below(from)? == before)
 }
 
-/// What lies below a directory, each directory before its files, and whether it is one.
+/// All entries below a directory, each directory before its files, and whether it is a directory.
 fn names_below(directory: &Path) -> io::Result<BTreeMap<PathBuf, bool>> {
     let mut names = BTreeMap::new();
     for file in std::fs::read_dir(directory)? {
@@ -51,19 +51,19 @@ fn names_below(directory: &Path) -> io::Result<BTreeMap<PathBuf, bool>> {
     Ok(names)
 }
 
-/// In a child of [`run_and_kill`]: the directory to write to.
+/// In a child of [`run_and_kill`]: the directory for its files.
 pub fn crash_directory() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY).map(Into::into)
 }
 
-/// In a child of [`run_and_kill`]: reports how much is durable.
+/// In a child of [`run_and_kill`]: reports the durable number.
 pub fn report_durable(durable: u64) {
     let line = format!("durable {durable}\n");
     std::io::stdout().write_all(line.as_bytes()).unwrap();
 }
 
-/// Runs a test of this program, one that is ignored otherwise, in a process of its own. Kills the process once it
-/// has reported `at_least` durable, and returns the last number that it reported.
+/// Runs an otherwise ignored test of this program in its own process. Kills the process when it has reported
+/// `at_least`, and returns the last number that it reported.
 pub fn run_and_kill(test: &str, directory: impl AsRef<OsStr>, at_least: u64) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", test, "--nocapture"])

@@ -1,4 +1,4 @@
-//! What every archive promises, checked on the one in memory and the one on disk.
+//! The guarantees of every archive, checked with the one in memory and the one on disk.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,8 @@ use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, FjallArchive, MemoryArchive, Place, VALUE_BYTES_MAX};
 use upesi_types::{Timestamp, TransferId};
 
-/// Runs a check on both archives; the one on disk with tables of ten transfers, so that pending and stored ones mix.
+/// Runs a check with both archives. The one on disk has tables of ten transfers, so that pending and stored transfers
+/// mix.
 fn on_both(check: impl Fn(&dyn Archive)) {
     check(&MemoryArchive::new());
     let directory = tempfile::tempdir().unwrap();
@@ -102,7 +103,7 @@ fn divisions_leave_whole_and_what_follows_begins_behind_them() {
     on_both(|archive| {
         let second = |seq: u64| Timestamp::from_ms(seq as i64 * 1000);
         for (from, to) in [(0, 25), (25, 60), (60, 80)] {
-            // An empty one is not closed.
+            // An empty division is not closed.
             archive.divide().unwrap();
             archive.apply_at(&entries(from..to), to, second(to)).unwrap();
             archive.divide().unwrap();
@@ -179,7 +180,7 @@ fn a_visit_goes_on_where_the_last_one_stopped() {
             archive.divide().unwrap();
         }
         archive.apply(&entries(60..67), 67).unwrap();
-        // The first visit finds what is pending.
+        // The first visit finds pending transfers.
         for limit in [1_000, 1, 7, 66, 67] {
             let (mut place, mut found) = (Place::default(), Vec::new());
             for visits in 1..=67 / limit + 1 {

@@ -1,4 +1,4 @@
-//! Restarts, crashes and readers beside a writer, on disk.
+//! Restarts, crashes, and readers beside a writer, on disk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 
 const BATCH: u64 = 70;
 const TABLE: usize = 200;
-/// The test that runs as the process that gets killed.
+/// The test that runs as the process to be killed.
 const CHILD: &str = "archive::crash::killed_while_writing";
 
-/// The one invariant: the durable watermark implies every transfer up to it, with its value.
+/// The invariant: every transfer up to the durable watermark is there, with its value.
 fn assert_complete(archive: &dyn Archive) -> u64 {
     let watermark = archive.watermark();
     assert_eq!(archive.watermark_applied(), watermark, "after opening, applied is what is on disk");
@@ -31,7 +31,7 @@ fn a_reopened_archive_has_what_was_synced() {
     for round in 0..4 {
         let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
         assert_eq!(assert_complete(&archive), round * 500);
-        // What came behind the watermark, without moving it.
+        // Transfers that were added without a change of the watermark.
         assert!((0..round).all(|round| archive.get(&entry(1_000_000 + round).0).unwrap().is_some()));
         archive.apply(&entries(round * 500..(round + 1) * 500), (round + 1) * 500).unwrap();
         archive.apply(&[entry(1_000_000 + round)], (round + 1) * 500).unwrap();
@@ -53,12 +53,12 @@ fn closed_without_a_sync_the_directory_is_complete_up_to_its_watermark() {
             archive.apply(&entries(at..at + BATCH), at + BATCH).unwrap();
         }
         let durable = archive.watermark();
-        // Closing writes nothing: what was pending is gone, as after a crash.
+        // Closing writes nothing: pending transfers are lost, as after a crash.
         drop(archive);
         copy_directory(&live, &copy);
         let copied = FjallArchive::open(&copy, &options).unwrap();
         assert_eq!(assert_complete(&copied), durable);
-        // The same journal range again, as after a crash: whatever was lost comes back.
+        // The same journal range again, as after a crash: lost transfers return.
         copied.apply(&entries(start..end), end).unwrap();
         assert_eq!(copied.sync().unwrap(), end);
         drop(copied);
@@ -100,14 +100,14 @@ fn a_batch_larger_than_a_table_is_stored_whole() {
     assert_eq!(assert_complete(&FjallArchive::open(directory.path(), &small_options(10)).unwrap()), 1001);
 }
 
-/// Runs this very program again as the process that gets killed; see [`killed_while_writing`].
+/// Runs this program again as the process to be killed; see [`killed_while_writing`].
 #[test]
 #[ignore = "the child of killed_at_any_moment_the_watermark_holds"]
 fn killed_while_writing() {
     let Some(directory) = crash_directory() else { return };
     let archive = FjallArchive::open(directory, &small_options(TABLE)).unwrap();
     let mut at = archive.watermark();
-    // The parent kills it long before; the bound is for a parent that died first.
+    // The parent kills it long before. The limit is for a parent that ended first.
     while at < 10_000_000 {
         archive.apply(&entries(at..at + BATCH), at + BATCH).unwrap();
         at += BATCH;
@@ -132,7 +132,7 @@ fn killed_at_any_moment_the_watermark_holds() {
 fn readers_beside_the_writer_find_all_that_is_applied() {
     let directory = tempfile::tempdir().unwrap();
     let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
-    /// Ends the readers, also where the writer panics.
+    /// Ends the readers, also if the writer panics.
     struct Ends<'a>(&'a AtomicBool);
     impl Drop for Ends<'_> {
         fn drop(&mut self) {
@@ -196,7 +196,7 @@ fn a_large_archive_answers_before_and_after_its_filter_is_rebuilt() {
     assert_eq!(archive.stats().transfers_estimate / 1000, 60);
 }
 
-/// Its filter is read before anyone can ask: a thread would take some milliseconds.
+/// Its filter is read before any lookup: a thread would take some milliseconds.
 #[test]
 fn a_small_archive_tells_ids_apart_as_soon_as_it_is_open() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A damaged directory is told, never silently half-read.
+//! Damage to a directory is reported; damaged data is never partly read without an error.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use upesi_tables::archive::{Archive, FjallArchive};
 
 const COUNT: u64 = 1_000;
 
-/// Reads the archive in every way. `Ok` holds the watermark, after checking that everything up to it is there and is
-/// right; with a watermark of 0 the archive is empty, which sends the reader of the journal back to its start.
+/// Reads the archive in every way. `Ok` has the watermark, after a check of everything up to it. A watermark of 0 means
+/// an empty archive, which makes the reader of the journal start from the beginning.
 fn read_all(path: &Path) -> Result<u64, TablesError> {
     let archive = FjallArchive::open(path, &small_options(200))?;
     let watermark = archive.watermark();
@@ -74,7 +74,7 @@ fn inflict(damage: Damage, file: &Path) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// An archive of `COUNT` transfers, closed.
+/// A closed archive of `COUNT` transfers.
 fn whole_archive(path: &Path) {
     let archive = FjallArchive::open(path, &small_options(200)).unwrap();
     archive.apply(&entries(0..COUNT), COUNT).unwrap();
@@ -102,7 +102,7 @@ fn any_damaged_file_is_harmless_or_told() {
             std::fs::remove_dir_all(&hurt).unwrap();
         }
     }
-    // Each of at least five tables, in most ways; a flipped bit in padding is harmless.
+    // Each of at least five tables, in most ways. A flipped bit in padding is harmless.
     assert!(told > 40, "only {told} damages were told");
 }
 
@@ -131,13 +131,13 @@ fn a_path_that_cannot_be_a_directory_is_told() {
     std::fs::write(&file, b"in the way").unwrap();
     let error = FjallArchive::open(file.join("archive"), &small_options(200)).map(|_| ()).unwrap_err();
     assert!(matches!(error, TablesError::Io { .. }), "{error}");
-    // Where a division is made, before it moves to its place.
+    // The place where a division is made, before it moves to its final one.
     let archive = directory.path().join("unfinished");
     std::fs::create_dir(&archive).unwrap();
     std::fs::write(archive.join("00000000000000000001.new"), b"in the way").unwrap();
     let error = FjallArchive::open(&archive, &small_options(200)).map(|_| ()).unwrap_err();
     assert!(matches!(error, TablesError::Io { .. }), "{error}");
-    // Where the file of a filter belongs.
+    // The place for the file of a filter.
     let archive = directory.path().join("archive");
     whole_archive(&archive);
     std::fs::create_dir(archive.join("00000000000000000001.filter")).unwrap();

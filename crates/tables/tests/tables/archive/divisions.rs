@@ -1,4 +1,4 @@
-//! Divisions: that they are filled one after the other, are one archive to those who ask, and leave by age.
+//! Divisions are filled one after the other, look like one archive to readers, and are removed by age.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, Division, FjallArchive, Place};
 use upesi_types::Timestamp;
 
-/// Tables of 10 transfers, divisions of 100, not merged while they grow.
+/// Tables of 10 transfers, divisions of 100, which are not merged while they grow.
 fn options() -> ArchiveOptions {
     ArchiveOptions { division_transfers: 100, unmerged_tables: 100, ..small_options(10) }
 }
@@ -18,7 +18,7 @@ fn open(path: &Path) -> FjallArchive {
     FjallArchive::open(path, &options()).unwrap()
 }
 
-/// Applies the transfers in steps of ten; the record `n` was made at `n` seconds.
+/// Applies the transfers in steps of ten. The record `n` was made at `n` seconds.
 fn apply(archive: &FjallArchive, from: u64, to: u64) {
     for at in (from..to).step_by(10) {
         let end = (at + 10).min(to);
@@ -93,7 +93,7 @@ fn the_time_of_an_empty_division_is_that_of_the_one_before() {
     assert_eq!(archive.divisions()[1].last_time, Some(Timestamp::from_ms(100_000)));
 }
 
-/// Visits what finished at that second or later, as far as divisions tell: one after the other.
+/// Visits transfers that finished at that second or later, as far as divisions show: one after the other.
 #[test]
 fn a_visit_passes_over_divisions_that_are_older() {
     let directory = tempfile::tempdir().unwrap();
@@ -153,7 +153,7 @@ fn the_oldest_divisions_leave_and_stay_away() {
     assert_eq!(left.len(), 2, "no files are left behind but the mark of the beginning: {left:?}");
 }
 
-/// A copy taken right after the removal is what a crash would leave at worst: the files are still there.
+/// A copy right after the removal is the worst result of a crash: the files are still there.
 #[test]
 fn what_was_removed_does_not_come_back_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();
@@ -162,13 +162,13 @@ fn what_was_removed_does_not_come_back_after_a_crash() {
     apply(&archive, 0, 350);
     archive.finish_upkeep().unwrap();
     let mut seen = 0;
-    // Whoever reads keeps the files.
+    // A reader keeps the files.
     let visited = archive.for_each_in(1, &mut |_, _| {
         if seen == 0 {
             assert_eq!(archive.remove_to(200).unwrap(), 2);
             assert!(directory_of(&path, 1).exists() && directory_of(&path, 101).exists());
             copy_directory(&path, &crashed);
-            // They may go in any order.
+            // They may be removed in any order.
             std::fs::remove_dir_all(directory_of(&crashed, 101)).unwrap();
         }
         seen += 1;
@@ -192,7 +192,7 @@ fn files_that_cannot_be_removed_do_no_harm() {
     let archive = open(&path);
     apply(&archive, 0, 350);
     archive.finish_upkeep().unwrap();
-    // What is removed is renamed first; there something is in the way.
+    // A directory to be removed is renamed first. Here an obstacle is in the way.
     let mut obstacle = directory_of(&path, 1).into_os_string();
     obstacle.push(".removed");
     std::fs::write(&obstacle, "in the way").unwrap();
@@ -206,7 +206,7 @@ fn files_that_cannot_be_removed_do_no_harm() {
     assert!(!directory_of(&path, 1).exists(), "it goes with the next start");
 }
 
-/// A lost archive is made again behind what was removed, and one that is wholly older goes.
+/// A lost archive is created again after the removed transfers, and an archive that is completely older is removed.
 #[test]
 fn an_archive_begins_behind_what_was_removed() {
     let directory = tempfile::tempdir().unwrap();
@@ -220,7 +220,7 @@ fn an_archive_begins_behind_what_was_removed() {
         apply(&archive, 70, 90);
         expect_exactly(&archive, 70, 90);
         drop(archive);
-        // Begun, and not made yet, before a crash.
+        // Begun, and not completed before a crash.
         std::fs::remove_dir_all(directory_of(&path, 71)).unwrap();
         let archive = open(&path);
         assert_eq!((archive.watermark(), firsts(&archive)), (70, vec![71]), "{name}");
@@ -240,7 +240,7 @@ fn a_lost_oldest_division_is_told() {
     assert!(error.to_string().contains("begins at record 101, its first division at 201"), "{error}");
 }
 
-/// The directory of a division, settled or not.
+/// The directory of a division, whether complete or not.
 fn directory_of(archive: &Path, first_seq: u64) -> PathBuf {
     let settled = archive.join(format!("{first_seq:020}.sorted"));
     if settled.exists() { settled } else { archive.join(format!("{first_seq:020}")) }
@@ -260,7 +260,7 @@ fn closed_divisions_become_one_sorted_whole() {
     expect_exactly(&archive, 0, 350);
     assert_eq!(archive.watermark(), 350);
     drop(archive);
-    // Stopped before the old one had gone.
+    // Stopped before the old one was removed.
     copy_directory(&directory_of(path, 101), &path.join("00000000000000000101"));
     assert!(is_settled(101));
     let archive = open(path);
@@ -280,7 +280,7 @@ fn housekeeping_can_be_waited_for_and_leaves_nothing_to_the_next_start() {
     assert!(!is_settled(301) && archive.stats().filter_ready);
     archive.sync().unwrap();
     drop(archive);
-    // Nothing is written anew: the same directories, with the same tables.
+    // Nothing is written again: the same directories with the same tables.
     let archive = open(&path);
     let before = archive.stats();
     archive.finish_upkeep().unwrap();
@@ -306,7 +306,7 @@ fn a_division_can_be_closed_before_it_is_full() {
     expect_exactly(&archive, 0, 60);
 }
 
-/// A division of few tables is left as it is.
+/// A division with few tables is not changed.
 #[test]
 fn divisions_of_many_tables_are_put_in_order() {
     for (tables, is_settled) in [(8, false), (60, true)] {
@@ -324,7 +324,7 @@ fn divisions_of_many_tables_are_put_in_order() {
     }
 }
 
-/// Closed, and stopped before it was in order.
+/// Closed, and stopped before it was sorted.
 #[test]
 fn a_start_puts_divisions_in_order() {
     let directory = tempfile::tempdir().unwrap();
@@ -333,7 +333,7 @@ fn a_start_puts_divisions_in_order() {
     let archive = FjallArchive::open(&path, &options).unwrap();
     apply(&archive, 0, 120);
     drop(archive);
-    // An empty division to follow it.
+    // An empty division follows it.
     assert_eq!(open(&other).remove_to(120).unwrap(), 1);
     copy_directory(&directory_of(&other, 121), &directory_of(&path, 121));
     let archive = FjallArchive::open(&path, &options).unwrap();
@@ -349,7 +349,7 @@ fn an_archive_tells_its_size() {
     apply(&archive, 0, 65);
     let first = archive.stats();
     assert_eq!(first.transfers_estimate, 65, "five are pending");
-    // The store may move the first of its tables, at any time.
+    // The store may move the first of its tables at any time.
     assert!((5..=6).contains(&first.unmerged_tables), "{first:?}");
     assert!(first.disk_bytes > empty.disk_bytes && first.filter_ready);
     archive.sync().unwrap();
@@ -367,7 +367,7 @@ fn an_archive_tells_its_size() {
     assert!(second.disk_bytes > first.disk_bytes);
 }
 
-/// A division's filter has room for as many as it will take, from the second one on; what a start finds is that.
+/// From the second division on, its filter has the size of the expected transfers. After a start it has the same size.
 #[test]
 fn filters_have_the_size_of_divisions() {
     const MIB: u64 = 1 << 20;
@@ -413,7 +413,7 @@ fn what_a_crash_interrupted_is_finished_or_forgotten() {
     let directory = tempfile::tempdir().unwrap();
     apply(&open(directory.path()), 0, 350);
     let file = |name: &str| directory.path().join(name);
-    // A division in the making, and one that was being removed.
+    // A division that was being made, and one that was being removed.
     copy_directory(&file("00000000000000000301"), &file("00000000000000000401.new"));
     std::fs::rename(directory_of(directory.path(), 1), file("00000000000000000001.removed")).unwrap();
     let archive = open(directory.path());
@@ -431,7 +431,7 @@ fn filters_are_kept_and_never_stale() {
     for round in 0..4 {
         let archive = FjallArchive::open(directory.path(), &options).unwrap();
         kept += u64::from(round < 3 && archive.stats().filter_ready);
-        // In every other round something is written that the kept filter does not have.
+        // In every other round, transfers are written that the stored filter does not have.
         let end = at + if round % 2 == 0 { 55_000 } else { 0 };
         archive.apply(&entries(at..end), end).unwrap();
         at = end;

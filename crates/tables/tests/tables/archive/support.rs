@@ -1,4 +1,4 @@
-//! Transfers made from numbers, and waiting.
+//! Transfers made from numbers, and a helper that waits.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use upesi_tables::archive::{ArchiveEntry, ArchiveOptions};
 use upesi_types::TransferId;
 
-/// The transfer that finished at journal sequence number `index + 1`; scattered like random ids, the same in each run.
+/// The transfer that finished at journal sequence number `index + 1`. Its id is distributed like random ids, and the
+/// same in each run.
 pub fn entry(index: u64) -> ArchiveEntry {
     let mixed = (u128::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     let id = TransferId::from_random_bytes((mixed ^ (mixed >> 64)).to_be_bytes());
@@ -28,7 +29,7 @@ pub fn small_options(pending_transfers: usize) -> ArchiveOptions {
     }
 }
 
-/// Waits for what a thread of an archive does.
+/// Waits for the work of a thread of an archive.
 pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(120);
     while !is_so() {

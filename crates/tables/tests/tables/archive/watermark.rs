@@ -7,7 +7,7 @@ use fjall::{Database, KeyspaceCreateOptions};
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, FjallArchive};
 
-/// An archive whose first division has no transfer, and these bytes as its watermark and behind it.
+/// An archive whose first division has no transfer, with these bytes as its watermark and after it.
 fn write(archive: &Path, watermark: &[u8], behind: Option<&[u8]>) {
     std::fs::create_dir(archive).unwrap();
     let database = Database::builder(archive.join("00000000000000000001")).worker_threads(1).open().unwrap();

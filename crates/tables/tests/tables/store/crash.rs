@@ -1,4 +1,4 @@
-//! Restarts, crashes, torn logs.
+//! Restarts, crashes, and torn journals.
 
 use std::path::{Path, PathBuf};
 
@@ -7,9 +7,9 @@ use crate::support::{copy_directory, crash_directory, report_durable, run_and_ki
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, Table};
 
-/// Keys that one update writes, all or none.
+/// Number of keys that one update writes, all or none.
 const KEYS_PER_UPDATE: u64 = 3;
-/// The test that runs as the process that gets killed.
+/// The test that runs as the process to be killed.
 const CHILD: &str = "store::crash::killed_while_writing";
 
 fn open(path: &Path) -> (Store, Table) {
@@ -19,12 +19,12 @@ fn open(path: &Path) -> (Store, Table) {
 }
 
 fn key(update: u64, part: u64) -> Vec<u8> {
-    // Scattered, as identifiers are.
+    // Distributed like identifiers.
     let mixed = update.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     [mixed.to_be_bytes(), update.to_be_bytes(), part.to_be_bytes()].concat()
 }
 
-/// Writes the keys of one more update and counts it. Returns the count that is durable now.
+/// Writes the keys of one more update and counts it. Returns the durable count.
 fn write_one(store: &Store, table: &Table) -> u64 {
     let table = table.clone();
     store
@@ -39,7 +39,7 @@ fn write_one(store: &Store, table: &Table) -> u64 {
         .unwrap()
 }
 
-/// The one invariant: everything that is counted is there, and nothing beyond it.
+/// The invariant: everything that is counted is there, and nothing beyond it.
 fn assert_whole(table: &Table) -> u64 {
     let count = number(table.get(b"count").unwrap().as_deref());
     for update in 0..count {
@@ -75,7 +75,7 @@ fn a_copy_made_at_any_moment_is_whole() {
         for _ in 0..60 {
             write_one(&store, &table);
         }
-        // The log and the memtables as a crash would leave them; merging is at rest or its files are complete.
+        // The journal and the memtables as after a crash. No merge is running, or its files are complete.
         let copy = directory.path().join(format!("copy-{round}"));
         copy_directory(&path, &copy);
         assert_eq!(assert_whole(&open(&copy).1), (round + 1) * 60);
@@ -107,11 +107,11 @@ fn a_torn_log_loses_only_whole_updates_at_its_end() {
     let written = std::fs::read(&log).unwrap();
     let end = written.iter().rposition(|byte| *byte != 0).unwrap() + 1;
     let mut counts = Vec::new();
-    // The segment's header and first update were there before the segment had a name.
+    // The segment's header and first update existed before the segment had a name.
     for cut in (1024..end).rev().step_by(97) {
         let copy = directory.path().join("copy");
         copy_directory(&path, &copy);
-        // What was allocated and not written reads as zeros; sectors are written whole or not at all.
+        // Allocated and unwritten bytes read as zeros. Sectors are written completely or not at all.
         let mut bytes = written.clone();
         bytes[cut / 512 * 512..].fill(0);
         std::fs::write(copy.join("journal").join(log.file_name().unwrap()), bytes).unwrap();
@@ -119,7 +119,7 @@ fn a_torn_log_loses_only_whole_updates_at_its_end() {
         let table = store.table("counted").unwrap();
         let count = assert_whole(&table);
         counts.push(count);
-        // It goes on from there.
+        // It continues from there.
         assert_eq!(write_one(&store, &table), count + 1);
         drop((store, table));
         let store = Store::open(&copy, &options).unwrap();
@@ -194,14 +194,13 @@ fn damage_is_told() {
     }
 }
 
-/// Runs this very program again as the process that gets killed; see
-/// [`killed_at_any_moment_all_that_was_answered_is_there`].
+/// Runs this program again as the process to be killed; see [`killed_at_any_moment_all_that_was_answered_is_there`].
 #[test]
 #[ignore = "the child of killed_at_any_moment_all_that_was_answered_is_there"]
 fn killed_while_writing() {
     let Some(path) = crash_directory() else { return };
     let (store, table) = open(&path);
-    // The parent kills it long before; the bound is for a parent that died first.
+    // The parent kills it long before. The limit is for a parent that ended first.
     for _ in 0..1_000_000 {
         report_durable(write_one(&store, &table));
     }

@@ -1,4 +1,4 @@
-//! The log on a simulated disk that stops, fails and fills up.
+//! The store's journal on a simulated disk that stops, fails and fills up.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use upesi_tables::TablesError;
 use upesi_tables::store::{Store, StoreOptions, Table};
 
 const UPDATES: u64 = 120;
-/// Updates where each operation of the log is tried; with [`tiny_options`] they meet every kind.
+/// Number of updates for tests of each operation of the journal. With [`tiny_options`] they meet every kind.
 const FEW: u64 = 24;
 
-/// Sorted tables after a handful of updates, and segments of about as many.
+/// Sorted tables after a few updates, and segments of about as many.
 fn tiny_options() -> StoreOptions {
     StoreOptions { pending_bytes: 3 << 10, segment_bytes: 4 << 10, ..small_options() }
 }
@@ -29,7 +29,7 @@ fn open_with(path: &Path, disk: &SimDisk, options: &StoreOptions) -> Result<(Sto
     Ok((store, table))
 }
 
-/// One more update of three keys; the count that is durable then.
+/// One more update of three keys. Returns the durable count.
 fn write_one(store: &Store, table: &Table) -> Result<u64, TablesError> {
     let table = table.clone();
     store.update_blocking(move |transaction| {
@@ -58,7 +58,7 @@ fn assert_whole(table: &Table, what: &str) -> u64 {
     count
 }
 
-/// Writes until something fails; the count that was answered last, and why it ended.
+/// Writes until something fails. Returns the last acknowledged count, and the error.
 fn write_until_failure(path: &Path, disk: &SimDisk) -> (u64, Option<TablesError>) {
     let (store, table) = match open(path, disk) {
         Ok(opened) => opened,
@@ -143,12 +143,12 @@ fn a_full_disk_refuses_and_recovers() {
     assert_eq!(assert_whole(&open(&path, &disk).unwrap().1, "reopened"), written + 1);
 }
 
-/// The sorted tables are not what is tried.
+/// The sorted tables are not part of this test.
 fn directory_in_memory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// The operations of [`FEW`] updates that meet no fault.
+/// The operations of [`FEW`] updates without a fault.
 fn operations_of_few() -> Vec<Operation> {
     let (directory, disk) = (directory_in_memory(), SimDisk::new(0));
     let (store, table) = open_with(&directory.path().join("s"), &disk, &tiny_options()).unwrap();
@@ -159,18 +159,18 @@ fn operations_of_few() -> Vec<Operation> {
     disk.operations()
 }
 
-/// What became of an operation for which there was no room.
+/// Outcome of an operation for which there was no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Nobody noticed.
+    /// No update was affected.
     PutOff,
-    /// It was told, to an update or at opening, and the next attempt succeeded.
+    /// An update, or opening the store, reported the error, and the next attempt succeeded.
     Refused,
-    /// A sync failed: no more updates.
+    /// A sync failed: no further updates are possible.
     Stopped,
 }
 
-/// Updates a store that meets the fault, and gives how many were answered.
+/// Updates a store that meets the fault. Returns the number of acknowledged updates.
 fn update_few(path: &Path, disk: &SimDisk, is_sync: bool, what: &str) -> (u64, Outcome) {
     let mut outcome = Outcome::PutOff;
     let opened = open_with(path, disk, &tiny_options()).or_else(|error| {
@@ -208,8 +208,8 @@ fn update_few(path: &Path, disk: &SimDisk, is_sync: bool, what: &str) -> (u64, O
     (answered, outcome)
 }
 
-/// One operation finds no room, whichever it is: it is refused or put off, and all goes on. Only a failed sync is the
-/// end of updates, because nobody knows then what the disk has.
+/// One operation finds no space, whichever it is: it is rejected or postponed, and the store continues. Only a failed
+/// sync ends the updates, because the content of the disk is not known then.
 #[test]
 fn no_room_at_any_operation_is_waited_out() {
     let operations = operations_of_few();
@@ -240,7 +240,7 @@ fn no_room_at_any_operation_is_waited_out() {
         let (store, table) = open_with(&path, &survivor, &tiny_options())
             .unwrap_or_else(|error| panic!("{what}, after a power loss: {error}"));
         let found = assert_whole(&table, &what);
-        // An update that was not answered may be there where the sync of its batch failed.
+        // An update without an acknowledgement may be there if the sync of its batch failed.
         let unanswered = u64::from(outcome == Outcome::Stopped);
         assert!((answered..=answered + unanswered).contains(&found), "{what}: {answered}, then {found}");
         assert_eq!(write_one(&store, &table).unwrap(), found + 1, "{what}");

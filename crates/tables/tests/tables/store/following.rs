@@ -1,4 +1,4 @@
-//! A store whose log is a copy of another one's, and one that finds out that another node leads.
+//! A store whose journal is a copy of another one's, and one that detects that another node is the leader.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use upesi_types::ErrorCode;
 
 use super::support::{number, small_options};
 
-/// Appends to its own log and to that of another node.
+/// Appends to its own journal and to that of another node.
 struct Both {
     own: Writer,
     other: Writer,
-    /// Another node leads.
+    /// Whether another node is the leader.
     is_superseded: Arc<AtomicBool>,
 }
 
@@ -61,7 +61,7 @@ fn writer(follower: &StoreFollower) -> Writer {
     upesi_journal::open(follower.disk(), follower.journal_options()).unwrap().writer
 }
 
-/// A store that leads, and one that follows it; what supersedes the first.
+/// A leading store, a store that follows it, and the switch that supersedes the first.
 fn pair(directory: &Path, options: &StoreOptions) -> (Store, StoreFollower, Arc<AtomicBool>) {
     let [own, other] =
         ["own", "other"].map(|name| StoreFollower::open(directory.join(name), options).unwrap());
@@ -72,14 +72,14 @@ fn pair(directory: &Path, options: &StoreOptions) -> (Store, StoreFollower, Arc<
     (store, other, is_superseded)
 }
 
-/// A store without anybody beside it, where a follower was.
+/// A standalone store in place of a follower.
 fn lead(follower: StoreFollower) -> Store {
     let own = writer(&follower);
     let (last_seq, last_time_ns) = (own.next_seq() - 1, own.last_time_ns());
     follower.lead(StoreEnd { appender: Box::new(own), last_seq, last_time_ns }).unwrap()
 }
 
-/// One more update; how many there were.
+/// One more update. Returns the number of updates.
 fn write_one(store: &Store) -> Result<u64, TablesError> {
     let [table, other] = ["counted", "other"].map(|name| store.table(name).unwrap());
     store.update_blocking(move |transaction| {
@@ -97,7 +97,7 @@ fn contents(store: &Store) -> [Vec<Entry>; 2] {
     ["counted", "other"].map(|name| all(store.table(name).unwrap()))
 }
 
-/// Directories of tables, of the library's own too.
+/// Directories of tables, including the library's own.
 fn keyspaces(path: &Path) -> usize {
     std::fs::read_dir(path.join("tables/keyspaces")).unwrap().count()
 }
@@ -137,7 +137,7 @@ fn a_follower_has_what_the_leader_wrote_whenever_it_is_stopped() {
             deleted = deleted.max(before);
         }
     }
-    // 400 changes of 300 bytes and more, in segments of 16 KiB, would be eight without the tables.
+    // 400 changes of at least 300 bytes, in segments of 16 KiB, would be eight segments without the tables.
     assert!(deleted <= 4, "{deleted} segments");
     let expected = contents(&store);
     assert_eq!(expected[0].len(), 201);
@@ -187,7 +187,7 @@ fn a_store_of_a_former_leader_stores_and_confirms_nothing() {
     write_one(&store).unwrap();
     let before = contents(&store);
     is_superseded.store(true, Ordering::Release);
-    // What only reads might tell what is no longer so.
+    // Pure reads could return outdated values.
     let read = store.update_blocking(|_| Ok(())).unwrap_err();
     for error in [read, write_one(&store).unwrap_err(), write_one(&store).unwrap_err()] {
         assert_eq!(error.code(), ErrorCode::UNAVAILABLE, "{error}");
@@ -213,7 +213,7 @@ fn a_record_is_no_larger_than_a_batch_and_an_update() {
     let updates: Vec<_> = (0..200_u32)
         .map(|number| {
             let table = table.clone();
-            // Keys of one byte: what a record takes beside them counts, too.
+            // Keys of one byte, because the overhead of a record counts too.
             let keys = if number % 7 == 3 { 600 } else { 10 + number % 40 };
             store.update(move |transaction| {
                 (0..keys).try_for_each(|key| transaction.put(&table, &[key as u8], b""))

@@ -1,4 +1,4 @@
-//! Tables that are kept in memory: taken in after a restart, in step with updates, given up over their bound.
+//! Tables in memory: loaded after a restart, changed together with updates, removed over their limit.
 
 use std::path::Path;
 

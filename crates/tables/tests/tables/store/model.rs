@@ -11,12 +11,12 @@ use upesi_tables::store::{Store, StoreOptions, Table};
 enum Step {
     Put(u8, u16),
     Delete(u8),
-    /// Prefix, start behind, limit.
+    /// Prefix, key after which the scan starts, limit.
     Scan(u8, Option<u8>, usize),
     Reopen,
 }
 
-/// Few keys, so that they are overwritten; some are prefixes of others.
+/// Few keys, so that they are overwritten. Some are prefixes of others.
 fn key(number: u8) -> Vec<u8> {
     let parts: [&[u8]; 3] = [b"a", b"ab", b"b"];
     [parts[usize::from(number) % 3], &[number / 3]].concat()

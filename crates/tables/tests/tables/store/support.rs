@@ -2,7 +2,7 @@
 
 use upesi_tables::store::StoreOptions;
 
-/// Many small files from few entries, and no demands on the disk's room.
+/// Many small files from few entries, without requirements on free disk space.
 pub fn small_options() -> StoreOptions {
     StoreOptions {
         pending_bytes: 24 << 10,
@@ -15,7 +15,7 @@ pub fn small_options() -> StoreOptions {
     }
 }
 
-/// Everything stays in the log.
+/// Everything stays in the journal.
 pub fn options_without_flushes() -> StoreOptions {
     StoreOptions { pending_bytes: usize::MAX, segment_bytes: 1 << 20, ..small_options() }
 }

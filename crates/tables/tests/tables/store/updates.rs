@@ -1,4 +1,4 @@
-//! What an update sees, what readers see, and what happens when there is too much of either.
+//! The views of updates and of readers, and the limits of both.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -17,7 +17,7 @@ fn get(table: &Table, key: &str) -> Option<Vec<u8>> {
     table.get(key.as_bytes()).unwrap().map(|value| value.to_vec())
 }
 
-/// Holds the writer inside an update until told to go on.
+/// Holds the writer inside an update until it is released.
 struct Stop {
     go_on: mpsc::Sender<()>,
 }
@@ -27,7 +27,7 @@ impl Stop {
         let (go_on, wait) = mpsc::channel::<()>();
         let reached = Arc::new(Barrier::new(2));
         let of_writer = Arc::clone(&reached);
-        // Its answer is of no interest; the update runs all the same.
+        // Its result is ignored, but the update runs.
         drop(store.update(move |_| {
             of_writer.wait();
             let _ = wait.recv();
@@ -74,7 +74,7 @@ async fn what_is_queued_or_in_the_open_batch_is_not_seen_by_readers() {
     let of_update = table.clone();
     let update = store.update(move |transaction| {
         transaction.put(&of_update, b"key", b"value")?;
-        // Inside the batch it is there, for readers it is not.
+        // Visible inside the batch, but not to readers.
         assert!(transaction.get(&of_update, b"key")?.is_some());
         Ok(of_update.get(b"key")?.is_none())
     });
@@ -101,7 +101,7 @@ async fn an_update_that_fails_changes_nothing_and_spoils_nothing() {
             if then_fail { Err(TablesError::content("a test")) } else { Ok(()) }
         })
     };
-    // All in one batch, if the writer is held up meanwhile.
+    // All are in one batch if the writer is held meanwhile.
     let stop = Stop::writer_of(&store);
     let updates = [put("a", "1", false), put("a", "2", true), put("b", "3", true), put("c", "4", false)];
     stop.release();
@@ -209,7 +209,7 @@ async fn closing_finishes_what_is_queued_and_takes_no_more() {
         let store = store.clone();
         move || store.close()
     });
-    // Whether or not it arrives before the queue is closed, it is answered and not forgotten.
+    // Whether or not it arrives before the queue is closed, it is answered.
     let late = store.update(|_| Ok(()));
     stop.release();
     closing.join().unwrap();
