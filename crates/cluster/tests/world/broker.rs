@@ -1,5 +1,5 @@
-//! Brokers of one partition, as their clients see them: a log whose end is not committed yet, requests and
-//! acknowledgements that are late, lost, repeated and out of order, and leaders of the partition that change.
+//! Brokers of one partition, as their clients see them: a log whose last entries are not committed yet; requests and
+//! acknowledgements that are late, lost, repeated and reordered; and changing leaders of the partition.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use upesi_cluster::Append;
 
 use crate::world::Random;
 
-/// A produce request on its way.
+/// A produce request in flight.
 #[derive(Clone, Debug)]
 struct Request {
-    /// Who waits for an answer.
+    /// The node that waits for the answer.
     node: Option<usize>,
     append: Append,
 }
 
-/// What a node is told of a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub node: usize,
     pub tag: u64,
-    /// `None` if the client gave up on it.
+    /// `None` if the client gave up the request.
     pub offset: Option<u64>,
 }
 
-/// What happened.
+/// Counts of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub truncated: u64,
@@ -38,13 +38,13 @@ pub struct Counts {
 #[derive(Debug, Default)]
 pub struct Broker {
     log: Vec<Arc<[u8]>>,
-    /// Entries before it are on all replicas in sync: readers see them.
+    /// Entries before it are on all in-sync replicas, and visible to readers.
     committed: usize,
     requests: Vec<Request>,
     /// Appended, and not committed yet.
     waiting: Vec<(Request, usize)>,
     answers: Vec<Answer>,
-    /// Frozen: nothing moves.
+    /// While it is paused, nothing happens.
     pub is_frozen: bool,
     pub counts: Counts,
 }
@@ -59,7 +59,7 @@ impl Broker {
         self.log[..self.committed].get(offset as usize).cloned()
     }
 
-    /// Where the committed entries end.
+    /// End of the committed entries.
     pub fn end(&self) -> u64 {
         self.committed as u64
     }
@@ -68,7 +68,7 @@ impl Broker {
         &self.log[..self.committed]
     }
 
-    /// One thing happens.
+    /// Executes one event.
     pub fn step(&mut self, random: &mut Random, loses_tail: bool) {
         if self.is_frozen {
             return;
@@ -121,7 +121,7 @@ impl Broker {
         self.tell(&lost, None);
     }
 
-    /// Another replica leads: what was not committed may vanish, and its offsets are used again.
+    /// Another replica becomes leader: uncommitted entries may vanish, and their offsets are used again.
     fn fail_over(&mut self, random: &mut Random) {
         let kept = self.committed + random.below(self.log.len() - self.committed + 1);
         self.truncate(kept);
@@ -137,7 +137,7 @@ impl Broker {
         }
     }
 
-    /// All replicas lose power before they wrote: what no broker may do.
+    /// All replicas lose power before they wrote, which no broker may do.
     fn lose_committed(&mut self, random: &mut Random) {
         let lost = (1 + random.below(3)).min(self.committed);
         self.committed -= lost;
@@ -153,7 +153,7 @@ impl Broker {
         })
     }
 
-    /// The node's process ended: its requests go on, and nobody is told of them.
+    /// The node's process ended: its requests continue, and their answers are dropped.
     pub fn forget(&mut self, node: usize) {
         let waiting = self.waiting.iter_mut().map(|(request, _)| request);
         for request in self.requests.iter_mut().chain(waiting).filter(|request| request.node == Some(node)) {
@@ -168,7 +168,7 @@ impl Broker {
         }
     }
 
-    /// The answer's node does not run.
+    /// The answer's node is not running.
     pub fn answer_later(&mut self, answer: Answer) {
         self.answers.push(answer);
     }

@@ -1,6 +1,6 @@
-//! Three nodes, a simulated broker and everything that may go wrong between them; checked from outside.
+//! Three nodes, a simulated broker and all faults between them, with checks from outside.
 //!
-//! `SEED=17 cargo test -p upesi-cluster --test world` runs one world, `SEEDS=20000` so many of each test.
+//! `SEED=17 cargo test -p upesi-cluster --test world` runs one world, `SEEDS=20000` this many of each test.
 
 mod broker;
 mod node;
@@ -12,7 +12,7 @@ use world::{Flaw, World};
 
 const STEPS: usize = 1_500;
 
-/// The seeds of a test: `usual` many, if the environment does not say others.
+/// The seeds of a test: `usual` many, unless the environment sets others.
 fn seeds(usual: u64) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     match (number("SEED"), number("SEEDS")) {
@@ -21,7 +21,7 @@ fn seeds(usual: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// Runs worlds with a flaw; what happened in them, and the seeds whose check failed with its first finding.
+/// Runs worlds with a flaw. Returns the counts of events, and the seeds whose check failed, with the first finding.
 fn run(flaw: Flaw, usual: u64) -> (BTreeMap<&'static str, u64>, Vec<(u64, String)>) {
     let (mut counts, mut failures) = (BTreeMap::new(), Vec::new());
     for seed in seeds(usual) {
@@ -41,7 +41,7 @@ fn run(flaw: Flaw, usual: u64) -> (BTreeMap<&'static str, u64>, Vec<(u64, String
 fn no_answer_is_lost_none_applied_twice_and_no_read_is_stale() {
     let (counts, failures) = run(Flaw::None, 300);
     assert!(failures.is_empty(), "SEED={} : {}", failures[0].0, failures[0].1);
-    // Worlds in which nothing happens prove nothing: so often in ten of them.
+    // Worlds without events prove nothing. These are minimum counts in ten worlds.
     let worlds = seeds(300).count() as u64;
     for (name, in_ten) in [
         ("answered", 100),
@@ -68,7 +68,7 @@ fn no_answer_is_lost_none_applied_twice_and_no_read_is_stale() {
     }
 }
 
-/// A check that has never failed proves nothing: each flaw must be found.
+/// A check that has never failed proves nothing, so each flaw must be found.
 fn is_found(flaw: Flaw, finding: &str) {
     let (counts, failures) = run(flaw, 500);
     let found = failures.iter().filter(|(_, text)| text.contains(finding)).count();

@@ -1,4 +1,4 @@
-//! A node with a ledger of the simplest kind: the set of commands that were applied.
+//! A node with a ledger of the simplest kind: the set of applied commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use upesi_cluster::{
 
 pub const CLUSTER: ClusterId = ClusterId(0x5570_6573_6921);
 
-/// Something that a client asks.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Apply the command, once.
+    /// Apply the command once.
     Write(u64),
-    /// Which commands were applied? Asked when so many had been answered.
+    /// Return the applied commands. `answered_before` is the number of answers before the request.
     Read { id: u64, answered_before: usize },
 }
 
-/// An answer that leaves once the entry in flight is accepted.
+/// An answer that is released when the entry in flight is accepted.
 #[derive(Clone, Debug)]
 pub enum Told {
     /// The command is applied.
     Written { command: u64 },
-    /// How many of the commands that had been answered before the question are applied.
+    /// The commands that are applied among those that were answered before the request.
     Read { id: u64, answered_before: usize, applied: BTreeSet<u64> },
 }
 
-/// What a node accepted.
+/// The accepted data of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
-    /// Each command, and how often it was applied.
+    /// Number of applications of each command.
     pub applied: BTreeMap<u64, u32>,
-    /// The entries, byte for byte: the node's copy of the log.
+    /// The entries byte for byte: the node's copy of the log.
     pub copy: Vec<Arc<[u8]>>,
 }
 
@@ -60,15 +60,15 @@ pub struct Node {
     pub id: NodeId,
     pub role: Option<Role>,
     pub book: Book,
-    /// Questions that were not looked at.
+    /// Requests that the node has not read yet.
     pub queue: Vec<Question>,
     /// Answers that wait for the entry in flight.
     pub waiting: Vec<Told>,
-    /// The chain of the entry in flight, for the flawed ones.
+    /// The chain of the entry in flight, for flawed nodes.
     pub in_flight: Option<Chain>,
-    /// How far its clock is ahead, in nanoseconds.
+    /// Lead of its clock, in nanoseconds.
     pub skew_ns: i64,
-    /// It must not go on: why.
+    /// The reason why it must not continue.
     pub stopped: Option<String>,
     lives: u64,
 }
@@ -112,7 +112,7 @@ impl Node {
         self.role = Some(Role::Standby(standby));
     }
 
-    /// For the message of a failure.
+    /// A description for the message of a failure.
     pub fn describe(&self) -> String {
         let role = match &self.role {
             Some(Role::Standby(_)) => "standby",
@@ -134,7 +134,7 @@ impl Node {
         }
     }
 
-    /// Reads one entry as a standby. Returns whether it counts.
+    /// Reads one entry as a follower. Returns whether it is accepted.
     pub fn follow(&mut self, offset: u64, bytes: &[u8], now: Duration) -> bool {
         let Some(Role::Standby(standby)) = self.role.take() else { unreachable!("only standbys follow") };
         let (role, verdict) = standby.read(offset, bytes, None, now);
@@ -152,7 +152,7 @@ impl Node {
         }
     }
 
-    /// Becomes a standby again: whatever waits is forgotten, its callers ask somewhere else.
+    /// Becomes a follower again: pending requests are dropped, and their clients ask another node.
     pub fn step_down(&mut self, now: Duration) {
         self.queue.clear();
         self.waiting.clear();
@@ -163,7 +163,7 @@ impl Node {
         }
     }
 
-    /// Decides what is queued, on top of what was accepted. Returns the entry to append.
+    /// Decides the queued requests on top of the accepted ones. Returns the entry to append.
     pub fn decide(&mut self, now: Duration) -> Option<upesi_cluster::Append> {
         let clock_ns = self.clock_ns(now);
         let Some(Role::Leader(leader)) = self.role.as_mut() else { return None };
@@ -187,7 +187,7 @@ impl Node {
         }
         let append = if !fresh.is_empty() {
             let at = leader.fold().position();
-            // Of an odd first command all are changes of the store.
+            // If the first command is odd, all are changes of the store.
             let is_of_store = fresh[0] % 2 == 1;
             let ns = clock_ns.max(if is_of_store { at.store.time_ns } else { at.time_ns } + 1);
             let count = u32::try_from(fresh.len() / 8).expect("few");
@@ -203,7 +203,7 @@ impl Node {
         Some(append)
     }
 
-    /// The entry in flight was accepted: takes it into the book. Returns the answers that may leave.
+    /// The entry in flight was accepted: adds it to the book. Returns the answers to release.
     pub fn accepted(&mut self, bytes: &[u8]) -> Vec<Told> {
         if let Ok(entry) = Entry::decode(bytes) {
             self.book.accept(bytes, &entry);

@@ -1,4 +1,4 @@
-//! Three nodes on one log, clients that repeat what got no answer, and everything that may go wrong, by seed.
+//! Three nodes on one log, clients that repeat unanswered requests, and all faults, by seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use crate::broker::{Answer, Broker};
 use crate::node::{Book, CLUSTER, Node, Question, Told};
 
 const NODES: usize = 3;
-/// Steps without faults after which there must be one leader, and an answer to everything.
+/// Steps without faults after which there must be one leader, and an answer to every request.
 const CALM_STEPS: usize = 20_000;
 const UNANSWERED_MAX: usize = 12;
 
-/// What is wrong on purpose.
+/// An intentional fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     None,
-    /// Answers leave at any acknowledgement, wherever the entry stands.
+    /// Answers are released at any acknowledgement, wherever the entry is.
     TrustsAcknowledgements,
-    /// A leader answers reads from its memory, and appends nothing.
+    /// A leader answers reads from its memory, without an entry.
     ReadsWithoutBarrier,
-    /// A claimant answers reads when its claim is acknowledged, and has not read up to it.
+    /// A claimant answers reads when its claim is acknowledged, before it has read up to it.
     ServesBeforeItsClaim,
-    /// Entries count if their epoch and node are right.
+    /// Entries are accepted if their epoch and node are correct.
     FoldsByEpochAlone,
-    /// Brokers lose what they acknowledged.
+    /// Brokers lose acknowledged entries.
     BrokersLoseTheirTail,
 }
 
-/// An answer that left.
+/// A released answer.
 #[derive(Clone, Debug)]
 pub struct Left {
     pub told: Told,
-    /// The entry whose acceptance let it go; `None` for a flawed answer without one.
+    /// The entry whose acceptance released it; `None` for a flawed answer without an entry.
     pub chain: Option<Chain>,
 }
 
@@ -48,7 +48,7 @@ pub struct World {
     paused: [bool; NODES],
     /// The entry in flight of each node.
     in_flight: [Option<Arc<[u8]>>; NODES],
-    /// Up to which offset a leader reads back.
+    /// Offset up to which a leader reads back.
     reads_to: [Option<u64>; NODES],
     next_id: u64,
     unanswered: BTreeSet<u64>,
@@ -62,7 +62,7 @@ pub struct World {
 impl World {
     pub fn new(seed: u64, flaw: Flaw) -> Self {
         let mut random = Random::new(seed);
-        // Clocks up to a second apart.
+        // Clocks differ by up to a second.
         let nodes =
             (0..NODES as u32).map(|number| Node::new(number, random.below(1_000_000_000) as i64)).collect();
         Self {
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// Ends the faults, waits for an answer to everything, and checks all of it.
+    /// Ends the faults, waits for an answer to every request, and checks everything.
     pub fn finish(&mut self) -> Result<(), String> {
         self.is_calm = true;
         self.broker.is_frozen = false;
@@ -135,7 +135,7 @@ impl World {
         Ok(())
     }
 
-    /// One leader, and nothing without answer.
+    /// One leader, and no unanswered request.
     fn is_settled(&self) -> bool {
         self.unanswered.is_empty() && self.nodes.iter().filter(|node| node.is_leader()).count() == 1
     }
@@ -168,7 +168,7 @@ impl World {
             4..9 => self.paused[n] ^= true,
             9 => self.restart(n),
             10..14 if is_here => {
-                // Somebody claims who has no reason to.
+                // A node claims without a reason.
                 let clock_ns = self.nodes[n].clock_ns(self.now);
                 if let Some(claim) = self.nodes[n].standby().map(|standby| standby.claim(clock_ns)) {
                     self.broker.produce(n, claim);
@@ -189,7 +189,7 @@ impl World {
 
     fn hand_over(&mut self, n: usize) {
         let clock_ns = self.nodes[n].clock_ns(self.now);
-        // The one that is named may be away, or never was.
+        // The named node may be stopped, or may not exist.
         let successor = match self.random.below(4) {
             0 => NodeId::ANY,
             1 => NodeId(NODES as u32),
@@ -208,7 +208,7 @@ impl World {
         self.broker.produce(n, append);
     }
 
-    /// A client asks whom it takes for the leader.
+    /// A client sends a request to the node that it considers the leader.
     fn ask(&mut self) {
         let leaders: Vec<usize> = (0..NODES).filter(|n| self.nodes[*n].is_leader()).collect();
         let n = if leaders.is_empty() {
@@ -223,7 +223,7 @@ impl World {
             self.next_id += 1;
             Question::Read { id: self.next_id, answered_before: self.answered.len() }
         } else if self.is_calm || self.random.once_in(2) || self.unanswered.len() >= UNANSWERED_MAX {
-            // What has no answer is asked again.
+            // Unanswered requests are repeated.
             let Some(command) = self.unanswered.iter().nth(self.random.below(self.unanswered.len().max(1)))
             else {
                 return;
@@ -256,7 +256,7 @@ impl World {
 
     fn look_for_silence(&mut self, n: usize) {
         let (now, clock_ns) = (self.now, self.nodes[n].clock_ns(self.now));
-        // The end that a client learns may be one of before.
+        // A client may learn an outdated end.
         let end = (!self.broker.is_frozen).then(|| {
             let lag = if self.is_calm { 0 } else { self.random.below(3) as u64 };
             self.broker.end().saturating_sub(lag)
@@ -272,7 +272,7 @@ impl World {
         }
     }
 
-    /// A node reads what was committed: a standby, or a leader that looks back.
+    /// A node reads committed entries: a follower, or a leader that reads back.
     fn follow(&mut self, n: usize) {
         for _ in 0..=self.random.below(4) {
             let Some(offset) = self.nodes[n].fold().map(|fold| fold.position().next_offset) else { return };
@@ -298,7 +298,7 @@ impl World {
         let next = leader.read(offset, bytes, now);
         let counts = Entry::decode(bytes).is_ok_and(|entry| entry.chain == leader.fold().position().chain);
         if counts && next == Next::Superseded {
-            // The other node's claim belongs into the book, too.
+            // The other node's claim is part of the book, too.
             if let Ok(entry) = Entry::decode(bytes) {
                 self.nodes[n].book.accept(bytes, &entry);
             }
@@ -309,7 +309,7 @@ impl World {
     fn tell(&mut self, answer: Answer) {
         let Answer { node: n, tag, offset } = answer;
         if self.paused[n] {
-            // Its client has the answer ready.
+            // The answer to its client is ready.
             return self.broker.answer_later(answer);
         }
         let now = self.now;
@@ -362,7 +362,7 @@ impl World {
         }
     }
 
-    /// Answers leave.
+    /// Releases answers.
     fn release(&mut self, answers: Vec<Told>, chain: Option<Chain>) {
         for told in answers {
             match &told {
@@ -384,7 +384,7 @@ pub fn is_claim(entry: &Entry<'_>) -> bool {
     entry.kind == Kind::Claim
 }
 
-// What must hold at the end, found from the log and from what clients were told.
+// Conditions at the end, computed from the log and from the clients' answers.
 
 /// The accepted entries of the whole log, by the rule.
 struct Accepted {
@@ -392,12 +392,13 @@ struct Accepted {
     chains: BTreeSet<Chain>,
 }
 
-/// Checks a world that has come to rest. Returns what there was.
+/// Checks a world that has come to rest. Returns counts of its content.
 ///
-/// C1 every answer's entry is accepted, and its command applied. C2 and C7: what a node accepted is the beginning of
-/// what the log's fold accepts, byte for byte. C3 no command is applied twice. C5 a read knows everything that had been
-/// answered before it was asked. C6 epochs, sequence numbers and times increase. (C4, an answer of a former leader for
-/// an entry behind the next one's claim, would break C1: such an entry is void.)
+/// C1: every answer's entry is accepted, and its command is applied. C2 and C7: the accepted entries of a node are the
+/// beginning of the accepted entries of the log's fold, byte for byte. C3: no command is applied twice. C5: a read has
+/// everything that had been answered before its request. C6: epochs, sequence numbers and times increase. (C4, an
+/// answer of a former leader for an entry after the next leader's claim, would break C1, because such an entry is
+/// rejected.)
 pub fn world(
     world: &World,
     counts: &mut BTreeMap<&'static str, u64>,
@@ -438,7 +439,7 @@ pub fn world(
 fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accepted, String> {
     let mut fold = Fold::new(CLUSTER, Position::START);
     let mut accepted = Accepted { book: Book::default(), chains: BTreeSet::new() };
-    // Of the journal, and of the store.
+    // Of the journal and of the store.
     let (mut epoch, mut last) = (0, [(0, i64::MIN); 2]);
     let mut lax = (0, None);
     for (offset, bytes) in world.broker.committed().iter().enumerate() {
@@ -481,7 +482,7 @@ fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accep
     Ok(accepted)
 }
 
-/// The rule without the chain: what it would let through.
+/// The rule without the chain, to count what it would accept.
 fn by_epoch_alone(state: &mut (u64, Option<upesi_cluster::NodeId>), entry: &Entry<'_>) -> bool {
     let (epoch, leader) = *state;
     if is_claim(entry) {
