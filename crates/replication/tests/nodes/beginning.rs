@@ -1,5 +1,4 @@
-//! Logs that begin behind records: with those of a hub alone, or with what is left of a copy whose oldest files were
-//! deleted.
+//! Logs that begin after records: after those of a standalone hub, or after the removed files of a copy.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::repair::{examined, stops};
 use crate::support::{Fate, MemoryLog, Node, claim};
 use crate::{kinds, refused};
 
-/// Some fill a segment.
+/// Some of these fill a segment.
 const BYTES: usize = 9_000;
 
 /// The record `seq`, which is large.
@@ -27,7 +26,7 @@ fn oldest(disk: &SimDisk) -> u64 {
     EmbeddedLog::for_reading(&disk).oldest_seq().expect("sound").expect("a segment")
 }
 
-/// Deletes files of records before `seq`. Returns the oldest record that is left.
+/// Deletes files of records before `seq`. Returns the oldest remaining record.
 fn trim(disk: &SimDisk, seq: u64) -> u64 {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     EmbeddedLog::for_reading(&shared).trim(seq).expect("deleted");
@@ -50,7 +49,7 @@ fn follows(node: &Node, log: &MemoryLog, end: Copied) {
     assert!(matches!(stood.expect("a sound log"), Stood::Stopped));
 }
 
-/// Three nodes with 30, 25 and 4 records, of journal and store; the first one's oldest files are gone.
+/// Three nodes with 30, 25 and 4 records in journal and store. The first node's oldest files are removed.
 fn trimmed() -> ([Node; 3], Beginning) {
     let (log, nodes) = (MemoryLog::default(), [0, 1, 2].map(Node::new));
     let journal = nodes[0].elected(&log);
@@ -88,7 +87,7 @@ fn a_topic_made_anew_begins_with_the_oldest_records_that_are_kept() {
     let entries = log.entries().len();
     fills(&nodes[0], &log);
     assert_eq!(log.entries().len(), entries, "it lacks nothing");
-    // Who has what is before it goes on, and finds its own.
+    // A node with all earlier records continues, and finds its own.
     let all = Copied { seq: 30, store_seq: 30 };
     follows(&nodes[1], &log, all);
     assert_eq!(records_from(&nodes[1].disk, 1).len(), 30);
@@ -98,7 +97,7 @@ fn a_topic_made_anew_begins_with_the_oldest_records_that_are_kept() {
     };
     from(|node| &node.disk, beginning.seq);
     from(|node| &node.store, beginning.store.seq);
-    // Others must not.
+    // Other nodes must not continue.
     for node in [&nodes[2], &Node::new(3)] {
         let error = stops(node, &log);
         let is_told = matches!(error, ReplicationError::BeginsLater { seq, store_seq, .. }
@@ -106,7 +105,7 @@ fn a_topic_made_anew_begins_with_the_oldest_records_that_are_kept() {
         assert!(is_told, "{error}");
     }
     assert_eq!(records_from(&nodes[2].disk, 1).len(), 4, "nothing was written behind a gap");
-    // The log goes on, by any node that follows it.
+    // The log continues with any node that follows it.
     let next = Node { life: 7, ..nodes[1].clone() };
     claim(&next.elected(&log)).append(&mut large(31)).expect("appended");
     follows(&nodes[0], &log, Copied { seq: 31, ..all });
@@ -164,7 +163,7 @@ fn a_log_that_another_node_was_quicker_to_begin_is_left_as_it_is() {
     assert_eq!(kinds(&log), [Kind::Claim, Kind::Begin]);
 }
 
-/// A hub alone with ten records, and two of its store.
+/// A standalone hub with ten records, and two of its store.
 fn alone() -> Node {
     let node = Node::new(0);
     for (disk, count) in [(&node.disk, 10), (&node.store, 2)] {

@@ -1,4 +1,4 @@
-//! Nodes that share a log: who leads, and what their copies hold.
+//! Nodes that share a log: the leader, and the content of the copies.
 
 mod beginning;
 mod repair;
@@ -16,10 +16,10 @@ use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
 use upesi_journal::{JournalError, Log as _, Options};
 use upesi_replication::{Clock, NodeSettings, Progress, ReplicationError, Stood, stand_by, survey};
 
-/// How long a thread is waited for.
+/// Time limit for a thread.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The accepted records of a log's entries: the kinds of all entries, and where batches are.
+/// The kinds of all entries in a log, with the accepted records.
 fn kinds(log: &MemoryLog) -> Vec<Kind> {
     log.entries().iter().map(|bytes| Entry::decode(bytes).expect("an entry").kind).collect()
 }
@@ -75,7 +75,7 @@ fn a_former_leader_is_told_who_leads_and_follows_again() {
     let (log, [mut first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut former = claim(&first.elected(&log));
     former.append(&mut batch(1, 2)).expect("appended");
-    // The second node hears nothing for its two seconds and more.
+    // The second node receives nothing for more than its two seconds.
     let mut leader = claim(&second.elected(&log));
     leader.append(&mut batch(3, 1)).expect("appended");
     for _ in 0..2 {
@@ -120,7 +120,7 @@ fn a_leader_that_may_write_again_goes_on() {
     let (log, [leader, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&leader.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
-    // It reads meanwhile, and finds its own entry.
+    // Meanwhile it reads, and finds its own entry.
     log.fate(&[Fate::Denied; 50]);
     log.fate(&[Fate::Unacknowledged, Fate::Denied, Fate::Twice]);
     for seq in 3..6 {
@@ -135,7 +135,7 @@ fn a_claim_that_arrived_first_makes_the_batch_void() {
     let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut former = claim(&first.elected(&log));
     former.append(&mut batch(1, 2)).expect("appended");
-    // The other node's claim, of the same log.
+    // The other node's claim in the same log.
     let rival = MemoryLog::of(&log.entries());
     let _leader = second.elected(&rival);
     log.put_ahead(rival.entries().pop().expect("a claim"));
@@ -150,7 +150,7 @@ fn a_leader_that_ends_in_order_is_followed_at_once() {
         let (log, leader) = (MemoryLog::default(), Node::new(0));
         let mut appender = claim(&leader.elected(&log));
         appender.append(&mut batch(1, 5)).expect("appended");
-        // What the log does to the hand-over makes no difference.
+        // The fate of the handover in the log makes no difference.
         log.fate(&[Fate::Lost, Fate::Unacknowledged, Fate::Twice]);
         appender.hand_over(successor).expect("handed over");
         let refused =
@@ -245,7 +245,7 @@ fn what_is_there_is_synced_together_and_told_when_it_is_on_disk() {
     let (begun, mut told) = (follows.clock.now(), 0);
     let syncs = || follows.disk.operations().iter().filter(|one| **one == Operation::Sync).count();
     let stood = follows.stand_by(&log, |position| {
-        // Whatever the power takes.
+        // Whatever data the power loss destroys.
         let disk = follows.disk.after_power_loss(Kept::Nothing);
         let on_disk = Node { disk, ..follows.clone() }.records().len() as u64;
         assert_eq!(on_disk, position.seq, "told of record {}", position.seq);
@@ -257,7 +257,7 @@ fn what_is_there_is_synced_together_and_told_when_it_is_on_disk() {
     assert!(told == 1 && syncs() < 12, "told {told} times, {} syncs", syncs());
 }
 
-/// What the place of a node says.
+/// The position in a node's `place`.
 fn copied(log: &MemoryLog, node: &Node) -> Option<u64> {
     let mut partition = log.node(&node.clock);
     survey(&mut *partition, Some(&node.disk), CLUSTER, 0).expect("a sound log").0.map(|copied| copied.seq)
@@ -288,12 +288,12 @@ fn a_survey_stops_before_the_entry_of_a_newer_hub() {
     }
 }
 
-/// An intact entry of this cluster whose form has another version.
+/// An intact entry of this cluster with a newer version of its form.
 fn newer_entry() -> Arc<[u8]> {
     let log = MemoryLog::default();
     let _leader = Node::new(3).elected(&log);
     let mut bytes = log.entries()[0].to_vec();
-    // The version, and the digest of everything but itself.
+    // The version, and the digest of everything except itself.
     bytes[4] = 2;
     let digest = xxhash_rust::xxh3::xxh3_128(&[&bytes[..80], &bytes[96..]].concat());
     bytes[80..96].copy_from_slice(&digest.to_le_bytes());
@@ -310,7 +310,7 @@ fn an_engine_finds_the_leadership_once_and_all_records() {
     assert!(matches!(claimed(0), Err(JournalError::Superseded { .. })));
 }
 
-/// Why a node does not go on.
+/// The reason why a node does not continue.
 fn refused(node: &Node, log: &MemoryLog) -> ReplicationError {
     let end = log.entries().len() as u64;
     match node.stand_by(log, |position| position.next_offset == end) {
@@ -331,7 +331,7 @@ fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
     log.truncate(whole.len() - 1);
     let error = repair::stops(&node, &log);
     assert!(matches!(error, ReplicationError::RecordsLost { log_seq: 2, copy_seq: 4, .. }), "{error}");
-    // Another record where the next one was.
+    // Another record in place of the next one.
     let other = Node::new(5);
     log.remove(0);
     let mut another = upesi_journal::Batch::new(3);
@@ -339,7 +339,7 @@ fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
     claim(&other.elected(&log)).append(&mut another).expect("appended");
     let error = refused(&node, &log);
     assert!(matches!(error, ReplicationError::CopyDiffers { part: "journal", seq: 3, .. }), "{error}");
-    // Another cluster's directory, and one of a hub without a cluster.
+    // Another cluster's directory, and one of a standalone hub.
     let clock: Arc<dyn Clock> = Arc::new(node.clock.clone());
     let mut settings = node.settings();
     settings.cluster = ClusterId(0xc2);
@@ -397,7 +397,7 @@ fn the_place_of_a_leader_is_written_once_a_second_and_only_if_it_changed() {
     assert_eq!(copied(&log), (Some(4), 4));
 }
 
-/// The room of the copy is reserved before; that of the place is not.
+/// The space of the copy is reserved in advance; that of the place is not.
 #[test]
 fn a_place_that_finds_no_room_is_written_later_and_one_that_the_disk_fails_ends_the_node() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
@@ -438,7 +438,7 @@ fn a_copy_that_lost_its_end_is_refused() {
     }
 }
 
-/// Stops a standby when so much time has passed.
+/// Stops a follower after this time.
 struct Until {
     clock: VirtualClock,
     limit: Duration,
@@ -469,7 +469,7 @@ fn a_node_that_may_not_lead_never_claims() {
         let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut |_| {});
         assert_eq!(matches!(stood, Ok(Stood::Elected(_))), may_claim);
         assert_eq!(kinds(&log).iter().filter(|kind| **kind == Kind::Claim).count(), entries);
-        // For a minute nothing happened: nothing was written.
+        // For a minute nothing happened, so nothing was written.
         let renames = node.disk.operations().iter().filter(|one| **one == Operation::Rename).count();
         assert!(renames <= 4, "{renames} files were renamed");
     }
@@ -503,7 +503,7 @@ fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_lead_to_others_and_says_so
     let mut tell = |progress: &Progress| told.extend((!progress.ahead.is_zero()).then_some(progress.ahead));
     let partition = log.node(&node.clock);
     let stood = stand_by(partition, node.copies(), &settings, &clock, &node.stops, &mut tell);
-    // There is no other.
+    // There is no other node.
     assert!(matches!(stood, Ok(Stood::Elected(_))));
     assert!(node.clock.now() - begun > settings.patience.behind_silence, "{:?}", node.clock.now() - begun);
     assert_eq!(kinds(&log), [Kind::Claim, Kind::HandOver, Kind::Claim]);
@@ -528,7 +528,7 @@ fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
     set_back(&node);
     node.follows_to(&log, 6);
     assert_eq!(node.records().len(), 6, "nothing was written twice");
-    // A copy whose fifth record is another one.
+    // A copy whose fifth record differs.
     let other = Node::new(0);
     other.follows_to(&MemoryLog::of(&log.entries()[..2]), 2);
     let place = other.disk.contents("place").expect("a place");
@@ -547,9 +547,9 @@ fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
     }
 }
 
-// Power losses of nodes at any moment: the copies come back to what the log accepted.
+// Power losses of nodes at any moment: the copies return to the accepted records of the log.
 
-/// Seeds of the test; each is one life after another of two nodes.
+/// Seeds of the test. Each is a sequence of lives of two nodes.
 const SEEDS: u64 = 40;
 
 #[test]
@@ -618,7 +618,8 @@ fn copies_come_back_to_what_was_accepted() {
     assert!(changes > SEEDS, "only {changes} changes of the store");
 }
 
-/// While brokers elect a leader, their answer may be of before. A loss that lasts is an error, and no node claims.
+/// While brokers elect a leader, their answer may be outdated. A permanent loss is an error, and no node claims
+/// leadership.
 #[test]
 fn a_log_that_loses_its_end_under_a_follower_stops_it_without_a_claim() {
     let (log, first, node) = (MemoryLog::default(), Node::new(0), Node::new(1));
@@ -662,7 +663,7 @@ fn a_node_that_is_unfit_follows_without_claims_even_if_it_is_promoted() {
     assert_eq!(node.records().len(), 2);
 }
 
-/// Its state fails when it reads that its own claim was accepted: it hands the leadership over, and claims no more.
+/// Its state fails when it reads that its own claim was accepted. It hands leadership over, and claims it no longer.
 #[test]
 fn a_node_that_becomes_unfit_as_it_is_elected_hands_over() {
     let (log, node) = (MemoryLog::default(), Node::new(0));

@@ -1,5 +1,5 @@
-//! Logs that lost their end: nodes stop, a repair from the longest copy brings everything back, and nobody leads
-//! before.
+//! Logs that lost their end: nodes stop, a repair from the longest copy restores all records, and no node becomes
+//! leader before.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use upesi_replication::{Copied, Repair, ReplicationError, Stood};
 use crate::refused;
 use crate::support::{MemoryLog, Node, batch, claim};
 
-/// A record that is told by its number, or by another text.
+/// Appends records with their number, or with another text, as content.
 fn appends(appender: &mut Box<dyn Appender>, seqs: std::ops::RangeInclusive<u64>) {
     for seq in seqs {
         appender.append(&mut batch(seq, 1)).expect("appended");
@@ -21,7 +21,7 @@ pub fn examined(node: &Node, log: &MemoryLog) -> Result<Repair, ReplicationError
     Repair::examine(log.node(&node.clock), node.copies(), &node.settings())
 }
 
-/// Why a node stops that would go on for as long as it can.
+/// The reason why a node stops that would otherwise continue.
 pub fn stops(node: &Node, log: &MemoryLog) -> ReplicationError {
     match node.stand_by(log, |_| false) {
         Err(error) => error,
@@ -29,7 +29,7 @@ pub fn stops(node: &Node, log: &MemoryLog) -> ReplicationError {
     }
 }
 
-/// A node follows until it has everything.
+/// A node follows until it has all records.
 fn has_all(node: &Node, log: &MemoryLog) {
     match node.stand_by(log, |position| position.seq >= 30 && position.store.seq >= 3).expect("a sound log") {
         Stood::Stopped => {}
@@ -41,7 +41,7 @@ fn ends(seq: u64, store_seq: u64) -> Copied {
     Copied { seq, store_seq }
 }
 
-/// Three nodes with 30, 20 and 10 records, and a log that lost everything behind record 15.
+/// Three nodes with 30, 20 and 10 records, and a log that lost everything after record 15.
 fn cut() -> (MemoryLog, [Node; 3]) {
     let (log, nodes) = (MemoryLog::default(), [0, 1, 2].map(Node::new));
     let journal = nodes[0].elected(&log);
@@ -100,7 +100,7 @@ fn what_was_lost_comes_back_from_the_longest_copy() {
         has_all(node, &log);
         assert_eq!((node.records(), node.store_records()), (nodes[0].records(), nodes[0].store_records()));
     }
-    // The log goes on, by any node.
+    // The log continues with any node.
     let next = Node { life: 7, ..nodes[2].clone() };
     appends(&mut claim(&next.elected(&log)), 31..=40);
     for node in &nodes[..2] {
@@ -118,7 +118,7 @@ fn a_repair_that_was_cut_off_is_done_by_another() {
         log.entries()
     };
     let begun = log.entries().len() + 1;
-    // Of the repair the log has only so much, and the node knows nothing of it.
+    // The log has only a part of the repair, and the node does not know of it.
     for left in begun..whole.len() {
         let (_, nodes) = cut();
         let log = MemoryLog::of(&whole[..left]);
@@ -132,7 +132,7 @@ fn a_repair_that_was_cut_off_is_done_by_another() {
 #[test]
 fn a_node_whose_copy_is_short_does_not_lead_over_what_others_told_of() {
     let (log, nodes) = cut();
-    // It told when it followed; the longest one tells when it starts.
+    // It reported its copy while it followed; the node with the longest copy reports at its start.
     let error = stops(&nodes[2], &log);
     let is_told = |seq| move |error: &ReplicationError| matches!(error, ReplicationError::BehindOthers { seq: told, store_seq: 3, .. } if *told == seq);
     assert!(is_told(20)(&error), "{error}");
@@ -140,7 +140,7 @@ fn a_node_whose_copy_is_short_does_not_lead_over_what_others_told_of() {
     let error = stops(&nodes[2], &log);
     assert!(is_told(30)(&error), "{error}");
     assert_eq!(nodes[2].records().len(), 15, "it read what the log has");
-    // Their disks are lost, says an operator.
+    // An operator confirms that their disks are lost.
     log.remove(0);
     log.remove(1);
     appends(&mut claim(&nodes[2].elected(&log)), 16..=18);
@@ -179,7 +179,7 @@ fn a_log_that_begins_late_is_read_from_an_older_place() {
     assert!(repair.log().seq < 60, "{:?}", repair.log());
     repair.run(&node.settings()).expect("acknowledged");
     assert_eq!(examined(&node, &log).expect("a sound log").log(), ends(60, 0));
-    // Without one it is not known what the log has.
+    // Without a report it is not known what the log has.
     let late = log.entries().len() - 2;
     log.delete_before(late);
     log.truncate(late + 1);
@@ -203,18 +203,18 @@ fn a_topic_that_was_made_anew_gets_everything() {
     }
 }
 
-// Logs that delete what no node needs.
+// Logs that delete entries that no node needs.
 
-/// Longer than it takes until a log is told.
+/// Longer than the interval of a node's reports.
 const WHILE: Duration = Duration::from_secs(31);
 
-/// Appends some batches, and says what the leader needs.
+/// Appends some batches, and reports the leader's needs.
 fn go_on(appender: &mut Box<dyn Appender>, node: &Node, first_seq: u64) {
     for seq in first_seq..first_seq + 10 {
         appender.append(&mut batch(seq, 1)).expect("appended");
     }
     node.clock.advance(WHILE);
-    // Writes the place, and tells of it.
+    // Writes the place, and reports it.
     appender.maintain().expect("it leads");
 }
 
@@ -227,7 +227,7 @@ fn nothing_is_deleted_that_a_node_needs() {
     follows.follows_to(&log, 4);
     let begins = log.delete_before_need();
     assert!((1..log.entries().len()).contains(&begins), "the follower needs its last entry: {begins}");
-    // It sleeps, and the log goes on.
+    // The node is stopped, and the log continues.
     go_on(&mut appender, &leads, 11);
     assert_eq!(log.delete_before_need(), begins);
     follows.follows_to(&log, 20);
@@ -259,7 +259,7 @@ fn a_node_that_was_removed_does_not_go_on_without_what_was_deleted() {
         "{error}"
     );
     assert!(error.to_string().contains("upesi backup"), "{error}");
-    // With another node's copy it goes on.
+    // With another node's copy it continues.
     let copy = |disk: &SimDisk| disk.after_power_loss(Kept::Everything);
     let restored = Node { disk: copy(&leads.disk), store: copy(&leads.store), ..sleeps };
     go_on(&mut appender, &leads, 21);

@@ -1,4 +1,4 @@
-//! The store's records, which the nodes share beside those of the engine.
+//! The store's records, which the nodes share in addition to those of the engine.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use upesi_replication::{ReplicationError, Stood};
 use crate::support::{Fate, MemoryLog, Node, batch, claim};
 use crate::{kinds, refused};
 
-/// What engine and store append through.
+/// Appenders of the engine and of the store.
 fn appenders(node: &Node, log: &MemoryLog) -> [Box<dyn Appender>; 2] {
     let elected = node.elected(log);
     let store = elected.store().expect("not claimed").appender;
     [claim(&elected), store]
 }
 
-/// Stands by until the node has read so many records of the store.
+/// Follows until the node has read this many records of the store.
 fn follows_to(node: &Node, log: &MemoryLog, seq: u64) {
     match node.stand_by(log, |position| position.store.seq >= seq).expect("a sound log") {
         Stood::Elected(_) => panic!("it led before it had read {seq} records"),
@@ -99,7 +99,7 @@ fn without_room_for_its_copy_the_store_appends_nothing_and_may_try_again() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let [mut engine, mut store] = appenders(&node, &log);
     store.append(&mut batch(1, 1)).expect("appended");
-    // Larger than the segment that is there.
+    // Larger than the present segment.
     let mut large = upesi_journal::Batch::new(2);
     large.push(i64::MAX / 2, |buffer| buffer.resize(buffer.len() + (1 << 20), 7));
     node.store.inject(node.store.operations().len() as u64, Fault::Full);
@@ -134,7 +134,7 @@ fn a_store_that_is_not_a_copy_is_refused() {
     }
 }
 
-/// A place that is older than the store's tables: the records that they have are in no journal file any more.
+/// A place that is older than the store's tables: no journal file has their records any longer.
 #[test]
 fn records_that_the_tables_have_are_not_compared() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
@@ -146,7 +146,7 @@ fn records_that_the_tables_have_are_not_compared() {
     let again = Node { life: 2, ..node.clone() };
     let [engine, mut store] = appenders(&again, &log);
     for seq in 0..40 {
-        // Some of a segment each.
+        // Each fills a part of a segment.
         let mut large = upesi_journal::Batch::new(2 + seq);
         large.push(i64::MAX / 2 + seq as i64, |buffer| buffer.resize(buffer.len() + 10_000, seq as u8));
         store.append(&mut large).expect("appended");
@@ -165,7 +165,7 @@ fn records_that_the_tables_have_are_not_compared() {
         let record = reader.next_record(upesi_journal::END).expect("a sound copy").expect("a record");
         assert_eq!((record.seq, record.time_ns, record.bytes), (seq, *time_ns, &bytes[..]));
     }
-    // One that is there, and is another: the place is set back once more.
+    // A record that exists and differs: the place is set back once more.
     let rival = MemoryLog::of(&log.entries()[..2]);
     let other = Node::new(0);
     other.disk.clear_faults();

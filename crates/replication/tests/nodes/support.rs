@@ -13,28 +13,28 @@ use upesi_replication::{
     Stood, stand_by,
 };
 
-/// When the first record is decided: a node whose clock is far behind does not claim.
+/// Time of the first record. A node whose clock is far behind does not claim leadership.
 pub const RECORDS_TIME: Duration = Duration::from_secs(10_000);
 
-/// Between two attempts that are denied.
+/// Pause between two denied attempts.
 const DENIED_PAUSE: Duration = Duration::from_millis(100);
 
 pub const CLUSTER: ClusterId = ClusterId(0xc1);
 
-/// What the log does with an attempt.
+/// The fate of an attempt in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It arrives, and is acknowledged.
     Sound,
     /// It never arrives, and the client gives up.
     Lost,
-    /// It arrives, and its acknowledgement does not.
+    /// It arrives, but its acknowledgement does not.
     Unacknowledged,
     /// It arrives twice; the second copy is acknowledged first.
     Twice,
     /// It never arrives, and the client does not give up.
     Silence,
-    /// The brokers do not let the node write. The client waits before it says so.
+    /// The brokers deny the write. The client waits before it reports this.
     Denied,
 }
 
@@ -42,13 +42,13 @@ pub enum Fate {
 struct State {
     entries: Vec<Arc<[u8]>>,
     fates: VecDeque<Fate>,
-    /// Entries before were deleted.
+    /// Earlier entries were deleted.
     begin: usize,
-    /// What each node said that it needs.
+    /// The reported needs of each node.
     needs: BTreeMap<u32, (u64, Copied)>,
-    /// What arrives before the next attempt, as if another node were quicker.
+    /// Entries that arrive before the next attempt, as if another node were faster.
     ahead: VecDeque<Arc<[u8]>>,
-    /// How far its clock is behind those of the nodes.
+    /// Lag of its clock behind the nodes' clocks.
     behind_ns: i64,
 }
 
@@ -70,19 +70,19 @@ impl MemoryLog {
         Box::new(Client { log, number, clock, events: VecDeque::new(), denied: None, reads: None })
     }
 
-    /// A log that has these entries already.
+    /// A log with these entries.
     pub fn of(entries: &[Arc<[u8]>]) -> Self {
         let log = Self::default();
         log.lock().entries.extend_from_slice(entries);
         log
     }
 
-    /// The fates of the next attempts.
+    /// Sets the fates of the next attempts.
     pub fn fate(&self, fates: &[Fate]) {
         self.lock().fates.extend(fates);
     }
 
-    /// The entry arrives before the next attempt does.
+    /// Makes the entry arrive before the next attempt.
     pub fn put_ahead(&self, bytes: Arc<[u8]>) {
         self.lock().ahead.push_back(bytes);
     }
@@ -95,7 +95,7 @@ impl MemoryLog {
         self.lock().entries.push(bytes);
     }
 
-    /// Deletes the entries that no node needs. Returns how many there were so far.
+    /// Deletes the entries that no node needs. Returns the number of deleted entries so far.
     pub fn delete_before_need(&self) -> usize {
         let mut state = self.lock();
         state.begin = state.needs.values().map(|needed| needed.0 as usize).min().unwrap_or(0);
@@ -107,12 +107,12 @@ impl MemoryLog {
         self.lock().begin = offset;
     }
 
-    /// Forgets what a node needs.
+    /// Removes the needs of a node.
     pub fn remove(&self, node: u32) {
         self.lock().needs.remove(&node);
     }
 
-    /// Sets how far its clock is behind those of the nodes.
+    /// Sets the lag of its clock behind the nodes' clocks.
     pub fn fall_behind(&self, by: Duration) {
         self.lock().behind_ns = i64::try_from(by.as_nanos()).expect("a short time");
     }
@@ -127,7 +127,7 @@ struct Client {
     number: Option<u32>,
     clock: VirtualClock,
     events: VecDeque<Event>,
-    /// An attempt that was denied, which is not yet said.
+    /// A denied attempt that is not reported yet.
     denied: Option<u64>,
     reads: Option<u64>,
 }
@@ -181,7 +181,7 @@ impl Partition for Client {
                 self.clock.advance(DENIED_PAUSE);
                 return Ok(Some(Event::Unknown { tag }));
             }
-            // Nobody waits for real.
+            // Waiting takes no real time.
             self.clock.advance(patience);
             return Ok(None);
         };
@@ -215,7 +215,7 @@ impl Partition for Client {
     }
 }
 
-/// A clock that goes on when somebody waits. Cloning shares it.
+/// A clock that advances when a thread waits. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct VirtualClock(Arc<AtomicU64>);
 
@@ -241,10 +241,10 @@ pub struct Node {
     pub number: u32,
     pub life: u64,
     pub disk: SimDisk,
-    /// That of its store.
+    /// The disk of its store.
     pub store: SimDisk,
     pub clock: VirtualClock,
-    /// Stops it, or lets it wait for no broker.
+    /// Stops it, or lets it not wait for brokers.
     pub stops: Arc<AtomicBool>,
 }
 
@@ -286,7 +286,7 @@ impl Node {
         Copies { journal: copy(&self.disk), store: copy(&self.store) }
     }
 
-    /// Stands by until it leads, or until `enough` says so.
+    /// Follows until it becomes leader, or until `enough` returns true.
     pub fn stand_by(
         &self,
         log: &MemoryLog,
@@ -304,7 +304,7 @@ impl Node {
         stand_by(partition, self.copies(), &self.settings(), &clock, &stops, &mut tell)
     }
 
-    /// Stands by until it leads.
+    /// Follows until it becomes leader.
     pub fn elected(&self, log: &MemoryLog) -> ReplicatedLog {
         match self.stand_by(log, |_| false).expect("a sound log") {
             Stood::Elected(log) => log,
@@ -312,7 +312,7 @@ impl Node {
         }
     }
 
-    /// Stands by until it has read so many records, and stops.
+    /// Follows until it has read this many records, and stops.
     pub fn follows_to(&self, log: &MemoryLog, seq: u64) {
         match self.stand_by(log, |position| position.seq >= seq).expect("a sound log") {
             Stood::Elected(_) => panic!("it led before it had read {seq} records"),
@@ -325,7 +325,7 @@ impl Node {
         Self::records_on(&self.disk)
     }
 
-    /// Those of the copy of its store.
+    /// The records of its store's copy.
     pub fn store_records(&self) -> Vec<(i64, Vec<u8>)> {
         Self::records_on(&self.store)
     }
@@ -341,14 +341,14 @@ impl Node {
     }
 }
 
-/// The right to append of a log that was not claimed before.
+/// The right to append to a log that was not claimed before.
 pub fn claim(log: &ReplicatedLog) -> Box<dyn upesi_journal::Appender> {
     let Claimed { appender, torn, .. } = log.claim(0).expect("the leadership");
     assert!(torn.is_none());
     appender
 }
 
-/// A batch of `count` records that begins with `first_seq`; no two records are alike.
+/// A batch of `count` records that begins with `first_seq`. All records differ.
 pub fn batch(first_seq: u64, count: u64) -> Batch {
     let mut batch = Batch::new(first_seq);
     for seq in first_seq..first_seq + count {
