@@ -1,4 +1,4 @@
-//! Quotes that are kept: over restarts, within bounds, for the operator to see.
+//! Stored quotes: after restarts, within limits, and as operators see them.
 
 mod common;
 
@@ -89,7 +89,7 @@ async fn duplicates_are_known_after_a_restart() {
             error("greenbank", &format!("Update for quote {QUOTE_ID} is a duplicate but hashes don't match")),
         ]
     );
-    // What was kept first stays.
+    // The first stored quote stays.
     let found = hub.quoting.find(QUOTE_ID).unwrap().unwrap();
     assert_eq!(found.request.unwrap().body, quote(&[]).as_bytes());
     assert_eq!(found.response.unwrap().body, response(&[]).as_bytes());
@@ -116,7 +116,7 @@ async fn what_could_not_be_delivered_is_kept_as_an_error() {
     let found = hub.quoting.find(QUOTE_ID).unwrap().unwrap();
     let told = r#"{"errorInformation":{"errorCode":"1001","errorDescription":"Destination communication error - Network error"}}"#;
     assert_eq!(text(found.error.as_ref()), Some(("Hub", Some("bluebank"), told)));
-    // A resend that arrives does not rewrite the past.
+    // A repetition does not overwrite the stored messages.
     hub.set_reply("greenbank", Reply::Status(202));
     hub.take(POST, "bluebank", "greenbank", &quote(&[])).await.unwrap();
     assert!(hub.quoting.find(QUOTE_ID).unwrap().unwrap().error.is_some());
@@ -188,7 +188,7 @@ async fn the_oldest_go_when_there_are_too_many_or_they_are_too_old() {
     assert_eq!(hub.quoting.drop_old().await.unwrap(), 50);
     assert_eq!(kept(&hub), (300..total).collect::<Vec<_>>());
 
-    // A quote that went may come again, and is new then.
+    // A removed quote may come again, and is then new.
     let body = quote(&[("quoteId", &format!(r#""{}""#, ulid(0))), ("note", r#""again""#)]);
     hub.sent();
     hub.take(POST, "bluebank", "greenbank", &body).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the hub makes of a quote beyond its participants: duplicates, expiry, rules.
+//! The hub's treatment of a quote apart from its participants: duplicates, expiry, rules.
 
 mod common;
 
@@ -31,7 +31,7 @@ async fn resends_go_on_and_changes_are_refused() {
         hub.take(&line, "bluebank", to, &other).await.unwrap();
         let text = format!("3106 Modified request - Quote {QUOTE_ID} is a duplicate but hashes dont match");
         assert_eq!(hub.sent(), [error(resource, "bluebank", base, &text)]);
-        // The first one stays in force.
+        // The first one stays valid.
         hub.take(&line, "bluebank", to, &first).await.unwrap();
         assert_eq!(hub.sent(), [passed]);
         assert_eq!(hub.metric("upesi_quoting_duplicates_total", &["resend"]), 3);
@@ -56,7 +56,7 @@ async fn answers_are_checked_for_changes_apart_from_requests() {
     let text =
         format!("3106 Modified request - Update for quote {QUOTE_ID} is a duplicate but hashes don't match");
     assert_eq!(hub.sent(), [error("quotes", "greenbank", "quotes", &text)]);
-    // Errors and questions are not compared with anything.
+    // Errors and queries are not compared with anything.
     for line in [format!("PUT /quotes/{QUOTE_ID}/error"), format!("GET /quotes/{QUOTE_ID}")] {
         for body in ["", ERROR] {
             hub.take(&line, "greenbank", "bluebank", body).await.unwrap();

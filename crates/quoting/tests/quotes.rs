@@ -1,4 +1,4 @@
-//! Who gets what: every row of the rules for quotes of all kinds.
+//! The receivers of each message: every row of the rules for quotes of all kinds.
 
 mod common;
 
@@ -25,26 +25,26 @@ async fn requests_for_quotes_go_on_or_are_refused() {
     let currencies = |list| vec![("payer.supportedCurrencies", list)];
     for (to, changes, expected) in [
         ("greenbank", vec![], passed("greenbank")),
-        // The payee's account, in the currency of the amount.
+        // The payee's account in the currency of the amount.
         ("poorbank", vec![], refused(&payee_lacks("poorbank"))),
         ("redbank", vec![], refused(&payee_lacks("redbank"))),
         ("nobank", vec![], refused(&payee_lacks("nobank"))),
         ("greenbank", vec![("amount.currency", r#""KES""#)], refused(&payee_lacks("greenbank"))),
-        // A payer that names currencies answers for each of them, and the payee for none.
+        // If the body names currencies, the payer needs an account in each of them, and the payee in none.
         ("greenbank", currencies(r#"["USD","KES"]"#), passed("greenbank")),
         ("greenbank", currencies("[]"), passed("greenbank")),
         ("greenbank", currencies(r#"["USD","EUR"]"#), refused(&payer_lacks("bluebank"))),
         ("poorbank", currencies(r#"["USD"]"#), passed("poorbank")),
         ("redbank", currencies(r#"["USD"]"#), refused(&payee_lacks("redbank"))),
         ("nobank", currencies(r#"["USD"]"#), refused(&payee_lacks("nobank"))),
-        // DFSPs that the body names beside those of the headers.
+        // DFSPs that the body names, which differ from those of the headers.
         ("greenbank", vec![("payer.partyIdInfo.fspId", r#""bluebank""#)], passed("greenbank")),
         ("greenbank", vec![("payer.partyIdInfo.fspId", r#""fxp""#)], passed("greenbank")),
         ("greenbank", vec![("payer.partyIdInfo.fspId", r#""redbank""#)], refused(&payer_lacks("redbank"))),
         ("greenbank", vec![("payer.partyIdInfo.fspId", r#""nobank""#)], refused(&payer_lacks("nobank"))),
         ("greenbank", vec![("payee.partyIdInfo.fspId", r#""greenbank""#)], passed("greenbank")),
         ("greenbank", vec![("payee.partyIdInfo.fspId", r#""poorbank""#)], refused(&payee_lacks("poorbank"))),
-        // Expired, which is for the payee to judge unless the scheme says otherwise.
+        // An expired quote, which the payee checks unless the scheme has another rule.
         ("greenbank", vec![("expiration", r#""2029-12-31T23:59:59.999Z""#)], passed("greenbank")),
     ] {
         assert_eq!(hub_takes(POST, "bluebank", to, &quote(&changes)).await, expected, "{to} {changes:?}");
@@ -53,7 +53,7 @@ async fn requests_for_quotes_go_on_or_are_refused() {
     assert_eq!(hub_takes(POST, "redbank", "greenbank", &quote(&[])).await, refused);
 }
 
-/// How requests for quotes ended at greenbank, with the seconds of the slowest callback.
+/// Outcomes of requests for quotes at greenbank, with the seconds of the slowest callback.
 fn timed(hub: &Hub) -> (Counts, Option<u64>) {
     let summaries =
         hub.relay.timed(RequestKind::Quote).responses.summaries(Timestamp::parse_iso(NOW).unwrap());
@@ -93,7 +93,7 @@ async fn quotes_are_timed_until_their_callbacks() {
         tokio::time::advance(Duration::from_secs(3_600)).await;
         ask(5).await;
         assert_eq!(timed(&hub).0, [1, 1, 1, 1], "nobody answered the fourth");
-        // A customer may answer that much later.
+        // A customer may take that long to answer.
         hub.take("POST /transactionRequests", "bluebank", "greenbank", &request_to_pay()).await.unwrap();
         let answer = format!("PUT /transactionRequests/{QUOTE_ID}");
         let body = r#"{"transactionRequestState":"RECEIVED"}"#;
@@ -141,7 +141,7 @@ async fn an_accept_on_an_answer_is_refused_later() {
         hub.take_with(&line, "greenbank", "bluebank", &body, &accept).await.unwrap();
         let text = "3100 Generic validation error - accept header must not be sent in callbacks";
         assert_eq!(hub.sent(), [error(resource, "greenbank", base, text)], "{resource}");
-        // An error is worth more than its headers.
+        // An error is forwarded even if its headers are wrong.
         let line = format!("PUT /{resource}/{QUOTE_ID}/error");
         hub.take_with(&line, "greenbank", "bluebank", ERROR, &accept).await.unwrap();
         assert_eq!(
@@ -271,7 +271,7 @@ async fn a_missing_endpoint_is_named() {
     let line = format!("PUT /quotes/{QUOTE_ID}");
     let sent = hub_takes(&line, "greenbank", "mutebank", &response(&[])).await;
     assert_eq!(sent, [error("quotes", "greenbank", "quotes", &missing("PAYER"))]);
-    // Its own error callback has nowhere to go; that is counted and does not hang.
+    // The error callback cannot be delivered either. This is counted, and nothing hangs.
     assert!(hub_takes(POST, "mutebank", "nobank", &quote(&[])).await.is_empty());
 }
 
@@ -326,7 +326,7 @@ async fn forwarded_messages_keep_bytes_signature_and_media_type() {
     assert!(parent.starts_with("00-0af7651916cd43dd8448eb211c80319c-") && parent != trace[0].1, "{parent}");
 }
 
-// Transaction requests and authorizations: passed on, with an error where that fails.
+// Transaction requests and authorizations: forwarded, with an error if that fails.
 
 #[tokio::test]
 async fn all_messages_go_to_the_destination() {
@@ -351,7 +351,7 @@ async fn all_messages_go_to_the_destination() {
         let (method, target) = line.split_once(' ').unwrap();
         let resource = target.split('/').nth(1).unwrap();
         let hub = Hub::new(Setup::default());
-        // Twice: nothing is remembered of them.
+        // Twice, because the hub does not remember them.
         for _ in 0..2 {
             hub.take(&line, "redbank", "poorbank", &body).await.unwrap();
             assert_eq!(hub.sent(), [format!("poorbank {method} /{base}{target} < redbank")]);

@@ -9,7 +9,7 @@ use upesi_quoting::{KeptMessage, QuotingConfig, Retention};
 
 const POST: &str = "POST /quotes";
 
-/// A hub that remembers in memory, and one that keeps quotes.
+/// A hub that remembers in memory, and one that stores quotes.
 fn both() -> [(Hub, Option<TempDir>); 2] {
     let directory = tempfile::tempdir().unwrap();
     let config = QuotingConfig { keep: Some(Retention::default()), ..QuotingConfig::default() };
@@ -38,7 +38,7 @@ fn source(message: Option<KeptMessage>) -> Option<String> {
     message.map(|message| message.source.to_string())
 }
 
-/// Who answers, with which amount, and what becomes of it.
+/// Sender and amount of an answer, and its effect.
 type Answer<'a> = (&'a str, &'a str, fn(&str) -> Vec<String>);
 
 async fn play(hub: &Hub, answers: &[Answer<'_>]) {
@@ -82,7 +82,7 @@ async fn without_a_known_request_the_first_to_answer_is_compared_with_itself() {
             ("fxp", "2", refused),
         ];
         play(&hub, &answers).await;
-        // The request tells whose answers count; a resend to somebody else does not change that.
+        // The request decides whose answers are accepted. A repetition to another DFSP does not change this.
         for to in ["greenbank", "fxp"] {
             hub.take(POST, "bluebank", to, &quote(&[])).await.unwrap();
             hub.sent();
@@ -155,7 +155,7 @@ async fn only_the_dfsp_that_was_asked_and_the_hub_write_errors() {
     let kept_error = || source(hub.quoting.find(QUOTE_ID).unwrap().and_then(|found| found.error));
     let failing = format!("{}/error", put());
 
-    // Before the request is known the first one may; then it does not count any more.
+    // Before the request is known, the first DFSP may answer; afterwards it may not.
     hub.take(&failing, "fxp", "bluebank", ERROR).await.unwrap();
     assert_eq!(kept_error().as_deref(), Some("fxp"));
     hub.take(POST, "bluebank", "greenbank", &quote(&[])).await.unwrap();
@@ -167,7 +167,7 @@ async fn only_the_dfsp_that_was_asked_and_the_hub_write_errors() {
     hub.take(&failing, "fxp", "bluebank", ERROR).await.unwrap();
     assert_eq!(kept_error().as_deref(), Some("greenbank"));
 
-    // What strangers send does not come to stand there when it fails either, nor do failed questions.
+    // Messages of other DFSPs are not stored even if they fail, and neither are failed queries.
     hub.set_reply("bluebank", Reply::Silence);
     hub.take(&put(), "fxp", "bluebank", &worth("1")).await.unwrap();
     hub.take(&failing, "fxp", "bluebank", ERROR).await.unwrap();
@@ -271,7 +271,8 @@ async fn an_answer_may_come_from_the_dfsp_that_a_rule_chose() {
     assert_eq!(code(&hub, &put(), "fxp", "bluebank", &worth("12")).await, 0);
 }
 
-/// A restart forgets the requests in memory, and the hub rejects their answers. A kept quote can be answered.
+/// After a restart the hub has lost the requests in memory, and rejects their answers. A stored quote can still be
+/// answered.
 #[tokio::test]
 async fn a_kept_quote_is_answered_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A hub of which only quoting is real: participants are made up, and what is sent is written down.
+//! A hub in which only quoting is real: participants are invented, and sent messages are recorded.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::num::NonZeroU32;
@@ -70,7 +70,7 @@ impl Clock for TestClock {
 
 type Dfsp = (&'static str, bool, &'static [(&'static str, bool)], bool);
 
-/// Name, whether active, position accounts with whether active, whether it has endpoints.
+/// Name, activity, position accounts with their activity, and whether it has endpoints.
 const DFSPS: [Dfsp; 7] = [
     ("Hub", true, &[], false),
     ("bluebank", true, &[("USD", true), ("KES", true), ("EUR", false)], true),
@@ -181,14 +181,15 @@ impl Hub {
         self.clock.0.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// From now on a DFSP answers so.
+    /// Sets a DFSP's reaction from now on.
     pub fn set_reply(&self, dfsp: &'static str, reply: Reply) {
         let mut replies = self.recorder.replies.lock().unwrap();
         replies.retain(|(known, _)| *known != dfsp);
         replies.push((dfsp, reply));
     }
 
-    /// Gives a request to quoting and waits until all is sent that it causes; the refusal as `status code text`.
+    /// Passes a request to quoting, and waits until all messages that it causes are sent. Returns an error as
+    /// `status code text`.
     pub async fn take(&self, line: &str, from: &str, to: &str, body: &str) -> Result<(), String> {
         self.take_with(line, from, to, body, &[]).await
     }
@@ -209,13 +210,13 @@ impl Hub {
         taken.map(|_| ()).map_err(refuse)
     }
 
-    /// What was sent since the last call: `receiver METHOD path < source`, and of errors of the hub's the error.
+    /// The messages since the last call: `receiver METHOD path < source`, with the error if it is an error of the hub.
     pub fn sent(&self) -> Vec<String> {
         let requests = std::mem::take(&mut *self.recorder.requests.lock().unwrap());
         requests.iter().map(|(receiver, request)| describe(*receiver, request)).collect()
     }
 
-    /// The sum of a metric's samples that have all of these label texts.
+    /// The sum of a metric's samples with all of these label texts.
     pub fn metric(&self, name: &str, labels: &[&str]) -> u64 {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
@@ -266,7 +267,7 @@ pub fn received(line: &str, from: &str, to: &str, body: &str, headers: &[(&str, 
         query,
         parties,
         version: Some(Version::V1_0),
-        // Tests bring along bodies that no gateway lets through where nobody looks at them.
+        // Tests use bodies that no gateway would accept if the hub does not read them.
         message: Message::read(operation, body.as_bytes()).unwrap_or_default(),
         headers: block.into(),
         body: Bytes::copy_from_slice(body.as_bytes()),
@@ -274,7 +275,7 @@ pub fn received(line: &str, from: &str, to: &str, body: &str, headers: &[(&str, 
     }
 }
 
-/// `POST /quotes`; members that differ are given as JSON, at dotted places.
+/// `POST /quotes`. Changed members are given as JSON, at dotted paths.
 pub fn quote(changes: &[(&str, &str)]) -> String {
     let body = format!(
         r#"{{"quoteId":"{QUOTE_ID}","transactionId":"{TRANSACTION_ID}",
@@ -333,7 +334,7 @@ pub fn request_to_pay() -> String {
 
 pub const ERROR: &str = r#"{"errorInformation":{"errorCode":"5101","errorDescription":"no"}}"#;
 
-/// How the hub's error about the quote looks in [`Hub::sent`].
+/// The hub's error about the quote in the form of [`Hub::sent`].
 pub fn error(resource: &str, dfsp: &str, base: &str, error: &str) -> String {
     format!("{dfsp} PUT /{base}/{resource}/{QUOTE_ID}/error < Hub {error}")
 }
