@@ -1,4 +1,4 @@
-//! Signatures made and verified: a worked example from outside, every part altered, keys of every kind.
+//! Signing and verification: an example from a standard, every part changed, and keys of every kind.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn at(text: &str) -> Timestamp {
     Timestamp::parse_iso(text).unwrap()
 }
 
-/// A message, of which a test may change everything.
+/// A message that a test may change in any way.
 #[derive(Clone)]
 struct Message {
     method: Method,
@@ -76,12 +76,12 @@ impl Message {
         self.set(SIGNATURE, &value);
     }
 
-    /// Puts another protected header under the worked signature.
+    /// Puts another protected header before the example's signature.
     fn protect(&mut self, protected: &str) {
         self.set_signature(WORKED, &URL_SAFE_NO_PAD.encode(protected));
     }
 
-    /// Signs as an adapter of a DFSP does: with the headers for method and URI.
+    /// Signs as a DFSP's adapter does, with the headers for method and URI.
     fn sign(&mut self, key: &PrivateKey) {
         let (uri, method) = (self.uri.clone(), self.method.to_string());
         self.set("fspiop-uri", &uri);
@@ -145,7 +145,7 @@ fn pem(kind: &str, der: &[u8]) -> String {
     format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", lines.join("\n"))
 }
 
-/// A private key in a file, and the public one in PEM.
+/// A private key in a file, and the public key in PEM.
 fn write_key(directory: &Path, name: &str, private: &[u8], public: &[u8]) -> (PathBuf, String) {
     let path = directory.join(name);
     fs::write(&path, pem("PRIVATE KEY", private)).unwrap();
@@ -174,7 +174,7 @@ fn a_signature_made_elsewhere_is_verified() {
     let keys = Keys::with(&[("greenbank.pem", RFC_KEY), ("README.txt", "of the scheme")]).ring();
     assert_eq!(keys.len(), 1);
     assert_eq!(Message::worked().verify(&keys), Ok(()));
-    // Participants' names do not differ in case only.
+    // Participants' names that differ only in case are the same.
     let keys = Keys::with(&[("GreenBank.pem", &RFC_KEY.replace('\n', "\\r\\n"))]).ring();
     assert_eq!(Message::worked().verify(&keys), Ok(()));
 }
@@ -333,7 +333,7 @@ fn what_is_signed_here_is_verified_here() {
         message.set("fspiop-destination", "bluebank");
         assert_eq!(message.verify(&keys), Err(Fault::Unprotected("FSPIOP-Destination")));
     }
-    // A proxy took a base path off, and the sender signed it.
+    // A proxy removed a base path that the sender had signed.
     let (key, public) = rsa(directory.path(), "proxied.key");
     let keys = Keys::with(&[("greenbank.pem", &public)]).ring();
     for (base, expected) in [("/switch", Ok(())), ("/other", Err(Fault::Differs("FSPIOP-URI".to_owned())))] {
@@ -389,7 +389,7 @@ fn a_date_that_must_be_recent_is() {
     assert_eq!(undated.judge(&keys, Freshness::Recent, now), Err(Fault::Unprotected("Date")));
 }
 
-/// A certificate of a key in a file, which may sign or only encrypt, valid throughout 2030.
+/// A certificate of a key in a file, for signing or only for encryption, valid throughout 2030.
 fn certificate(directory: &Path, name: &str, usage: KeyUsagePurpose) -> String {
     let key = rcgen::KeyPair::from_pem(&fs::read_to_string(directory.join(name)).unwrap()).unwrap();
     let mut parameters = CertificateParams::new(Vec::new()).unwrap();
@@ -415,12 +415,12 @@ fn a_key_in_a_certificate_counts_while_that_is_valid_and_lets_it_sign() {
     ] {
         assert_eq!(message.judge(&keys, Freshness::Any, now), expected, "{now}");
     }
-    // Signed by another key, the message is wrong and not expired.
+    // With a signature by another key, the message is wrong and not expired.
     let (other, other_public) = rsa(directory.path(), "other.key");
     let mut forged = Message::new();
     forged.sign(&other);
     assert_eq!(forged.judge(&keys, Freshness::Any, "2031-01-02T00:00:00.000Z"), Err(Fault::Wrong));
-    // The reason is also found beside a key without an end.
+    // The reason is also found beside a key without an expiry.
     let both = Keys::with(&[("greenbank.pem", &format!("{signing}{other_public}"))]).ring();
     assert_eq!(message.judge(&both, Freshness::Any, "2031-01-02T00:00:00.000Z"), Err(Fault::Expired));
     assert_eq!(forged.judge(&both, Freshness::Any, "2031-01-02T00:00:00.000Z"), Ok(()));
@@ -485,7 +485,7 @@ fn an_unusable_file_is_an_outage_of_its_participant_only() {
     of_bluebank.set("fspiop-source", "BlueBank");
     of_bluebank.protect(&protected("RS256", "").replace("greenbank", "BlueBank"));
     assert_eq!(of_bluebank.verify(&ring), Err(Fault::KeyFile));
-    // A file that becomes unusable leaves the keys of before in force, of its participant only.
+    // If a file becomes unusable, only its participant keeps the previous keys.
     for name in ["greenbank.pem", "bluebank.pem"] {
         fs::write(keys.0.path().join(name), "nonsense").unwrap();
     }
@@ -493,7 +493,7 @@ fn an_unusable_file_is_an_outage_of_its_participant_only() {
     assert_eq!(later.len(), 0);
     later.keep_unusable(&ring);
     assert_eq!((later.len(), Message::worked().verify(&later)), (1, Ok(())));
-    // Two files of one participant: none of them is the right one.
+    // With two files of one participant, neither is valid.
     fs::write(keys.0.path().join("greenbank.pem"), RFC_KEY).unwrap();
     fs::write(keys.0.path().join("GREENBANK.pem"), RFC_KEY).unwrap();
     ring = keys.ring();
@@ -504,7 +504,7 @@ fn an_unusable_file_is_an_outage_of_its_participant_only() {
 fn keys_by_pkcs1_and_behind_a_byte_order_mark_are_read() {
     let spki =
         STANDARD.decode(RFC_KEY.lines().filter(|line| !line.contains('-')).collect::<String>()).unwrap();
-    // The same key without its algorithm, as `openssl rsa -RSAPublicKey_out` writes it.
+    // The same key without its algorithm, as written by `openssl rsa -RSAPublicKey_out`.
     let pkcs1 = pem("RSA PUBLIC KEY", &spki[24..]);
     let mislabelled = pem("PUBLIC KEY", &spki[24..]);
     for text in [&pkcs1, &mislabelled, &format!("\u{feff}{RFC_KEY}"), &format!("\u{feff}{pkcs1}")] {
@@ -531,13 +531,13 @@ fn a_uri_may_be_signed_before_it_is_percent_encoded() {
         ("/parties/ALIAS/a b@c", "/parties/ALIAS/a%20b%40c", true),
         ("/parties/ALIAS/100%", "/parties/ALIAS/100%25", true),
         ("/parties/ALIAS/%41", "/parties/ALIAS/%2541", true),
-        // A signed encoding is not decoded: it may be text of its own.
+        // A signed encoding is not decoded: it may be literal text.
         ("/parties/ALIAS/a%40b", "/parties/ALIAS/a@b", false),
         ("/%70arties/ALIAS/a", "/parties/ALIAS/a", false),
         ("/parties/ALIAS/a%40b", "/parties/ALIAS/a%40b", true),
         ("/switch/parties/ALIAS/a b", "/parties/ALIAS/a%20b", true),
         ("/x?amount=1 000&currency=KES", "/x?amount=1%20000&currency=KES", true),
-        // An encoded delimiter is none.
+        // An encoded delimiter is not a delimiter.
         ("/parties/ALIAS/a/b", "/parties/ALIAS/a%2Fb", false),
         ("/parties/ALIAS/a%2Fb", "/parties/ALIAS/a/b", false),
         ("/parties/ALIAS/a?b", "/parties/ALIAS/a%3Fb", false),
@@ -575,7 +575,7 @@ fn a_date_that_is_not_protected_counts_if_the_hub_accepts_it() {
     assert_eq!(judge(&message, "2030-01-01T00:00:00.000Z"), Err(Fault::Unprotected("Date")), "two dates");
     message.headers.remove("date");
     assert_eq!(judge(&message, "2030-01-01T00:00:00.000Z"), Err(Fault::Unprotected("Date")), "no date");
-    // A signed date must be equal to the date of the message.
+    // A signed date must equal the date of the message.
     let mut signed = Message::new();
     signed.sign(&key);
     signed.set("date", "Tue, 01 Jan 2030 00:01:00 GMT");

@@ -1,4 +1,4 @@
-//! Keys as participants hand them in, and how they count beside those in files.
+//! Keys as participants submit them, and their precedence relative to keys in files.
 
 mod common;
 
@@ -105,7 +105,7 @@ fn what_is_no_key_for_signatures_is_refused() {
     assert_eq!(SubmittedKey::read(P256, false).unwrap_err(), "is a P-256 key, and jws.es256 is off");
 }
 
-/// Whose keys count, with their digests.
+/// The owners of accepted keys, with the digests.
 fn counted(ring: &KeyRing) -> Vec<(String, [u8; 32])> {
     let mut all: Vec<_> = ring.views().map(|view| (view.participant, view.sha256)).collect();
     all.sort();
@@ -128,20 +128,20 @@ fn keys_in_files_give_way_to_those_that_are_kept_elsewhere() {
         let bytes: &[u8] = Box::leak(read(key).public_key);
         Recorded { participant, public_key: bytes, sha256: sha256(bytes), from: None, until: None }
     };
-    // One participant's key is nobody else's.
+    // A participant's key is not accepted for others.
     let kept = Records { keys: vec![recorded("GreenBank", RSA)], ..Records::default() };
     let (ring, unusable) = join(&kept);
     assert_eq!((counted(&ring), unusable), (vec![green], vec![]));
-    // What the settings do not take is told, and does not count; nor does what is none.
+    // A key that the settings do not allow is reported and not accepted, and so is a malformed key.
     let broken =
         Recorded { participant: "redmoney", public_key: b"x", sha256: [1; 32], from: None, until: None };
     let kept = Records { keys: vec![recorded("redmoney", P256), broken], ..Records::default() };
     let (ring, unusable) = join(&kept);
     assert_eq!((ring.len(), unusable), (2, vec![upesi_types::hex(&of_p256), upesi_types::hex(&[1; 32])]));
-    // A revoked key counts nowhere.
+    // A revoked key is accepted nowhere.
     let revoked = Records { revoked: HashSet::from([of_rsa]), ..Records::default() };
     assert!(join(&revoked).0.is_empty());
-    // A file that is over does not count at its end; here that is only kept, as verification has the time.
+    // Keys in a file are not accepted after their end. Here the end is only stored, because verification has the time.
     let files_until = HashMap::from([("greenbank".to_owned(), Timestamp::EPOCH)]);
     assert_eq!(join(&Records { files_until, ..Records::default() }).0.len(), 2);
 }

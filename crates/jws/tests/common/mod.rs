@@ -1,4 +1,4 @@
-//! What tests of signatures share.
+//! Shared helpers of the tests of signatures.
 
 /// The key of RFC 7515, appendix A.2.
 pub const RFC_KEY: &str = "-----BEGIN PUBLIC KEY-----
