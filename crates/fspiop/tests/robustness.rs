@@ -1,4 +1,4 @@
-//! No bytes, however odd, make a parser panic, and every refusal is itself a valid FSPIOP error.
+//! No bytes make a parser panic, and every rejection is itself a valid FSPIOP error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ fn assert_valid_refusal(error: &SyncError) {
     assert_eq!(read.description, error.description);
 }
 
-/// A message with the properties of all families, so that damage anywhere in it meets some schema.
+/// A message with the properties of all families, so that damage anywhere in it affects some schema.
 const EVERYTHING: &str = r#"{"quoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","bulkQuoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","transactionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","requestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","conversionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","fspId":"greenbank","currency":"USD","partyList":[{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank","partySubIdOrType":"s"}],"party":{"partyIdInfo":{"partyIdType":"EMAIL","partyIdentifier":"a@b.cd"},"name":"n","personalInfo":{"complexName":{"firstName":"Ada"},"dateOfBirth":"1966-06-16"}},"payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011","fspId":"bluebank"},"supportedCurrencies":["USD"],"partyIdType":"MSISDN","partyIdentifier":"26011"},"payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}},"amountType":"SEND","amount":{"amount":"12.5","currency":"USD"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER","refundInfo":{"originalTransactionId":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}},"expiration":"2030-01-01T00:00:00.000Z","geoCode":{"latitude":"-1.5","longitude":"36.8"},"transferAmount":{"amount":"12.5","currency":"USD"},"ilpPacket":"DIIBeQ","condition":"OamfGVXsbd2k8PiBcmCo5yFjZDiqprh-YVj8YChlsn0","individualQuotes":[{"quoteId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f61","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}},"amountType":"SEND","amount":{"amount":"3","currency":"ZMW"},"transactionType":{"scenario":"PAYMENT","initiator":"PAYER","initiatorType":"BUSINESS"}}],"individualQuoteResults":[{"quoteId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","errorInformation":{"errorCode":"5103","errorDescription":"no"}}],"conversionTerms":{"conversionId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","initiatingFsp":"bluebank","counterPartyFsp":"fxp1","amountType":"SEND","sourceAmount":{"currency":"USD","amount":"1"},"targetAmount":{"currency":"ZMW"},"expiration":"2030-01-01T00:00:00.000Z","charges":[{"chargeType":"spread"}]},"transactionRequestState":"PENDING","responseType":"ENTERED","authenticationInfo":{"authentication":"OTP","authenticationValue":{"pinValue":"1234","counter":"1"}},"errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#;
 
 fn parse_all(body: &[u8]) {
@@ -39,11 +39,11 @@ fn parse_all(body: &[u8]) {
 /// Every property name of [`EVERYTHING`].
 fn names_of_everything() -> Vec<&'static str> {
     let texts: Vec<&str> = EVERYTHING.split('"').collect();
-    // Quoted texts are every second part, and names are those before a colon.
+    // Every second part is a quoted text. Names are those before a colon.
     texts.windows(2).skip(1).step_by(2).filter(|pair| pair[1].starts_with(':')).map(|pair| pair[0]).collect()
 }
 
-/// JSON texts of every shape, under the names that the schemas know.
+/// JSON texts of every form, with names that the schemas know.
 fn json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -133,7 +133,7 @@ proptest! {
         let mut laid_out = String::new();
         let mut blanks = blanks.iter().cycle();
         for character in PREPARE.chars() {
-            // No text in the message holds a comma or brace, and colons stand in times.
+            // No text in the message contains a comma or a brace, but times contain colons.
             if matches!(character, ',' | '{' | '}') {
                 laid_out.push_str(blanks.next().map_or("", String::as_str));
             }
@@ -186,7 +186,7 @@ proptest! {
         for name in ["fspiop-source", "fspiop-http-method", "fspiop-uri"] {
             prop_assert_eq!(count(name.as_bytes()), 1, "{}", name);
         }
-        // To a signed message that names no destination none is added.
+        // A signed message without a destination gets none.
         let is_signature = |(name, value): (&[u8], &[u8])| name == b"fspiop-signature" && value == SIGNATURE.as_bytes();
         let is_signed = !by_hub && Block(&block).iter().any(is_signature);
         let is_addressed = !is_signed || Block(&block).find("fspiop-destination").is_some();
@@ -211,7 +211,7 @@ proptest! {
             prop_assert_eq!(count(b"fspiop-signature"), 0);
             prop_assert_eq!((count(b"content-type"), count(b"date"), count(b"traceparent")), (1, 1, 1));
         }
-        // A second hop changes nothing but the span.
+        // A second hop changes only the span.
         let mut again = Vec::new();
         rewrite_for_forward(&out, &forward, &mut again);
         prop_assert_eq!(out, again);
@@ -245,7 +245,7 @@ proptest! {
         let _ = ilp::decode_transaction(&format!("DI{packet}"));
     }
 
-    /// What passes as the id of a party stands in a URL as one segment, which leads nowhere else, encoded or decoded.
+    /// A valid party id is one segment of a URL, which leads nowhere else, encoded or decoded.
     #[test]
     fn parties_that_pass_stay_where_they_are_put(id in segment(), sub_id in proptest::option::of(segment())) {
         for &kind in PartyIdType::ALL {
@@ -282,7 +282,7 @@ proptest! {
     }
 }
 
-/// Path segments with all that is special in a URL.
+/// Path segments with all special characters of a URL.
 fn segment() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         "[a-z0-9]{1,6}",
@@ -295,16 +295,16 @@ fn segment() -> impl Strategy<Value = String> {
         Just("%C3%A9".to_owned()),
         Just("error".to_owned()),
     ];
-    // An empty segment and dot segments are no path to begin with.
+    // An empty segment and dot segments are not valid paths.
     prop::collection::vec(part, 1..6)
         .prop_map(|parts| parts.concat())
         .prop_filter("a segment of a path", |segment| !matches!(segment.as_str(), "." | ".."))
 }
 
-/// What makes a message signed.
+/// The value that makes a message signed.
 const SIGNATURE: &str = r#"{"signature":"a","protectedHeader":"b"}"#;
 
-/// Blocks whose names are those that the hub looks at, and whose values may be anything without a line break.
+/// Blocks with names that the hub evaluates, and with any values without a line break.
 fn header_block() -> impl Strategy<Value = Vec<u8>> {
     let name = prop_oneof![
         Just("accept"),
@@ -338,7 +338,7 @@ fn header_block() -> impl Strategy<Value = Vec<u8>> {
 
 const PAGE: &str = include_str!("../../../docs/error-codes.md");
 
-/// The status of a code that the page does not name with another one.
+/// The status of a code for which the page names no other one.
 const STATUS_USUAL: u16 = 400;
 /// The lowest code; statuses are below it.
 const CODE_MIN: u16 = 1000;
@@ -349,7 +349,7 @@ fn catalogue() -> BTreeSet<String> {
     section.lines().filter_map(|line| line.strip_prefix("    ")).map(str::to_owned).collect()
 }
 
-/// The same, as the code has them.
+/// The same lines, computed from the code.
 fn expected() -> BTreeSet<String> {
     let texts = ErrorCode::ALL.iter().map(|code| format!("{code} {}", code.text().unwrap_or_default()));
     let mut by_status = BTreeMap::<u16, Vec<String>>::new();
@@ -371,7 +371,7 @@ fn the_page_has_exactly_the_codes_of_the_catalogue() {
     );
 }
 
-/// A code that the lists above the catalogue explain, but that does not exist, would mislead.
+/// A code that is explained above the catalogue but does not exist would mislead.
 #[test]
 fn every_code_that_the_page_explains_exists() {
     let (explained, _) = PAGE.split_once("\n## The catalogue\n").expect("the page has a catalogue");
