@@ -34,7 +34,7 @@ fn open(keys: &Keys, uri: &str) -> Result<Arc<dyn Key>, String> {
     keys.open(&Place::parse(uri).unwrap()).map_err(|error| error.to_string())
 }
 
-/// Signs in all schemes; those of the other type of key are refused.
+/// Signs in all schemes. Schemes of the other type of key are rejected.
 fn check_schemes(key: &dyn Key) {
     let message = b"{\"a\":1}";
     for (scheme, algorithm) in SCHEMES {
@@ -100,7 +100,7 @@ fn what_cannot_be_used_is_named() {
     let refused = |uri: &str| open(&keys, uri).unwrap_err();
     let uri = "pkcs11:token=hub;object=one";
     assert!(refused(uri).starts_with("the token hub: rejected the PIN in"), "{}", refused(uri));
-    // A token locks itself after some wrong PINs, and the hub asks again all the time.
+    // A token locks itself after some wrong PINs, and the hub retries continuously.
     for _ in 0..20 {
         assert!(refused(uri).contains("is not tried again until the file changes"));
     }

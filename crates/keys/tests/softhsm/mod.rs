@@ -1,4 +1,4 @@
-//! A SoftHSM of one test: Debian's `softhsm2`, which `.ci/tools` installs or asks for.
+//! A SoftHSM for one test, by Debian's `softhsm2`, which `.ci/tools` installs or requests.
 
 use std::env;
 use std::fs;
@@ -10,7 +10,7 @@ use upesi_pki::{KeyKind, SigningKey};
 
 /// PIN of all tokens.
 pub const PIN: &str = "1234";
-/// Where SoftHSM looks for its settings, and nowhere else.
+/// The only variable with which SoftHSM finds its settings.
 const CONFIGURATION: &str = "SOFTHSM2_CONF";
 /// Set in the process that a test starts for itself.
 const DIRECTORY: &str = "SOFTHSM2_OF_TEST";
@@ -26,8 +26,8 @@ pub struct SoftHsm {
 }
 
 impl SoftHsm {
-    /// SoftHSM reads its settings from the environment, so the test runs once more in a process of its own, where this
-    /// is its tokens; in the first process, `None` after that one has passed.
+    /// SoftHSM reads its settings from the environment, so the test runs again in its own process. There it returns the
+    /// tokens; in the first process it returns `None` after the other one has passed.
     pub fn of_test(name: &str) -> Option<Self> {
         if let Some(directory) = env::var_os(DIRECTORY) {
             return Some(Self { directory: directory.into() });
@@ -51,7 +51,7 @@ impl SoftHsm {
         None
     }
 
-    /// A file of the test.
+    /// Path of a file of the test.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
@@ -75,13 +75,13 @@ impl SoftHsm {
         self.run(&["--init-token", "--free", "--label", token, "--so-pin", PIN, "--pin", PIN]);
     }
 
-    /// Puts a new key into a token. It is also in the directory, as `OBJECT.key` and `OBJECT.pem`.
+    /// Adds a new key to a token. The key is also in the directory, as `OBJECT.key` and `OBJECT.pem`.
     pub fn make_key(&self, token: &str, object: &str, id: &str, kind: KeyKind) {
         let made = SigningKey::make(&self.directory, object, kind).unwrap();
         self.import(token, object, id, &made.key_file);
     }
 
-    /// Puts the key of a file into a token, from which it does not come out again.
+    /// Imports the key of a file into a token, which does not release it.
     pub fn import(&self, token: &str, object: &str, id: &str, file: &Path) {
         let file = file.display().to_string();
         self.run(&["--import", &file, "--token", token, "--label", object, "--id", id, "--pin", PIN]);
