@@ -1,4 +1,5 @@
-//! Two nodes on a real broker, which this test starts: who leads, what the copies hold, and topics that are no logs.
+//! Two nodes with a real broker, which this test starts: the leader, the content of the copies, and topics that are not
+//! logs.
 
 #[path = "../../../tools/kafka/broker.rs"]
 mod broker;
@@ -24,7 +25,7 @@ use upesi_replication::{
 };
 
 const CLUSTER: ClusterId = ClusterId(5);
-/// Longest wait for what must come.
+/// Time limit for expected events.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn topic(broker: &Broker, topic: &str) -> KafkaSettings {
@@ -57,7 +58,7 @@ impl Node {
         Arc::new(RealDisk::new(self.data.join("store"), Access::Write))
     }
 
-    /// Stands by until it leads or is stopped.
+    /// Follows until it becomes leader or is stopped.
     fn stand_by(&self) -> Option<ReplicatedLog> {
         let partition = Box::new(
             KafkaPartition::connect(self.settings.clone(), Some((CLUSTER, NodeId(self.number))))
@@ -115,7 +116,7 @@ fn claim(log: &ReplicatedLog) -> Box<dyn Appender> {
     log.claim(0).expect("the leadership").appender
 }
 
-/// Records of `bytes` each, no two alike.
+/// Records of `bytes` each, which all differ.
 fn batch(first_seq: u64, count: u64, bytes: usize) -> Batch {
     let mut batch = Batch::new(first_seq);
     for seq in first_seq..first_seq + count {
@@ -138,12 +139,12 @@ fn nodes_on_a_real_broker_agree() {
     let log = first.stand_by().expect("it leads: nobody else is there");
     let mut store = log.store().expect("not claimed").appender;
     let mut leader = claim(&log);
-    // Small, and as large as a body of 5 MiB makes it.
+    // Small ones, and as large as with a body of 5 MiB.
     for (first_seq, count, bytes) in [(1, 3, 10), (4, 500, 600), (504, 1, 6 << 20)] {
         leader.append(&mut batch(first_seq, count, bytes)).expect("appended");
     }
     leader.confirm().expect("it leads");
-    // As large as the store makes them.
+    // As large as the store's records.
     for (first_seq, count, bytes) in [(1, 2, 100), (3, 1, 10 << 20)] {
         store.append(&mut batch(first_seq, count, bytes)).expect("appended");
     }
@@ -151,12 +152,12 @@ fn nodes_on_a_real_broker_agree() {
         let standing = scope.spawn(|| second.stand_by());
         let deadline = Instant::now() + LIMIT;
         while second.seq.load(Ordering::Acquire) < 504 {
-            // The leader lives as long as it says so.
+            // The leader stays leader as long as it sends heartbeats.
             leader.maintain().expect("it leads");
             assert!(Instant::now() < deadline, "the standby has read {:?} records", second.seq);
             thread::yield_now();
         }
-        // From now on it says nothing.
+        // From now on it sends nothing.
         standing.join().expect("no panic").expect("it leads after the silence")
     });
     let mut successor = claim(&successor);
@@ -166,7 +167,7 @@ fn nodes_on_a_real_broker_agree() {
     let error = store.append(&mut batch(4, 1, 20)).expect_err("it leads no more");
     assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
     drop((leader, store));
-    // The former leader follows, on the copy that it has.
+    // The former leader follows, with its own copy.
     thread::scope(|scope| {
         let standing = scope.spawn(|| first.stand_by());
         let deadline = Instant::now() + LIMIT;
@@ -184,7 +185,7 @@ fn nodes_on_a_real_broker_agree() {
     topics_that_are_no_logs(&broker);
 }
 
-/// What was told last is known to the brokers some time later.
+/// Reports reach the brokers with some delay.
 fn entries_leave_that_nobody_needs(mut members: Members) {
     let deadline = Instant::now() + LIMIT;
     let needs = loop {
@@ -196,12 +197,12 @@ fn entries_leave_that_nobody_needs(mut members: Members) {
     };
     let hour = Duration::from_secs(3600);
     let first = needs.values().min().copied();
-    // All is younger than an hour; what is deleted is not deleted again.
+    // All entries are younger than an hour. Deleted entries are not deleted again.
     for (keep, begin) in [(hour, None), (Duration::ZERO, first), (Duration::ZERO, None)] {
         let deleted = members.delete_before_need(keep).expect("the brokers answer");
         assert_eq!(deleted, Deletion { begin, held_by: None }, "{keep:?}");
     }
-    // All is older than a moment, and the slower node holds it.
+    // All entries are older than a moment, and the slower node retains them.
     let slower = needs.iter().min_by_key(|(_, needed)| **needed).map(|(node, _)| *node);
     let deleted = members.delete_before_need(Duration::from_nanos(1)).expect("the brokers answer");
     assert_eq!(deleted, Deletion { begin: None, held_by: slower });
