@@ -362,11 +362,11 @@ mod tests {
         use Verdict::{AsksNext, Ends, KeptBack};
         type Heard = (u32, bool, Verdict);
         let stories: [&[Heard]; 4] = [
-            // The last one was not asked.
+            // The last one was not queried.
             &[(1, false, Ends), (1, false, KeptBack), (2, false, Ends)],
             &[(1, true, AsksNext(second)), (1, true, KeptBack), (2, false, Ends)],
             &[(1, true, AsksNext(second)), (2, true, AsksNext(third)), (2, true, Ends)],
-            // It comes to know it after all.
+            // It knows the party after all.
             &[(1, true, AsksNext(second)), (1, false, Ends), (2, true, KeptBack)],
         ];
         for story in stories {
@@ -382,13 +382,13 @@ mod tests {
         use Verdict::{Ends, KeptBack};
         type Heard = (u32, bool, Verdict);
         let stories: [&[Heard]; 5] = [
-            // Number of the proxy, whether it is an error, what it is.
+            // Number of the proxy, whether it is an error, and the result.
             &[(1, false, Ends), (2, false, KeptBack), (2, true, KeptBack), (1, false, KeptBack)],
             &[(1, true, KeptBack), (2, false, Ends), (1, false, KeptBack)],
             &[(1, true, KeptBack), (1, true, KeptBack), (2, true, Ends)],
-            // It comes to know it after all.
+            // It knows the party after all.
             &[(1, true, KeptBack), (1, false, Ends), (2, true, KeptBack)],
-            // Nobody asked it.
+            // It was not queried.
             &[(3, true, Ends)],
         ];
         for story in stories {

@@ -244,7 +244,7 @@ mod tests {
         ]
     }
 
-    /// Keys 0 to 5 share two hashes, so that equal hashes do not mean equal keys.
+    /// Keys 0 to 5 share two hashes, so equal hashes do not mean equal keys.
     const fn hash(key: u8) -> u64 {
         key as u64 % 2
     }
@@ -254,7 +254,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
-        /// Beside a plain list that does the same slowly.
+        /// Compares with a plain list, which does the same slowly.
         #[test]
         fn does_what_a_list_does(steps in prop::collection::vec(step(), 1..200)) {
             let start = Instant::now();

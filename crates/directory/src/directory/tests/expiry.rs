@@ -1,4 +1,4 @@
-//! Lookups that nobody answers, and bounds.
+//! Lookups without an answer, and limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn world(config: DirectoryConfig) -> World {
     world
 }
 
-/// Where DFSPs that were not asked may answer.
+/// A scheme in which DFSPs may answer without a query.
 fn open_world(config: DirectoryConfig) -> World {
     let world = World::open(config, ScriptedOracle::new(Script::Finds(vec![("greenbank", None)]), false));
     tokio::spawn(world.directory.expiry());
@@ -49,17 +49,17 @@ async fn an_unanswered_lookup_ends_with_an_error_at_its_deadline_and_not_before(
     );
     assert_eq!(world.directory.lookups_pending(), 0);
     assert_eq!(world.metrics.lookups(LookupOutcome::Expired), 1);
-    // An answer that comes too late is passed on all the same.
+    // A late answer is forwarded.
     world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), "{}").await.unwrap();
     assert_eq!(world.sent().await, ["PUT bluebank /parties/MSISDN/26097 from greenbank: {}"]);
     assert_eq!(world.metrics.lookups(LookupOutcome::Answered), 0);
-    // One that comes much too late is rejected.
+    // A much later answer is rejected.
     advance(Duration::from_secs(20)).await;
     assert!(world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), "{}").await.is_err());
     assert_eq!(world.sent().await, [""; 0]);
 }
 
-/// However many lookups one DFSP has waiting, another one's are accepted.
+/// However many lookups of one DFSP are pending, lookups of another one are accepted.
 #[tokio::test(start_paused = true)]
 async fn one_dfsp_leaves_room_for_the_lookups_of_others() {
     for (pending_max, bytes_max) in [(8, 128 << 20), (65_536, 8_000)] {
@@ -73,14 +73,14 @@ async fn one_dfsp_leaves_room_for_the_lookups_of_others() {
             assert!(taken < 100);
         }
         world.take(LOOKUP, "redbank", None, "").await.unwrap();
-        // Those behind a proxy have its share together.
+        // DFSPs behind a proxy share its limit.
         let mut proxied = 0;
         while world.take_proxied(LOOKUP, ["farbank", "farwallet"][proxied % 2], None, "").await.is_ok() {
             proxied += 1;
         }
         assert!(proxied <= taken + 1, "{proxied} and {taken}");
         assert!(world.take_proxied(LOOKUP, "farwallet", None, "").await.is_err());
-        // The end of lookups frees their room.
+        // Lookups that end release their places.
         world.sent().await;
         world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), "{}").await.unwrap();
         world.take(LOOKUP, "bluebank", None, "").await.unwrap();
@@ -162,7 +162,7 @@ async fn memory_is_a_bound_of_its_own() {
     world.take(LOOKUP, "bluebank", None, "").await.unwrap();
 }
 
-/// However many expire together, only so many callbacks are on their way, and the others are not forgotten.
+/// However many lookups expire together, only a limited number of callbacks is in flight, and the others are not lost.
 #[tokio::test(start_paused = true)]
 async fn expiries_are_bounded_and_none_is_lost() {
     let world = world(DirectoryConfig { expiries_in_flight_max: 4, ..config(20, 100) });
@@ -176,7 +176,7 @@ async fn expiries_are_bounded_and_none_is_lost() {
     assert_eq!(world.directory.lookups_pending(), 6);
 }
 
-/// A slow oracle holds no more than its own room: other types go on, and so does whatever else the relay does.
+/// A slow oracle uses only its own limit: lookups of other types continue, and so does the rest of the relay.
 #[tokio::test(start_paused = true)]
 async fn a_slow_oracle_holds_up_nobody_but_those_who_ask_it() {
     use upesi_fspiop::PartyIdType::{Business, Msisdn};
@@ -193,7 +193,7 @@ async fn a_slow_oracle_holds_up_nobody_but_those_who_ask_it() {
         world.take("GET /parties/BUSINESS/acme", "bluebank", None, "").await.unwrap();
         assert_eq!(world.sent().await, ["GET greenbank /parties/BUSINESS/acme from bluebank"]);
     }
-    // The relay's own bound comes last, as a refusal at once.
+    // The relay's own limit applies last, as an immediate error.
     world.take(LOOKUP, "bluebank", None, "").await.unwrap();
     let refusal = world.take("GET /parties/BUSINESS/acme", "bluebank", None, "").await.unwrap_err();
     assert_eq!((refusal.status, refusal.code.number()), (503, 2005));
@@ -213,7 +213,7 @@ enum Step {
     Wait {
         seconds: u64,
     },
-    /// The owner takes no messages, or takes them again.
+    /// The owner stops accepting messages, or accepts them again.
     Owner {
         is_reachable: bool,
     },
@@ -295,10 +295,10 @@ impl Play {
         }
     }
 
-    /// What was sent but for expiries: each of those belongs to one lookup that is due, and none that is due is left
-    /// out.
+    /// The messages without those of expiries. Each expiry belongs to one lookup that is due, and every due lookup has
+    /// one.
     async fn sent(&mut self) -> Vec<String> {
-        // As long as expired lookups are collected.
+        // As long as the hub collects expired lookups.
         advance(Duration::from_millis(15)).await;
         let mut sent = self.world.sent().await;
         let now = Instant::now();
@@ -323,7 +323,7 @@ impl Play {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Each accepted lookup is pending until exactly one thing ends it: an answer, a failure, or its deadline.
+    /// Each accepted lookup is pending until exactly one event ends it: an answer, a failure, or its deadline.
     #[test]
     fn each_lookup_ends_exactly_once(steps in prop::collection::vec(step(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -337,7 +337,7 @@ proptest! {
     }
 }
 
-// Lookups of parties that no directory knows: all proxies are asked.
+// Lookups of parties that no directory knows: all proxies are queried.
 
 const ANSWER: &str = "PUT /parties/MSISDN/26097";
 const ERROR: &str = "PUT /parties/MSISDN/26097/error";
@@ -345,7 +345,7 @@ const UNKNOWN: &str = r#"{"errorInformation":{"errorCode":"3204","errorDescripti
 const ASKED: [&str; 2] =
     ["GET bridge /parties/MSISDN/26097 from bluebank", "GET tunnel /parties/MSISDN/26097 from bluebank"];
 
-/// Nobody in this scheme has the party.
+/// No DFSP in this scheme has the party.
 fn proxied_world() -> World {
     world_with(Script::Finds(vec![]))
 }
@@ -357,7 +357,7 @@ fn world_with(script: Script) -> World {
     world
 }
 
-/// What was sent, in order of receivers.
+/// The sent messages, ordered by receiver.
 async fn sent(world: &World) -> Vec<String> {
     let mut sent = world.sent().await;
     sent.sort();
@@ -390,7 +390,7 @@ async fn the_first_proxy_that_has_the_party_answers() {
             (world.directory.lookups_pending(), world.metrics.lookups(LookupOutcome::Answered)),
             (0, 1)
         );
-        // Whatever else is said comes too late.
+        // Later messages have no effect.
         assert_eq!(answer(&world, "overseas").await, [""; 0]);
         assert_eq!(fail(&world, "farwallet").await, [""; 0]);
     }
@@ -401,7 +401,7 @@ async fn when_no_proxy_has_the_party_the_last_error_is_the_answer() {
     let world = proxied_world();
     world.take(LOOKUP, "bluebank", None, "").await.unwrap();
     sent(&world).await;
-    // Bridge says it twice, once itself and once for one of those behind it.
+    // Bridge sends it twice: for itself, and for a DFSP behind it.
     for from in ["bridge", "farbank"] {
         assert_eq!(fail(&world, from).await, [""; 0]);
     }
@@ -415,7 +415,7 @@ async fn when_no_proxy_has_the_party_the_last_error_is_the_answer() {
     );
 }
 
-/// Who asks again, by then for a DFSP that is known, gets its answer, whatever was said before.
+/// A new lookup for a DFSP that is known by then gets its answer, whatever was sent before.
 #[tokio::test(start_paused = true)]
 async fn an_earlier_search_is_not_in_the_way_of_an_answer() {
     for (answers, errors, waits_ms) in
@@ -470,7 +470,7 @@ async fn a_lookup_that_names_a_dfsp_is_not_spread() {
     assert!(told.len() == 1 && told[0].contains("3204 Party not found"), "{told:?}");
     world.take(LOOKUP, "bluebank", Some("farbank"), "").await.unwrap();
     assert_eq!(sent(&world).await, ["GET farbank /parties/MSISDN/26097 from bluebank"]);
-    // What an oracle says otherwise is no reason either.
+    // Another answer of an oracle is not a reason either.
     *crate::scripted::lock(&world.oracle.script) = Script::Fails(OracleFailure::Busy);
     world.take(LOOKUP, "bluebank", None, "").await.unwrap();
     let told = sent(&world).await;
@@ -506,13 +506,13 @@ async fn the_same_question_is_asked_once_and_ends_at_its_deadline() {
     assert_eq!(sent(&world).await, ASKED);
     answer(&world, "overseas").await;
     assert_eq!((world.directory.lookups_pending(), world.metrics.lookups(LookupOutcome::Answered)), (0, 3));
-    // The answer is known to the payer, but not to the hub: it asks anew.
+    // The payer knows the answer, but the hub does not, so it queries again.
     world.take(LOOKUP, "bluebank", None, "").await.unwrap();
     assert_eq!(sent(&world).await, ASKED);
     advance(Duration::from_millis(20_010)).await;
     let told = sent(&world).await;
     assert!(told.len() == 1 && told[0].contains("3300 Generic expired error"), "{told:?}");
-    // Late is better than never, and the proxies are asked again.
+    // A late answer is forwarded, and the proxies are queried again.
     assert_eq!(answer(&world, "farbank").await, ["PUT bluebank /parties/MSISDN/26097 from farbank: {}"]);
     world.take(LOOKUP, "bluebank", None, "").await.unwrap();
     assert_eq!(sent(&world).await, ASKED);

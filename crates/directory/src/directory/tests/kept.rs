@@ -1,4 +1,4 @@
-//! With the built-in directory and the registry of oracles in a store.
+//! With the built-in directory, and with the registry of oracles in a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::{DirectoryConfig, DirectoryMetrics, OracleConfig};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_parties::registry::{OracleChange, OracleRegistry, OracleSpec};
 
-/// A log that another node has taken over, if that says so.
+/// A journal that another node has taken over, if the flag is set.
 struct Elsewhere(Writer, Arc<AtomicBool>);
 
 impl Elsewhere {
@@ -55,7 +55,7 @@ struct Kept {
     built_in: BuiltInDirectory,
     registry: OracleRegistry,
     oracles: Arc<RegisteredOracles>,
-    /// Lets another node of the cluster lead.
+    /// Lets another node of the cluster become leader.
     is_elsewhere: Arc<AtomicBool>,
     _directory: tempfile::TempDir,
 }
@@ -93,7 +93,7 @@ async fn who_is_registered_is_found_changed_and_removed() {
     let ok = |path: &str, body: &str| format!("PUT greenbank /participants/MSISDN/{path} from Hub: {body}");
     for (request, source, body, sent) in [
         ("POST /participants/MSISDN/+26097", "greenbank", MINE, ok("+26097", LISTED)),
-        // The same again, and the same identifier, encoded.
+        // The same registration again, and the same identifier in encoded form.
         ("POST /participants/MSISDN/%2B26097", "greenbank", MINE, ok("%2B26097", LISTED)),
         ("GET /parties/MSISDN/%2B26097", "bluebank", "", FOUND.to_owned()),
         (
@@ -163,7 +163,7 @@ async fn what_is_acknowledged_is_registered() {
         {"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"},
         {"partyIdType":"BUSINESS","partyIdentifier":"acme","partySubIdOrType":"shop","fspId":"greenbank"}]}"#;
     kept.world.take("POST /participants", "greenbank", None, body).await.unwrap();
-    // No callback was waited for.
+    // No callback was awaited.
     for (kind, id) in [(PartyIdType::Msisdn, "26097"), (PartyIdType::Business, "acme")] {
         assert_eq!(kept.built_in.find(kind, id).unwrap().len(), 1);
     }
@@ -172,7 +172,8 @@ async fn what_is_acknowledged_is_registered() {
     assert_eq!(kept.world.sent().await, ["GET greenbank /parties/BUSINESS/acme/shop from bluebank"]);
 }
 
-/// Who is refused knows that nothing happened: it is no callback that this node may not bring any more.
+/// After a rejection the sender knows that nothing happened. There is no callback, which this node may no longer be
+/// able to send.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_leads_no_more_registers_nothing_and_says_so_at_once() {
     let kept = kept();
@@ -188,7 +189,7 @@ async fn a_node_that_leads_no_more_registers_nothing_and_says_so_at_once() {
         ("PUT /participants/MSISDN/1", r#"{"currency":"KES"}"#),
         ("DELETE /participants/MSISDN/1", ""),
         ("POST /participants", many),
-        // What is registered already may be so no more.
+        // The existing registration may be outdated.
         (one, mine),
     ] {
         let refused = kept.world.take(request, "greenbank", None, body).await.unwrap_err();
@@ -247,7 +248,7 @@ async fn the_series_of_an_oracle_end_when_it_is_deleted() {
         prometheus_client::encoding::text::encode(&mut text, &metrics).unwrap();
         text.lines().filter(|line| line.contains(&format!("oracle=\"{id}\""))).count()
     };
-    // A port that was free a moment ago: nothing answers there.
+    // A port that was free a moment ago: no server answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut asked = Vec::new();
     for (currency, path) in [("KES", "first"), ("ZMW", "second")] {
@@ -269,7 +270,7 @@ async fn the_series_of_an_oracle_end_when_it_is_deleted() {
         asked.push(id);
     }
     let [first, second] = asked[..] else { unreachable!("two were made") };
-    // Under another address it is the same one.
+    // With another address it is the same oracle.
     let url = Some(format!("http://{silent}/third").into());
     registry.update(second, OracleChange { url, ..OracleChange::default() }).await.unwrap();
     registry.delete(first).await.unwrap();

@@ -15,7 +15,7 @@ fn world(script: Script) -> World {
     World::new(DirectoryConfig::default(), ScriptedOracle::new(script, false))
 }
 
-/// A failure of an oracle that found no usable words.
+/// A failure of an oracle without a usable answer.
 fn unusable() -> OracleFailure {
     OracleFailure::Unusable { reason: "connection refused".into(), detail: "The oracle cannot be reached" }
 }
@@ -29,11 +29,11 @@ struct Row {
     request: &'static str,
     destination: Option<&'static str>,
     script: Script,
-    /// What the oracle is asked.
+    /// The queries to the oracle.
     asked: &'static [&'static str],
-    /// What DFSPs get.
+    /// The messages to DFSPs.
     sent: &'static [&'static str],
-    /// What became of it, where that is known already; a lookup without outcome is pending.
+    /// The outcome if it is already known. A lookup without an outcome is pending.
     outcome: Option<LookupOutcome>,
 }
 
@@ -45,7 +45,7 @@ fn finds(owners: &[(&'static str, Option<&'static str>)]) -> Script {
     Script::Finds(owners.to_vec())
 }
 
-/// Who is asked.
+/// Cases of queried DFSPs.
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn rows_of_owners() -> Vec<Row> {
     let row = |name, request, destination, script, asked, sent, outcome| Row {
@@ -167,7 +167,7 @@ fn rows_of_owners() -> Vec<Row> {
     ]
 }
 
-/// What an oracle may do wrong.
+/// Faults of an oracle.
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn rows_of_oracles() -> Vec<Row> {
     use LookupOutcome::{NoOracle, NotFound, OracleFailed};
@@ -255,7 +255,7 @@ fn rows_of_oracles() -> Vec<Row> {
 async fn lookups_go_to_those_who_can_answer_them_or_back() {
     for row in rows_of_owners().into_iter().chain(rows_of_oracles()) {
         let world = world(row.script);
-        // A GET with a body is passed on without one.
+        // The body of a GET is not forwarded.
         world.take(row.request, "bluebank", row.destination, "{}").await.expect(row.name);
         let mut sent = world.sent().await;
         sent.sort();
@@ -351,7 +351,7 @@ async fn an_owner_that_cannot_be_reached_costs_an_error() {
     }
 }
 
-// A party with several DFSPs: the queried DFSP, and the answer that counts.
+// A party with several DFSPs: the queried DFSP, and the accepted answer.
 
 const ANSWER: &str = "PUT /parties/MSISDN/26097";
 const ERROR: &str = "PUT /parties/MSISDN/26097/error";
@@ -361,21 +361,21 @@ fn asked(name: &str) -> String {
     format!("GET {name} /parties/MSISDN/26097 from bluebank")
 }
 
-/// Three DFSPs, registered in this order. The second has no endpoints.
+/// Three DFSPs, registered in this order. The second one has no endpoints.
 fn world_of_three() -> World {
     world(finds(&[("bank-3", None), ("poorbank", None), ("bank-1", None)]))
 }
 
-/// A lookup without a currency goes to DFSPs with an account and an entry in a currency of the payer's. If there is
-/// none, the payment needs a conversion, and it goes to any.
+/// A lookup without a currency goes to DFSPs with an account and an entry in one of the payer's currencies. If there is
+/// none, the payment needs a conversion, and the lookup goes to any of the DFSPs.
 #[tokio::test(start_paused = true)]
 async fn a_lookup_without_a_currency_goes_to_those_that_the_payer_can_pay() {
     for (found, source, expected) in [
-        // redbank has an account in EUR only, bluebank none.
+        // redbank has an account only in EUR, bluebank has none.
         (&[("redbank", "EUR"), ("greenbank", "KES")][..], "bluebank", "greenbank"),
-        // An entry in a currency of the payer's by a DFSP without an account in it.
+        // An entry in one of the payer's currencies, of a DFSP without an account in it.
         (&[("redbank", "KES"), ("greenbank", "KES")], "bluebank", "greenbank"),
-        // bank-1 has an account in KES only: that greenbank has one, too, does not help its entry in USD.
+        // bank-1 has an account only in KES. greenbank's account in KES does not help its entry in USD.
         (&[("greenbank", "USD"), ("bank-2", "KES")], "bank-1", "bank-2"),
         (&[("greenbank", "USD"), ("bank-2", "KES")], "redbank", "greenbank"),
         (&[("greenbank", "KES"), ("bank-2", "KES")], "bluebank", "greenbank"),
@@ -398,10 +398,10 @@ async fn owners_are_asked_in_turn_until_one_has_the_party() {
     let world = world_of_three();
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
     assert_eq!(world.sent().await, [asked("bank-3")]);
-    // One that was not asked, however early it answers.
+    // A DFSP without a query, however early it answers.
     let refusal = world.take(ANSWER, "bank-1", Some("bluebank"), "{}").await.unwrap_err();
     assert_eq!((refusal.status, refusal.code.number()), (400, 3200));
-    // The error is kept back; the next one cannot be reached.
+    // The error is held back, and the next DFSP cannot be reached.
     world.take(ERROR, "bank-3", Some("bluebank"), GONE).await.unwrap();
     assert_eq!(world.sent().await, [asked("bank-1")]);
     assert_eq!(world.directory.lookups_pending(), 1);
@@ -431,13 +431,13 @@ async fn the_error_of_the_last_owner_is_the_answer() {
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
     world.sent().await;
     world.take(ERROR, "bank-3", Some("bluebank"), GONE).await.unwrap();
-    // Said twice, it ends nothing.
+    // A repeated error ends nothing.
     world.take(ERROR, "bank-3", Some("bluebank"), GONE).await.unwrap();
     assert_eq!(world.sent().await, [asked("bank-1")]);
     world.take(ERROR, "bank-1", Some("bluebank"), GONE).await.unwrap();
     assert_eq!(world.sent().await, ["PUT bluebank /parties/MSISDN/26097/error from bank-1: 3204 gone"]);
     assert_eq!(world.metrics.lookups(LookupOutcome::AnsweredError), 1);
-    // Where the last one cannot be reached, that is the answer.
+    // If the last DFSP cannot be reached, this is the answer.
     world.set_manner("bank-1", Manner::Answers(503, ""));
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
     world.sent().await;
@@ -448,7 +448,7 @@ async fn the_error_of_the_last_owner_is_the_answer() {
     assert_eq!(world.directory.lookups_pending(), 0);
 }
 
-/// The takeover of a lookup: by another DFSP, for another DFSP, about another party.
+/// Attempts to take over a lookup: by another DFSP, for another DFSP, about another party.
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_accepted_only_from_the_dfsp_that_was_asked() {
     for is_open in [false, true] {
@@ -482,13 +482,13 @@ async fn an_answer_is_accepted_only_from_the_dfsp_that_was_asked() {
         }
         world.take("PUT /parties/MSISDN/%326097", "greenbank", Some("bluebank"), "{}").await.unwrap();
         assert_eq!((world.sent().await.len(), world.directory.lookups_pending()), (1, 0));
-        // A repeated answer passes: the first one may have been lost.
+        // A repeated answer is accepted, because the first one may have been lost.
         world.take(ANSWER, "greenbank", Some("bluebank"), "{}").await.unwrap();
         assert_eq!(world.sent().await.len(), 1);
     }
 }
 
-/// A proxy answers for each DFSP behind it, and no other DFSP does.
+/// A proxy answers for each DFSP behind it, and for no other.
 #[tokio::test(start_paused = true)]
 async fn an_answer_through_the_proxy_that_was_asked_is_accepted() {
     for (found, destination) in [(&[][..], None), (&[("farbank", None)], None), (&[], Some("farbank"))] {
@@ -503,7 +503,7 @@ async fn an_answer_through_the_proxy_that_was_asked_is_accepted() {
             world.add_proxies();
             world.take(PLAIN, "bluebank", destination, "").await.unwrap();
             world.sent().await;
-            // Without a destination and an owner the hub queries both proxies.
+            // Without a destination and an owner, the hub queries both proxies.
             let is_accepted =
                 is_accepted || (answering == "overseas" && found.is_empty() && destination.is_none());
             let taken = world.take_proxied(ANSWER, answering, Some("bluebank"), "{}").await;
@@ -569,7 +569,7 @@ async fn what_is_passed_on_keeps_its_bytes_and_its_own_headers() {
     }
 }
 
-/// Without the second `error` it would be taken for the path of the answer.
+/// Without the second `error` it would look like the path of the answer.
 #[tokio::test(start_paused = true)]
 async fn the_error_about_a_party_called_error_has_a_path_of_its_own() {
     let world = world(Script::Hangs);
@@ -678,7 +678,7 @@ async fn an_answer_ends_all_lookups_of_the_same_dfsp_for_the_same_party_only() {
     for (request, source) in [
         ("GET /parties/MSISDN/26097", "bluebank"),
         ("GET /parties/MSISDN/26097?currency=USD", "bluebank"),
-        // The same party, encoded otherwise.
+        // The same party in another encoding.
         ("GET /parties/MSISDN/%326097", "bluebank"),
         ("GET /parties/MSISDN/26097", "redbank"),
         ("GET /parties/MSISDN/26098", "bluebank"),
@@ -696,7 +696,7 @@ async fn an_answer_ends_all_lookups_of_the_same_dfsp_for_the_same_party_only() {
     assert_eq!(world.metrics.lookups(LookupOutcome::AnsweredError), 1);
 }
 
-/// How lookups ended at greenbank, with the seconds of the slowest callback.
+/// Outcomes of lookups at greenbank, with the seconds of the slowest callback.
 fn timed(world: &World) -> (Counts, Option<u64>) {
     let summaries = world.responses.summaries(SystemClock.now());
     let [of_greenbank] = &summaries[..] else { panic!("others were asked: {summaries:?}") };

@@ -287,7 +287,7 @@ async fn a_registration_outlives_the_request() {
     assert_eq!(world.sent().await.len(), 1, "the callback is sent all the same");
 }
 
-/// Polls once; gives whether it is still pending.
+/// Polls once. Returns whether it is still pending.
 async fn futures_poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool {
     std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context).is_pending())).await
 }
@@ -307,7 +307,7 @@ async fn a_callback_that_does_not_arrive_is_told_to_the_requester() {
     );
 }
 
-/// The hub also asks an external oracle for the owner before a change. Otherwise any DFSP could take the party over.
+/// The hub also queries an external oracle for the owner before a change. Otherwise any DFSP could take the party over.
 #[tokio::test(start_paused = true)]
 async fn only_owners_change_where_that_is_checked() {
     const REFUSED: &str = "PUT bluebank /participants/MSISDN/26097/error from Hub: 3003 Add Party information error - The \
@@ -354,8 +354,8 @@ fn exchange_world() -> World {
     World::new(DirectoryConfig::default(), ScriptedOracle::new(Script::Hangs, false))
 }
 
-/// Exchangers are fx-00, fx-01, … with KES and UGX. fx-idle is inactive, fx-shut has an inactive account in UGX,
-/// fx-mute no endpoint for conversions; fx-wide has TZS besides. bluebank and greenbank have KES alone.
+/// Providers are fx-00, fx-01, … with KES and UGX. fx-idle is inactive, fx-shut has an inactive account in UGX, and
+/// fx-mute has no endpoint for FX transfers. fx-wide also has TZS. bluebank and greenbank have only KES.
 #[tokio::test(start_paused = true)]
 async fn providers_are_active_and_hold_both_currencies() {
     let world = exchange_world();
@@ -372,7 +372,7 @@ async fn providers_are_active_and_hold_both_currencies() {
         let expected = format!(r#"PUT bluebank {path} from Hub: {{"providers":{providers}}}"#);
         assert_eq!(world.sent().await, [expected]);
     }
-    // An exchanger is told of the others.
+    // A provider receives the list of the others.
     world.take("GET /services/FXP/KES/UGX", "fx-00", None, "").await.unwrap();
     let told = r#"PUT fx-00 /services/FXP/KES/UGX from Hub: {"providers":["fx-01","fx-wide"]}"#;
     assert_eq!(world.sent().await, [told]);
@@ -398,7 +398,7 @@ async fn whoever_cannot_be_told_is_not_told_twice() {
     let refusal = world.take("GET /services/FXP", "nobank", None, "").await.unwrap_err();
     assert_eq!((refusal.status, refusal.code.number()), (400, 3200));
     assert!(world.sent().await.is_empty());
-    // Without an endpoint, and unreachable: there is no error callback.
+    // Without an endpoint, and not reachable: there is no error callback.
     world.take("GET /services/FXP", "poorbank", None, "").await.unwrap();
     assert!(world.sent().await.is_empty());
     world.set_manner("bluebank", Manner::Fails(TransportError::Unreachable("refused".to_owned())));
@@ -410,7 +410,7 @@ async fn whoever_cannot_be_told_is_not_told_twice() {
 
 const ID: &str = "01J8ZC5Y2T3V4W5X6Y7Z8A9B0C";
 
-/// MSISDN and BUSINESS have oracles of their own.
+/// MSISDN and BUSINESS have their own oracles.
 fn oracle_world(msisdn: &Arc<ScriptedOracle>, business: &Arc<ScriptedOracle>) -> World {
     let oracles =
         BTreeMap::from([(PartyIdType::Msisdn, msisdn.clone()), (PartyIdType::Business, business.clone())]);
@@ -436,7 +436,7 @@ fn body(parties: &[(&str, &str, &str)]) -> String {
     format!(r#"{{"requestId":"{ID}","currency":"USD","partyList":[{}]}}"#, parties.join(","))
 }
 
-/// `26097 ok, acme 3003 text` of the one callback that was sent.
+/// `26097 ok, acme 3003 text` of the only callback.
 fn results(sent: &[String]) -> String {
     let [line] = sent else { panic!("{sent:?}") };
     let body = line.strip_prefix(&format!("PUT bluebank /participants/{ID} from Hub: ")).expect(line);

@@ -1,4 +1,4 @@
-//! Against a server on a real socket.
+//! Tests with a server on a real socket.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::scripted::{fsp, lock};
 const HEADERS: &[u8] = b"content-type: application/vnd.interoperability.participants+json;version=1.1\r\n\
                          fspiop-source: bluebank\r\nx-own: kept\r\n";
 
-/// Gives every request the same answer, or none, and records what it was asked.
+/// A server that gives every request the same answer, or none, and records the requests.
 #[derive(Clone)]
 struct Server {
     base: String,
@@ -99,7 +99,7 @@ fn cached() -> OracleConfig {
     OracleConfig { cache_ttl: Duration::from_secs(3600), ..OracleConfig::default() }
 }
 
-/// A telephone number, with a sub id and a currency where there is something in between.
+/// Looks up a telephone number, with a sub id and a currency if `id` has them.
 async fn find(oracle: &ExternalOracle, id: &str) -> Result<Vec<Owner>, OracleFailure> {
     let headers = Bytes::from_static(HEADERS);
     oracle.find(&inquiry(&headers, id, None, None)).await
@@ -119,7 +119,7 @@ fn inquiry<'a>(
     }
 }
 
-/// Method and target, and the body.
+/// Method, target and body.
 fn essence(request: &str) -> String {
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     let line = head.split(" HTTP/1.1").next().unwrap();
@@ -260,7 +260,7 @@ async fn after_repeated_failures_it_is_left_alone_until_a_probe_succeeds() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(3601)).await;
     tokio::time::resume();
-    // Any answer will do: it is there.
+    // Any answer shows that it is reachable.
     server.answer(500, "");
     for _ in 0..3 {
         find(&oracle, "me").await.unwrap_err();
@@ -268,7 +268,7 @@ async fn after_repeated_failures_it_is_left_alone_until_a_probe_succeeds() {
     assert_eq!(server.asked().len(), 3);
 }
 
-/// Many lookups of one DFSP at a slow oracle leave room for the lookups of others.
+/// Many lookups of one DFSP at a slow oracle do not prevent lookups of others.
 #[tokio::test]
 async fn one_dfsp_leaves_room_at_an_oracle_for_the_others() {
     let server = Server::start().await;
@@ -289,7 +289,7 @@ async fn one_dfsp_leaves_room_at_an_oracle_for_the_others() {
         server.arrived.notified().await;
         assert_eq!(ask(requester).await, Err(OracleFailure::Busy), "a quarter of the places");
     }
-    // An aborted request frees its share.
+    // An aborted request releases its share.
     waiting.swap_remove(0).abort();
     server.answer(200, r#"{"partyList":[]}"#);
     while ask("bluebank").await == Err(OracleFailure::Busy) {
@@ -319,7 +319,7 @@ async fn more_questions_than_allowed_fail_at_once_and_never_reach_it() {
     for _ in 0..10 {
         assert_eq!(find(&oracle, "me").await, Err(OracleFailure::Busy));
     }
-    // Whoever gives up gives its room back.
+    // A caller that gives up releases its place.
     waiting.pop().unwrap().abort();
     server.answer(200, r#"{"partyList":[]}"#);
     while find(&oracle, "me").await == Err(OracleFailure::Busy) {
@@ -347,7 +347,7 @@ async fn answers_are_used_again_until_something_changes() {
     assert_eq!(server.asked().len(), 4, "each once");
     assert_eq!(oracle.metrics.cache_hits("7"), 8);
 
-    // A change of one reaches all that was said about its identifier, and nothing else; a refused change too.
+    // A change affects all cached answers about its identifier, and no others; a rejected change does too.
     server.answer(400, "");
     oracle.change(&usd, fsp("redbank")).await.unwrap_err();
     server.answer(200, r#"{"partyList":[]}"#);
@@ -436,7 +436,7 @@ async fn batches_get_an_answer_for_each_entry() {
     );
 }
 
-/// The status alone answers a registration. A lookup needs the body.
+/// For a registration the status alone is sufficient. A lookup needs the body.
 #[tokio::test]
 async fn a_success_counts_if_its_body_breaks_off() {
     let server = Server::start().await;
@@ -480,7 +480,7 @@ mod cache {
         assert_eq!(kept(), [true, false, true]);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(kept(), [true, false, false]);
-        // Asked before the change, answered after it.
+        // Queried before the change, answered after it.
         let epoch = cache.epoch();
         cache.forget(PartyIdType::Alias, "b");
         cache.put(&of("b"), epoch, &answer);
