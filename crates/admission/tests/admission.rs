@@ -1,4 +1,4 @@
-//! Who gives way to whom.
+//! Priorities of admission.
 
 use upesi_admission::{Admission, AdmissionConfig, Class, Observed, REQUEST, Refusal, SourceId};
 
@@ -13,7 +13,7 @@ fn observed(delay_us: u32, taken: [u64; 2]) -> Observed {
     Observed { delay_us: Some(delay_us), taken, intervals: 1 }
 }
 
-/// A hub that has been late for a while after a good time.
+/// A hub that has been slow for a while after a good time.
 fn overloaded(delay_us: u32, intervals: u32) -> Admission {
     let mut admission = Admission::new(config());
     for _ in 0..50 {
@@ -25,7 +25,7 @@ fn overloaded(delay_us: u32, intervals: u32) -> Admission {
     admission
 }
 
-/// How many of a thousand are taken in one interval.
+/// The number of accepted requests of a thousand in one interval.
 fn taken(admission: &mut Admission, class: Class) -> usize {
     (0..1_000).filter(|_| admission.ask(class, PAYER).is_ok()).count()
 }
@@ -44,7 +44,7 @@ fn a_hub_in_time_is_open() {
 fn new_work_gives_way_first() {
     let mut admission = overloaded(2 * TARGET_US, 3);
     assert!(!admission.is_open(Class::New) && admission.is_open(Class::Finishing));
-    // At most what can be saved up.
+    // At most the saved-up requests.
     assert!(taken(&mut admission, Class::New) <= 500);
     assert_eq!(admission.ask(Class::New, PAYER), Err(Refusal::Overload));
     assert_eq!(taken(&mut admission, Class::Finishing), 1_000);

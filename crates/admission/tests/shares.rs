@@ -1,9 +1,9 @@
-//! Properties of shares: no more than the limit, no less where it is asked for, and nobody at another's expense.
+//! Properties of shares: not more than the limit, not less if it is requested, and no source at the expense of another.
 
 use proptest::prelude::*;
 use upesi_admission::{Denied, ORDINARY_BODY_BYTES_MAX, REQUEST, Shares, SharesConfig, SourceId, cost_of};
 
-/// Turns until demand is known and saved credit is spent.
+/// Intervals until demand is known and saved credit is spent.
 const SETTLING_INTERVALS: u64 = 100;
 const MEASURED_INTERVALS: u64 = 100;
 
@@ -11,8 +11,8 @@ fn shares(quota_per_source: Option<u64>, sources_max: usize) -> Shares {
     Shares::new(SharesConfig { quota_per_source, sources_max })
 }
 
-/// Lets source `n + 1` ask `demands[n]` times an interval, one after the other; returns what each was granted in
-/// the measured intervals.
+/// Source `n + 1` sends `demands[n]` requests per interval, alternating with the others. Returns the number of granted
+/// requests of each in the measured intervals.
 fn granted(shares: &mut Shares, quota: Option<u64>, demands: &[u64]) -> Vec<u64> {
     let mut granted = vec![0; demands.len()];
     for interval in 0..SETTLING_INTERVALS + MEASURED_INTERVALS {
@@ -28,7 +28,7 @@ fn granted(shares: &mut Shares, quota: Option<u64>, demands: &[u64]) -> Vec<u64>
     granted
 }
 
-/// What max-min fairness gives each, by its definition: fill all alike until the quota or the demand is met.
+/// The result of max-min fairness by its definition: fill all equally until the quota or the demand is met.
 fn max_min(quota: u64, demands: &[u64]) -> Vec<u64> {
     let demands: Vec<u64> = demands.iter().map(|demand| demand * REQUEST).collect();
     let mut given = vec![0; demands.len()];
@@ -60,7 +60,7 @@ proptest! {
         let fair = max_min(quota, &demands);
         for (index, (granted, fair)) in granted.iter().zip(&fair).enumerate() {
             let fair = fair * MEASURED_INTERVALS / REQUEST;
-            // What was saved up, and what rounding costs.
+            // Saved credit, and rounding.
             let slack = fair / 10 + 10;
             prop_assert!(granted.abs_diff(fair) <= slack, "source {index}: {granted} of {fair}, {demands:?}, {quota}");
         }
@@ -83,7 +83,7 @@ proptest! {
         let mut shares = shares(Some(REQUEST), max);
         for (index, id) in ids.iter().enumerate() {
             let _ = shares.ask(SourceId(*id));
-            // The one that stands for all others may come on top.
+            // The source that stands for all others may be additional.
             prop_assert!(shares.sources() <= max + 1);
             if index % 100 == 0 {
                 shares.end_interval(Some(10 * REQUEST), 1);
@@ -149,7 +149,7 @@ fn a_flood_that_ends_leaves_everything_to_the_others() {
     }
 }
 
-// Requests with large bodies: what they cost their sender, and that they take nothing from the others.
+// Requests with large bodies: their cost for the sender, without effect on other senders.
 
 const HEAVY: SourceId = SourceId(1);
 const MIB: u64 = 1 << 20;
@@ -166,7 +166,7 @@ fn a_request_counts_once_for_each_portion_of_its_body() {
     assert_eq!(cost_of(u64::MAX) % REQUEST, 0);
 }
 
-/// Of 100 requests an interval, one DFSP takes half by requests of 64 portions; seven others ask for little.
+/// Of 100 requests per interval, one DFSP uses half with requests of 64 portions. Seven others send few requests.
 #[test]
 fn few_huge_bodies_leave_the_others_their_share() {
     let mut shares = shares(None, 64);
@@ -181,7 +181,7 @@ fn few_huge_bodies_leave_the_others_their_share() {
             intervals += 1;
         }
     }
-    // What is left of the 100 portions, in bytes.
+    // The rest of the 100 portions, in bytes.
     let left = (100 - 7 * 8) * ORDINARY_BODY_BYTES_MAX * intervals;
     assert!(heavy_bytes <= left * 11 / 10, "{heavy_bytes} of {left}");
     assert!(heavy_bytes >= left * 7 / 10, "{heavy_bytes} of {left}");
@@ -191,7 +191,7 @@ fn few_huge_bodies_leave_the_others_their_share() {
 fn a_huge_request_is_taken_on_credit_and_paid_back() {
     let mut shares = shares(Some(REQUEST), 64);
     shares.end_interval(None, 1);
-    // A second's worth is saved up, and the last of it may be large.
+    // The requests of a second are saved up, and the last of them may be large.
     assert_eq!(taken(&mut shares, HEAVY, 49, 0), 49);
     assert_eq!(shares.ask_for(HEAVY, 10 * ORDINARY_BODY_BYTES_MAX), Ok(()));
     for interval in 0..9 {
@@ -229,7 +229,7 @@ fn debts_are_not_forgotten_and_end() {
         assert!(taken(&mut shares, SourceId(2), 2, 0) >= 1, "interval {interval}");
         assert_eq!(shares.ask(HEAVY), Err(Denied::Share), "interval {interval}");
     }
-    // Without a limit there is nothing to owe.
+    // Without a limit there is no debt.
     shares.end_interval(None, 1);
     shares.end_interval(Some(1_000 * REQUEST), 1);
     assert_eq!(shares.ask(HEAVY), Ok(()));

@@ -1,4 +1,4 @@
-//! What an authority issues, refuses and revokes.
+//! Certificates that an authority issues, rejects and revokes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -80,7 +80,7 @@ fn requests_prove_their_key_and_decide_nothing_else() {
     assert_eq!(issued.key_file, None);
     let found = facts(&issued.certificate_file);
     assert_eq!((found.common_name.as_deref(), found.dns.len()), (Some("greenbank"), 0));
-    // The same key again, for whomever.
+    // The same key again, for any name.
     let seen = authority.issue(&order("bluewallet", &request)).unwrap_err().to_string();
     assert!(seen.contains("already has a certificate, for greenbank"), "{seen}");
     // One bit of the signature.

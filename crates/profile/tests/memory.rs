@@ -1,5 +1,5 @@
-//! What kernel and allocator say of a process. Its one test is alone in its process: both count what every thread
-//! holds, and a profile taken by another test is many times the block that is looked for here.
+//! Memory of a process according to kernel and allocator. Its only test is alone in its process: both count the memory
+//! of every thread, and a profile of another test is many times the block that this test looks for.
 
 use serde_json::Value;
 use upesi_profile::{Holder, memory};

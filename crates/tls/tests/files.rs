@@ -1,4 +1,4 @@
-//! Files that are refused, and what stays in force.
+//! Rejected files, and the content that stays in effect.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -81,7 +81,7 @@ fn a_key_that_everybody_may_read_is_refused() {
             assert!(text.contains("every user") && text.contains("chmod 600"), "{text}");
         }
     }
-    // By a link, too: the mode is that of the file that it leads to.
+    // Also through a link: the mode is that of the target.
     fs::rename(place.file("hub.key"), place.file("elsewhere")).unwrap();
     std::os::unix::fs::symlink(place.file("elsewhere"), place.file("hub.key")).unwrap();
     assert!(ServerTls::load(place.files()).is_err());
@@ -123,7 +123,7 @@ fn files_that_cannot_be_used_are_named_and_change_nothing() {
     }
 }
 
-/// Puts a version of a secret in force as a mount of Kubernetes does: a directory, then one link over another.
+/// Activates a version of a secret as a Kubernetes mount does: a new directory, then one link replaces another.
 fn swap(mount: &std::path::Path, version: &str, files: &[(&str, Vec<u8>)]) {
     let directory = mount.join(version);
     fs::create_dir_all(&directory).unwrap();
@@ -159,7 +159,7 @@ fn a_mounted_secret_is_taken_up_when_it_changes() {
     fs::remove_dir_all(mount.path().join("..first")).unwrap();
     assert!(tls.reload().unwrap());
     assert_eq!(subject(), "CN=next");
-    // A version that cannot be used leaves the one before in force.
+    // If a version cannot be used, the previous one stays in effect.
     swap(
         mount.path(),
         "..third",
@@ -169,9 +169,9 @@ fn a_mounted_secret_is_taken_up_when_it_changes() {
     assert_eq!(subject(), "CN=next");
 }
 
-// Files of single peers: whose authority counts, what is shown, and what stays in force.
+// Files of single peers: the valid authority, the shown certificate, and the content that stays in effect.
 
-/// Authorities by name, each with a server's and a client's certificate; a directory of files of single peers.
+/// Authorities by name, each with a server's and a client's certificate, and a directory of files of single peers.
 struct PeerPlace {
     directory: TempDir,
 }
@@ -214,7 +214,7 @@ impl PeerPlace {
         ClientTls::load_with_own(files, Some(self.file("own")), Keys::in_files(), Protocols::Http1)
     }
 
-    /// A file of one peer, as a copy of a file of an authority.
+    /// Copies a file of an authority to a peer's file.
     fn give(&self, own: &str, from: &str) {
         fs::copy(self.file(from), self.file(&format!("own/{own}"))).unwrap();
     }
@@ -223,7 +223,7 @@ impl PeerPlace {
         fs::remove_file(self.file(&format!("own/{own}"))).unwrap();
     }
 
-    /// Whether a server of this authority is connected to, and what it is shown.
+    /// The certificate that a server of this authority is shown, if there is a connection.
     fn connects(&self, tls: &ClientTls, authority: &str) -> Option<String> {
         let identity = self.identity(&format!("{authority}/server"));
         let everybody = self.file("everybody.pem");
@@ -269,7 +269,7 @@ fn a_peer_with_an_authority_of_its_own_has_no_other() {
     place.give("bluewallet.anchors.pem", "blue/ca.pem");
     fs::write(place.file("own/notes.txt"), "for people").unwrap();
     let tls = place.load().unwrap();
-    // Its own authority and no other's, not even the scheme's; nor its authority for another.
+    // Only its own authority is valid, not even the scheme's; and its authority is not valid for other peers.
     for (peer, authority, expected) in [
         ("greenbank", "green", shown("green")),
         ("greenbank", "blue", None),
@@ -286,7 +286,7 @@ fn a_peer_with_an_authority_of_its_own_has_no_other() {
     }
     assert_eq!(place.connects(&tls, "scheme"), shown("scheme"));
     assert_eq!(place.connects(&tls, "green"), None);
-    // What expires is listed once: three authorities, two certificates of the hub.
+    // Each expiring item is listed once: three authorities, two certificates of the hub.
     let mut names: Vec<_> = tls.stock().into_iter().map(|item| item.name).collect();
     names.sort();
     assert_eq!(names, ["CN=blue", "CN=green", "CN=hub-at-green", "CN=hub-at-scheme", "CN=scheme"]);
@@ -307,7 +307,7 @@ fn files_of_a_peer_come_change_and_go_without_a_new_start_and_concern_nobody_els
     assert_eq!(place.connects(&green, "scheme"), None);
     assert_eq!((generations(), tls.reload().unwrap()), ((1, 0), false));
 
-    // Both while it changes its authority, then the new one alone.
+    // Both authorities while the peer changes, then only the new one.
     let both = [place.file("green/ca.pem"), place.file("blue/ca.pem")].map(|path| fs::read(path).unwrap());
     fs::write(place.file("own/greenbank.anchors.pem"), both.concat()).unwrap();
     assert!(tls.reload().unwrap());
@@ -334,7 +334,7 @@ fn unusable_files_of_one_peer_do_not_keep_the_hub_from_starting() {
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(problems[0].1.ends_with("redcoop.anchors.pem has no certificate in PEM (BEGIN CERTIFICATE)"));
     assert!(problems[1].1.ends_with("yellow.key has no effect without yellow.anchors.pem"));
-    // No other authority takes their place, and the others are connected to.
+    // No other authority replaces them, and the other peers can still be called.
     for (peer, authority, expected) in
         [("redcoop", "scheme", None), ("yellow", "scheme", None), ("bluewallet", "blue", shown("scheme"))]
     {
@@ -346,7 +346,7 @@ fn unusable_files_of_one_peer_do_not_keep_the_hub_from_starting() {
     place.take("yellow.key");
     assert!(tls.reload().unwrap());
     assert_eq!(place.connects(&tls.of("redcoop"), "green"), shown("scheme"));
-    // A byte-order mark does no harm.
+    // A byte-order mark is allowed.
     let text = fs::read(place.file("green/ca.pem")).unwrap();
     fs::write(place.file("own/redcoop.anchors.pem"), [b"\xef\xbb\xbf", &*text].concat()).unwrap();
     assert!(tls.reload().unwrap());
@@ -378,7 +378,7 @@ fn files_of_a_peer_that_cannot_be_used_leave_in_force_what_was_and_let_nobody_in
         }
         assert!(!tls.reload().unwrap(), "{file} is as before");
     }
-    // A list that is older than the one in force, or gone with the anchors that go with it.
+    // A list that is older than the present one, or that is removed together with its anchors.
     let mut green = Authority::open(&place.file("green")).unwrap();
     let older = fs::read(place.file("green/crl.pem")).unwrap();
     green.make_list(present_s(), 30).unwrap();
@@ -393,13 +393,13 @@ fn files_of_a_peer_that_cannot_be_used_leave_in_force_what_was_and_let_nobody_in
     place.give("greenbank.crl.pem", "green/crl.pem");
     assert!(!tls.reload().unwrap());
 
-    // Of a peer that comes with such files nobody takes the place; what is sound beside it is taken up.
+    // A peer with such files gets no default authority. Valid files of other peers are loaded.
     fs::write(place.file("own/redcoop.anchors.pem"), "x").unwrap();
     place.give("bluewallet.anchors.pem", "blue/ca.pem");
     assert!(tls.reload().is_err());
     assert!(tls.of("redcoop").config().is_err());
     assert_eq!(place.connects(&tls.of("bluewallet"), "blue"), shown("scheme"));
-    // The directory is gone: nothing changes.
+    // The directory is removed: nothing changes.
     fs::rename(place.file("own"), place.file("elsewhere")).unwrap();
     assert!(tls.reload().is_err());
     assert_eq!(place.connects(&tls.of("bluewallet"), "blue"), shown("scheme"));
