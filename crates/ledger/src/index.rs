@@ -202,7 +202,7 @@ mod tests {
     use crate::tests::random;
     use alloc::collections::BTreeMap;
 
-    /// Slots come and go; each is found under its hash, and no other is.
+    /// Slots are added and removed. Each is found under its own hash and no other.
     fn compare(index: &Index, hashes: &BTreeMap<u32, u32>) {
         let len: usize = index.segments.iter().map(|segment| segment.len).sum();
         assert_eq!(len, hashes.len());
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_is_in_is_found() {
-        // Whole hashes; a few hashes for many slots; hashes that differ in their lowest, or in their uppermost bits.
+        // All hashes; few hashes for many slots; hashes that differ in their lowest or in their highest bits.
         for (mask, count) in [(u32::MAX, 20_000), (0xff, 2_000), (0x1fff, 6_000), (0xfff0_0000, 6_000)] {
             let (state, mut index, mut hashes) = (&mut 0x5eed_u64, Index::new(), BTreeMap::new());
             for slot in 0..count {
@@ -252,7 +252,7 @@ mod tests {
             index.insert(random(state, 1 << 32) as u32, slot, |_| false);
         }
         assert!(index.segments.iter().all(|segment| segment.places.len() == SEGMENT_ENTRIES));
-        // At most three quarters of the places are filled, and about half on average.
+        // At most three quarters of the places are used, and about half on average.
         assert!((33..=64).contains(&index.segments.len()), "{}", index.segments.len());
         assert_eq!(index.directory.len(), 1 << index.depth);
         for (value, segment) in index.directory.iter().enumerate() {

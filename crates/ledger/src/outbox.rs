@@ -225,7 +225,7 @@ mod tests {
         Some(Parked { at: Timestamp::EPOCH, attempts: attempts as u32, reason: "no route".into() })
     }
 
-    /// Compares all that can be asked with a plain map.
+    /// Compares all queries with a plain map.
     fn compare(outbox: &Outbox, map: &BTreeMap<CallbackKey, Option<Parked>>, probe: CallbackKey) {
         fn entry(parked: &Option<Parked>) -> OutboxEntry<'_> {
             OutboxEntry { parked: parked.as_ref() }
@@ -258,7 +258,7 @@ mod tests {
                 let any = keys.get(random(state, keys.len() as u64 + 1) as usize).copied();
                 let any = any.unwrap_or(key(random(state, 4), random(state, step), random(state, 2)));
                 match random(state, 10) {
-                    // Mostly in order; out of order and twice, as only a restored snapshot might.
+                    // Usually in order; out of order and repeated only in a restored snapshot.
                     0..4 => {
                         let new = key(random(state, 3), step, random(state, 2));
                         let new = if random(state, 50) == 0 { any } else { new };
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Empty places cost room, getting rid of them costs time: it is done once they are half of all.
+    /// Empty places use memory, and removing them takes time. They are removed when they are half of all places.
     #[test]
     fn empty_places_go_when_they_are_half() {
         const OWED: u64 = 4 * PLACES_COMPACTED_MIN as u64;
@@ -296,7 +296,7 @@ mod tests {
             outbox.insert(key(1, seq, 0), None);
         }
         let places = |outbox: &Outbox| outbox.queues.values().map(|queue| queue.places.len()).sum::<usize>();
-        // The oldest stays, so that none goes by itself.
+        // The oldest one stays, so that no place is removed by itself.
         for seq in 2..=OWED / 2 {
             outbox.remove(key(1, seq, 0));
             assert_eq!(places(&outbox) as u64, OWED, "{seq}");

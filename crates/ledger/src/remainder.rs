@@ -51,7 +51,7 @@ mod tests {
         AccountId::new(number).unwrap_or_else(|| unreachable!("accounts count from 1"))
     }
 
-    /// Sums stay zero and no amount moves by a unit, whatever the amounts are.
+    /// For all amounts, sums stay zero, and no amount changes by a whole unit.
     #[test]
     fn amounts_of_whole_units_sum_to_zero() {
         let mut state = 7_u64;

@@ -1,4 +1,4 @@
-//! Tests that need the state's inside, and a small state for them.
+//! Tests that need internals of the state, and a small state for them.
 
 mod approvals;
 mod change_sets;
@@ -27,7 +27,7 @@ use crate::refusal::Cause;
 use crate::state::Ledger;
 use crate::transfer::{Settled, Transfer, TransferState};
 
-/// Numbers that look random (xorshift).
+/// Pseudo-random numbers (xorshift).
 pub(crate) fn random(state: &mut u64, below: u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -55,18 +55,18 @@ pub(crate) fn amount(units: i64) -> Amount {
     Amount::from_units(units).unwrap_or_else(|| unreachable!("a literal amount"))
 }
 
-/// An instant, and an empty archive.
+/// Facts with an instant and an empty archive.
 pub(crate) fn absent_facts(now: Timestamp) -> Facts<'static> {
     static ABSENT: Archived = Archived::Absent;
     Facts::new(now.into(), &ABSENT)
 }
 
-/// A payee that declines.
+/// The cause of a payee that declines.
 pub(crate) fn declined() -> Cause {
     Cause::Payee { code: ErrorCode::PAYEE, description: "".into() }
 }
 
-/// Ten-thousandths from greenbank to bluewallet, reserved.
+/// A reserved transfer of this many ten-thousandths from greenbank to bluewallet.
 pub(crate) fn transfer(number: u8, units: i64) -> Transfer {
     Transfer {
         id: id(number),
@@ -106,8 +106,7 @@ pub(crate) fn funds(number: u8, direction: FundsDirection, state: FundsState, un
     }
 }
 
-/// A hub with a transfer in flight, one that was committed and one that was aborted, a deposit and a withdrawal in
-/// flight.
+/// A hub with a reserved, a committed and an aborted transfer, and with a pending deposit and withdrawal.
 pub(crate) fn sound() -> Ledger {
     let mut ledger = Ledger::new(LedgerConfig::default());
     let dfsp = |number, name| Event::ParticipantCreated {
@@ -164,7 +163,7 @@ pub(crate) fn sound() -> Ledger {
     ledger
 }
 
-// The audit finds what it is there to find: a sound state is damaged in one place, and it must say so.
+// The audit detects damage: a valid state is damaged in one place, and the audit must report it.
 
 #[test]
 fn a_sound_state_has_no_findings() {
@@ -173,7 +172,7 @@ fn a_sound_state_has_no_findings() {
     assert_eq!(sums(&ledger), BTreeMap::from([(xts(), 0)]));
 }
 
-/// How a state is damaged, and what the audit must say.
+/// Damage to a state, and the findings of the audit.
 type Case = (fn(&mut Ledger), &'static [&'static str]);
 
 #[test]

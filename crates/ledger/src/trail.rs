@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// A change of any field, of an event beside it or of the entry before changes the chain.
+    /// A change of any field, of another event of the record or of the previous entry changes the chain.
     #[test]
     fn the_chain_is_over_everything() {
         let events = [Event::FeeRuleEnded { id: 1, until: Timestamp::EPOCH }];
@@ -252,7 +252,7 @@ mod tests {
         for (index, one) in changed.iter().enumerate() {
             assert_ne!(*one, base, "change {index}");
         }
-        // Neither the link itself nor the instant of the decision, which the entry has.
+        // Without the link itself and the instant of the decision, which the entry has.
         let with_instant = [&[Event::DecidedAt(Timestamp::EPOCH)][..], &events].concat();
         assert_eq!(entry().linked(&[0; 32], &events).chain_after(&[0; 32], &with_instant), base);
     }

@@ -145,7 +145,7 @@ mod tests {
         TransferId::from_random_bytes(bytes)
     }
 
-    /// A payer that lets its conversions lapse takes no memory without end, and forgets only its own.
+    /// Links of a payer whose FX transfers expire use limited memory, and only this payer's links are removed.
     #[test]
     fn a_payer_has_at_most_ten_thousand() {
         let mut ended = EndedLinks::default();

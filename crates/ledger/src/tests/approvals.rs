@@ -1,4 +1,4 @@
-//! Which changes need a second person, the bounds of proposals, and the entries of both people.
+//! Changes that need a second operator, limits of proposals, and the entries of both operators.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -26,7 +26,7 @@ const DAY_MS: i64 = 24 * 3_600_000;
 
 pub(super) type Outcome = Result<AdminOutcome, AdminRefusal>;
 
-/// A sound ledger with a net debit cap of greenbank.
+/// A valid ledger with a net debit cap of greenbank.
 pub(super) fn capped() -> Ledger {
     let mut ledger = sound();
     let set = Event::LimitSet {
@@ -121,8 +121,8 @@ pub(super) fn waits(outcome: &Outcome) -> bool {
     matches!(outcome, Ok(AdminOutcome::Proposed(_)))
 }
 
-/// While there is one administrator nobody could approve; from the second one on, rights are given by two and taken
-/// away by one, except those of administrators.
+/// While there is one administrator, nobody else could approve. From the second one on, two administrators grant rights
+/// and one revokes them; rights of administrators need two in both cases.
 #[test]
 fn administrators_need_each_other() {
     let mut ledger = capped();
@@ -153,14 +153,14 @@ fn administrators_need_each_other() {
         (operator("amina", &[Role::Treasury], true), false),
         (operator("amina", &[], false), true),
         (AdminCommand::RemoveCredential { name: "ivan".into(), id: 1 }, true),
-        // It has no credential any more, and still counts.
+        // It no longer has a credential, and still counts.
         (operator("ivan", &[Role::IamAdmin], false), false),
     ] {
         let text = format!("{command:?}");
         let outcome = ask(&mut ledger, "ines", command);
         assert_eq!(waits(&outcome), !is_alone, "{text}: {outcome:?}");
     }
-    // Others than administrators are never alone with them.
+    // Operators other than administrators always need an approval.
     let mut lonely = capped();
     assert!(waits(&ask(&mut lonely, "somebody", operator("amina", &[Role::Viewer], true))));
 }
@@ -217,7 +217,7 @@ fn a_policy_is_as_strict_as_another_if_it_lets_no_more_through() {
     }
 }
 
-/// Proposal and approval are a record with an entry each; the entry of the effect names both people.
+/// Proposal and approval are one record each, with an entry. The entry of the effect names both operators.
 #[test]
 fn both_people_are_in_the_trail() {
     let mut ledger = capped();
@@ -245,7 +245,7 @@ fn both_people_are_in_the_trail() {
             format!("funds.in brian for amina: {what}, by approval 1 → COMMITTED"),
         ]
     );
-    // What the rules refuse by then is an entry that says so.
+    // If the rules reject the change by then, an entry records this.
     let twice = AdminCommand::SetParticipantActivity { name: green(), is_active: false };
     assert_eq!(ask(&mut ledger, "amina", twice), DONE);
     let enable = AdminCommand::SetParticipantActivity { name: green(), is_active: true };
@@ -278,7 +278,7 @@ fn proposals_come_with_a_reason_and_are_bounded() {
     let command = limit(999);
     assert_eq!(ask(&mut ledger, "one more", command), Err(AdminRefusal::ProposalsFull));
     assert_eq!(ledger.approvals().pending().len(), PROPOSALS_MAX);
-    // What ended makes room; the oldest of it is dropped at last.
+    // Ended proposals release their places, and the oldest of them are removed in the end.
     for _ in 0..PROPOSALS_ENDED_MAX + 10 {
         let oldest = ledger.approvals().pending().next().map(|one| (one.id, one.maker.clone()));
         let (oldest, maker) = oldest.unwrap_or_else(|| unreachable!("proposals wait"));

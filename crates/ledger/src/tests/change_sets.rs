@@ -1,4 +1,4 @@
-//! Change sets: the entries of their steps, their bounds and their digest. The stories have the rules.
+//! Change sets: entries of their steps, limits, and digest. The stories contain the rules.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -35,7 +35,7 @@ fn told(events: &[Event]) -> String {
     format!("{} {} for {who}: {what}{refused}", entry.by.action, entry.by.operator)
 }
 
-/// Each record has an entry that names the set, the place in it and both people.
+/// Each record has an entry with the set, the number of the change, and both operators.
 #[test]
 fn every_record_of_a_set_names_it() {
     let mut ledger = capped();
@@ -74,7 +74,7 @@ fn every_record_of_a_set_names_it() {
                 "funds.in brian for amina: deposit {} of greenbank, 0.0007 XTS, by change set 1, 2 of 3: none → COMMITTED",
                 id(21)
             ),
-            // A change that is already in force has an entry, too.
+            // A change without a further effect also has an entry.
             "participant.disable brian for amina: participant greenbank, by change set 1, 3 of 3: inactive → inactive"
                 .into(),
         ]
@@ -125,7 +125,7 @@ fn sets_are_bounded_and_not_empty() {
     let mut ledger = capped();
     let many = |count: usize| (0..count as i64).map(|at| limit(6 + at)).collect::<Vec<_>>();
     for (changes, expected) in [
-        // Nothing in it needs a second person.
+        // No change in it needs a second operator.
         (many(0), Err(AdminRefusal::ChangeSetKind)),
         (many(CHANGE_SET_CHANGES_MAX + 1), Err(AdminRefusal::ChangeSetSize)),
         (many(CHANGE_SET_CHANGES_MAX), Ok(AdminOutcome::Proposed(1))),
@@ -136,7 +136,7 @@ fn sets_are_bounded_and_not_empty() {
     assert_eq!(ask(&mut ledger, "amina", long_set("long", 1_000)), Err(AdminRefusal::ChangeSetSize));
 }
 
-/// A set that is large by its bytes: each endpoint is stored with the value before.
+/// A set of many bytes: each endpoint is stored with its previous value.
 fn long_set(name: &str, changes: usize) -> AdminCommand {
     let endpoint = |at: usize| {
         let value = format!("http://{at}.{}", "x".repeat(490)).into();
@@ -149,7 +149,7 @@ fn long_set(name: &str, changes: usize) -> AdminCommand {
     set(name, (0..changes).map(endpoint))
 }
 
-/// Sets of all operators take up to 8 MiB, whoever proposes them, and what ends makes room.
+/// The sets of all operators together have up to 8 MiB, and ended sets release their space.
 #[test]
 fn the_sets_of_all_operators_share_a_bound() {
     let mut ledger = capped();
@@ -171,7 +171,7 @@ fn the_sets_of_all_operators_share_a_bound() {
     assert!(waits(&ask(&mut ledger, &maker, long_set("another", 480))));
 }
 
-/// The digest covers the changes and their order, and not the states before them.
+/// The digest covers the changes and their order, but not the states before them.
 #[test]
 fn the_digest_is_over_the_changes_in_order() {
     let mut ledger = capped();
@@ -185,18 +185,19 @@ fn the_digest_is_over_the_changes_in_order() {
         (set("caps", [deposit(21, 7), limit(9)]), false),
         (set("other", [limit(9), deposit(21, 7)]), false),
         (set("caps", [limit(9), deposit(21, 7), limit(8)]), false),
-        // A change without effect is none of the set.
+        // A change without effect is not part of the set.
         (set("caps", [limit(4), limit(9), deposit(21, 7), limit(9)]), true),
     ] {
         let text = format!("{command:?}");
-        // No other set waits, so that each is proposed.
+        // No other set is pending, so each can be proposed.
         let Ok(AdminOutcome::Proposed(id)) = ask(&mut ledger, "amina", command) else { panic!("{text}") };
         assert_eq!(digest_of(&ledger, id) == digest_of(&ledger, 1), is_same, "{text}");
         assert!(act(&mut ledger, "amina", withdraw(id)).0.is_ok());
     }
 }
 
-/// A text of endpoints has the base URL of most, each endpoint elsewhere up to a bound, and follows from every value.
+/// A text about endpoints has the base URL of most of them, a limited number of other endpoints, and depends on every
+/// value.
 #[test]
 fn endpoints_are_told_by_their_base_and_each_one_elsewhere() {
     let of = |base: &str, changed: &[(EndpointType, &str)]| -> String {

@@ -1,4 +1,4 @@
-//! The bounds of what a hub holds: the last one that fits is taken, the one behind it is refused.
+//! Limits of a hub: the last object that fits is accepted, the next one is rejected.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -27,7 +27,7 @@ fn decide(ledger: &Ledger, command: Command) -> Decision {
     decision
 }
 
-/// Decides an operator's command and folds it in.
+/// Decides and folds an operator's command.
 fn ask(ledger: &mut Ledger, command: AdminCommand) -> Result<AdminOutcome, AdminRefusal> {
     let Decision { events, callbacks, reply, .. } = decide(ledger, Command::Admin(command));
     let seq = ledger.last_seq() + 1;
@@ -43,7 +43,7 @@ fn create(name: &str) -> AdminCommand {
     AdminCommand::CreateParticipant { name, currency: xts(), is_proxy: false }
 }
 
-/// A hub that can take participants.
+/// A hub to which participants can be added.
 fn hub() -> Ledger {
     let mut ledger = sound();
     let kind: Box<str> = "HUB_MULTILATERAL_SETTLEMENT".into();
@@ -141,7 +141,7 @@ fn a_withdrawal_beyond_the_cover_is_kept_and_says_why() {
     }
 }
 
-/// Transfers first, then withdrawals: together no more than a tick may end.
+/// First transfers, then withdrawals, together at most as many as a tick may end.
 #[test]
 fn a_tick_ends_so_many_and_no_more() {
     for (transfers, withdrawals) in [(3, 2), (60, 10), (70, 10), (0, 70)] {
@@ -161,7 +161,7 @@ fn a_tick_ends_so_many_and_no_more() {
         let events = decide(&ledger, Command::Tick).events;
         let expired = events.iter().filter(|event| matches!(event, Event::TransferAborted { .. })).count();
         let given_back = events.iter().filter(|event| matches!(event, Event::FundsEnded { .. })).count();
-        // One transfer of the state itself is in flight.
+        // The state itself has one reserved transfer.
         let expected = Limits::SHIPPED.expiries_per_tick.min(transfers + 1);
         assert_eq!(
             (expired, given_back),
@@ -178,13 +178,13 @@ fn a_posting_out_of_range_is_a_fault_of_the_program() {
     ledger.evolve(9, Timestamp::from_ms(9), [posted], &[]);
 }
 
-// A snapshot whose parts do not fit together is refused: the rules index by what it says, without asking.
+// A snapshot with inconsistent parts is rejected, because the rules use its numbers as indexes without a check.
 
-/// Numbers that the sound state does not have: it has three participants and four accounts.
+/// A number that the valid state does not have: it has three participants and four accounts.
 const STRANGER: u32 = 4;
 const NO_ACCOUNT: u32 = 5;
 
-/// Writes a state and reads it; what the reader says against it.
+/// Writes and reads a state. Returns the reader's error.
 fn said_of(ledger: &Ledger) -> Option<&'static str> {
     let mut bytes = Vec::new();
     ledger.encode_snapshot(&mut bytes);
@@ -235,7 +235,7 @@ fn items_are_numbered_without_gaps() {
     }
 }
 
-/// Adds a transfer that is like the others but for one reference.
+/// Adds a transfer that differs from the others in one reference.
 fn add(ledger: &mut Ledger, change: fn(&mut Transfer), state: TransferState) {
     let mut added = transfer(4, 1);
     change(&mut added);
@@ -306,7 +306,7 @@ fn bindings_are_in_order_and_stand_once() {
 /// The numbers of the sections that older snapshots lack.
 const OPTIONAL_SECTIONS: [u8; 2] = [31, 45];
 
-/// Each section has a version of its own: a snapshot with another one is refused, which names the section.
+/// Each section has its own version. A snapshot with another version is rejected, and the error names the section.
 #[test]
 fn a_section_of_another_version_is_refused_by_name() {
     let mut bytes = Vec::new();
@@ -358,7 +358,7 @@ fn a_section_of_another_version_is_refused_by_name() {
     assert_eq!(read(&bytes), Some("unknown snapshot format; another version wrote it"));
 }
 
-/// Versions before the section wrote none.
+/// Versions before this section did not write it.
 #[test]
 fn a_snapshot_without_ended_links_is_read_as_one_that_has_none() {
     let mut bytes = Vec::new();
@@ -373,12 +373,12 @@ fn a_snapshot_without_ended_links_is_read_as_one_that_has_none() {
     assert!(again == bytes);
 }
 
-/// Before there were change sets, the approvals ended with the proposals.
+/// Before change sets existed, the approvals ended with the proposals.
 #[test]
 fn approvals_of_a_snapshot_before_change_sets_are_read() {
     let mut bytes = Vec::new();
     sound().encode_snapshot(&mut bytes);
-    // The last section; no change set is applied.
+    // The last section, without a change set that is being applied.
     let at = bytes.windows(2).rposition(|head| head == [52, 2]).expect("the approvals");
     let empty_list = [0; 4];
     let content = bytes[at + 6..].strip_suffix(&empty_list).expect("an empty list");

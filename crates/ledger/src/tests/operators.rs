@@ -1,4 +1,4 @@
-//! Operators, their credentials, and the entries of the audit trail beside every effect.
+//! Operators, their credentials, and the audit trail's entry of every effect.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -35,7 +35,7 @@ fn by(operator: &str) -> Attribution {
     }
 }
 
-/// Decides an act and folds it in.
+/// Decides and folds an action of an operator.
 fn act(ledger: &mut Ledger, deed: Deed) -> (Result<AdminOutcome, AdminRefusal>, Vec<Event>) {
     let mut decision = Decision::default();
     let command = Command::Act(Box::new(Act { by: by("amina"), deed, is_alone: true }));
@@ -159,7 +159,7 @@ fn credentials_are_bounded_and_expired_tokens_make_room() {
     assert_eq!(ask(&mut ledger, service("deploy", &[Role::Viewer])), DONE);
 }
 
-/// The entries of records, each checked against the one before.
+/// The entries of records. Each is checked with the previous one.
 fn chained(records: &[Vec<Event>]) -> Vec<AuditEntry> {
     let mut head = [0; 32];
     let mut entries = Vec::new();
@@ -199,7 +199,7 @@ fn every_effect_has_its_entry_in_the_same_record() {
     assert_eq!(told.collect::<Vec<_>>(), expected);
     assert!(entries.iter().all(|one| one.by == by("amina")));
     assert_eq!(ledger.trail(), Trail { count: 4, head: entries[3].chain });
-    // What changes nothing, and what the rules refuse, leaves no record.
+    // Actions without effect, and rejected ones, have no record.
     assert_eq!(act(&mut ledger, Deed::Change(service("deploy", &[Role::Viewer]))).1, vec![]);
     let unknown = AdminCommand::CreateParticipant { name, currency: xts(), is_proxy: false };
     let (refused, events) = act(&mut ledger, Deed::Change(unknown));
@@ -207,7 +207,7 @@ fn every_effect_has_its_entry_in_the_same_record() {
     assert_eq!(ledger.trail().count, 4);
 }
 
-// People of the hub's own: enrolments are used once, codes are used once, and what was set before is gone.
+// Users of the hub: enrolments and codes can be used once, and earlier credentials are replaced.
 
 const HOUR_MS: i64 = 3_600_000;
 const TOKEN: [u8; 32] = [7; 32];
@@ -216,7 +216,7 @@ fn sealed(number: u8) -> Sealed {
     Sealed { salt: [number; 16], memory_kib: 19_456, passes: 2, secret: [number; SEALED_BYTES] }
 }
 
-/// Decides a deed after so many milliseconds, and folds it in.
+/// Decides an action after this many milliseconds, and folds it.
 fn act_after(
     ledger: &mut Ledger,
     deed: Deed,
@@ -277,7 +277,7 @@ fn session(credential: u32) -> EntranceKind {
     EntranceKind::Session { credential, change, sealed: None }
 }
 
-/// Number, salt and last code of the person.
+/// Number, salt and last code of the user.
 fn person(ledger: &Ledger) -> Option<(u32, u8, u64)> {
     let person = ledger.operators().named("amina")?.person?;
     Some((person.id, person.sealed.salt[0], person.code_step))
@@ -304,7 +304,7 @@ fn an_enrolment_is_used_once_and_is_no_token() {
     assert_eq!(person(&ledger), Some((2, 1, 5)));
     assert!(ledger.operators().by_enrolment(&TOKEN).is_none());
     assert_eq!(enter(&mut ledger, 6, enrol(2), 0), Err(AdminRefusal::CredentialUnknown));
-    // A token of the hub is no enrolment, and lives longer.
+    // A token of the hub is not an enrolment, and has a longer validity.
     let days = |secret, hours| {
         let expires_at = Timestamp::from_ms(NOW_MS + hours * HOUR_MS + 60_000);
         AdminCommand::AddCredential(NewCredential { name: "amina".into(), secret, expires_at })
@@ -329,7 +329,7 @@ fn a_code_is_good_once_and_never_after_a_later_one() {
     ] {
         assert_eq!(enter(&mut ledger, step, session(2), 0), expected, "{step}");
     }
-    // Not after a restart from a snapshot, either.
+    // Also not after a restart from a snapshot.
     let mut bytes = Vec::new();
     ledger.encode_snapshot(&mut bytes);
     let mut ledger = Ledger::decode_snapshot(&bytes, LedgerConfig::default())
@@ -339,10 +339,10 @@ fn a_code_is_good_once_and_never_after_a_later_one() {
     assert_eq!(enter(&mut ledger, 8, changed.clone(), 0), Err(AdminRefusal::CodeUsed));
     assert_eq!(enter(&mut ledger, 9, changed, 0), DONE);
     assert_eq!(person(&ledger), Some((3, 3, 9)));
-    // What was verified by the password of before comes too late.
+    // A session that was verified with the previous password is rejected.
     assert_eq!(enter(&mut ledger, 10, session(2), 0), Err(AdminRefusal::CredentialUnknown));
     assert_eq!(enter(&mut ledger, 9, session(3), 0), Err(AdminRefusal::CodeUsed));
-    // A log-in may seal the second factor anew, which uses the code up, too.
+    // A login may seal the second factor again, which also uses up the code.
     let EntranceKind::Session { change: log_in, .. } = session(3) else { unreachable!() };
     let resealed = EntranceKind::Session { credential: 3, change: log_in, sealed: Some(sealed(4)) };
     assert_eq!(enter(&mut ledger, 9, resealed.clone(), 0), Err(AdminRefusal::CodeUsed));
@@ -354,7 +354,7 @@ fn a_code_is_good_once_and_never_after_a_later_one() {
     assert_eq!(enter(&mut ledger, 11, session(4), 0), Err(AdminRefusal::CredentialUnknown));
 }
 
-/// What is printed of it is no help to anybody.
+/// Their printed form reveals no secret.
 #[test]
 fn events_and_entries_show_no_secret() {
     let mut ledger = invited();

@@ -1,4 +1,4 @@
-//! What is asked of the state and of its parts by the layers above.
+//! Queries of the state and its parts, as the layers above use them.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -65,7 +65,7 @@ fn totals_and_lengths_count_what_happened() {
     assert_eq!((ledger.last_seq(), ledger.last_time()), (9, Timestamp::from_ms(9)));
 }
 
-/// The archivist takes what ended up to a record, oldest first, and the rest stays.
+/// The archivist takes the transfers that ended up to a record, oldest first, and the others stay.
 #[test]
 fn finished_transfers_leave_memory_by_the_record_that_ended_them() {
     let mut ledger = sound();
@@ -80,7 +80,7 @@ fn finished_transfers_leave_memory_by_the_record_that_ended_them() {
     assert_eq!((ledger.finished_len(), ledger.reserved_len()), (0, 1));
 }
 
-/// What was sent twice is reported twice, and perhaps at once.
+/// A callback that was sent twice is reported twice, perhaps at the same time.
 #[test]
 fn a_delivery_is_recorded_once() {
     let mut ledger = sound();
@@ -270,11 +270,11 @@ fn what_people_read() {
     assert!(!transfer(1, 1).has_party(participant(1)));
 }
 
-/// Stored bytes that a damaged disk or a newer version may have left. None is a panic, each says what is wrong.
+/// Stored bytes of a damaged disk or of a newer version. Each returns an error with the reason, never a panic.
 #[test]
 fn what_cannot_be_read_says_why() {
     let read = |bytes: &[u8]| Record::decode(bytes).map(|_| ()).map_err(|error| error.0);
-    // A record of format 2 by an operator with one event, whose tag and fields follow.
+    // A record of format 2 by an operator with one event; its tag and fields follow.
     let event = |tag: u8, fields: &[u8]| {
         let mut bytes = Vec::from([2, 2, 1, 0, 0, 0, tag, fields.len() as u8, 0, 0, 0]);
         bytes.extend_from_slice(fields);
@@ -347,7 +347,7 @@ fn events_have_the_names_of_their_kinds() {
     }
 }
 
-/// One fold forgets what is archived, another still holds it: an id that was removed comes again for both.
+/// One fold has removed archived transfers, another still holds them: a removed id can be used again in both.
 #[test]
 fn a_removal_frees_ids_in_every_fold() {
     let (mut live, mut late) = (sound(), sound());

@@ -1,4 +1,4 @@
-//! Settlement: damage that the audit finds, snapshots that are refused, and the bounds.
+//! Settlement: damage that the audit detects, rejected snapshots, and limits.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -66,7 +66,7 @@ fn advance(ledger: &mut Ledger, settlement: u32, state: SettlementState) -> Outc
     submit(ledger, AdminCommand::AdvanceSettlement(SettlementAdvance { id, items }))
 }
 
-/// A hub that can settle, with 20 ten-thousandths owed by account 2 to account 4 in the open window.
+/// A hub that can settle. In the open window account 2 owes account 4 20 ten-thousandths.
 fn hub() -> Ledger {
     let mut ledger = sound();
     let name = ledger.config().hub_name;
@@ -80,7 +80,7 @@ fn hub() -> Ledger {
     ledger
 }
 
-/// Window 1 in settlement 1, window 2 open with 7 more.
+/// Window 1 in settlement 1, and window 2 open with 7 more.
 fn settling() -> Ledger {
     let mut ledger = hub();
     assert_eq!(close(&mut ledger, 1), Ok(AdminOutcome::WindowOpened(WindowId(2))));
@@ -96,7 +96,7 @@ fn settling() -> Ledger {
     ledger
 }
 
-/// Something that no event does to a ledger.
+/// A change that no event makes.
 type Damage = fn(&mut Ledger);
 
 #[test]
@@ -191,7 +191,7 @@ fn windows_are_at_most_a_hundred_thousand() {
     assert_eq!(close(&mut ledger, last + 1), Err(AdminRefusal::WindowsFull));
 }
 
-/// A window with as many pairs as all may keep: it can be closed, and once it is settled it makes room.
+/// A window with the maximum number of pairs: it can be closed, and its pairs are removed when it is settled.
 #[test]
 fn old_settled_windows_lose_their_pairs() {
     let mut ledger = hub();
@@ -254,7 +254,7 @@ fn settlements_and_their_accounts_are_bounded() {
     }
 }
 
-/// What a balance cannot hold is refused before anything moves.
+/// An amount that a balance cannot hold is rejected before any money moves.
 #[test]
 fn nets_and_movements_stay_in_range() {
     let mut ledger = hub();
@@ -279,12 +279,12 @@ fn nets_and_movements_stay_in_range() {
     assert_eq!(settle_with([0, 0, 19 - max], 0, &stages)[..2], [true, false]);
     assert_eq!(settle_with([20 - max, 0, 0], 0, &stages), [true, true, true]);
     assert_eq!(settle_with([19 - max, 0, 0], 0, &stages), [true, true, false]);
-    // What is reserved may yet come back to the sender's position.
+    // Reserved amounts may still return to the sender's position.
     assert_eq!(settle_with([27 - max, 0, 0], 7, &stages), [true, true, true]);
     assert_eq!(settle_with([26 - max, 0, 0], 7, &stages), [true, true, false]);
 }
 
-/// Each of two recipients could be paid by the hub's account, and both together cannot.
+/// The hub's account could pay each of the two recipients, but not both.
 #[test]
 fn the_movements_of_one_call_add_up_on_the_hubs_account() {
     let max = Amount::MAX.units();
@@ -326,7 +326,7 @@ fn the_movements_of_one_call_add_up_on_the_hubs_account() {
     }
 }
 
-/// A commit whose parties' cover cannot hold the amount is left to the open window.
+/// A commit whose amount the parties' cover cannot hold is left to the open window.
 #[test]
 fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
     let max = Amount::MAX.units();
@@ -345,7 +345,7 @@ fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
     }
 }
 
-/// A transfer notes the window that it commits in, and none if its commit settles it.
+/// A transfer records the window of its commit, or none if its commit settles it.
 #[test]
 fn a_commit_notes_its_window() {
     let mut ledger = hub();
@@ -365,7 +365,7 @@ fn a_commit_notes_its_window() {
     }
 }
 
-/// Reasons follow what happens; that of the close and that of the creation stay, in snapshots, too.
+/// The present reason changes. The reasons of the close and of the creation stay, also in snapshots.
 #[test]
 fn the_first_reasons_stay() {
     use SettlementState as S;
@@ -427,7 +427,7 @@ fn a_place_is_found_by_window_and_content() {
     assert!(![place(0, 1), place(2, 1), place(1, 2), place(1, 0)].into_iter().any(is_there));
 }
 
-// Interchange fees: bounds of rules, fees that a balance cannot hold, snapshots that contradict themselves.
+// Interchange fees: limits of rules, fees that a balance cannot hold, inconsistent snapshots.
 
 fn rule(name: &str, fixed: i64, paid_by: FeePayer) -> NewFeeRule {
     NewFeeRule {
@@ -505,8 +505,7 @@ fn a_rule_names_so_many_dfsps_and_no_more() {
     }
 }
 
-/// What two rules charge one after the other must fit together; what does not is recorded as not charged, and the
-/// commit stands.
+/// The fees of two rules must fit together. A fee that does not is recorded as not charged, and the commit stays.
 #[test]
 fn a_fee_that_a_balance_cannot_hold_is_not_charged() {
     let max = Amount::MAX.units();
@@ -569,14 +568,14 @@ fn a_snapshot_whose_rules_contradict_it_is_refused() {
     }
 }
 
-/// Earlier versions let a model cover positions by accounts without deposits.
+/// Earlier versions allowed a model that covers positions with accounts without deposits.
 #[test]
 fn a_model_that_replaces_a_wrong_one_brings_accounts_of_cover() {
     let mut ledger = hub();
     let mut wrong = ledger.models()[0].clone();
     wrong.settlement_account_type = LedgerAccountTypeId::INTERCHANGE_FEE_SETTLEMENT;
     ledger.models = vec![wrong];
-    // The two DFSPs that have positions lose their accounts of cover.
+    // The two DFSPs with positions lose their accounts for cover.
     for participant in &mut ledger.participants {
         participant.accounts.retain(|account| account.kind != LedgerAccountTypeId::SETTLEMENT);
     }
@@ -592,7 +591,7 @@ fn a_model_that_replaces_a_wrong_one_brings_accounts_of_cover() {
 /// The number of the section of settlements.
 const SETTLEMENTS_SECTION: u8 = 11;
 
-/// The place of a section in a snapshot, with its head of six bytes.
+/// The range of a section in a snapshot, with its head of six bytes.
 fn section(bytes: &[u8], number: u8) -> core::ops::Range<usize> {
     let mut at = 1;
     loop {
@@ -605,7 +604,7 @@ fn section(bytes: &[u8], number: u8) -> core::ops::Range<usize> {
     }
 }
 
-/// The fields that a settlement had in version 2, in their order.
+/// The fields of a settlement in version 2, in order.
 fn write_version_2(settlement: &Settlement, encoder: &mut Encoder<'_>) {
     let Settlement { id, model, state, reason, external_reference, created_at, changed_at, .. } = settlement;
     id.encode(encoder);
@@ -629,7 +628,7 @@ fn write_version_2(settlement: &Settlement, encoder: &mut Encoder<'_>) {
     });
 }
 
-/// Version 2 had no cap that is raised by a difference, no movement of cover and no remainders.
+/// Version 2 had no differences for raised caps, no movements of cover and no remainders.
 #[test]
 fn settlements_of_a_snapshot_of_version_2_are_read() {
     let mut ledger = hub();
@@ -659,7 +658,7 @@ fn settlements_of_a_snapshot_of_version_2_are_read() {
     let mut again = Vec::new();
     read.encode_snapshot(&mut again);
     assert!(again == bytes, "the rest is as it was");
-    // A settlement of version 3 is not read as one of version 2.
+    // A settlement of version 3 cannot be read as one of version 2.
     let mut mixed = bytes.clone();
     mixed[place.start + 1] = 2;
     assert!(Ledger::decode_snapshot(&mixed, LedgerConfig::default()).is_err());

@@ -1,4 +1,4 @@
-//! Ids whose hashes are the same as far as the index keeps them.
+//! Ids with the same hash, as far as the index stores it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -14,7 +14,7 @@ use crate::transfer_table::TransferTable;
 
 const HASH_SEED: u64 = 7;
 
-/// Two ids with the same lower half of the hash: one in 2³² is, so a hundred thousand ids have some.
+/// Two ids with the same lower half of the hash. The probability is 1 in 2³², so a hundred thousand ids include some.
 fn colliding() -> [TransferId; 2] {
     let (hash, mut seen) = (FixedState::with_seed(HASH_SEED), BTreeMap::new());
     for number in 0_u128.. {
@@ -53,7 +53,7 @@ fn ids_with_the_same_hash_are_kept_apart() {
         let drained: Vec<_> = table.drain_finished(3).map(|(seq, transfer)| (seq, transfer.id)).collect();
         assert_eq!(drained, [(3, order[1])]);
         assert_eq!(order.map(|id| amount(&table, id)), [Some(1), None]);
-        // The place that became free is taken again, and nothing leads to it under the old id.
+        // The free place is used again, and the old id no longer leads to it.
         table.insert(5, transfer(9, 3));
         assert_eq!(order.map(|id| amount(&table, id)), [Some(1), None]);
         assert_eq!(amount(&table, super::id(9)), Some(3));
@@ -83,8 +83,8 @@ fn what_was_never_prepared_does_not_end() {
     TransferTable::new(HASH_SEED).finish(1, super::id(1), end);
 }
 
-/// All that can be asked about the order of reserved transfers: by deadline, due before an instant, behind a place, and
-/// the first deadline.
+/// All queries about the order of reserved transfers: by deadline, due before an instant, after a place, and the first
+/// deadline.
 fn order(
     table: &TransferTable,
     now: Timestamp,
@@ -105,7 +105,7 @@ fn a_table_that_counts_its_deadlines_gives_the_same_order() {
     counted.insert(1, transfer(1, 1));
     counted.count_deadlines();
     for step in 2..=120_u8 {
-        // Deadlines go up and down, and some are the same.
+        // Deadlines increase and decrease, and some are the same.
         let expires_at = Timestamp::from_ms(i64::from(step).wrapping_mul(37) % 50);
         for table in [&mut kept, &mut counted] {
             let prepare_seq = u64::from(step);
@@ -126,7 +126,7 @@ fn a_table_that_counts_its_deadlines_gives_the_same_order() {
     assert!(by_deadline.is_sorted(), "the oldest deadline comes first");
 }
 
-/// A snapshot lists them in this order, whatever slots they are in.
+/// A snapshot lists them in this order, independent of their slots.
 #[test]
 fn the_oldest_prepare_comes_first_also_in_a_slot_that_is_used_again() {
     let mut table = TransferTable::new(HASH_SEED);
