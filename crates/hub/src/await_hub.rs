@@ -127,7 +127,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Answers one request after the other, each on a connection of its own.
+    /// Answers requests one after the other, each on its own connection.
     fn answering(
         listener: TcpListener,
         statuses: &'static [&'static str],
@@ -148,11 +148,11 @@ mod tests {
 
     #[tokio::test]
     async fn it_waits_until_the_hub_is_there_and_ready() {
-        // The address is known and nothing listens there yet.
+        // The address is known, but no server listens there yet.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let url = format!("http://{address}/hub/");
         let waiting = tokio::spawn(async move { await_hub(&url, None, LONG).await });
-        // One attempt has failed before there is a listener.
+        // One attempt has failed before the listener exists.
         tokio::task::yield_now().await;
         sleep(POLL).await;
         assert!(!waiting.is_finished());
@@ -179,7 +179,7 @@ mod tests {
         let expected = format!("no hub answered at {url} within 1 s: cannot connect");
         assert!(failure.message.starts_with(&expected), "{failure}");
         assert!(failure.message.contains("--wait SECONDS waits longer"), "{failure}");
-        // Without waiting nothing is asked, so nothing can fail.
+        // Without a waiting time no request is sent, so nothing can fail.
         assert_eq!(await_hub(&url, None, Duration::ZERO).await, Ok(()));
         assert_eq!(await_hub("nowhere", None, LONG).await.unwrap_err().exit, Exit::Usage);
     }

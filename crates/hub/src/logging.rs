@@ -292,14 +292,14 @@ mod tests {
         for (directives, target, meant) in [
             ("info,upesi_deliverys=debug", "upesi_deliverys", Some("upesi_delivery")),
             ("kafka=debug", "kafka", None),
-            // A name of before the crates were merged.
+            // A name from before the crates were merged.
             ("info,upesi_courier=debug", "upesi_courier", Some("upesi_delivery")),
             ("upesi_callbacks=debug", "upesi_callbacks", Some("upesi_delivery")),
             ("upesi_relay=debug", "upesi_relay", Some("upesi_delivery")),
             ("upesi_archive=debug", "upesi_archive", Some("upesi_tables")),
             ("upesi_store=debug", "upesi_store", Some("upesi_tables")),
             ("upesi=debug", "upesi", Some("upesi_hub")),
-            // A module of a crate could be misspelt unnoticed.
+            // A misspelt module of a crate cannot be detected.
             ("upesi_delivery::lanes=debug", "upesi_delivery::lanes", None),
             ("info,upesi_engine[x=1]=debug", "upesi_engine[x=1]", Some("upesi_engine")),
         ] {

@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn clocks_that_are_set_forward_and_back_are_followed() {
-        // Forward at two o'clock of 29 March, back at three of 25 October.
+        // Forward at two o'clock on 29 March, back at three o'clock on 25 October.
         let zone = Zone::parse("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         let at = |text| when(text).unwrap().at(&zone, instant(NOW)).to_string();
         assert_eq!(at("2026-03-29T01:30"), "2026-03-29T00:30:00.000Z");

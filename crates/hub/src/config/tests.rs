@@ -200,7 +200,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
                 "2: log.level: \"loud\" is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_delivery=debug",
             ],
         ),
-        // Several at once, in the order of the file's syntax, its keys, its values, and contradictions.
+        // Several mistakes at once, in the order of the file's syntax, its keys, its values, and contradictions.
         (
             "[fspiop]\nworker = 2\nlisten = \"nowhere\"\n[callbacks]\nbackoff_max_ms = 100\n",
             vec![
@@ -285,7 +285,7 @@ fn contradictions_name_both_sides() {
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
     }
-    // Any free port, twice, is two different ports.
+    // Port 0 twice results in two different ports.
     let free = file("[admin]\nlisten = \"127.0.0.1:0\"\n[fspiop]\nlisten = \"127.0.0.1:0\"\n");
     assert!(load(&Sources { file: Some(free.path.clone()), ..Sources::default() }).is_ok());
 }
@@ -306,7 +306,7 @@ fn a_batch_fits_into_an_entry_of_the_log() {
     assert!(load(&Sources { file: Some(fits.path.clone()), ..Sources::default() }).is_ok());
 }
 
-/// What reads as one place and is another, or none.
+/// Texts that look like one address and are another one, or none.
 const ODD_PLACES: [(&str, &str); 6] = [
     ("1=hub-1:0", "a URL's port must be a number from 1 to 65535 without leading zeros"),
     ("1=hub-1:+80", "a URL's port must be a number from 1 to 65535 without leading zeros"),
@@ -386,7 +386,7 @@ fn brokers_are_reached_with_everything_that_it_takes() {
         let sound = file(content);
         assert!(load(&Sources { file: Some(sound.path.clone()), ..Sources::default() }).is_ok(), "{content}");
     }
-    // A node in production.
+    // A node with the production profile.
     let login = login.replace("PLAIN", "SCRAM-SHA-512");
     for (brokers, is_enough) in [
         ("", false),
@@ -611,7 +611,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
     let settings =
         load(&Sources { file: Some(secured.path.clone()), ..Sources::default() }).unwrap().settings;
     assert_eq!(missing_for_production(&settings), [""; 0]);
-    // Each line of it is needed.
+    // Each of its lines is needed.
     for (line, without, name) in [
         ("mode = 'tls'", "mode = 'plain'", "admin-tls"),
         ("https_only = true", "https_only = false", "callbacks-tls"),
@@ -660,7 +660,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
     assert!(unknown.len() == 1 && unknown[0].ends_with("did you mean admin-tls?"), "{unknown:?}");
 }
 
-/// Metrics by mutual TLS, or on this machine; narrow networks; proofs of a log-in.
+/// Metrics with mutual TLS, or on this machine; small networks; required proofs of a login.
 #[test]
 fn production_takes_other_secure_values() {
     let production = "[security]\nprofile = 'production'\n";
@@ -681,7 +681,7 @@ fn production_takes_other_secure_values() {
     }
 }
 
-/// Outside development callbacks lead to public addresses, unless an operator says otherwise.
+/// Outside development, callbacks go to public addresses only, unless an operator allows others.
 #[test]
 fn the_outbound_guard_is_off_in_development_only() {
     let production = format!("[security]\nprofile = 'production'\nrelaxed = 'outbound-addresses'\n{SECURED}");

@@ -159,7 +159,7 @@ mod tests {
         assert!(mistake("UPESI_PORT_FSPIOP", "4000").is_some());
     }
 
-    /// Names in a source file that are variables: `UPESI_` and capitals, not those that are examples of settings.
+    /// Variable names in a source file: `UPESI_` and capitals, except examples of settings.
     fn names_in(text: &str) -> impl Iterator<Item = &str> {
         text.match_indices(PREFIX).filter_map(|(at, _)| {
             let rest = &text[at..];

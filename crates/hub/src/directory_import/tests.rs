@@ -15,7 +15,7 @@ use upesi_types::{Currency, FspId};
 
 use super::*;
 
-/// The operator's API of a hub, with two DFSPs.
+/// The admin API of a hub with two DFSPs.
 struct Operated {
     address: SocketAddr,
     store: Store,
@@ -56,7 +56,7 @@ impl Operated {
         }
     }
 
-    /// What is printed for an identifier, or the exit code.
+    /// The output for an identifier, or the exit code.
     async fn get(&self, id: &str) -> Result<String, Exit> {
         let mut output = Vec::new();
         let outcome = get(
@@ -82,7 +82,7 @@ impl Operated {
     }
 }
 
-/// Accounts of the hub, a settlement model, two DFSPs. What is there already is as good.
+/// Creates the hub's accounts, a settlement model and two DFSPs, unless they exist.
 async fn prepare_scheme(handle: &EngineHandle) {
     let currency = Currency::parse("KES").unwrap();
     let name = |name| FspId::parse(name).unwrap();
@@ -101,7 +101,7 @@ async fn prepare_scheme(handle: &EngineHandle) {
     }
 }
 
-/// What is printed on stdout and stderr, and how it ends.
+/// Returns stdout, stderr and the exit.
 async fn run(options: &ImportOptions) -> (String, String, Exit) {
     let (mut output, mut notes) = (Vec::new(), Vec::new());
     let outcome = import(options, &mut output, &mut notes).await;
@@ -120,7 +120,7 @@ async fn an_interrupted_import_goes_on_where_it_stopped() {
     let data = place.path().join("data");
     let file = place.path().join("parties.csv");
     let whole = parties(25_000);
-    // The first attempt meets the end of the file early.
+    // The first attempt reads a truncated file.
     let half = whole[..whole.len() / 2].rfind('\n').unwrap() + 1;
     std::fs::write(&file, &whole[..half]).unwrap();
     let hub = Operated::start(&data).await;
@@ -128,7 +128,7 @@ async fn an_interrupted_import_goes_on_where_it_stopped() {
     let first = send(&options).await.unwrap();
     assert!(first.taken > CHUNK_LINES_MAX as u64 && first.taken < 25_000, "{} taken", first.taken);
     hub.stop().await;
-    // The second one another hub over the same data, and the whole file.
+    // The second one uses another hub with the same data, and the whole file.
     std::fs::write(&file, &whole).unwrap();
     let hub = Operated::start(&data).await;
     let options = ImportOptions { admin_url: format!("http://{}", hub.address), ..options };
@@ -139,7 +139,7 @@ async fn an_interrupted_import_goes_on_where_it_stopped() {
         assert_eq!(hub.get(party).await.as_deref(), Ok("green\t-\t-\n"), "{party}");
     }
     assert_eq!(hub.get("25000").await, Err(Exit::Failure));
-    // And once more: there is nothing left to do.
+    // A third attempt has nothing left to do.
     let third = send(&options).await.unwrap();
     assert_eq!((third.first_line, third.taken), (25_002, 25_000));
     hub.stop().await;
@@ -167,7 +167,7 @@ async fn refused_lines_are_told_and_the_others_taken() {
     // The same file again: nothing new, and the same totals.
     let (again, notes, exit) = run(&hub.options(&file)).await;
     assert_eq!((again, notes.as_str(), exit), (output, "", Exit::Failure));
-    // Replacing is another import.
+    // With replacement it is another import.
     let options = ImportOptions { replace: true, json: true, ..hub.options(&file) };
     let (output, _, _) = run(&options).await;
     assert!(

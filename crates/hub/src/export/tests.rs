@@ -31,7 +31,7 @@ fn lines_of(kind: Kind, all: &[Finished<'_>]) -> Vec<String> {
 
 #[test]
 fn odd_transfers_are_the_same_in_parquet_as_in_csv() {
-    // Of a refused prepare almost nothing is known, and texts may be anything.
+    // Almost nothing is known about a rejected prepare, and texts may be anything.
     let odd = odd_transfers();
     let lines = lines_of(Kind::Transfers, &odd.each_ref().map(Finished::Transfer));
     assert_eq!(lines.len(), 2);
@@ -166,7 +166,7 @@ fn bulk() -> Bulk {
     }
 }
 
-/// An archive with a division that has each of these, closed by a later one.
+/// An archive with a division that contains each of these, closed by a later one.
 fn archive_of(path: &Path, all: &[(TransferId, Vec<u8>)]) -> FjallArchive {
     let archive = FjallArchive::open(path, &ArchiveOptions::default()).unwrap();
     archive.apply_at(all, 9, at()).unwrap();
@@ -207,7 +207,7 @@ fn a_division_is_exported_into_a_file_of_each_kind_that_it_has() {
     let lines = |kind: &str| fs::read_to_string(out.join(kind.to_owned() + range)).unwrap().lines().count();
     assert_eq!((lines("transfers"), lines("fxTransfers"), lines("bulkItems")), (2, 2, 4));
 
-    // An attempt that ended before the last file goes on with it.
+    // An attempt that ended before the last file continues with it.
     fs::remove_file(out.join("transfers".to_owned() + range)).unwrap();
     fs::remove_file(out.join("fxTransfers".to_owned() + range)).unwrap();
     fs::write(out.join("bulkItems".to_owned() + range), "as it was").unwrap();
@@ -222,7 +222,7 @@ fn nobody() -> Names {
     Names::of(&Ledger::new(LedgerConfig::default()))
 }
 
-/// One that was refused, and one whose texts need quoting.
+/// A rejected transfer, and one whose texts need quoting.
 fn odd_transfers() -> [Transfer; 2] {
     let at = at();
     let refused = Transfer {
@@ -273,7 +273,7 @@ fn row_groups_are_bounded() {
     let path = directory.path().join("many.parquet");
     let mut table = Table::create(&path, Kind::Transfers, Format::Parquet).unwrap();
     let [_, transfer] = odd_transfers();
-    // Long texts fill a group long before its rows are many.
+    // Long texts fill a group before it has many rows.
     let long = Transfer { extensions: Some("x".repeat(5 * 1024 * 1024).into()), ..transfer.clone() };
     for transfer in [&long, &long, &long, &long, &transfer] {
         table.add(Finished::Transfer(transfer), &nobody()).unwrap();

@@ -434,7 +434,7 @@ pub(super) fn write_proxy_counts(counts: Option<&ProxyCounts>, text: &mut String
 mod tests {
     use super::*;
 
-    /// Tests that are run with small settings say something about the hub as it is shipped.
+    /// Tests with small settings are also valid for the shipped hub.
     #[test]
     fn there_are_as_many_folds_between_snapshots_whatever_is_set() {
         let shipped = EngineOptions::new("");
@@ -447,7 +447,7 @@ mod tests {
         }
     }
 
-    /// Each node of a cluster exports what leaves its own archive before it goes.
+    /// Each node of a cluster exports transfers from its own archive before it removes them.
     #[test]
     fn nodes_with_an_export_defer_removals() {
         let mut settings = crate::config::load(&crate::config::Sources::default()).unwrap().settings;
@@ -460,7 +460,7 @@ mod tests {
         }
     }
 
-    /// The catalogue has the defaults. Those of the parts, with which their own tests run, are the same.
+    /// The catalogue has the defaults. The parts, whose own tests use their own defaults, have the same ones.
     #[test]
     fn the_parts_have_the_defaults_of_the_catalogue() {
         let settings = crate::config::load(&crate::config::Sources::default()).unwrap().settings;
@@ -478,7 +478,7 @@ mod tests {
         same(&quoting(&settings), &QuotingConfig::default());
         same(&quoting(&kept).keep, &Some(Retention::default()));
         let (set, own) = (engine(&settings), EngineOptions::new(&settings.data.dir));
-        // The stories of the ledger show the confirmation, which is off by default.
+        // The ledger's stories show the confirmation, which is off by default.
         same(&set.ledger, &LedgerConfig { payee_confirmation: false, ..own.ledger.clone() });
         same(&set.archive, &own.archive);
         same(&set.durability, &own.durability);
@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(numbers(&set), numbers(&own));
         let inbound = settings.fspiop.connections_max;
         let descriptors = Descriptors { limit: 0, reserved: 0, inbound, outbound: 0 };
-        // Other servers, such as the simulators', take all connections from one address.
+        // Other servers, such as the simulators', accept all connections from one address.
         let strangers_per_address_max = size(settings.fspiop.strangers_per_address_max);
         same(&limits(&settings, &descriptors), &Limits { strangers_per_address_max, ..Limits::default() });
     }

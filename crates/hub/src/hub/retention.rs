@@ -298,12 +298,12 @@ mod tests {
 
     const DAY: i64 = DAY_MS;
 
-    /// A pass over an archive without a hub, which would record the removals first.
+    /// A pass over an archive without a hub, which would first record the removals.
     fn look(policy: &Policy, archive: &FjallArchive, day: i64) -> Result<u64, String> {
         look_with(policy, archive, day, None).map(|pass| pass.left)
     }
 
-    /// The same while a window is not settled that was opened on a day.
+    /// The same while a window that was opened on some day is not settled.
     fn look_with(
         policy: &Policy,
         archive: &FjallArchive,
@@ -354,7 +354,7 @@ mod tests {
         }
         apply(&archive, 4, 4);
         let policy = Policy { keep_days: 10, export_dir: None, export_format: Format::Csv, is_shared: false };
-        // The window that was opened on day 2 has what finished on that day.
+        // The window that was opened on day 2 contains transfers that finished on that day.
         let held = |days: i64| Pass { left: 0, held_s: (days * DAY / 1_000) as u64 };
         assert_eq!(look_with(&policy, &archive, 11, Some(1)).unwrap(), held(0));
         assert_eq!(look_with(&policy, &archive, 12, Some(1)).unwrap(), held(1));
@@ -394,14 +394,14 @@ mod tests {
         apply(&archive, 2, 2);
         let export_dir = Some(directory.path().join("export"));
         let policy = Policy { keep_days: 1, export_dir, export_format: Format::Parquet, is_shared: false };
-        // Its bytes are no transfer.
+        // Its bytes are not a transfer.
         look(&policy, &archive, 100).unwrap_err();
         assert_eq!(archive.first_seq(), 1);
         let policy = Policy { export_dir: None, ..policy };
         assert_eq!(look(&policy, &archive, 100).unwrap(), 2);
     }
 
-    /// The leader recorded a removal. Its exports are on its own disk alone.
+    /// The leader recorded a removal. Its exports are only on its own disk.
     #[test]
     fn what_the_leader_removed_leaves_this_node_once_it_is_exported_here() {
         let directory = tempfile::tempdir().unwrap();

@@ -322,7 +322,7 @@ mod tests {
     use super::*;
     use crate::config::{Sources, load};
 
-    /// Its first question to the brokers may take ten seconds and more.
+    /// Its first query to the brokers may take ten seconds or more.
     #[test]
     fn a_node_that_waits_for_brokers_stops_without_them() {
         // A broker that accepts connections and never answers.

@@ -221,7 +221,7 @@ pub(super) mod tests {
         String::from_utf8(text).unwrap()
     }
 
-    /// What sends, names and reasons from outside may contain.
+    /// Possible content of targets, names and reasons from outside.
     const HOSTILE: [&str; 7] = [
         "\n2031-04-01T10:00:00Z  INFO forged",
         "\r\u{1b}[2K\u{1b}[1Aapproved",

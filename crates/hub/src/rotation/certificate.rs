@@ -236,7 +236,7 @@ impl RotatedCertificate {
 mod tests {
     use super::*;
 
-    /// The new certificate ends at 1,795,000,000.
+    /// The new certificate expires at 1,795,000,000.
     #[test]
     fn a_dfsp_has_changed_over_if_this_hub_alone_saw_its_new_certificate_alone() {
         let rotation = CertificateRotation {

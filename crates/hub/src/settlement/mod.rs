@@ -369,7 +369,7 @@ mod tests {
         serde_json::from_value(text).unwrap()
     }
 
-    /// As the ledger chooses: a currency with models of its own is governed by none for all currencies.
+    /// As in the ledger: a model for all currencies does not govern a currency with models of its own.
     #[test]
     fn a_content_has_the_model_of_its_currency_else_the_one_of_all() {
         let models = [

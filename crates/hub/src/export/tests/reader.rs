@@ -1,11 +1,11 @@
-//! An independent reader of exported Parquet files; the tests of the command use it, too.
+//! An independent reader of exported Parquet files, also for the tests of the command.
 
 use std::fs::File;
 use std::path::Path;
 
 use upesi_types::{Amount, Timestamp};
 
-/// What a reader of Parquet finds, as the texts of CSV.
+/// The content of a Parquet file as CSV texts.
 pub fn read_parquet(path: &Path, columns: &[&str]) -> (Vec<String>, usize) {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
@@ -35,7 +35,7 @@ pub fn read_parquet(path: &Path, columns: &[&str]) -> (Vec<String>, usize) {
     (rows.collect(), reader.num_row_groups())
 }
 
-/// A CSV field: quoted where a comma, a quote or a line break would end it.
+/// A CSV field. It is quoted if it contains a comma, a quote or a line break.
 fn quoted(text: &str) -> String {
     match text.contains([',', ';', '|', '\t', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

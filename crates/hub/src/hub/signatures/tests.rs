@@ -1,4 +1,4 @@
-//! The verifier with keys in files, without a hub around it.
+//! The verifier with keys in files, without a hub.
 
 use std::fs;
 
@@ -33,11 +33,11 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_ms(seconds * 1_000)
 }
 
-/// The private keys and the public files of two DFSPs, and of the hub.
+/// The private keys and public files of two DFSPs and of the hub.
 struct Files(TempDir);
 
 impl Files {
-    /// Greenbank has a certificate of 30 days, bluebank a key without an end.
+    /// Greenbank has a certificate of 30 days, bluebank a key without an expiry.
     fn new() -> Self {
         let directory = TempDir::new().unwrap();
         let own = directory.path().join("own");
@@ -54,7 +54,7 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// A certificate with a new key, valid for so many days.
+    /// A certificate with a new key, valid for this many days.
     fn certify(&self, name: &str, days: u32) {
         let directory = self.path(&format!("authority-of-{name}"));
         let mut authority = Authority::init(&directory, "scheme", START_S, 365, KeyKind::default()).unwrap();
@@ -68,7 +68,7 @@ impl Files {
         fs::copy(self.path(&format!("own/{name}.pem")), self.path(&format!("public/{name}.pem"))).unwrap();
     }
 
-    /// Signatures by these settings at a moment.
+    /// Signatures with these settings at this time.
     fn load(&self, settings: &[(&str, &str)], now: Timestamp) -> Result<Signatures, HubError> {
         let public = self.path("public").display().to_string();
         let all =
@@ -89,14 +89,14 @@ impl Files {
     }
 }
 
-/// The head of a message of a DFSP, at the start of the certificates.
+/// The head of a message of a DFSP, at the beginning of the certificates' validity.
 fn head(method: Method, source: &str) -> Parts {
     let request = HttpRequest::builder().method(method).uri(PATH).header("fspiop-source", source);
     let date = at(START_S).http_date().to_string();
     request.header("date", date).body(()).unwrap().into_parts().0
 }
 
-/// The same, signed; the signature leaves out the date if it is not protected.
+/// A signed message. The signature does not cover the date unless it is protected.
 fn signed(files: &Files, method: Method, source: &str, protects_date: bool) -> Parts {
     let mut parts = head(method, source);
     let mut covered = parts.headers.clone();
@@ -132,7 +132,7 @@ fn a_certificate_that_is_not_valid_now_is_named_counted_and_shown_before_it_ends
         [(-1, refused("the certificate of the sender's key is not valid yet")), (1, Ok(()))]
     {
         let signatures = files.load(&[], at(START_S + day * DAY_S)).unwrap();
-        // Dates are judged first.
+        // Dates are checked first.
         let mut parts = signed(&files, Method::POST, "greenbank", true);
         parts = redated(&files, parts, START_S + day * DAY_S);
         assert_eq!(judge(&signatures, &parts, false), expected, "day {day}");
@@ -154,12 +154,12 @@ fn a_certificate_that_is_not_valid_now_is_named_counted_and_shown_before_it_ends
         !before.contains("upesi_jws_key_expiry_seconds{fsp=\"bluebank\"}"),
         "its key has no end: {before}"
     );
-    // Participants whose signatures are not looked at need no key.
+    // Participants whose signatures are not checked need no key.
     let off = metrics(&files.load(&[("jws.exceptions", "greenbank=off")], at(START_S)).unwrap());
     assert_eq!(left(&off), None, "{off}");
 }
 
-/// A message signed at another moment.
+/// A message that was signed at another time.
 fn redated(files: &Files, mut parts: Parts, seconds: i64) -> Parts {
     parts.headers.insert("date", at(seconds).http_date().to_string().parse().unwrap());
     let mut covered: HeaderMap = parts.headers.clone();
@@ -181,7 +181,7 @@ fn the_hubs_own_certificate_is_shown_before_it_ends_and_must_be_of_its_key() {
     assert!(text.contains("upesi_jws_key_expiry_seconds{fsp=\"Hub\"} 86"), "{text}");
     let keys = serde_json::to_value((signatures.hub_keys())()).unwrap();
     assert!(keys[0]["ends"].as_str().unwrap().starts_with("2030-01-31T"), "{keys}");
-    // A certificate of another key, or none at all, ends the start; later it changes nothing.
+    // A certificate of another key, or no certificate, prevents a start. Later it changes nothing.
     fs::copy(files.path("own/bluebank.pem"), files.path("own/greenbank.pem")).unwrap();
     signatures.reload();
     assert!(metrics(&signatures).contains("upesi_jws_reload_failing 1\n"));
@@ -211,7 +211,7 @@ fn an_unusable_key_file_is_an_outage_of_its_participant_only() {
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    // Once it is usable it counts; if it becomes unusable again, the key of before stays.
+    // When the file is usable, its key is used. If it becomes unusable again, the previous key stays.
     for (content, failing) in
         [(fs::read(files.path("own/bluebank.pem")).unwrap(), 0), (b"nonsense".to_vec(), 1)]
     {
@@ -239,7 +239,7 @@ fn a_delete_needs_no_signature_if_its_sender_is_proven() {
         let post = head(Method::POST, "greenbank");
         assert_eq!(judge(&signatures, &post, is_proven), missing(), "{setting} {is_proven}");
     }
-    // One that is signed is judged by its signature.
+    // A signed message is judged by its signature.
     let signatures = files.load(&[], at(START_S)).unwrap();
     let mut wrong = signed(&files, Method::DELETE, "greenbank", true);
     assert_eq!(judge(&signatures, &wrong, true), Ok(()));

@@ -105,9 +105,9 @@ fn a_reload_keeps_the_authority_of_nodes_apart() {
         place.write_ca(name, &sound);
         assert!(!tls.reload() && !tls.is_failing.load(Ordering::Relaxed));
     }
-    // Towards other nodes, too.
+    // Also for connections to other nodes.
     assert_eq!(tls.to_nodes().unwrap().generation(), 0);
-    // An authority's own re-issue is accepted.
+    // An authority's certificate that it has issued again is accepted.
     place.write_ca("nodes", &place.reissued("nodes", "nodes"));
     assert!(tls.reload());
     assert_eq!(tls.to_nodes().unwrap().generation(), 1);

@@ -26,7 +26,7 @@ fn kes() -> Currency {
     Currency::parse("KES").unwrap()
 }
 
-/// Greenbank (2) has account 5, bluebank (3) account 6; account 4 is another's.
+/// Greenbank (2) has account 5, bluebank (3) account 6. Account 4 belongs to another participant.
 fn names() -> Names {
     let mut names = Names::of(&Ledger::new(LedgerConfig::default()));
     for (number, name) in [(2, "greenbank"), (3, "bluebank")] {
@@ -88,7 +88,7 @@ fn ended(number: u8) -> Event {
     Event::FundsEnded { id: id(number), state: FundsState::Committed, reason: "x".into() }
 }
 
-/// A withdrawal of greenbank's.
+/// A withdrawal of greenbank.
 fn funds(number: u8) -> Event {
     Event::FundsPrepared(FundsTransfer {
         id: id(number),
@@ -109,7 +109,7 @@ fn funds(number: u8) -> Event {
     })
 }
 
-/// Greenbank converts for transfer 7; bluebank sells.
+/// Greenbank converts for transfer 7, and bluebank is the FXP.
 fn conversion(number: u8, state: ConversionState) -> Event {
     let money = Money { amount: Amount::ZERO, currency: kes() };
     Event::ConversionPrepared(Box::new(Conversion {
@@ -147,7 +147,7 @@ fn conversion_aborted(number: u8) -> Event {
     Event::ConversionAborted { id: ConversionId::new(id(number)), kind, cause, answer: None }
 }
 
-/// Greenbank pays bluebank; transfer 7 is the one item.
+/// Greenbank pays bluebank. Transfer 7 is the only item.
 fn bulk(number: u8, state: BulkState) -> Event {
     Event::BulkReceived(Box::new(Bulk {
         id: BulkId::new(id(number)),
@@ -166,7 +166,7 @@ fn bulk(number: u8, state: BulkState) -> Event {
     }))
 }
 
-/// What comes of a bulk, in order; the last one is its end.
+/// Events of a bulk transfer, in order. The last one is its end.
 fn of_bulk(number: u8) -> [Event; 4] {
     let id = BulkId::new(id(number));
     let answer = BulkAnswer { is_error: false, fingerprint: [0; 16], extensions: None, cause: None };
@@ -195,7 +195,7 @@ fn key(target: u32) -> CallbackKey {
     CallbackKey { target: participant(target), seq: 9, index: 0 }
 }
 
-/// Whether a record with this event alone, and no callback, is one of greenbank and one of bluebank.
+/// Whether a record with only this event, and without a callback, concerns greenbank, and whether it concerns bluebank.
 fn concern(event: &Event) -> [bool; 2] {
     [2, 3].map(|number| Sieve::new(Filter::default()).event_concerns(participant(number), event, &names()))
 }
@@ -240,12 +240,12 @@ fn an_event_concerns_whom_it_names_or_whose_account_it_changes() {
         (Event::CallbacksDelivered(vec![key(1), key(2)]), [true, false]),
         (Event::BlockSet { block: Block::Participant(FspId::parse("bluebank").unwrap()) }, [false, true]),
         (Event::BlockSet { block: Block::Participant(FspId::parse("other").unwrap()) }, none),
-        // The key is bound to greenbank; as the digest of a certificate it is nobody's.
+        // The key is bound to greenbank. As the digest of a certificate it belongs to no participant.
         (Event::BlockSet { block: Block::Key([7; 32]) }, [true, false]),
         (Event::BlockLifted { block: Block::Key([7; 32]) }, [true, false]),
         (Event::BlockSet { block: Block::Certificate([7; 32]) }, none),
         (Event::CallbackParked { key: key(3), attempts: 1, reason: "x".into() }, [false, true]),
-        // Begun before the records that were shown, or not at all.
+        // Begun before the records that are shown, or not at all.
         (committed(1), none),
         (aborted(1), none),
         (ended(1), none),

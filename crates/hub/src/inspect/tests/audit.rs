@@ -1,4 +1,4 @@
-//! What `upesi audit` proves and what it finds.
+//! Checks and findings of `upesi audit`.
 
 use upesi_ledger::{
     AbortKind, AccountId, Actor, AdminCommand, CallbackContent, CallbackKey, Command, Decision, Event,
@@ -102,7 +102,7 @@ fn forced_prepare(
     units: &str,
     change: impl FnOnce(&mut Decision),
 ) -> Decision {
-    // Of a hub on which nothing has happened yet: on this one it would be refused.
+    // Decided by a new hub, because this one would reject it.
     let mut decision = TestJournal::onboarded().decide(&journal.prepare_command(99, "1"));
     if let Event::TransferPrepared(transfer) = &mut decision.events[0] {
         transfer.id = id(number);
@@ -131,7 +131,7 @@ fn aborted(id: TransferId, kind: AbortKind) -> Event {
     Event::TransferAborted { id, kind, cause, fingerprint: None, operator_reason: None }
 }
 
-/// Events alone, by an actor who may cause them.
+/// Only events, by an actor who may cause them.
 fn only(events: Vec<Event>) -> Decision {
     let actor = match &events[0] {
         Event::TransferAborted { operator_reason: Some(_), .. } => Actor::Operator,
@@ -145,7 +145,7 @@ fn only(events: Vec<Event>) -> Decision {
     Decision { actor, events, ..Decision::default() }
 }
 
-/// A last record that should not be there, and what is found of it.
+/// A last record that should not exist, and its findings.
 type Case = (&'static str, fn(&TestJournal) -> Decision, &'static [&'static str]);
 
 const CASES: &[Case] = &[
@@ -289,7 +289,7 @@ const CASES: &[Case] = &[
             forced_prepare(journal, 9, "0", |decision| {
                 let transfer = prepared(decision);
                 transfer.amount = Amount::MAX;
-                // Back to the payer of the transfer in flight, whose position has room for all of it.
+                // Back to the payer of the reserved transfer, whose position can hold the whole amount.
                 std::mem::swap(&mut transfer.payer, &mut transfer.payee);
                 std::mem::swap(&mut transfer.payer_account, &mut transfer.payee_account);
             })
@@ -318,7 +318,7 @@ fn damage_is_a_finding_and_what_precedes_it_is_reported() {
     journal.close();
     let segment = journal.segments().remove(0);
     let mut bytes = std::fs::read(&segment).unwrap();
-    // In the frame of the third record: each frame takes a sector or more behind the header.
+    // In the frame of the third record. Each frame takes at least one sector after the header.
     let at = 3 * 512 + 200;
     bytes[at] ^= 0x40;
     std::fs::write(&segment, bytes).unwrap();
@@ -393,12 +393,12 @@ fn grown() -> (TestJournal, upesi_ledger::Ledger) {
     (journal, early)
 }
 
-/// The first segments are gone, and the one snapshot stands for a record some segments later. The early segment is the
-/// first that is left; no start reads it, and no replay.
+/// The first segments are removed, and the only snapshot is of a record several segments later. No start and no replay
+/// reads the early segment, which is the first remaining one.
 fn with_early_segments() -> (TestJournal, std::path::PathBuf) {
     let (mut journal, _) = grown();
     for number in 10..30 {
-        // So long that a segment holds one and has room behind it.
+        // So long that a segment holds one, with space left.
         let command = journal.prepare_command(number, "1");
         let body = format!("{:1500}", prepare_body(&command));
         journal.command(&command, Payload { headers: SOURCE, body: body.as_bytes() });
@@ -412,7 +412,7 @@ fn with_early_segments() -> (TestJournal, std::path::PathBuf) {
     (journal, early)
 }
 
-/// Flips a bit; the directory must then be refused with code 65, and the report name the place.
+/// Flips a bit. The directory must then be rejected with code 65, and the report must name the place.
 fn flipped(journal: &mut TestJournal, file: &std::path::Path, at: usize, named: usize) -> AuditReport {
     let mut bytes = std::fs::read(file).unwrap();
     bytes[at] ^= 0x40;
@@ -435,7 +435,7 @@ fn flipped(journal: &mut TestJournal, file: &std::path::Path, at: usize, named: 
 fn a_flipped_bit_in_a_segment_before_the_replay_is_found() {
     let (mut journal, early) = with_early_segments();
     assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
-    // In the body of the first frame, behind the segment's header.
+    // In the body of the first frame, after the segment's header.
     let report = flipped(&mut journal, &early, 512 + 100, 512);
     assert!(report.findings[0].contains("the checksum does not match"), "{:?}", report.findings);
     assert_eq!(report.findings_total, 1, "the same damage is told once: {:?}", report.findings);
@@ -523,7 +523,7 @@ fn the_archive_must_hold_exactly_what_was_decided() {
     );
 
     let report = with(|_, mut bytes| {
-        // The amount, behind id, parties and accounts.
+        // The amount, after id, parties and accounts.
         bytes[17 + 16] ^= 1;
         Some(bytes)
     });
@@ -568,7 +568,7 @@ fn withdrawals_are_followed_to_their_end() {
     assert!(report.ledger.reserved_transfers().all(|transfer| transfer.state == TransferState::Reserved));
 }
 
-/// A prepare of 10.00 whose event says something else. `forge` changes the event; the body stays as it came.
+/// A prepare of 10.00 whose event differs. `forge` changes the event; the body stays as received.
 fn forged(forge: impl Fn(&mut upesi_ledger::Transfer)) -> Vec<String> {
     let mut journal = worked();
     let command = journal.prepare_command(4, "10");
@@ -664,7 +664,7 @@ fn a_record_by_the_wrong_actor_is_found() {
     }
 }
 
-/// Refused for this reason, though the request and the books have none.
+/// Rejected with this reason, although the request and the books have none.
 #[test]
 fn a_refusal_that_nothing_explains_is_found() {
     for (kind, refusal, code, is_right) in [
@@ -680,7 +680,7 @@ fn a_refusal_that_nothing_explains_is_found() {
         (AbortKind::Invalid, Refusal::CapExceeded, 4200, false),
     ] {
         let mut journal = worked();
-        // The position is 100 of 100 by now, with a cover of 500.
+        // The position is now 100 of 100, with a cover of 500.
         let command = journal.prepare_command(4, "10.5");
         let mut decision = journal.decide(&command);
         let Event::TransferPrepared(transfer) = &mut decision.events[0] else { unreachable!() };
@@ -695,7 +695,7 @@ fn a_refusal_that_nothing_explains_is_found() {
     }
 }
 
-/// What the replay finds in order may still not start; then it is the start that says so.
+/// A directory that the replay accepts may still not start. Then the start reports it.
 #[test]
 fn a_directory_that_a_hub_would_not_start_on_is_not_sound() {
     let (mut journal, early) = grown();

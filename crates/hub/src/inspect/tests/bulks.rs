@@ -1,4 +1,4 @@
-//! Bulks in `upesi audit`: records that say otherwise than the rules.
+//! Bulk transfers in `upesi audit`: records that contradict the rules.
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{BulkCommand, FulfilBulk, PrepareBulk};
@@ -15,14 +15,14 @@ const BULK: u8 = 60;
 /// The steps of [`next`] that are requests of DFSPs.
 const TAKEN: usize = 0;
 const ANSWERED: usize = 5;
-/// The one that ends the bulk.
+/// The step that ends the bulk transfer.
 const ENDED: usize = 8;
 
 fn bulk_id() -> BulkId {
     BulkId::new(id(BULK))
 }
 
-/// Three items, of which the second is over the cap.
+/// Three items. The second one is over the cap.
 fn taken(journal: &TestJournal) -> Command {
     let item = |(number, units)| {
         let asked = AskedItem {
@@ -49,7 +49,7 @@ fn taken(journal: &TestJournal) -> Command {
     })))
 }
 
-/// The first is delivered, the third declined.
+/// The first one is fulfilled, the third declined.
 fn answered() -> Command {
     let declined = Cause::Payee { code: ErrorCode::PAYEE_REJECTED_TRANSACTION, description: "no".into() };
     let results = vec![
@@ -68,8 +68,8 @@ fn answered() -> Command {
     })))
 }
 
-/// What comes then: the bulk is taken, three items are decided, the payee is asked and answers, two results take
-/// effect, the bulk ends.
+/// The following command: the bulk transfer is accepted, three items are decided, the payee receives it and answers,
+/// two results take effect, the bulk transfer ends.
 fn next(journal: &TestJournal, step: usize) -> Command {
     match step {
         TAKEN => taken(journal),
@@ -99,7 +99,7 @@ fn a_bulk_is_sound_after_each_step() {
     }
 }
 
-/// A bulk from greenbank to farbank, which is behind a proxy, or back.
+/// A bulk transfer from greenbank to farbank, which is behind a proxy, or back.
 fn behind_a_proxy(journal: &mut TestJournal, is_back: bool) {
     let (proxy, far, currency) = (fsp("proxybank"), fsp("farbank"), kes());
     journal.admin(AdminCommand::CreateParticipant { name: proxy, currency, is_proxy: true });
@@ -131,7 +131,7 @@ fn a_bulk_behind_an_inactive_proxy_is_taken_and_its_items_are_refused() {
     }
 }
 
-/// How many steps came before, what is wrong with the next one, and what is said of it.
+/// The number of earlier steps, the fault of the next one, and its finding.
 type Case = (usize, fn(&mut Decision), &'static str);
 
 const NOT_ASKED: &str = "is accepted, but its payee does not receive the reserved items exactly once";

@@ -1,5 +1,5 @@
-//! Conversions in `upesi audit`: records that say otherwise than the rules, an archive that says otherwise than the
-//! journal, and damage.
+//! FX transfers in `upesi audit`: records that contradict the rules, an archive that contradicts the journal, and
+//! damage.
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::codec::Encoder;
@@ -28,7 +28,7 @@ fn conversion_id() -> ConversionId {
     ConversionId::new(id(CONVERSION))
 }
 
-/// forex has both currencies and money in both; bluebank is paid in TZS.
+/// forex has accounts and money in both currencies; bluebank is paid in TZS.
 fn world() -> TestJournal {
     let mut journal = TestJournal::onboarded();
     for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
@@ -94,7 +94,7 @@ fn prepare(journal: &TestJournal) -> Command {
     Command::Prepare(Prepare { currency: tzs(), ..prepare })
 }
 
-/// So many of the four steps of a payment in two currencies.
+/// The first steps, of four, of a payment in two currencies.
 pub(super) fn after(steps: usize) -> TestJournal {
     let mut journal = world();
     for step in 0..steps {
@@ -124,7 +124,7 @@ fn a_payment_in_two_currencies_is_sound_after_each_step() {
     }
 }
 
-/// How many steps came before, what is wrong with the next one, and what is said of it.
+/// The number of earlier steps, the fault of the next one, and its finding.
 type Case = (usize, fn(&mut Decision), &'static str);
 
 const CASES: &[Case] = &[
@@ -213,8 +213,8 @@ fn what_is_wrong_with_a_conversion_is_found() {
     }
 }
 
-/// A payment in two currencies up to the commit, which a rule of the second currency would charge; its payer has no
-/// account in it.
+/// A payment in two currencies up to the commit. A rule of the second currency would charge it, but its payer has no
+/// account in that currency.
 fn before_the_fee() -> TestJournal {
     let mut journal = after(3);
     journal.admin(AdminCommand::CreateFeeRule(NewFeeRule {
@@ -286,7 +286,7 @@ fn segment(steps: usize) -> (TestJournal, Vec<u8>) {
     (journal, bytes)
 }
 
-/// A bit in the record of each step: it is damage, and what precedes it is reported.
+/// A flipped bit in the record of each step is damage, and the findings before it are reported.
 #[test]
 fn a_damaged_record_of_a_conversion_is_noticed() {
     let first = world().ledger.last_seq() + 1;
@@ -307,7 +307,7 @@ fn a_damaged_record_of_a_conversion_is_noticed() {
     }
 }
 
-/// The archive holds each conversion as the journal decided it.
+/// The archive must hold each FX transfer as the journal decided it.
 #[test]
 fn a_conversion_that_the_archive_changed_or_lost_is_found() {
     type Change = fn(Vec<u8>) -> Option<Vec<u8>>;

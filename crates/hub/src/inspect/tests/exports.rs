@@ -14,7 +14,7 @@ use crate::times::ZoneArguments;
 
 type Rows = Vec<serde_json::Value>;
 
-/// The rows of an export; of one that is not whole, why.
+/// The rows of an export, or the reason if it is not complete.
 fn exported(
     journal: &TestJournal,
     kind: Kind,
@@ -42,7 +42,7 @@ fn units(text: &serde_json::Value) -> i64 {
     Amount::parse_decimal(text.as_str().unwrap()).unwrap().units()
 }
 
-/// A converted payment, one from behind a proxy and a plain one in window 1, and one more in window 2.
+/// A converted payment, one from a DFSP behind a proxy and a plain one in window 1, and another one in window 2.
 fn traded() -> TestJournal {
     let mut journal = conversions::after(4);
     let (proxy, far, currency) = (fsp("proxybank"), fsp("farbank"), kes());
@@ -114,7 +114,7 @@ fn the_list_of_a_dfsp_adds_up_to_its_net_in_each_currency() {
     assert_eq!(nets[&("forex".to_owned(), "TZS".to_owned())], 1_000_000, "the FXP pays the target amount");
     assert_eq!(nets[&("proxybank".to_owned(), "KES".to_owned())], 70_000, "the proxy pays for farbank");
 
-    // Each row is with the owners of the accounts that carry it.
+    // Each row belongs to the owners of its accounts.
     let ids = |kind, dfsp| {
         let (rows, outcome) = exported(&journal, kind, 1, Some(dfsp));
         assert_eq!(outcome.unwrap(), rows.len() as u64);

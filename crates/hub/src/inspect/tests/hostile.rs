@@ -1,5 +1,4 @@
-//! Hostile texts in every place that takes one, and every output: nothing hidden, no further line, no formula, no other
-//! path.
+//! Hostile texts in every field and every output: no hidden text, no further line, no formula, no other path.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,7 +24,7 @@ use crate::terminal::Escaping;
 use crate::times::{Zone, ZoneArguments};
 
 const SEEDS: u64 = 60;
-/// A name as earlier versions took it: any printable ASCII.
+/// A name as earlier versions accepted it: any printable ASCII.
 fn old_name(random: &mut Random) -> FspId {
     let name: String = text(random).chars().filter(|char| (' '..='~').contains(char)).take(28).collect();
     FspId::parse(&format!("{name}x1")).unwrap()
@@ -90,7 +89,7 @@ fn shows_all(output: &str, context: &str) {
     assert!(hidden.is_empty(), "{context}: {hidden:?} in {output}");
 }
 
-/// What a command prints, on its way to a terminal.
+/// The output of a command for a terminal.
 fn printed(write: impl FnOnce(&mut dyn std::io::Write)) -> String {
     let mut kept = Vec::new();
     write(&mut Escaping::new(&mut kept));
@@ -214,7 +213,7 @@ fn no_output_is_steered_by_a_text_from_outside() {
         check_prints(&journal, &context);
         check_exports(&journal, &context);
         check_log(&text(&mut random), &context);
-        // A name stays one segment of a path, whatever is in it.
+        // A name is always one segment of a path.
         let url = path(&["participants", name.as_str(), "limits"]);
         assert_eq!(url.matches('/').count(), 3, "{context}: {url}");
         assert!(url.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%".contains(&byte)), "{url}");

@@ -1,4 +1,4 @@
-//! A small journal, written by hand: two DFSPs, and whatever a test adds.
+//! A small journal, written by hand: two DFSPs, and the additions of a test.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 /// The fulfilment of every transfer.
 pub const PREIMAGE: [u8; 32] = [7; 32];
-/// 2031-04-01T12:00:00.000Z; each record is a second later than the one before.
+/// 2031-04-01T12:00:00.000Z. Each record is a second later than the previous one.
 const START_MS: i64 = 1_932_811_200_000;
 
 pub fn fsp(text: &str) -> FspId {
@@ -38,10 +38,10 @@ pub fn id(number: u8) -> TransferId {
     TransferId::from_random_bytes(bytes)
 }
 
-/// Of every prepare.
+/// Headers of every prepare.
 pub const SOURCE: &[u8] = b"fspiop-source: greenbank\r\n";
 
-/// The request that asks for this.
+/// The body of this request.
 pub fn prepare_body(command: &Command) -> String {
     let Command::Prepare(prepare) = command else { panic!("{command:?}") };
     let amount = prepare.amount.as_ref().unwrap();
@@ -57,7 +57,7 @@ pub fn prepare_body(command: &Command) -> String {
     .to_string()
 }
 
-/// As hashes are on the wire.
+/// Encodes a hash as in messages.
 pub fn base64(bytes: &[u8; 32]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bit = |index: usize| bytes.get(index / 8).map_or(0, |byte| byte >> (7 - index % 8) & 1);
@@ -65,7 +65,7 @@ pub fn base64(bytes: &[u8; 32]) -> String {
     (0..43).map(|letter| char::from(LETTERS[usize::from(value(letter))])).collect()
 }
 
-/// A data directory with its writer and the ledger it leads to.
+/// A data directory with its writer, and its ledger.
 pub struct TestJournal {
     _temporary: tempfile::TempDir,
     pub path: PathBuf,
@@ -75,7 +75,7 @@ pub struct TestJournal {
 }
 
 impl TestJournal {
-    /// An empty one with segments of a certain length.
+    /// An empty one with segments of this length.
     pub fn new(segment_bytes: u64) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("data");
@@ -91,7 +91,7 @@ impl TestJournal {
         }
     }
 
-    /// Two DFSPs, greenbank and bluebank, with a cap of 100 KES and cover for 500.
+    /// Two DFSPs, greenbank and bluebank, with a cap of 100 KES and a cover of 500.
     pub fn onboarded() -> Self {
         let mut journal = Self::new(64 * 1024);
         journal.onboard();
@@ -140,14 +140,14 @@ impl TestJournal {
         self.command(&Command::Admin(command), Payload::default());
     }
 
-    /// greenbank asks to pay bluebank.
+    /// A prepare from greenbank to bluebank.
     pub fn prepare(&mut self, number: u8, units: &str) {
         let command = self.prepare_command(number, units);
         let body = prepare_body(&command);
         self.command(&command, Payload { headers: SOURCE, body: body.as_bytes() });
     }
 
-    /// bluebank asks to pay greenbank.
+    /// A prepare from bluebank to greenbank.
     pub fn prepare_back(&mut self, number: u8, units: &str) {
         let Command::Prepare(prepare) = self.prepare_command(number, units) else { unreachable!() };
         let (source, payee) = (prepare.payee, prepare.payer);
@@ -173,7 +173,7 @@ impl TestJournal {
         })
     }
 
-    /// bluebank delivers.
+    /// A fulfil of bluebank.
     pub fn fulfil(&mut self, number: u8) {
         let command = self.fulfil_command(number);
         let body = format!("{{\"fulfilment\":\"{}\"}}", base64(&PREIMAGE));
@@ -198,7 +198,7 @@ impl TestJournal {
         Timestamp::from_ms(START_MS + 1000 * (self.ledger.last_seq() as i64 + 1))
     }
 
-    /// What the ledger decides.
+    /// The ledger's decision.
     pub fn decide(&self, command: &Command) -> Decision {
         let mut decision = Decision::default();
         let facts = Facts::new(self.now().into(), &Archived::Absent);
@@ -214,7 +214,7 @@ impl TestJournal {
         self.ledger.evolve(self.ledger.last_seq() + 1, now, decision.events, &decision.callbacks);
     }
 
-    /// Writes a record without asking the ledger; only the last record of a journal can be such a one.
+    /// Writes a record without the ledger. It must be the last record of the journal.
     pub fn write(&mut self, decision: &Decision, payload: Payload<'_>) {
         let Decision { actor, events, callbacks, .. } = decision;
         let mut batch = Batch::new(self.ledger.last_seq() + 1);
@@ -235,7 +235,7 @@ impl TestJournal {
         store.write(ledger.last_seq(), ledger.last_time().as_ns(), write).unwrap();
     }
 
-    /// Puts the finished transfers into the archive, each changed as a test wishes, or left out.
+    /// Adds the finished transfers to the archive. A test may change each one, or leave it out.
     pub fn write_archive(&mut self, change: impl Fn(TransferId, Vec<u8>) -> Option<Vec<u8>>) {
         let archive = FjallArchive::open(self.path.join("archive"), &ArchiveOptions::default()).unwrap();
         let seq = self.ledger.last_seq();
@@ -249,7 +249,7 @@ impl TestJournal {
         archive.sync().unwrap();
     }
 
-    /// Lets go of the directory, as a hub does that stops.
+    /// Releases the directory, like a hub that stops.
     pub fn close(&mut self) {
         self.directory = None;
     }

@@ -1,4 +1,4 @@
-//! What `upesi journal` prints.
+//! The output of `upesi journal`.
 
 use super::journal::{TestJournal, fsp, id};
 use crate::exit::Exit;
@@ -94,7 +94,7 @@ fn records_are_found_by_transfer_participant_and_time() {
     let (green, blue) = (Some(fsp("greenbank")), Some(fsp("bluebank")));
     let none = Filter::default();
     for (filter, expected) in [
-        // Its callbacks were delivered and given up by later records.
+        // Later records deliver and park its callbacks.
         (Filter { transfer: first, ..none.clone() }, vec![11, 12, 14, 15]),
         (Filter { transfer: second, ..none.clone() }, vec![13]),
         (Filter { transfer: Some(id(201)), ..none.clone() }, vec![6]),
@@ -106,7 +106,7 @@ fn records_are_found_by_transfer_participant_and_time() {
         (Filter { until: at(3), ..none.clone() }, vec![1, 2]),
         (Filter { since: at(5), until: at(8), ..none.clone() }, vec![5, 6, 7]),
         (Filter { transfer: first, fsp: green, since: at(12), ..none.clone() }, vec![12]),
-        // What ended was begun before.
+        // A transfer that ended was begun before.
         (Filter { transfer: first, since: at(14), ..none.clone() }, vec![14, 15]),
     ] {
         let (text, _) = printed(&journal, |options| options.filter = filter.clone());

@@ -1,4 +1,4 @@
-//! Restores of backups whose records were decided otherwise than the auditor's rules have it, and of damaged ones.
+//! Restores of backups whose records contradict the auditor's rules, and of damaged ones.
 
 use std::path::Path;
 
@@ -27,12 +27,12 @@ fn accepting(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
     restore(&RestoreArguments { accept_findings: true, ..arguments.clone() })
 }
 
-/// The prepare is recorded and forwarded to no one.
+/// The prepare is recorded, but not forwarded.
 fn not_forwarded(decision: &mut upesi_ledger::Decision) {
     decision.callbacks.clear();
 }
 
-/// A transfer ends that is not in flight.
+/// A transfer that is not reserved ends.
 fn ends_nothing(decision: &mut upesi_ledger::Decision) {
     decision.callbacks.clear();
     decision.events = vec![Event::TransferAborted {
@@ -61,14 +61,14 @@ fn findings_about_rules_keep_the_directory_and_wait_to_be_accepted() {
     assert!(!directory.path().join("restored.restoring").exists());
     let refused = check_accepted(&arguments.data).unwrap_err();
     assert!(refused.contains("1 findings about rules") && refused.contains("--accept-findings"), "{refused}");
-    // Nothing is restored over it but by accepting.
+    // It is restored only if the operator accepts the findings.
     assert_eq!(restore(&arguments).unwrap_err().exit, Exit::CannotCreate);
     let report = accepting(&arguments).unwrap();
     assert!(report.is_accepted && report.files == 0);
     assert_eq!(check_accepted(&arguments.data), Ok(()));
     assert_eq!(accepting(&arguments).unwrap_err().exit, Exit::CannotCreate, "it is accepted already");
 
-    // At once, into another directory.
+    // Accepted from the beginning, in another directory.
     let at_once = RestoreArguments { data: directory.path().join("other"), ..arguments };
     assert!(accepting(&at_once).unwrap().is_accepted);
     assert_eq!(check_accepted(&at_once.data), Ok(()));

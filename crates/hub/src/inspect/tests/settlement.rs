@@ -16,7 +16,7 @@ use crate::inspect::filter::Filter;
 use crate::inspect::print::{PrintOptions, print};
 use crate::times::Zone;
 
-/// greenbank owes bluebank 12.5 of window 1; window 2 is open, with 7 more.
+/// In window 1, greenbank owes bluebank 12.5. Window 2 is open, with 7 more.
 fn closed() -> TestJournal {
     let mut journal = TestJournal::onboarded();
     journal.prepare(1, "12.5");
@@ -49,7 +49,7 @@ fn abort() -> AdminCommand {
     AdminCommand::AbortSettlement(SettlementAbort { id, reason, external_reference: None })
 }
 
-/// Aborted once, settled the second time.
+/// First aborted, then settled.
 fn settled() -> TestJournal {
     let mut journal = closed();
     create(&mut journal);
@@ -117,7 +117,7 @@ fn the_journal_tells_settlements_in_words() {
     );
 }
 
-/// What a command decides, changed.
+/// The decision of a command, changed.
 fn decided(journal: &TestJournal, command: AdminCommand, change: impl FnOnce(&mut Vec<Event>)) -> Decision {
     let mut decision = journal.decide(&upesi_ledger::Command::Admin(command));
     assert!(!decision.events.is_empty(), "{:?}", decision.reply);
@@ -129,7 +129,7 @@ fn close_second() -> AdminCommand {
     AdminCommand::CloseWindow { id: WindowId(2), reason: "end of day".into() }
 }
 
-/// How far the journal is, a last record that should not be there, and what is found of it.
+/// The state of the journal, a last record that should not exist, and its findings.
 type Case = (fn() -> TestJournal, fn(&TestJournal) -> Decision, &'static str);
 
 fn recorded() -> TestJournal {
@@ -149,7 +149,7 @@ fn reserve(journal: &TestJournal, change: fn(&mut Vec<Event>)) -> Decision {
     decided(journal, advance(SettlementState::Reserved, "ref-1"), change)
 }
 
-/// bluebank is owed 12.5 by the settlement, has 20 reserved, and a cap of 1, which RESERVED raises.
+/// The settlement owes bluebank 12.5. bluebank has 20 reserved, and a cap of 1, which RESERVED raises.
 fn capped() -> TestJournal {
     let mut journal = recorded();
     journal.admin(AdminCommand::SetLimit {
@@ -179,7 +179,7 @@ fn caps_that_settlements_raise_and_lower_are_sound() {
     journal.admin(abort());
     assert_eq!(cap(&journal), amount("1"));
     assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
-    // From a snapshot between the two, which holds the raised cap.
+    // From a snapshot between the two, which has the raised cap.
     let mut journal = raised();
     let state = journal.ledger.clone();
     journal.admin(abort());
@@ -187,7 +187,7 @@ fn caps_that_settlements_raise_and_lower_are_sound() {
     assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
 }
 
-/// Records of earlier versions note the cap that a settlement left, and set it as an operator does.
+/// Records of earlier versions have the cap after a settlement, and set it as an operator does.
 #[test]
 fn caps_that_earlier_versions_raised_are_sound_and_lowered() {
     for is_from_snapshot in [false, true] {
@@ -228,7 +228,7 @@ fn move_cover(accounts: &[(u32, u32, u8)]) -> AdminCommand {
 
 const BOTH: [(u32, u32, u8); 2] = [(2, 3, 91), (3, 5, 92)];
 
-/// Windows 1 and 2 are of amounts finer than the currency; window 1 is settled.
+/// Windows 1 and 2 have amounts with more decimals than the currency. Window 1 is settled.
 fn finer() -> TestJournal {
     let mut journal = TestJournal::onboarded();
     journal.prepare(1, "12.5049");
@@ -273,7 +273,7 @@ fn create_gross(journal: &mut TestJournal) {
     }));
 }
 
-/// greenbank has paid bluebank 12.5 by a commit that settled, and another 7 are reserved.
+/// greenbank has paid bluebank 12.5 with a commit that settled, and another 7 are reserved.
 fn gross() -> TestJournal {
     let mut journal = TestJournal::onboarded();
     create_gross(&mut journal);
@@ -303,7 +303,7 @@ fn gross_settlement_is_sound_and_told_in_words() {
     assert_eq!((&accounts["payerAccount"], &accounts["payeeAccount"]), (&4.into(), &6.into()), "{record}");
 }
 
-/// bluebank owes greenbank a fee of 1.5 % and 0.25 for each transfer; it has paid one, and another 7 are reserved.
+/// bluebank owes greenbank a fee of 1.5 % plus 0.25 for each transfer. It has paid one, and another 7 are reserved.
 fn with_fees() -> TestJournal {
     let mut journal = TestJournal::onboarded();
     journal.admin(AdminCommand::CreateFeeRule(NewFeeRule {
@@ -353,7 +353,7 @@ fn fulfil_with_fee(journal: &TestJournal, change: fn(&mut Vec<Event>)) -> Decisi
     decision
 }
 
-/// What the second transfer must charge, as findings have it: 1.5 % of 7, rounded half up, and 0.25.
+/// The fee of the second transfer in findings: 1.5 % of 7, rounded half up, plus 0.25.
 const FEE_DUE: &str = "[FeeDue { transfer: 00000000-0000-4000-8000-000000000002, rule: 1, units: \
                        3600, owed: Ok((AccountId(8), AccountId(7))) }]";
 

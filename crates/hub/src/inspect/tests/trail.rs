@@ -1,5 +1,4 @@
-//! The audit trail: a journal whose entries or effects were changed is found out, by `upesi audit` and by `upesi audit
-//! trail`.
+//! The audit trail: `upesi audit` and `upesi audit trail` detect changed entries and effects.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -34,7 +33,7 @@ fn act(deed: Deed) -> Command {
     Command::Act(Box::new(Act { by, deed, is_alone: true }))
 }
 
-/// What an operator does who is not alone.
+/// An action of an operator who is not the only one.
 fn act_of(operator: &str, deed: Deed) -> Command {
     let Command::Act(mut act) = act(deed) else { unreachable!("it is an act") };
     act.by.operator = operator.into();
@@ -43,7 +42,7 @@ fn act_of(operator: &str, deed: Deed) -> Command {
     Command::Act(act)
 }
 
-/// The auditor knows which codes people have used.
+/// The auditor knows the used codes.
 #[test]
 fn a_code_that_is_used_again_is_found() {
     let audited_with = |code_step: u64| {
@@ -73,7 +72,7 @@ fn a_code_that_is_used_again_is_found() {
     assert!(found.contains("used code 10 after code 10"), "{found}");
 }
 
-/// The auditor has books of its own of who proposed what.
+/// The auditor has its own books of proposals and their operators.
 #[test]
 fn an_approval_by_the_wrong_person_is_found() {
     let audited_with = |change: fn(&mut Vec<Event>)| {
@@ -104,7 +103,7 @@ fn an_approval_by_the_wrong_person_is_found() {
     }
 }
 
-/// Each step of a change set is made in its turn, and its entry names the set and both people.
+/// Each step of a change set is made in its turn, and its entry names the set and both operators.
 #[test]
 fn a_step_of_a_change_set_in_another_place_or_by_others_is_found() {
     let audited_with = |change: fn(&mut Vec<Event>)| {
@@ -149,7 +148,7 @@ fn a_step_of_a_change_set_in_another_place_or_by_others_is_found() {
     }
 }
 
-/// Changes which step of which set was made.
+/// Changes the step, or the set, that was made.
 fn stepped(events: &mut [Event], of: u64, at: u32) {
     for event in events {
         if let Event::ChangeSetStepped { id, number } = event {
@@ -158,7 +157,7 @@ fn stepped(events: &mut [Event], of: u64, at: u32) {
     }
 }
 
-/// Changes how a proposal ended.
+/// Changes the end of a proposal.
 fn ended(events: &mut [Event], change: impl Fn(&mut Option<Box<str>>, &mut ProposalState)) {
     for event in events {
         if let Event::ProposalEnded { by, state, .. } = event {
@@ -173,7 +172,7 @@ fn operator(name: &str, role: Role) -> Command {
     act(Deed::Change(AdminCommand::SetOperator(new)))
 }
 
-/// What is found of a journal with an act and a second one, which is changed before it is written.
+/// The findings in a journal with two actions. The second one is changed before it is written.
 fn changed(change: impl FnOnce(&mut Vec<Event>)) -> Vec<String> {
     let mut journal = TestJournal::onboarded();
     journal.command(&operator("first", Role::Viewer), Payload::default());
@@ -200,7 +199,7 @@ fn a_changed_entry_of_the_audit_trail_is_found() {
         |events| entry(events).by.reason = Some("as asked".into()),
         |events| entry(events).after = "treasury, active".into(),
         |events| entry(events).refused = Some("no".into()),
-        // The effect, with the entry as it was.
+        // The effect, with the unchanged entry.
         |events| match &mut events[0] {
             Event::OperatorSet { roles, .. } => *roles = [Role::Treasury].into_iter().collect(),
             other => panic!("{other:?} is no operator"),
@@ -251,7 +250,7 @@ pub(super) fn options(journal: &TestJournal) -> TrailOptions {
     }
 }
 
-/// What is printed, what is told, and the failure with its exit code.
+/// stdout, stderr, and the error with its exit code.
 pub(super) fn printed(options: &TrailOptions) -> (String, String, Option<(Exit, String)>) {
     let (mut output, mut told) = (Vec::new(), Vec::new());
     let outcome = trail(options, &mut output, &mut told);
@@ -259,7 +258,7 @@ pub(super) fn printed(options: &TrailOptions) -> (String, String, Option<(Exit, 
     (text(output), text(told), outcome.err().map(|failure| (failure.exit, failure.message)))
 }
 
-/// Three operators, and a refused attempt.
+/// Three operators, and a rejected attempt.
 pub(super) fn with_entries() -> TestJournal {
     let mut journal = TestJournal::onboarded();
     for name in ["first", "second", "third"] {
@@ -327,13 +326,13 @@ fn a_break_of_the_chain_is_named_and_ends_with_65() {
     }
 }
 
-/// The checksums of the journal find what happens to the file.
+/// The checksums of the journal detect changes of the file.
 #[test]
 fn a_flipped_byte_of_an_entry_ends_with_65() {
     let journal = with_entries();
     let file = journal.segments().pop().unwrap();
     let mut bytes = fs::read(&file).unwrap();
-    // In the last frame, whose record is the refused attempt with its entry.
+    // In the last frame, whose record is the rejected attempt with its entry.
     let at = bytes.iter().rposition(|byte| *byte != 0).unwrap() - 40;
     bytes[at] ^= 1;
     fs::write(&file, bytes).unwrap();
@@ -391,7 +390,7 @@ impl Keys {
     }
 }
 
-/// A journal that was written anew from its beginning has a whole chain, which is not the one that was signed.
+/// A journal that was rewritten from its beginning has a valid chain, but not the signed one.
 #[test]
 fn checkpoints_find_a_trail_that_was_written_anew_or_cut_off() {
     let keys = Keys::new();
@@ -437,7 +436,7 @@ fn a_line_says_why_and_from_where() {
     assert!(text.ends_with("; reason: ticket 7"), "{text}");
 }
 
-// An export of the audit trail is verified without the journal: whatever is changed in it is named.
+// An export of the audit trail is verified without the journal: every change in it is named.
 
 /// An export, and the checkpoint of its end.
 struct Export {
@@ -459,7 +458,7 @@ impl Export {
         Self { keys, lines, directory: tempfile::tempdir().unwrap() }
     }
 
-    /// What is told, or the failure.
+    /// The messages, or the error.
     fn verify_text(&self, text: &str, first: u64, is_signed: bool) -> Result<String, String> {
         let export = self.directory.path().join("export");
         fs::write(&export, text).unwrap();
@@ -494,7 +493,7 @@ fn an_export_is_verified_by_itself_and_the_checkpoints() {
     );
 }
 
-/// Every member of every row, but the number of the record, of which only the order is known.
+/// Every member of every row, except the number of the record, of which only the order is known.
 #[test]
 fn an_edited_row_is_named() {
     let export = Export::new();
@@ -541,12 +540,12 @@ fn rows_that_are_missing_moved_added_or_cut_off_are_named() {
     assert!(cut.contains("line 4 is incomplete: the export was cut off"), "{cut}");
     let odd = export.verify_text(&format!("{whole}x\n"), 1, true).unwrap_err();
     assert!(odd.contains("line 5 is not an entry of an export"), "{odd}");
-    // Without checkpoints an end that was cut off cleanly cannot be seen: that is what they are for.
+    // Without checkpoints a truncated end cannot be detected; that is their purpose.
     let short: String = export.lines[..3].iter().map(|line| format!("{line}\n")).collect();
     assert!(export.verify_text(&short, 1, false).is_ok());
 }
 
-/// What retention has removed is not in later exports: who verifies one says with which entry it begins.
+/// Later exports lack removed entries. The user who verifies one names its first entry.
 #[test]
 fn an_export_of_a_later_part_begins_where_it_is_said_to() {
     let export = Export::new();

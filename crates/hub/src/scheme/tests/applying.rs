@@ -1,4 +1,4 @@
-//! Plans, and what is sent to the hub.
+//! Plans, and the requests to the hub.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,20 +70,20 @@ pub(super) fn apply(hub: &ScriptedHub, scheme: &str, change: impl FnOnce(&mut Ap
     Applied { output: String::from_utf8(output).unwrap(), outcome }
 }
 
-/// A hub on which nothing was done yet.
+/// A new hub.
 fn empty_hub() -> ScriptedHub {
     let hub = ScriptedHub::start(&[
         ("GET /participants", r#"[{"name":"Hub","isActive":1,"accounts":[]}]"#),
         ("GET /settlementModels", "[]"),
     ]);
     hub.answer("GET /participants/greenbank/accounts", 200, &accounts("0"));
-    // Booked late, as some hubs do.
+    // Booked late, as by some hubs.
     hub.answer("GET /participants/greenbank/accounts", 200, &accounts("0"));
     hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-3000.5"));
     hub
 }
 
-/// A hub that is as the scheme says, but for what a test asks for.
+/// A hub in the state of the scheme, except for the values of a test.
 pub(super) fn finished_hub(limit: &str, cover: &str, endpoint: &str) -> ScriptedHub {
     let limit = format!(r#"[{{"currency":"KES","limit":{{"type":"NET_DEBIT_CAP","value":{limit}}}}}]"#);
     let endpoint = format!(r#"[{{"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"{endpoint}"}}]"#);
@@ -134,7 +134,7 @@ fn an_empty_hub_gets_everything_in_order() {
     ));
 }
 
-/// With two people a whole file is one proposal: nothing is tried whose prerequisites wait.
+/// With two-person changes a whole file is one proposal: no change is attempted whose prerequisites are pending.
 #[test]
 fn a_scheme_that_waits_for_a_second_person_is_one_change_set() {
     let hub = empty_hub();
@@ -181,7 +181,7 @@ fn a_scheme_that_waits_for_a_second_person_is_one_change_set() {
     );
 }
 
-/// A hub that has two people, and needs none for these changes, gets them one by one.
+/// A hub with two-person changes that needs none here gets the changes one by one.
 #[test]
 fn a_change_set_that_needs_nobody_is_made_at_once() {
     let hub = empty_hub();
@@ -196,7 +196,7 @@ fn a_change_set_that_needs_nobody_is_made_at_once() {
     assert_eq!(planned.changes(), Vec::<String>::new());
 }
 
-/// A hub of an earlier version takes no sets: nothing is tried behind a change that waits.
+/// A hub of an earlier version does not support sets: no change is attempted after a pending one.
 #[test]
 fn nothing_is_tried_behind_a_change_that_waits() {
     let hub = empty_hub();
@@ -219,7 +219,7 @@ fn nothing_is_tried_behind_a_change_that_waits() {
     assert_eq!((&json["made"], &json["waiting"]), (&3.into(), &serde_json::json!([5])));
 }
 
-/// A file beyond the bounds of one set waits part by part, in order.
+/// A file beyond the limits of one set is proposed in parts, in order.
 #[test]
 fn a_large_scheme_is_proposed_from_its_beginning() {
     let hub = empty_hub();
@@ -252,7 +252,7 @@ fn the_same_deposit_has_the_same_id_and_another_one_another() {
     assert_ne!(deposit(&empty_hub(), &SCHEME.replace("\"test\"", "\"other\"")), first);
     let id = |text: &str| text.split("\"transferId\":\"").nth(1).unwrap()[..36].to_owned();
     assert!(upesi_types::TransferId::parse(&id(&first)).is_some());
-    // Another amount is another deposit of the same scheme, which the hub refuses once the first is booked.
+    // Another amount is another deposit of the same scheme, which the hub rejects when the first one is booked.
     let raised = deposit(&empty_hub(), &SCHEME.replace("3000.50", "3000.25"));
     assert_eq!(id(&raised), id(&first));
 }
@@ -270,13 +270,13 @@ fn what_is_as_described_is_left_alone() {
     let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
     let applied = apply(&hub, SCHEME, |_| {});
     assert_eq!((applied.outcome, applied.output.as_str()), (Ok(()), "= unchanged 7\n"));
-    // More cover than asked for is as good.
+    // More cover than requested is sufficient.
     let hub = finished_hub("6000", "-9000", "http://green.example/transfers");
     assert_eq!(apply(&hub, SCHEME, |_| {}).output, "= unchanged 7\n");
     assert_eq!(hub.changes(), Vec::<String>::new());
 }
 
-/// What settlements, withdrawals or payments took from the cover was not lost, and is not deposited again.
+/// Cover that settlements, withdrawals or payments have used is not deposited again.
 #[test]
 fn funds_are_deposited_once() {
     let first = empty_hub();
@@ -300,7 +300,7 @@ fn funds_are_deposited_once() {
         assert_eq!((applied.outcome, applied.output), (Ok(()), format!("{note}= unchanged 7\n")));
         assert_eq!(hub.changes(), Vec::<String>::new(), "{cover} {funds}");
     }
-    // A hub that does not report the deposit: an account with cover gets none.
+    // If a hub does not report the deposit, an account with cover gets none.
     let hub = finished_hub("6000", "-1000", "http://green.example/transfers");
     let note = "? funds greenbank KES: the account already has a cover of 1000, so 3000.5 are not deposited; record further deposits as the bank books them\n";
     assert_eq!(apply(&hub, SCHEME, |_| {}).output, format!("{note}= unchanged 7\n"));
@@ -362,7 +362,7 @@ fn a_participant_is_deactivated_after_everything_else() {
     assert_eq!(hub.changes(), [r#"PUT /participants/greenbank {"isActive":false}"#]);
 }
 
-/// The same hub, with greenbank switched off.
+/// The same hub with greenbank inactive.
 fn hub_with_greenbank_inactive(cover: &str) -> ScriptedHub {
     let hub = finished_hub("6000", cover, "http://green.example/transfers");
     let inactive = GREENBANK.replacen(r#""isActive":1"#, r#""isActive":0"#, 1);
@@ -399,7 +399,7 @@ fn an_inactive_participant_that_lacks_funds_is_told_before_anything_is_changed()
         );
         assert_eq!(hub.changes(), Vec::<String>::new());
     }
-    // One that lacks nothing may stay inactive.
+    // A DFSP that lacks nothing may stay inactive.
     let hub = hub_with_greenbank_inactive("-3000.5");
     assert_eq!(apply(&hub, &is_inactive, |_| {}).output, "= unchanged 8\n");
 }
@@ -412,7 +412,7 @@ fn the_alarm_is_set_where_the_file_says_it() {
     assert_eq!(applied.output, "~ limit greenbank KES 6000, alarm at 80 → 12.5 %\n= unchanged 6\n");
     let set = r#"PUT /participants/greenbank/limits {"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000,"alarmPercentage":12.5}}"#;
     assert_eq!(hub.changes(), [set]);
-    // The first cap is set without one.
+    // The first cap is set without an alarm percentage.
     let hub = empty_hub();
     let applied = apply(&hub, &scheme, |_| {});
     assert!(applied.output.contains("+ limit greenbank KES 6000, alarm at 12.5 %\n"), "{}", applied.output);
@@ -431,7 +431,7 @@ fn a_model_that_is_not_listed_is_put_back_in_force() {
     let applied = apply(&hub, SCHEME, |_| {});
     assert_eq!(applied.output, "~ model DEFERREDNETKES inactive → active\n= unchanged 6\n");
     assert_eq!(hub.changes(), [r#"PUT /settlementModels/DEFERREDNETKES {"isActive":true}"#]);
-    // Nor is one that does not exist; anything but that is no answer.
+    // Also not one that does not exist. Other answers are errors.
     let refused = |status: u16, code: &str| {
         let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
         hub.replace("GET /settlementModels", "[]");
@@ -463,7 +463,7 @@ fn what_cannot_be_changed_is_told() {
          and is_proxy is false, not true; that cannot be changed: give the new participant another name"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
-    // A hub that tells neither is not said to be as described.
+    // A hub that reports neither is not assumed to match the file.
     hub.replace("GET /participants", &format!("[{HUB_ACCOUNTS},{GREENBANK}]"));
     hub.replace("GET /settlementModels", &MODEL.replace(r#""settlementAccountTypeId":"SETTLEMENT","#, ""));
     assert_eq!(
@@ -507,7 +507,7 @@ fn those_behind_proxies_are_those_of_the_file_and_no_others() {
     ]);
     let applied = apply(&hub, &scheme, |_| {});
     assert_eq!(applied.outcome, Ok(()));
-    // Who goes over to another proxy leaves the first one before.
+    // A DFSP that moves to another proxy is removed from the first one before.
     assert_eq!(
         applied.output,
         "- participant overseas behind bridge\n+ participant newbank behind bridge\n\
@@ -524,7 +524,7 @@ fn those_behind_proxies_are_those_of_the_file_and_no_others() {
     );
     let without = scheme.replace("proxied = ", "# proxied = ");
     assert_eq!(apply(&hub, &without, |_| {}).output, "= unchanged 9\n", "who is there may stay");
-    // Another make of hub has no such call.
+    // Other hubs do not have this call.
     let unknown = ScriptedHub::start(&[
         ("GET /participants", &all),
         ("GET /settlementModels", MODEL),
@@ -585,7 +585,7 @@ fn models_that_would_stop_payments_are_told_before_anything_is_changed() {
         "nothing was changed\ns.toml:4: model DEFERREDNETKES: POSITION accounts are covered by SETTLEMENT accounts, and not \
          by INTERCHANGE_FEE_SETTLEMENT"
     );
-    // The model of positions comes first, wherever it stands.
+    // The model of positions comes first, wherever it is in the file.
     let own = "[[model]]\nname = \"DEFERREDNETKES\"\ncurrency = \"KES\"\n\n";
     let last =
         SCHEME.replace(own, "").replace("[[dfsp]]", &fees.replace("[[dfsp]]", &format!("{own}[[dfsp]]")));
@@ -655,7 +655,7 @@ fn what_the_hub_would_refuse_half_way_is_told_before_anything_is_changed() {
          s.toml:12: \"greenbank\" differs only in case from \"GreenBank\" at the hub; write it in the same way"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
-    // A default model of the hub's serves every currency without one of its own.
+    // A default model of the hub serves every currency without its own model.
     let default = MODEL.replace("DEFERREDNETKES", "NET").replace(r#""currency":"KES""#, r#""currency":null"#);
     let hub = empty_hub();
     hub.replace("GET /settlementModels", &default);
@@ -688,7 +688,7 @@ fn a_hub_that_is_being_started_is_waited_for() {
     assert_eq!((applied.outcome, applied.output.as_str()), (Ok(()), EVERYTHING));
 }
 
-/// The same scheme with bindings of greenbank, and bluewallet with others.
+/// The same scheme with bindings of greenbank and other bindings of bluewallet.
 fn with_bindings(green: &str, blue: &str) -> String {
     let scheme =
         SCHEME.replace("name = \"greenbank\"\n", &format!("name = \"greenbank\"\nbindings = [{green}]\n"));
@@ -696,7 +696,7 @@ fn with_bindings(green: &str, blue: &str) -> String {
     format!("{scheme}\n[[dfsp]]\nname = \"bluewallet\"\nbindings = [{blue}]\n{accounts}\n")
 }
 
-/// A hub on which all of that is done but the bindings, which are these.
+/// A hub in the state of the scheme, except for the bindings, which are these.
 fn hub_with_bindings(green: &str, blue: &str) -> ScriptedHub {
     let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
     let bluewallet = GREENBANK.replace("greenbank", "bluewallet");
@@ -735,7 +735,7 @@ fn bindings_become_those_of_the_file_and_no_others() {
             r#"POST /participants/bluewallet/bindings {"kind":"san-dns","value":"pay.example"}"#,
         ]
     );
-    // A file that says nothing of them leaves them alone, and an empty list removes all.
+    // A file without bindings does not change them, and an empty list removes all.
     let applied = apply(&hub_with_bindings("[]", "[]"), SCHEME, |_| {});
     assert_eq!(applied.output, "= unchanged 7\n");
     let hub = hub_with_bindings(r#"[{"kind":"san-dns","value":"green.example"}]"#, "[]");
@@ -749,7 +749,7 @@ fn bindings_become_those_of_the_file_and_no_others() {
     );
 }
 
-/// The key of RFC 7517, appendix A.1, and SHA-256 over it.
+/// The key of RFC 7517, appendix A.1, and its SHA-256.
 const KEY: &str = r#"{"kty":"RSA","e":"AQAB","n":"0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"}"#;
 const KEY_SHA256: &str = "ad32320cf6c596d884b05381ba573aba8ddd5749b4de8f4a23a79f9a89ddaeb2";
 
@@ -758,7 +758,7 @@ fn with_key(key: &str) -> String {
     SCHEME.replace("name = \"greenbank\"\n", &line)
 }
 
-/// A hub on which all is done, with these keys of greenbank.
+/// A hub in the state of the scheme, with these keys of greenbank.
 fn hub_with_keys(keys: &str) -> ScriptedHub {
     let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
     hub.replace("GET /participants/greenbank/signatureKeys", &format!(r#"{{"keys":[{keys}]}}"#));
@@ -803,7 +803,7 @@ fn a_hub_without_bindings_is_told_apart() {
     assert_eq!(hub.changes(), Vec::<String>::new());
 }
 
-/// The hub as [`finished_hub`] has it, whose DFSP has another name.
+/// The hub of [`finished_hub`] with another name of its DFSP.
 fn hub_of(name: &str) -> (ScriptedHub, String) {
     let path = upesi_types::text::path(&["participants", name]);
     let renamed = |text: &str| text.replace("greenbank", name);

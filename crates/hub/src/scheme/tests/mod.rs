@@ -14,9 +14,9 @@ use upesi_http::{
     StatusCode, Workers, body, header,
 };
 
-// A hub that says what a test wrote, and remembers what it was asked.
+// A hub that gives the answers of a test, and remembers the requests.
 
-/// Answers to `METHOD /path`; of several the last one stays.
+/// Answers to `METHOD /path`. If there are several, the last one stays.
 type Script = BTreeMap<String, Vec<(u16, String)>>;
 
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Service for Scripted {
     }
 }
 
-/// A running one.
+/// A running scripted hub.
 struct ScriptedHub {
     service: Arc<Scripted>,
     workers: Workers,
@@ -73,13 +73,13 @@ impl ScriptedHub {
         hub
     }
 
-    /// Adds an answer behind those that are written already.
+    /// Adds an answer after the existing ones.
     pub fn answer(&self, key: &str, status: u16, text: &str) {
         let mut state = self.service.0.lock().unwrap();
         state.script.entry(key.to_owned()).or_default().push((status, text.to_owned()));
     }
 
-    /// Answers this from now on, and not what was written before.
+    /// Replaces the existing answers.
     pub fn replace(&self, key: &str, text: &str) {
         self.service.0.lock().unwrap().script.insert(key.to_owned(), vec![(200, text.to_owned())]);
     }
@@ -88,7 +88,7 @@ impl ScriptedHub {
         format!("http://{}", self.address)
     }
 
-    /// What was asked to be changed, in order.
+    /// The requested changes, in order.
     pub fn changes(&self) -> Vec<String> {
         self.service.0.lock().unwrap().requests.clone()
     }

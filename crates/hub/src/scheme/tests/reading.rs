@@ -1,4 +1,4 @@
-//! What a scheme file may say.
+//! Valid and invalid content of scheme files.
 
 use std::path::Path;
 
@@ -183,7 +183,7 @@ fn every_mistake_is_named_with_its_line() {
             ],
         ),
         (
-            // Of one file, everything: what is of the wrong kind hides nothing else.
+            // Everything in one file: a value of the wrong type does not hide other mistakes.
             &format!(
                 "{HEAD}[[model]]\nname = \"NET\"\ndelay = 1\nsettlement_account_type = \"POSITION\"\nlocal = true\n\
                  [[model]]\nname = \"net\"\n[defaults]\nbase_url = \"http://x/{{nmae}}\"\n[defaults.accounts.KES]\n\
@@ -256,7 +256,7 @@ paid_by = \"PAYER\"
 from = \"2031-05-01T00:00:00.000Z\"
 ";
 
-/// The rule as the hub has it.
+/// The rule in the hub's form.
 fn listed(change: (&str, &str)) -> String {
     let rule = r#"[{"feeRuleId":1,"name":"WALLET","currency":"KES","payers":["greenbank"],"payees":[],"amountMin":0,
         "amountMax":null,"ratePercent":0.6,"decimals":2,"fixed":0,"paidBy":"PAYER","from":"2031-05-01T00:00:00.000Z",
@@ -324,7 +324,7 @@ fn a_rule_that_is_missing_is_added_and_an_end_is_set() {
     let line = "~ fee rule WALLET until none → 2031-06-01T00:00:00.000Z\n";
     assert!(applied.output.contains(line), "{}", applied.output);
     assert_eq!(hub.changes(), [r#"PUT /feeRules/WALLET {"until":"2031-06-01T00:00:00.000Z"}"#]);
-    // The end that the hub has stays if the file says none.
+    // If the file has no end, the hub's end stays.
     let hub = finished_hub("6000", "0", "");
     hub.answer("GET /feeRules", 200, &listed(("null}]", "\"2031-06-01T00:00:00.000Z\"}]")));
     let applied = apply(&hub, &format!("{DFSP}{RULE}"), |_| {});
@@ -362,7 +362,8 @@ fn what_cannot_be_brought_about_is_a_conflict() {
     refused(Some("[]".to_owned()), &unknown, text);
 }
 
-/// What a rule cannot charge is said before it is made: the payer buys the currency and has no account in it.
+/// A fee that a rule cannot charge is reported before the rule is created: the payer buys the currency and has no
+/// account in it.
 #[test]
 fn payers_that_would_owe_nothing_are_named() {
     let scheme = |dfsps: &str, payers: &str| {
@@ -379,7 +380,7 @@ fn payers_that_would_owe_nothing_are_named() {
         (&forex, "[]", true),
         (&forex, "[\"greenbank\"]", true),
         (&forex, "[\"forex\"]", false),
-        // Nobody has both currencies.
+        // No DFSP has both currencies.
         (&other, "[]", false),
     ] {
         let hub = finished_hub("6000", "0", "");
@@ -390,7 +391,7 @@ fn payers_that_would_owe_nothing_are_named() {
     }
 }
 
-/// Certificates and keys of DFSPs are named by their files, beside the scheme file.
+/// Certificates and keys of DFSPs are named by their files, relative to the scheme file.
 #[test]
 fn certificates_and_signing_keys_may_be_files() {
     let directory = tempfile::tempdir().unwrap();

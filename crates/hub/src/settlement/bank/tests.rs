@@ -1,4 +1,4 @@
-//! Files as banks send them back, good and bad.
+//! Bank files as banks return them, valid and invalid.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn own() -> Figures {
     figures(settlement(), &PAIRS)
 }
 
-/// The bank's file with the balances filled in, as CSV.
+/// The bank file with the balances filled in, as CSV.
 fn filled() -> String {
     let text = String::from_utf8(render_to(&own(), &ReportKind::Bank, false).unwrap()).unwrap();
     let balances = [
@@ -32,7 +32,7 @@ fn filled() -> String {
     })
 }
 
-/// What is read from a file with these bytes.
+/// The lines of a file with these bytes.
 fn read_bytes(bytes: &[u8]) -> Result<Vec<Line>, Vec<String>> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("bank");
@@ -123,7 +123,7 @@ fn files_in_the_layout_of_portals_are_read() {
         portal.clone(),
         portal.replace("Settlement ID", "Vuka Settlement Id"),
         portal.replace(",Balance,Settlement Transfer", ",Vuka balance,Vuka Settlement Transfer Amount"),
-        // Beside the table stand a bank's remarks.
+        // The bank's remarks are beside the table.
         portal
             .replace("Settlement Transfer\r\n", "Settlement Transfer,Checked by\r\n")
             .replace("-50", "-50,Amina"),
@@ -181,7 +181,7 @@ fn all_mistakes_are_listed_though_balances_are_empty() {
     );
 }
 
-/// A date is a number behind its format: 46355 is 2026-11-29.
+/// A date is a number with a format: 46355 is 2026-11-29.
 #[test]
 fn dates_booleans_and_errors_are_no_amounts() {
     use rust_xlsxwriter::{ExcelDateTime, Format, Formula};
@@ -330,7 +330,7 @@ fn amounts_that_their_currency_cannot_have_are_refused() {
     }
 }
 
-/// A cap follows the balance where that is asked for; there is none below zero.
+/// A cap follows the balance if this is requested. No cap is below zero.
 #[test]
 fn caps_follow_balances_up_or_down() {
     let amount = |text: &str| Amount::parse_decimal(text).unwrap();

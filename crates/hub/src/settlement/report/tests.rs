@@ -45,7 +45,7 @@ pub(in crate::settlement) const PAIRS: [(u32, u32, u32, &str, &str, &str); 7] = 
     (2, 5, 7, "KES", "POSITION", "15"),
     (1, 3, 7, "KES", "POSITION", "5"),
     (2, 11, 9, "TZS", "POSITION", "1234.5"),
-    // Fees are no part of this settlement.
+    // Fees are not part of this settlement.
     (2, 13, 15, "KES", "INTERCHANGE_FEE", "3"),
 ];
 
@@ -68,7 +68,7 @@ pub(in crate::settlement) fn figures(
     figures
 }
 
-/// The rows below the head.
+/// The rows below the header.
 fn table(kind: &ReportKind) -> Vec<String> {
     let figures = figures(settlement(), &PAIRS);
     assert_eq!(figures.check(), Ok(()));
@@ -141,7 +141,7 @@ fn each_report_has_its_rows() {
     );
 }
 
-/// Nets are of whole units, and remainders are shown beside them.
+/// Nets have whole units, and remainders are shown beside them.
 #[test]
 fn remainders_are_shown_and_add_up() {
     let mut finer = settlement();
@@ -266,7 +266,7 @@ fn thousands_are_grouped() {
     }
 }
 
-/// The same cells as CSV: amounts are numbers as long as those are exact, and what looks like a formula stays a text.
+/// The same cells as CSV. Amounts are numbers if this is exact, and a text that looks like a formula stays a text.
 #[test]
 fn spreadsheets_have_the_same_cells() {
     use calamine::{Data, Reader, Xlsx};
@@ -291,7 +291,7 @@ fn spreadsheets_have_the_same_cells() {
     assert_eq!(csv.lines().count(), sheet.height());
 }
 
-/// Names of DFSPs, models and states are texts in every report: no formula, no further row, nothing hidden.
+/// Names of DFSPs, models and states are texts in every report: no formula, no further row, no hidden text.
 #[test]
 fn no_report_is_steered_by_a_text_from_outside() {
     use calamine::{Data, Reader, Xlsx};
