@@ -262,7 +262,7 @@ mod tests {
             assert_eq!(found, *expected, "{content:?}");
             assert!(took.is_none_or(|took| took.as_secs() == 3_600), "{content:?} took {took:?}");
         }
-        // By a clock that was put back since.
+        // By a clock that was set back afterwards.
         record.time = NOW.plus_ms(AGO_MS);
         let key = CallbackKey { target: ParticipantId::HUB, seq: 7, index: 0 };
         assert_eq!(renderer.hop_timing(key, &record), Some(HopTiming::Prepare(Duration::ZERO)));

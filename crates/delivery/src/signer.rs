@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Signs with the same byte again and again, and notes on which threads.
+    /// Signs with one repeated byte, and records the threads.
     #[derive(Debug)]
     struct Stamp(u8, Mutex<BTreeSet<String>>);
 

@@ -216,12 +216,12 @@ mod tests {
         Command::Park { key: key(seq), attempts: 3, reason: "answered 500".into() }
     }
 
-    /// What a report asks to be recorded.
+    /// The content of a report.
     fn shown(report: Report) -> Vec<String> {
         report.commands().iter().map(|command| format!("{command:?}")).collect()
     }
 
-    /// A ledger that owes the callbacks of these records.
+    /// A ledger with undelivered callbacks of these records.
     fn owing(records: &[u64]) -> Ledger {
         let mut ledger = Ledger::new(LedgerConfig::default());
         let callback = Callback {
@@ -274,7 +274,7 @@ mod tests {
         reports.told(report, now);
         let early = now + TOLD_AGAIN_AFTER - Duration::from_millis(1);
         assert!(reports.take_old(early).is_empty() && reports.len() == 4);
-        // Recorded since: that 1 is delivered, and that 3 is parked.
+        // Recorded in the meantime: 1 is delivered, and 3 is parked.
         let mut ledger = owing(&[1, 2, 3, 4]);
         for command in [Command::Delivered(vec![key(1)]), park(3)] {
             let mut decision = upesi_ledger::Decision::default();

@@ -128,7 +128,7 @@ mod tests {
         share.look(&participants(3, &[2]), now);
         assert_eq!(numbers(share.look(&participants(3, &[1]), now)), Some(vec![]));
         assert_eq!(share.look(&participants(3, &[2]), now), None);
-        // Away again before its time had come.
+        // Removed again before its time.
         assert_eq!(share.look(&participants(3, &[1]), now + WAIT / 2), None);
         assert_eq!(share.look(&participants(3, &[2]), now + WAIT), None, "it waits anew");
         assert_eq!(numbers(share.look(&participants(3, &[2]), now + 2 * WAIT)), Some(vec![1, 2, 3]));

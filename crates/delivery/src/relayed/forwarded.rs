@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(left, [96, 97, 98, 99]);
     }
 
-    /// Counts what becomes of requests of participant 2, at an instant that stays.
+    /// Counts the outcomes of requests to participant 2, at a fixed instant.
     fn timed(requests_max: usize, life_s: u64) -> (Forwarded, ResponseTimes) {
         struct Standing;
         impl Clock for Standing {
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(counted(&responses), ([2, 0, 4, 0], Some(50)), "the second was asked again");
         assert!(answer(1));
         assert_eq!(counted(&responses).0, [3, 0, 4, 0]);
-        // Of those that make way, each was looked at.
+        // Each of the replaced ones was read.
         (10..20).for_each(note);
         advance(Duration::from_secs(60)).await;
         assert!(!answer(0) && answer(19));

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
     use crate::relayed::TransportFuture;
 
-    /// Answers from the back of a list.
+    /// Answers from the end of a list.
     struct Scripted(Mutex<Vec<Result<u16, TransportError>>>);
 
     impl Transport for Scripted {
@@ -505,7 +505,7 @@ mod tests {
         let third = relay.admit(&greenbank, share - 13).unwrap();
         assert!(relay.admit(&greenbank, 1).is_err());
         drop((second, third, others));
-        // Alone, one may be larger than the share.
+        // A single message may be larger than the share.
         drop(first);
         drop(relay.admit(&greenbank, share + 1).unwrap());
     }

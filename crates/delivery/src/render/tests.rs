@@ -1,4 +1,4 @@
-//! Both kinds of messages, as they go out: callbacks of the ledger and messages relayed between DFSPs.
+//! Both kinds of messages as they are sent: callbacks of the ledger, and messages relayed between DFSPs.
 
 use std::sync::Arc;
 
@@ -239,7 +239,7 @@ fn headers_of_a_rule_take_the_place_of_the_senders() {
 
 const TRANSFER: &str = "b51ec534-ee48-4575-b6a9-ead2955b8069";
 
-/// A record of a transfer of bluebank's, with one callback to greenbank.
+/// A record of a transfer of bluebank, with one callback to greenbank.
 fn record(content: CallbackContent) -> DurableRecord {
     let subject = Subject::transfer(ResourceId::Text(TRANSFER.into()));
     DurableRecord {
@@ -324,7 +324,7 @@ fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
     }
 }
 
-/// The hub begins one trace for its messages about a transfer if the request has none.
+/// If the request has no trace, the hub begins one for all its messages about the transfer.
 #[test]
 fn a_message_of_the_hub_without_a_trace_begins_one() {
     let refused = || CallbackContent::Error(Refusal::Expired.into());
@@ -350,7 +350,7 @@ fn a_message_of_the_hub_without_a_trace_begins_one() {
     assert_ne!(first[3..35], second[3..35], "{first} {second}");
 }
 
-/// The trace goes on. Each message has a span of its own, which is never zero; a callback has the same each time.
+/// The trace continues. Each message has its own span id, which is never zero. A callback always has the same one.
 #[test]
 fn every_message_has_a_span_of_its_own() {
     let trace = "0af7651916cd43dd8448eb211c80319c";

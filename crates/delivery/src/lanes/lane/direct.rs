@@ -182,12 +182,12 @@ mod tests {
             (&[4], 7, false),
             (&[4, 6], 0, true),
             (&[4, 6], 1, false),
-            // Alone, one may be larger than all.
+            // A single message may be larger than the limit.
             (&[], 11, true),
             (&[11], 1, false),
         ] {
             let held: Vec<_> = begun.iter().map(|bytes| direct.begin(None, *bytes).ok().unwrap()).collect();
-            // What was refused holds nothing.
+            // A rejected message uses no memory.
             for _ in 0..2 {
                 assert_eq!(direct.begin(None, another).is_ok(), expected, "{begun:?} {another}");
             }

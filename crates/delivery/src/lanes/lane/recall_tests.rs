@@ -1,4 +1,4 @@
-//! Callbacks that an operator sends again, while pages from the outbox come in.
+//! Callbacks that an operator resends while pages of the outbox arrive.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::lanes::CourierConfig;
 use crate::lanes::backlog::Page;
 use crate::lanes::callback::OwedCallback;
 
-/// Looks through an outbox that holds these callbacks, as the keeper does.
+/// Searches an outbox with these callbacks, as the keeper does.
 fn scan(core: &mut Core, outbox: &[CallbackKey]) {
     while let Some(scan) = core.scan() {
         let behind =
@@ -23,7 +23,7 @@ fn scan(core: &mut Core, outbox: &[CallbackKey]) {
     }
 }
 
-/// Loads what the lane asks for.
+/// Loads the callbacks that the lane requests.
 fn load(core: &mut Core, now: Instant) -> Vec<u64> {
     let keys = core.take_loads(16, now);
     let load = |key: &CallbackKey| owed_callback((key.seq, key.index), (key.seq, 1));
@@ -37,7 +37,7 @@ fn page(core: &mut Core, seqs: impl IntoIterator<Item = u64>, now: Instant) {
     core.page(asked, Page { items, more_after: None }, now);
 }
 
-/// Sends everything that can be sent.
+/// Sends all callbacks that can be sent.
 fn send(core: &mut Core, now: Instant) -> Vec<u64> {
     let mut sent = Vec::new();
     while let Some(entry) = core.take(now) {
@@ -56,7 +56,7 @@ fn what_a_page_brings_beyond_the_room_is_fetched_again() {
     let mut core = Core::new(config(), 1);
     let now = Instant::now();
     page(&mut core, [], now);
-    // More than fits comes in while it is level.
+    // While the lane has caught up, more callbacks arrive than fit.
     for seq in 1..=2 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
@@ -76,11 +76,11 @@ fn what_a_page_brings_beyond_the_room_is_fetched_again() {
     assert_eq!((core.items(), core.is_behind()), (ITEMS_MAX, true), "the last did not fit");
 }
 
-/// An operator sends it again before the lane of a hub that has just started has caught up: a page brings it.
+/// An operator resends it before the lane of a hub that has just started has caught up, so a page contains it.
 #[test]
 fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
     let now = Instant::now();
-    // A page has brought it.
+    // A page contained it.
     let mut core = Core::new(config(), 1);
     page(&mut core, 1..=2, now);
     core.recall(keys([2]));
@@ -88,7 +88,7 @@ fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
     assert_eq!(load(&mut core, now), Vec::<u64>::new(), "it is on its way");
     assert_eq!(send(&mut core, now), [1, 2]);
 
-    // The next page will bring it.
+    // The next page will contain it.
     let mut core = Core::new(config(), 1);
     core.recall(keys([2]));
     scan(&mut core, &keys(1..=3));
@@ -96,7 +96,7 @@ fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
     page(&mut core, 1..=3, now);
     assert_eq!(send(&mut core, now), [1, 2, 3]);
 
-    // A page that was read before it was sent again lacks it; nothing is looked for while that is on its way.
+    // A page that was read before the callback was resent lacks it. No search begins while that page is on its way.
     let mut core = Core::new(config(), 1);
     let (asked, _) = core.ask().unwrap();
     core.recall(keys([2]));
@@ -107,14 +107,14 @@ fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
     assert_eq!(load(&mut core, now), [2]);
     assert_eq!(send(&mut core, now), [1, 3, 2]);
 
-    // The lane is level, and nothing of what it has seen stands behind it.
+    // The lane has caught up, and no callback after those that it has seen is undelivered.
     let mut core = Core::new(config(), 1);
     page(&mut core, [1], now);
     core.recall(keys([2, 4]));
     scan(&mut core, &keys([1, 2, 4]));
     assert_eq!(load(&mut core, now), [2, 4]);
     assert_eq!(send(&mut core, now), [1, 2, 4]);
-    // It falls behind; no page brings them again.
+    // The lane falls behind, and no page contains them again.
     for seq in 5..=11 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
@@ -136,7 +136,7 @@ fn what_could_not_be_loaded_is_loaded_later_and_what_is_no_longer_owed_is_forgot
     assert_eq!(core.take_loads(16, now), asked);
     core.loaded(&asked, Vec::new(), now);
     assert_eq!((core.take_loads(16, now).len(), core.items()), (0, 0));
-    // Should it be parked and sent again another time, it is found again.
+    // If it is parked and resent another time, it is found again.
     core.recall(keys([2]));
     scan(&mut core, &keys([2]));
     assert_eq!(load(&mut core, now), [2]);
@@ -158,7 +158,7 @@ fn a_lane_loads_nothing_while_its_bytes_are_used_up_or_while_it_drains() {
     assert_eq!(core.take_loads(16, now), keys([2]));
 }
 
-/// Wherever in the lane it is.
+/// At any place in the lane.
 #[test]
 fn what_a_lane_has_in_hand_is_not_loaded_again() {
     let config = CourierConfig { concurrency_max: 9, queue_max: 40, retrying_max: 1, ..config() };
@@ -168,8 +168,8 @@ fn what_a_lane_has_in_hand_is_not_loaded_again() {
         let (order, awaits_answer) = (seq.max(3), seq == 6 || seq == 7);
         core.offer(OwedCallback { awaits_answer, ..owed_callback((seq, 0), (order, 1)) }, now);
     }
-    // The first is under way, with one that waits behind it here and one in the outbox; of two that failed one has left
-    // memory, of two that waited for an answer one has got it, one is delivered, and the last is not begun.
+    // The first one is in flight, with one that waits for it here and one in the outbox. Of two that failed, one has
+    // left memory. Of two that waited for an answer, one has it. One is delivered, and the last one is not begun.
     let taken: Vec<_> = (0..4).map(|_| core.take(now).unwrap()).collect();
     let mut taken = taken.into_iter();
     let _first = taken.next().unwrap();
@@ -194,7 +194,7 @@ fn the_outbox_is_looked_through_from_where_the_last_look_ended() {
     page(&mut core, [], now);
     let all = [(0, 0), (1, 254), (1, u8::MAX), (3, 0), (3, 1)].map(key);
     core.recall(all);
-    // Behind nothing, behind one of the same record, behind the last of a record, and behind the last that is sought.
+    // After no position, after one of the same record, after the last of a record, and after the last recalled one.
     for (after, found, more) in [
         (None, 0..1, true),
         (Some((0, 0)), 1..2, true),
@@ -211,7 +211,7 @@ fn the_outbox_is_looked_through_from_where_the_last_look_ended() {
     assert!(core.scan().is_none());
 }
 
-/// What was read before an operator's last call may lack what that call sends again.
+/// A search that began before an operator's last command may lack the callbacks of that command.
 #[test]
 fn a_call_while_the_outbox_is_read_is_heard() {
     let (mut core, now) = (Core::new(config(), 1), Instant::now());
@@ -224,14 +224,14 @@ fn a_call_while_the_outbox_is_read_is_heard() {
     assert_eq!(load(&mut core, now), [1, 2]);
 }
 
-/// However many an operator sends again, a lane takes all of them, with its memory as bounded as ever.
+/// However many callbacks an operator resends, a lane sends all of them, within its memory limit.
 #[test]
 fn any_number_of_recalled_callbacks_is_sent_each_once() {
     const COUNT: u64 = 120_000;
     let (mut core, now) = (Core::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     let mut outbox: Vec<_> = keys((1..=COUNT).map(|number| number * 3));
-    // In the portions in which operators send them, while the first are on their way.
+    // In the portions in which operators resend them, while the first ones are in flight.
     let mut calls = outbox.clone();
     let mut sent = BTreeSet::new();
     while sent.len() < COUNT as usize {

@@ -1,5 +1,4 @@
-//! The decisions of a lane against a model: any interleaving of live callbacks, pages from the outbox, attempts and
-//! time.
+//! The decisions of a lane against a model: any interleaving of live callbacks, pages of the outbox, attempts and time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -22,7 +21,7 @@ use crate::lanes::callback::{OwedCallback, Position};
 pub(super) const ITEMS_MAX: usize = 5;
 const BYTES_MAX: usize = 40;
 const BYTES_OF_ONE_MAX: usize = 15;
-/// Keys that the keeper looks through at a time.
+/// Number of keys that the keeper searches at a time.
 const SCANNED: usize = 2;
 
 pub(super) fn config() -> CourierConfig {
@@ -57,31 +56,31 @@ fn configs() -> impl Strategy<Value = CourierConfig> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A record with so many callbacks becomes durable; each is about one of few transfers, and some wait for an
+    /// A record with this many callbacks becomes durable. Each is about one of few transfers, and some wait for an
     /// answer.
     Record(Vec<(u64, usize, bool)>),
-    /// The journal's thread offers so many of the durable callbacks.
+    /// The journal's thread offers this many of the durable callbacks.
     Offer(usize),
     Take,
     Finish(usize, Ending),
-    /// The keeper asks for a page; the outbox is read at some later step; the page arrives at a later one still.
+    /// The keeper requests a page. The outbox is read at a later step, and the page arrives at a still later one.
     Ask,
     ReadOutbox,
     PageArrives,
     PageFails,
     Time(u64),
     RecallParked,
-    /// The keeper looks through the outbox for what was recalled; what it read arrives at some later step.
+    /// The keeper searches the outbox for recalled callbacks. The result arrives at a later step.
     Scan,
     ScanArrives,
     Load,
-    /// The answer to the request behind one of the callbacks that wait for it is written.
+    /// The answer to the request of one of the waiting callbacks is written.
     Answer(usize),
-    /// Another node delivers from here on.
+    /// From now on another node delivers.
     Leave,
-    /// It delivers the oldest that this one does not have in flight.
+    /// The other node delivers the oldest callback that this one does not have in flight.
     OtherDelivers,
-    /// This node delivers from here on.
+    /// From now on this node delivers.
     Begin,
 }
 
@@ -122,28 +121,28 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..150)
 }
 
-/// The outbox, the journal's thread and the DFSP around one lane.
+/// The outbox, the journal's thread and the DFSP of one lane.
 struct World {
     core: Core,
     now: Instant,
-    /// All durable callbacks with their order and size, as the outbox and the offers have them.
+    /// All durable callbacks with their order and size, as in the outbox and the offers.
     durable: BTreeMap<Position, (u64, usize)>,
     next_seq: u64,
     offered_up_to: Option<Position>,
-    /// Reported delivered.
+    /// Callbacks that were reported as delivered.
     delivered: BTreeSet<Position>,
-    /// Reported parked and not recalled.
+    /// Callbacks that were reported as parked, and not recalled.
     parked: BTreeSet<Position>,
     asked: Option<(PageRequest, Room)>,
     page: Option<Page>,
     scan: Option<(Scan, Vec<CallbackKey>)>,
-    /// Callbacks that wait for an answer, and those that have not got it.
+    /// Callbacks that wait for an answer, and those whose answer is not written.
     awaiting: BTreeSet<Position>,
     unanswered: Vec<Position>,
     in_hand: Vec<Entry>,
-    /// Answered with success, reported or not.
+    /// Callbacks that were answered with success, reported or not.
     succeeded: BTreeSet<Position>,
-    /// Parked at some time: these have left their place in the order.
+    /// Callbacks that were parked at some time, and have left their place in the order.
     ever_parked: BTreeSet<Position>,
     /// Whether another node delivers.
     is_elsewhere: bool,
@@ -153,7 +152,7 @@ pub(super) fn key((seq, index): Position) -> CallbackKey {
     CallbackKey { target: ParticipantId::HUB, seq, index }
 }
 
-/// Lanes do not look into the records that their callbacks are made from.
+/// Lanes do not read the records of their callbacks.
 fn record() -> Arc<DurableRecord> {
     static RECORD: LazyLock<Arc<DurableRecord>> = LazyLock::new(|| {
         Arc::new(DurableRecord {
@@ -274,7 +273,7 @@ impl World {
             Step::Leave => {
                 self.core.leave();
                 self.is_elsewhere = true;
-                // What is durable by now is offered long before the lane begins again: in the term that has ended.
+                // Durable callbacks are offered long before the lane begins again, in the ended term.
                 let last = self.durable.keys().next_back().copied();
                 self.offered_up_to = self.offered_up_to.max(last);
             }
@@ -282,7 +281,7 @@ impl World {
             Step::Begin if self.is_elsewhere => {
                 self.core.begin();
                 self.is_elsewhere = false;
-                // What was offered before comes from the outbox, long after its answer.
+                // Callbacks that were offered earlier come from the outbox, long after their answers.
                 let offered = self.offered_up_to;
                 self.unanswered.retain(|position| offered.is_none_or(|offered| *position > offered));
             }
@@ -292,7 +291,7 @@ impl World {
         self.weigh();
     }
 
-    /// What the lane counts is what is there, and within its bounds.
+    /// The lane's counts agree with its content, and are within its limits.
     fn weigh(&self) {
         let core = &self.core;
         let weigh = |entries: Vec<&Entry>| {
@@ -321,8 +320,8 @@ impl World {
         assert_eq!(core.in_flight(), in_hand.0);
         let repeated = self.in_hand.iter().filter(|entry| entry.is_repeated()).count();
         assert_eq!(core.repeats_in_flight, repeated);
-        // Each of the two that are loaded together may exceed the bounds, and so may the callback that reaches that
-        // of bytes.
+        // Each of the two that are loaded together may exceed the limits, and so may the callback that reaches the byte
+        // limit.
         let CourierConfig { queue_max, queue_bytes_max, retrying_max, .. } = core.config;
         assert!(core.items() <= queue_max + 2, "{} callbacks in memory", core.items());
         assert!(core.bytes() <= queue_bytes_max + 3 * BYTES_OF_ONE_MAX, "{} bytes in memory", core.bytes());
@@ -353,7 +352,7 @@ impl World {
         }
     }
 
-    /// What the outbox has behind a position: durable, not reported delivered, not parked.
+    /// Callbacks in the outbox after a position: durable, not reported as delivered, not parked.
     fn pending(&self, after: Option<Position>) -> impl Iterator<Item = (&Position, &(u64, usize))> {
         let after = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         self.durable
@@ -361,12 +360,13 @@ impl World {
             .filter(|(position, _)| !self.delivered.contains(position) && !self.parked.contains(position))
     }
 
-    /// As the outbox gives it: durable, not reported delivered, not parked, behind `after`, at least one.
+    /// A page of the outbox: durable callbacks after `after` that are not reported as delivered and not parked, at
+    /// least one.
     fn read_outbox(&mut self) {
         let Some((asked, room)) = self.asked.filter(|_| self.page.is_none()) else { return };
         let mut page = Page { items: Vec::new(), more_after: None };
         let mut bytes = 0;
-        // The journal's thread offers what it made durable before it lets the outbox be read.
+        // The journal's thread offers durable callbacks before the outbox can be read.
         let is_offered = |position: &Position| self.offered_up_to.is_some_and(|offered| *position <= offered);
         for (position, callback) in self.pending(asked.after) {
             if self.awaiting.contains(position) && !is_offered(position) {
@@ -448,7 +448,7 @@ impl World {
         is_idle && self.asked.is_none() && self.scan.is_none() && self.durable.keys().all(is_ended)
     }
 
-    /// A DFSP that answers and a backlog that can be read: everything must come to an end.
+    /// With a DFSP that answers and a readable outbox, everything must end.
     fn settle(&mut self) {
         self.step(Step::Begin);
         let rounds_max = 20 * (self.durable.len() + 10);
@@ -508,7 +508,7 @@ mod outcomes;
 mod repeats;
 mod wakes;
 
-/// A lane that is level from the start.
+/// A lane that has caught up from the start.
 fn level(config: CourierConfig) -> (Core, Instant) {
     let mut core = Core::new(config, 1);
     let (asked, _) = core.ask().unwrap();
@@ -526,7 +526,7 @@ fn live_callbacks_while_a_page_is_on_its_way_are_neither_lost_nor_doubled() {
     let mut core = Core::new(config(), 1);
     let now = Instant::now();
     let (asked, _) = core.ask().unwrap();
-    // Read from the outbox with the first of them; the second became durable just after.
+    // The first one was read from the outbox; the second one became durable just afterwards.
     core.offer(owed_callback((1, 0), (1, 1)), now);
     core.offer(owed_callback((2, 0), (2, 1)), now);
     core.page(asked, Page { items: vec![owed_callback((1, 0), (1, 1))], more_after: None }, now);

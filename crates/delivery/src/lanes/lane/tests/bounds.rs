@@ -1,4 +1,4 @@
-//! How much a lane takes into memory, and when it looks for more.
+//! The number of callbacks that a lane takes into memory, and the time at which it looks for more.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ fn bounded(queue_max: usize, queue_bytes_max: usize) -> CourierConfig {
     CourierConfig { queue_max, queue_bytes_max, retrying_max: queue_max, ..config() }
 }
 
-/// Callbacks of these sizes, each of a transfer of its own.
+/// Callbacks of these sizes, each of its own transfer.
 fn sized(sizes: &[usize]) -> Vec<OwedCallback> {
     (1..).zip(sizes).map(|(seq, bytes)| owed_callback((seq, 0), (seq, *bytes))).collect()
 }
 
-/// Callbacks of this transfer come in, one after the other.
+/// Callbacks of this transfer arrive one after the other.
 fn offer(core: &mut Core, seqs: std::ops::RangeInclusive<u64>, order: impl Fn(u64) -> u64, now: Instant) {
     for seq in seqs {
         core.offer(owed_callback((seq, 0), (order(seq), 1)), now);
@@ -32,14 +32,14 @@ fn offer(core: &mut Core, seqs: std::ops::RangeInclusive<u64>, order: impl Fn(u6
 
 #[test]
 fn a_lane_takes_what_fits_and_leaves_the_rest_to_the_outbox() {
-    // How many come in live, and how many of a page: the last of a page may exceed the bound of bytes.
+    // Numbers of live and of paged callbacks. The last one of a page may exceed the byte limit.
     for (queue_max, bytes_max, sizes, live, paged) in [
         (3, 100, &[1, 1, 1][..], 3, 3),
         (3, 100, &[1, 1, 1, 1], 3, 3),
         (9, 10, &[4, 6], 2, 2),
         (9, 10, &[4, 6, 1], 2, 2),
         (9, 10, &[4, 7, 1], 1, 2),
-        // Alone, one may be larger than all.
+        // A single callback may be larger than the limit.
         (9, 10, &[11], 1, 1),
         (9, 10, &[11, 1], 1, 1),
     ] {
@@ -61,8 +61,8 @@ fn a_lane_takes_what_fits_and_leaves_the_rest_to_the_outbox() {
     }
 }
 
-/// Those behind others of their transfer have a quarter of the memory; the others are left to the outbox, and are
-/// given up if they are too many.
+/// Callbacks behind others of their transfer may use a quarter of the memory. If there are more, they are dropped and
+/// read from the outbox later.
 #[test]
 fn those_that_wait_behind_others_have_a_share_of_the_memory() {
     for (queue_max, retrying_max, bytes_max, bytes, here) in
@@ -104,7 +104,7 @@ fn those_that_wait_behind_others_have_a_share_of_the_memory() {
     assert_eq!(core.actions().parked, [parked]);
 }
 
-/// The outbox is read on once half of the memory is free, but for what waits for something else.
+/// The lane continues to read the outbox when half of the memory is free, without callbacks that wait for others.
 #[test]
 fn a_lane_reads_on_once_half_of_its_memory_is_free() {
     for (queue_max, followers, repeats, items_max) in
@@ -112,7 +112,7 @@ fn a_lane_reads_on_once_half_of_its_memory_is_free() {
     {
         let config = CourierConfig { breaker_threshold: 99, ..bounded(queue_max, 4_000) };
         let (mut core, now) = level(config);
-        // One is under way while the others of its transfer wait, and some are refused.
+        // One is in flight while the others of its transfer wait, and some are rejected.
         offer(&mut core, 1..=followers + 1, |_| 1, now);
         let first = core.take(now).unwrap();
         offer(&mut core, 21..=20 + repeats, |seq| seq, now);
@@ -132,7 +132,7 @@ fn a_lane_reads_on_once_half_of_its_memory_is_free() {
         assert!(core.ask().is_some());
         drop(first);
     }
-    // Not as long as there is no room for a single byte.
+    // Not as long as there is no space for a single byte.
     let (mut core, now) = level(bounded(16, 10));
     for callback in sized(&[10, 1]) {
         core.offer(callback, now);
@@ -140,7 +140,7 @@ fn a_lane_reads_on_once_half_of_its_memory_is_free() {
     assert!(core.is_behind() && core.ask().is_none());
 }
 
-/// What an operator sends again is looked for as soon as there is room, even in a lane that is level.
+/// The lane looks for resent callbacks as soon as there is space, even if it has caught up.
 #[test]
 fn room_for_what_is_sent_again_wakes_the_keeper() {
     let (mut core, now) = level(bounded(4, 400));
@@ -162,7 +162,7 @@ fn room_for_what_is_sent_again_wakes_the_keeper() {
     assert_eq!(core.take_loads(16, now), keys([1]));
 }
 
-/// A pause ends by the clock where anything waits; where nothing does, nobody is woken for it.
+/// A pause ends by the clock if a callback waits. If none waits, no task is woken.
 #[test]
 fn the_end_of_a_pause_wakes_a_lane_that_has_something_to_send() {
     let pause = Duration::from_secs(10);
@@ -188,7 +188,7 @@ fn the_end_of_a_pause_wakes_a_lane_that_has_something_to_send() {
     assert!(is_end(core.next_time(now), now), "it waits");
     assert!(!core.has_work(now) && core.has_work(now + pause));
 
-    // The same while new ones are held back, until another is tried.
+    // The same while new callbacks are held back, until another one is tried.
     let (mut core, now) = level(CourierConfig { concurrency_max: 1, ..config.clone() });
     core.offer(owed_callback((1, 0), (1, 1)), now);
     let entry = core.take(now).unwrap();
@@ -199,7 +199,7 @@ fn the_end_of_a_pause_wakes_a_lane_that_has_something_to_send() {
     core.offer(owed_callback((2, 0), (2, 1)), now);
     assert!(is_end(core.next_time(now), now));
 
-    // Only one that has left memory waits.
+    // Only a callback that has left memory waits.
     let (mut core, now) = level(CourierConfig { breaker_threshold: 9, ..config });
     offer(&mut core, 1..=2, |seq| seq, now);
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What repeats may use, when new callbacks wait, and what is seen of both.
+//! Limits of retries, waiting of new callbacks, and the visibility of both.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::lanes::callback::OwedCallback;
 use crate::lanes::lane::core::Core;
 use crate::lanes::lane::entry::Outcome;
 
-/// Those that wait to be repeated have half of the slots, and where both kinds wait they take turns.
+/// Retries may use half of the slots. If both kinds wait, they alternate.
 #[test]
 fn repeats_and_new_callbacks_do_not_wait_for_each_other() {
     let config = CourierConfig { concurrency_max: 4, queue_max: 40, retrying_max: 8, ..config() };
@@ -37,8 +37,8 @@ fn repeats_and_new_callbacks_do_not_wait_for_each_other() {
     assert!(!core.has_work(now));
 }
 
-/// The DFSP that refuses many new callbacks in a row is tried with one at a time; what waits to be repeated is no such
-/// sign.
+/// If a DFSP rejects many new callbacks in a row, new ones are tried one at a time. Rejected retries do not have this
+/// effect.
 #[test]
 fn new_callbacks_wait_only_when_new_ones_are_refused() {
     let (mut core, mut now) = level(CourierConfig { queue_max: 40, retrying_max: 8, ..config() });
@@ -50,7 +50,7 @@ fn new_callbacks_wait_only_when_new_ones_are_refused() {
         core.finish(entry, Outcome::refused("answered 500"), now);
     }
     assert!(core.take(now).is_none() && core.refuses_new());
-    // Repeats go on; refused again, they say nothing about new ones.
+    // Retries continue. If they are rejected again, this has no effect on new callbacks.
     let mut begun = 0;
     while core.refuses_new() && begun < 2 {
         now = core.next_time(now).unwrap();
@@ -79,7 +79,7 @@ fn new_callbacks_wait_only_when_new_ones_are_refused() {
     assert_eq!(new, 3);
 }
 
-/// What a lane knows of a callback that is not given up is there to be seen, wherever the callback is.
+/// The attempts of a callback that is not parked are visible, wherever the callback is.
 #[test]
 fn attempts_and_reasons_are_seen_while_a_callback_is_pending() {
     let (mut core, mut now) = level(CourierConfig { breaker_threshold: 9, ..config() });
@@ -103,7 +103,7 @@ fn attempts_and_reasons_are_seen_while_a_callback_is_pending() {
     assert_eq!((seen(&core), core.retrying(), core.retrying_on_disk()), (all.clone(), 1, 2));
     let long = now + Duration::from_secs(10);
     assert_eq!((core.refused_long(long - Duration::from_nanos(1)), core.refused_long(long)), (0, 3));
-    // Under way again, it is still the last failure that is seen.
+    // While it is in flight again, the last failure is still visible.
     now += Duration::from_millis(50);
     let entry = std::iter::from_fn(|| core.take(now)).find(|entry| entry.is_repeated()).unwrap();
     assert_eq!((seen(&core), core.refused_long(long)), (all, 3));
@@ -131,7 +131,7 @@ fn a_callback_waits_for_the_answer_to_its_request_and_its_followers_wait_with_it
     assert!(core.take(now).is_none());
     core.finish(first, Outcome::Delivered, now);
     assert_eq!(core.take(now).unwrap().callback.key.seq, 2);
-    // Answered before the lane has heard of it.
+    // Answered before the lane has received it.
     core.answered(key((4, 0)));
     core.offer(awaiting(4, 7), now);
     assert_eq!(core.take(now).unwrap().callback.key.seq, 4);

@@ -1,4 +1,4 @@
-//! What the end of an attempt says about the DFSP, when it is tried again, and who is woken for it.
+//! The effect of an attempt's end on the DFSP's state, the time of the next attempt, and wake-ups.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::lanes::lane::entry::{Entry, Outcome};
 const PAUSE: Duration = Duration::from_secs(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// A lane with so many callbacks that pauses after so many failures.
+/// A lane with this many callbacks, which pauses after this many failures.
 fn lane(breaker_threshold: u32, count: u64) -> (Core, Instant) {
     let (mut core, now) = level(CourierConfig {
         queue_max: 40,
@@ -43,13 +43,13 @@ fn refused_for_good() -> Outcome {
     Outcome::Refused(Refusal { reason, repetition: Repetition::AFewTimes, retry_after: None })
 }
 
-/// Ends an attempt; whether the keeper was woken.
+/// Ends an attempt. Returns whether the keeper was woken.
 fn end(core: &mut Core, entry: Entry, outcome: Outcome, now: Instant) -> bool {
     core.finish(entry, outcome, now);
     core.actions().wake_keeper
 }
 
-/// `Retry-After` of a DFSP is a least wait: longer than the lane's own, but no further than the deadline.
+/// `Retry-After` of a DFSP is a minimum delay: it can be longer than the lane's own, but not beyond the deadline.
 #[test]
 fn a_callback_is_not_repeated_before_the_time_that_the_dfsp_named() {
     for (repetition, asked_s, waits_s) in [
@@ -71,7 +71,7 @@ fn a_callback_is_not_repeated_before_the_time_that_the_dfsp_named() {
     }
 }
 
-/// With an answer that may pass, `Retry-After` is about the DFSP: nothing goes to it before, new callbacks included.
+/// With a temporary error, `Retry-After` applies to the DFSP: nothing is sent to it before, not even new callbacks.
 #[test]
 fn nothing_is_sent_before_the_time_that_a_busy_dfsp_named() {
     let at = |now: Instant, seconds| now + Duration::from_secs(seconds);
@@ -90,12 +90,12 @@ fn nothing_is_sent_before_the_time_that_a_busy_dfsp_named() {
         }
         assert_eq!(core.next_time(now), Some(at(now, 90)));
         assert!(core.take(at(now, 89)).is_none());
-        // A shorter wait that another answer names does not shorten it.
+        // A shorter delay of another answer does not shorten it.
         end(&mut core, second, refused(10), now);
         assert_eq!(core.next_time(now), Some(at(now, 90)));
-        // Other messages have no time to wait, and are tried.
+        // Other messages cannot wait, and are tried.
         assert_eq!(core.begin_direct(now), Some(false));
-        // A callback that was refused, and the new one.
+        // A callback that was rejected, and the new one.
         let again: Vec<_> = std::iter::from_fn(|| core.take(at(now, 90))).collect();
         let is_new = |entry: &Entry| !entry.is_repeated();
         assert_eq!((again.len(), again.iter().filter(|entry| is_new(entry)).count()), (2, 1));
@@ -111,12 +111,12 @@ fn a_probe_that_says_nothing_is_followed_by_another() {
     let now = now + PAUSE;
     let probe = core.take(now).unwrap();
     assert!(probe.is_probe && core.take(now).is_none() && core.begin_direct(now).is_none());
-    // One that was sent before the pause says nothing either.
+    // An attempt that began before the pause also has no effect.
     assert!(!end(&mut core, early, unroutable(), now));
     assert_eq!(core.breaker(), BreakerState::Probing);
     assert!(end(&mut core, probe, unroutable(), now));
     assert_eq!(core.breaker(), BreakerState::Open);
-    // The same for messages that are no callbacks.
+    // The same for messages that are not callbacks.
     assert_eq!(core.begin_direct(now), Some(true));
     core.end_direct(false, None, now);
     assert!(core.breaker() == BreakerState::Probing && !core.actions().wake_keeper);
@@ -187,7 +187,7 @@ fn the_keeper_wakes_for_what_comes_due_before_all_others() {
     assert!(!end(&mut core, later, refused_for_good(), now));
 }
 
-/// As many as are reported together, or those that have waited so long.
+/// Deliveries are reported when there are enough of them, or when they have waited long enough.
 #[test]
 fn what_is_delivered_is_reported_together() {
     let (mut core, now) = lane(99, 6);
@@ -240,7 +240,7 @@ fn waits_grow_with_the_attempts_and_end_at_the_deadline() {
         }
         assert!(longest > to * 3 / 4, "{longest:?} after {attempts}");
     }
-    // At its deadline, to the instant.
+    // Exactly at its deadline.
     let (mut core, start) = lane(99, 1);
     let mut now = start;
     let parked = loop {
@@ -254,14 +254,14 @@ fn waits_grow_with_the_attempts_and_end_at_the_deadline() {
         }
     };
     assert_eq!((now - start, parked.reason.as_str()), (100 * BACKOFF_MAX, "answered 500"));
-    // An attempt that ends only then is the last.
+    // An attempt that ends after the deadline is the last one.
     let (mut core, now) = lane(99, 1);
     let entry = core.take(now).unwrap();
     core.finish(entry, unreachable(), now + 100 * BACKOFF_MAX);
     assert_eq!((core.actions().parked.len(), core.items()), (1, 0));
 }
 
-/// Of those beyond the budget the one leaves memory that was tried most; it comes back after the longest wait.
+/// Of the callbacks beyond the limit, the one with the most attempts leaves memory. It returns after the longest delay.
 #[test]
 fn what_left_memory_comes_back_after_the_longest_wait() {
     let (mut core, now) = lane(99, 12);

@@ -1,4 +1,4 @@
-//! What waits to be repeated, against a plain list.
+//! Callbacks that wait for a retry, against a plain list.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const BYTES_MAX: usize = 12;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Due and given up after so many ms, so large, tried so often.
+    /// Times in ms until it is due and until it is parked, size, and number of attempts.
     Insert(u64, u64, usize, u32),
     Excess,
     TakeAway(usize),
@@ -45,7 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 enum Place {
     Here,
     Away,
-    /// Taken out to be loaded.
+    /// Removed to be loaded.
     Loading,
     Loaded,
 }
@@ -64,7 +64,7 @@ struct World {
     repeats: Repeats,
     now: Instant,
     next_seq: u64,
-    /// Those that were loaded come in the order in which they were.
+    /// Loaded callbacks return in the order in which they were loaded.
     list: Vec<Listed>,
     loading: Vec<(CallbackKey, Away)>,
 }
@@ -74,7 +74,7 @@ impl World {
         self.list.iter().filter(|one| one.place == place).copied().collect()
     }
 
-    /// Those of a place that are due, the first first.
+    /// The due callbacks of a place, in order.
     fn due(&self, place: Place) -> Vec<Listed> {
         let mut due = self.at(place);
         due.retain(|one| one.due <= self.now);
@@ -82,7 +82,7 @@ impl World {
         due
     }
 
-    /// One leaves the list, if one does.
+    /// Removes a callback from the list, if there is one.
     fn gone(&mut self, expected: Option<Listed>, found: Option<&Entry>) {
         assert_eq!(found.map(|entry| entry.callback.key.seq), expected.map(|one| one.seq));
         self.list.retain(|one| expected.is_none_or(|expected| one.seq != expected.seq));

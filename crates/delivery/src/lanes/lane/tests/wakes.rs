@@ -1,4 +1,4 @@
-//! Whether a lane that nobody looks at goes on by itself: its alarm and the ends of attempts are all that wakes it.
+//! A lane continues by itself: only its timer and the ends of attempts wake it.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::lanes::backlog::Page;
 use crate::lanes::lane::core::Core;
 use crate::lanes::lane::entry::{Entry, Outcome};
 
-/// The keeper and the slots of a lane in virtual time. Nobody looks at the lane but when an alarm or an attempt ends.
+/// The keeper and the slots of a lane in virtual time. They run only when a timer or an attempt ends.
 struct Wakes {
     core: Core,
     now: Instant,
     alarm: Option<Instant>,
     in_hand: Vec<(Instant, Entry)>,
-    /// Attempts so far.
+    /// Number of attempts so far.
     begun: u64,
-    /// Which of them are answered, by their number.
+    /// Whether an attempt is answered, by its number.
     answers: fn(u64) -> bool,
     parked: usize,
 }
 
 impl Wakes {
-    /// So many callbacks come in to a lane that is level.
+    /// This many callbacks arrive at a lane that has caught up.
     fn start(config: CourierConfig, seed: u64, count: usize, answers: fn(u64) -> bool) -> Self {
         let (mut core, now) = (Core::new(config, seed), Instant::now());
         let (asked, _) = core.ask().unwrap();
@@ -46,12 +46,12 @@ impl Wakes {
         Ok(())
     }
 
-    /// As the keeper does: slots are woken, but take only after it has set its alarm.
+    /// Runs the keeper: slots are woken, but take callbacks only after it has set its timer.
     fn keep(&mut self) {
         let keys = self.core.take_loads(16, self.now);
         let loaded = keys.iter().map(|key| owed_callback((key.seq, key.index), (key.seq, 1))).collect();
         self.core.loaded(&keys, loaded, self.now);
-        // This is who would be woken.
+        // The keeper itself, which would be woken, is running.
         self.core.actions.wake_keeper = false;
         self.core.at(self.now);
         let has_work = self.core.has_work(self.now);
@@ -62,12 +62,12 @@ impl Wakes {
         self.outside();
     }
 
-    /// As the slots do.
+    /// Runs the slots.
     fn work(&mut self) {
         while self.in_hand.len() < config().concurrency_max
             && let Some(entry) = self.core.take(self.now)
         {
-            // Attempts last differently long: from 0 to 16 ms.
+            // Attempts have different durations, from 0 to 16 ms.
             self.begun += 1;
             let lasts = Duration::from_millis(entry.callback.key.seq * 7 * self.begun % 17);
             self.in_hand.push((self.now + lasts, entry));
@@ -82,7 +82,7 @@ impl Wakes {
         }
     }
 
-    /// The next thing that happens by itself; false when nothing ever will.
+    /// The next event that happens by itself; false if there will be none.
     fn next(&mut self) -> bool {
         let ended = self.in_hand.iter().map(|(at, _)| *at).min();
         let Some(next) = ended.into_iter().chain(self.alarm).min() else { return false };
@@ -107,15 +107,15 @@ proptest! {
 
     #[test]
     fn somebody_always_wakes_for_what_is_to_be_repeated(seed in any::<u64>(), count in 1..=ITEMS_MAX) {
-        // New ones are not held back here.
+        // New callbacks are not held back here.
         let config = CourierConfig { retrying_max: ITEMS_MAX, breaker_threshold: 1_000, ..config() };
-        // A first attempt may have to wait for a slot, and a last one may begin just before the deadline.
+        // A first attempt may wait for a slot, and a last one may begin just before the deadline.
         let longest = config.deadline + Duration::from_millis(100);
         let mut wakes = Wakes::start(config, seed, count, |_| true);
         wakes.until_parked(count, wakes.now + longest)?;
     }
 
-    /// New ones are begun one by one then, each perhaps only when the one before it is given up.
+    /// New callbacks are then begun one by one, each perhaps only when the previous one is parked.
     #[test]
     fn somebody_always_wakes_after_a_pause(
         seed in any::<u64>(),
