@@ -69,13 +69,13 @@ mod tests {
 
     use super::*;
 
-    /// As [`create_by`].
+    /// The type of [`create_by`].
     type Create = fn(&Path, Step<'_>, Step<'_>) -> io::Result<()>;
 
     const PATH: &str = "a/b/c";
 
-    /// Stops before a step, begins again, and gives the names below `root` that a power loss could take then;
-    /// `None` where it needs no more steps than that.
+    /// Stops before a step, begins again, and returns the names below `root` that a power loss could then destroy;
+    /// `None` if fewer steps are needed.
     fn loses_after(create: Create, steps: u64) -> Option<BTreeSet<PathBuf>> {
         let directory = tempfile::tempdir().unwrap();
         let (root, synced) = (directory.path(), RefCell::new(BTreeSet::new()));
@@ -105,7 +105,7 @@ mod tests {
         Some(made.filter(|name| !synced.contains(*name)).map(Path::to_path_buf).collect())
     }
 
-    /// Makes all of them, then syncs those that it made.
+    /// Creates all of them, then syncs the created ones.
     fn make_all_first(path: &Path, make: Step<'_>, sync: Step<'_>) -> io::Result<()> {
         let missing: Vec<&Path> = path.ancestors().take_while(|above| !above.exists()).collect();
         missing.iter().rev().try_for_each(|directory| make(directory))?;
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn stopped_anywhere_and_begun_again_it_leaves_no_name_to_a_power_loss() {
-        // The directory that was there; three that are made.
+        // The existing directory, and three new ones.
         let steps = 1 + 3 * 2;
         for stop in 0..steps {
             assert_eq!(loses_after(create_by, stop), Some(BTreeSet::new()), "before step {stop}");
@@ -200,7 +200,7 @@ mod tests {
         let fails_with = |error: ErrorKind, is_there: bool| {
             let (path, steps) = (root.path().join(format!("{error} {is_there}")), Cell::new(0));
             let mut make = |path: &Path| {
-                // Two moments: it was not there when that was looked at.
+                // Two moments: it did not exist when it was checked.
                 if is_there {
                     fs::create_dir(path).unwrap()
                 } else {
@@ -214,7 +214,7 @@ mod tests {
             });
             (created.map_err(|error| error.kind()), steps.get())
         };
-        // What is above is synced first.
+        // The parent is synced first.
         assert_eq!(fails_with(ErrorKind::AlreadyExists, true), (Ok(()), 2));
         assert_eq!(fails_with(ErrorKind::AlreadyExists, false), (Err(ErrorKind::AlreadyExists), 1));
         assert_eq!(fails_with(ErrorKind::StorageFull, true), (Err(ErrorKind::StorageFull), 1));

@@ -1,4 +1,4 @@
-//! Batches, frames, and what a caller must not do.
+//! Batches, frames, and invalid calls.
 
 use crate::frame::{SECTOR_BYTES, is_unwritten};
 use crate::sim_disk::script::{dynamic, time};
@@ -83,13 +83,13 @@ fn no_sector_of_a_frame_looks_unwritten_whatever_it_contains() {
         let length = random.below(3_000) as usize;
         let mut bytes = vec![0; length];
         for byte in &mut bytes {
-            // Nothing, few bits, or the very words that masks consist of, in each sector another.
+            // Zeros, few bits, or the words of masks, in each sector other ones.
             *byte = if fill == 1 && random.one_in(20) { 1 << random.below(8) } else { 0 };
         }
         if fill == 2 {
             let words: Vec<_> =
                 (0..8).map(|_| MASK_STEP.wrapping_mul(random.below(4)).to_le_bytes()).collect();
-            // Headers of frame and record come before.
+            // The headers of frame and record come before.
             let places = (64 + 12..).take(length);
             bytes = places.map(|place| words[place / SECTOR_BYTES][place % 8]).collect();
         }
@@ -155,7 +155,7 @@ fn the_next_segment_is_ready_before_it_is_needed() {
     assert!(rolls > 5);
 }
 
-/// Small and large, and aligned whatever the buffer has been through: so it can be written past the page cache.
+/// Small and large bodies are aligned, whatever the history of the buffer, so that they can be written with direct IO.
 #[test]
 fn frames_begin_at_aligned_places() {
     let mut kept = Batch::new(1);
@@ -200,7 +200,7 @@ fn room_is_counted_to_the_byte() {
     let options = Options { segment_bytes: 4096, ..Options::default() };
     let mut writer = open(dynamic(&disk), options).expect("opens").writer;
     assert!(!writer.has_room_for(1), "there is no segment yet");
-    // Behind the header of a frame or a segment; what is padded fits as well.
+    // After the header of a frame or of a segment. The padding also fits.
     let room = |writer: &Writer, bytes: u64| {
         assert!(writer.has_room_for(bytes - 64) && !writer.has_room_for(bytes - 63), "{bytes} bytes");
     };
@@ -210,7 +210,7 @@ fn room_is_counted_to_the_byte() {
     room(&writer, 1024);
     writer.reserve(1024 - 64).expect("there is room");
     room(&writer, 1024);
-    // The next segment has a header of its own.
+    // The next segment has its own header.
     writer.reserve(1024 - 63).expect("there is room");
     room(&writer, 4096 - 512);
     for length in [4096 - 512 - 63, 9_999] {
@@ -256,12 +256,12 @@ fn without_room_for_the_next_segment_it_is_tried_again_a_sixteenth_later() {
         }
         append(&mut writer, 100);
     }
-    // Frames of 512 bytes: four to a sixteenth.
+    // Frames of 512 bytes: four for each sixteenth.
     assert_eq!(tried, [0, 4, 8, 12, 16]);
 }
 
-/// From half full on the next segment is filled with zeros at twice the pace, so that it is all written in time; in
-/// steps, so that an append never waits long.
+/// When a segment is half full, the next one is filled with zeros at twice the speed, so that it is completed in time.
+/// The zeros are written in steps, so that an append never waits long.
 #[test]
 fn zeros_are_written_ahead_of_small_frames() {
     const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
@@ -298,7 +298,7 @@ fn zeros_are_written_ahead_of_small_frames() {
     }
 }
 
-/// A frame may be so large that much is due at once.
+/// After a very large frame, many zeros are due at once.
 #[test]
 fn zeros_that_are_due_are_written_in_steps_of_a_mebibyte() {
     let disk = SimDisk::new(0);
@@ -316,11 +316,11 @@ fn zeros_that_are_due_are_written_in_steps_of_a_mebibyte() {
         }
         steps.push(disk.operations().len() - before);
     }
-    // Four chunks and a sync each; six MiB and a chunk are due.
+    // Four chunks, each with a sync. Six MiB and a chunk are due.
     assert_eq!(steps, [5, 5, 5, 5, 5, 5, 2]);
 }
 
-/// A segment that was made for a large batch takes small ones, and the next is of the usual length.
+/// A segment that was made for a large batch also takes small ones, and the next segment has the usual length.
 #[test]
 fn a_shorter_segment_is_filled_with_zeros_in_proportion() {
     const NEXT_BYTES: u64 = 1024 * 1024;

@@ -6,7 +6,7 @@ use crate::sim_disk::{Fault, Kept, Operation, Random, SimDisk};
 
 const SCRIPTS: u64 = 10;
 const OUTCOMES: u64 = 5;
-/// Where frames tear.
+/// Number of torn states per sync.
 const OUTCOMES_OF_SYNC: u64 = 20;
 
 fn outcomes(random: &mut Random, operation: Operation) -> Vec<Kept> {
@@ -33,12 +33,12 @@ fn a_power_loss_at_any_operation_loses_nothing_acknowledged() {
                 let _context = Context { seed, ordinal, kept };
                 let after = disk.after_power_loss(kept);
                 torn += u64::from(script.expect_recovered(&after, &progress).torn.is_some());
-                // What recovery found is durable: the next power loss changes nothing.
+                // The recovered records are durable: the next power loss changes nothing.
                 let found = script.read(&after);
                 let again = after.after_power_loss(Kept::Nothing);
                 assert_eq!(script.read(&again).ok(), found.ok());
                 images += 1;
-                // And the journal goes on to the end.
+                // The journal continues to the end.
                 if images.is_multiple_of(4) {
                     assert!(script.run(&again).error.is_none());
                     script.expect_records(&again, script.last_seq());
@@ -115,7 +115,7 @@ fn the_same_seed_gives_the_same_world() {
     assert_ne!(world(1), world(2));
 }
 
-/// Says on the way down which case failed.
+/// Prints the failed case when it is dropped.
 #[derive(Debug)]
 struct Context {
     seed: u64,

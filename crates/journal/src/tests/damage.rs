@@ -1,4 +1,4 @@
-//! Rot: whatever changes on the disk is noticed.
+//! Bit rot: every change of the disk is detected.
 
 use crate::frame::{SECTOR_BYTES, is_unwritten};
 use crate::segment::path;
@@ -6,7 +6,7 @@ use crate::sim_disk::script::{Script, dynamic, time};
 use crate::sim_disk::{Random, SimDisk};
 use crate::{Batch, Damage, JournalError, Options, Reader, open, segments, verify};
 
-/// A finished journal and the length that is in use of each of its segments.
+/// A finished journal, and the used length of each of its segments.
 fn journal(seed: u64) -> (Script, SimDisk, Vec<(String, usize)>) {
     let script = Script::new(seed);
     let disk = SimDisk::new(seed);
@@ -45,7 +45,7 @@ fn every_flipped_bit_in_use_is_damage_and_changes_nothing() {
                 let rotten = changed(&disk, file, |bytes| bytes[at] ^= 1 << bit);
                 let before = rotten.contents(file);
                 damage_of(verify(dynamic(&rotten)));
-                // Opening verifies the last segment; what it does not read, it does not change either.
+                // Opening verifies the last segment. It does not change the segments that it does not read.
                 let opened = open(dynamic(&rotten), script.options.clone());
                 if file == &files[files.len() - 1].0 {
                     damage_of(opened);
@@ -85,7 +85,7 @@ fn rot_in_free_room_is_noticed_and_costs_no_record() {
                         assert_eq!(recovered.last_seq, script.last_seq());
                     }
                 }
-                // Who knows what is durable can still read all of it.
+                // With the known durable position, everything can still be read.
                 let mut reader = Reader::new(dynamic(&rotten), 1);
                 while reader.next_record(script.last_seq()).expect("reads").is_some() {}
                 assert_eq!(reader.next_seq(), script.last_seq() + 1);
@@ -125,7 +125,7 @@ fn zeroed_sectors_are_damage_unless_nothing_follows() {
             let Ok(recovered) = verify(dynamic(&zeroed)) else { continue };
             assert!(index == last, "{file} lost sector {sector} silently");
             assert!(recovered.torn.is_some() || recovered.last_seq < script.last_seq());
-            // The last frame cannot be told from a write that never happened, except by those who know that it did.
+            // The last frame looks like a write that never happened, unless the durable position is known.
             let options = Options { known_durable_seq: script.last_seq(), ..script.options.clone() };
             assert!(matches!(damage_of(open(dynamic(&zeroed), options)), Damage::Missing(_)));
         }
@@ -149,7 +149,7 @@ fn files_that_are_missing_or_have_another_length_are_noticed() {
         crate::Disk::remove(&missing, file).expect("removes");
         let options = Options { known_durable_seq: script.last_seq(), ..script.options.clone() };
         match index {
-            // Retention deletes from the front, so this is for the engine to judge by its snapshot.
+            // Retention deletes the first segments, so the engine must check this with its snapshot.
             0 => assert!(open(dynamic(&missing), options).is_ok()),
             _ => assert!(matches!(damage_of(open(dynamic(&missing), options)), Damage::Missing(_))),
         }

@@ -41,7 +41,7 @@ fn what_was_appended_is_there_after_reopening() {
     assert_eq!(reader.next_record(END).expect("reads").map(|record| record.bytes.len()), Some(600));
     let store = SnapshotStore::open_for_reading(directory.disk());
     assert_eq!(store.latest().expect("reads").snapshot.map(|found| found.bytes), Some(b"state".to_vec()));
-    // For reading means that nothing can be changed.
+    // With read access nothing can be changed.
     assert!(matches!(open(directory.disk(), options), Err(JournalError::Io { .. })));
     assert!(store.prune(1).is_err());
 }
@@ -143,7 +143,7 @@ fn a_directory_is_empty_until_there_is_a_ledger_or_something_else() {
     assert!(matches!(DataDirectory::is_absent_or_empty(&file), Err(DataDirectoryError::NotADirectory(_))));
 }
 
-/// A hub on a directory of something else would begin an empty ledger there.
+/// In a directory with other content, a hub would begin an empty ledger.
 #[test]
 fn a_directory_of_something_else_is_refused_and_left_as_it_is() {
     let root = tempfile::tempdir().expect("a temporary directory");
@@ -173,12 +173,12 @@ fn a_directory_without_write_access_is_named() {
     fs::create_dir(&path).expect("makes");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o555)).expect("sets");
     let result = DataDirectory::open(&path);
-    // The superuser may write everywhere.
+    // The superuser can write everywhere.
     if fs::write(path.join("probe"), "x").is_err() {
         let error = result.map(|_| ()).expect_err("is not writable");
         assert!(matches!(error, DataDirectoryError::Unwritable { .. }), "{error}");
     }
-    // There, not even the superuser makes directories.
+    // There, not even the superuser can create directories.
     if fs::exists("/sys/kernel").expect("is known") {
         let error = DataDirectory::open("/sys/upesi").map(|_| ()).expect_err("is not writable");
         assert!(matches!(error, DataDirectoryError::Unwritable { .. }), "{error}");
@@ -227,7 +227,7 @@ fn a_real_disk_reports_what_is_missing_or_in_the_way() {
     let mut found = [1; 100];
     assert_eq!(file.read_at(4_950, &mut found).expect("reads"), 50);
     assert_eq!((&found[..50], &found[50..]), (&[0; 50][..], &[1; 50][..]));
-    // What is not the end of a file is not taken for one.
+    // Other errors are not treated as the end of a file.
     let directory = disk.open("directory", Access::Read).expect("opens");
     assert_eq!(directory.read_at(0, &mut found).map_err(|error| error.kind()), Err(ErrorKind::IsADirectory));
     disk.remove("directory/file").expect("removes");
@@ -241,7 +241,7 @@ fn writes_past_the_page_cache_and_through_it_mix() {
     let file = disk.create("file").expect("creates");
     file.allocate(64 * 1024).expect("allocates");
     let mut expected = vec![0; 64 * 1024];
-    // Room for an aligned place in the middle.
+    // Space for an aligned range in the middle.
     let source: Vec<u8> = (0..32 * 1024_usize).map(|at| (at % 251) as u8 + 1).collect();
     let aligned = source.as_ptr().align_offset(4096);
     for (offset, length, from) in [

@@ -1,4 +1,4 @@
-//! The disk reports errors, or has no room.
+//! Disks that report errors or are full.
 
 use crate::sim_disk::script::{Script, dynamic, payload, time};
 use crate::sim_disk::{Fault, Kept, Operation, SimDisk};
@@ -6,7 +6,7 @@ use crate::{Batch, Damage, JournalError, Maintenance, Options, open};
 
 const SCRIPTS: u64 = 12;
 
-/// Runs a script that meets `fault` at every operation after opening, and hands over what came of it.
+/// Runs a script that meets `fault` at every operation after opening, and passes on the result.
 fn at_each_operation(
     seeds: std::ops::Range<u64>,
     fault: Fault,
@@ -31,11 +31,10 @@ fn after_an_error_nothing_is_acknowledged_and_everything_acknowledged_is_there()
         let progress = script.run(disk);
         match progress.error {
             Some(JournalError::Io { .. }) => {}
-            // A leftover that is not there need not be removed, but whether it is there must be known.
+            // A leftover that does not exist need not be removed, but its existence must be known.
             ref other => panic!("{context}: {other:?}"),
         }
-        // Whether the process only or the machine as well is restarted: recovery finds all that was acknowledged, and
-        // what it found is there for good.
+        // After a restart of the process or of the machine, recovery finds all acknowledged records, and they stay.
         for after in [
             disk.after_kill(),
             disk.after_power_loss(Kept::Nothing),
@@ -72,7 +71,7 @@ fn a_poisoned_writer_does_not_touch_the_disk() {
     assert_eq!(writer.next_seq(), 2);
 }
 
-/// Appends a script's batches, repeating those for which there is no room.
+/// Appends a script's batches, and repeats those for which there is no space.
 fn append_stubbornly(script: &Script, disk: &SimDisk) -> Result<u64, JournalError> {
     let mut repeated = 0;
     let mut writer = open(dynamic(disk), script.options.clone())?.writer;
@@ -108,7 +107,7 @@ fn no_room_at_any_operation_can_be_waited_out() {
                     assert!(!matches!(operation, Operation::Sync | Operation::SyncDirectory));
                     repeated += times;
                 }
-                // Before anything was appended the caller can simply open again; a failed sync is never repeated.
+                // Before the first append, the caller can open again. A failed sync is never repeated.
                 Err(JournalError::DiskFull { .. }) => {
                     assert!(ordinal < 6, "seed {seed}, {operation:?} {ordinal}")
                 }
@@ -179,8 +178,7 @@ fn a_full_disk_refuses_until_there_is_room_and_reads_go_on() {
     script.expect_records(&disk.after_power_loss(Kept::Nothing), refused_at);
 }
 
-/// What was reserved finds its place however full the disk is by then; what would find none is told so before it is
-/// tried.
+/// Reserved records fit on a full disk. Records without space are rejected before they are attempted.
 #[test]
 fn what_was_reserved_fits_on_a_full_disk() {
     for seed in 120..120 + SCRIPTS {
@@ -267,7 +265,7 @@ fn a_lost_write_is_found_by_those_that_follow_it() {
                 Err(JournalError::Damaged { .. }) => found += 1,
                 Err(error) => panic!("seed {}, operation {ordinal}: {error}", script.seed),
                 Ok(recovered) if recovered.last_seq == script.last_seq() => harmless += 1,
-                // Nothing follows the last frame; then only what others know of the journal tells.
+                // Nothing follows the last frame, so only external knowledge detects its loss.
                 Ok(_) => {
                     let options = Options { known_durable_seq: script.last_seq(), ..script.options.clone() };
                     let error =

@@ -1,4 +1,4 @@
-//! Frames with a right checksum in the wrong place, and remains that are not quite those of a torn write.
+//! Frames with a correct checksum in the wrong place, and remains that differ from those of a torn write.
 
 use crate::frame::{self, FrameHeader, HEADER_BYTES, SECTOR_BYTES};
 use crate::sim_disk::script::{dynamic, time};
@@ -7,7 +7,7 @@ use crate::{Batch, Damage, END, JournalError, Options, Reader, Recovered, Writer
 
 const IDENTITY: u64 = 77;
 const FILE: &str = "journal/00000000000000000001.seg";
-/// Where the third frame would begin.
+/// Position of the third frame.
 const END_AT: usize = 3 * SECTOR_BYTES;
 
 fn options() -> Options {
@@ -21,7 +21,7 @@ fn append(writer: &mut Writer, length: usize) -> Result<u64, JournalError> {
     writer.append(&mut batch).map(|appended| appended.last_seq)
 }
 
-/// A journal of two records in two frames of one sector, and its chain value.
+/// A journal of two records in two frames of one sector each, and its chain value.
 fn journal() -> (SimDisk, u64) {
     let disk = SimDisk::new(0);
     let mut writer = open(dynamic(&disk), options()).expect("opens").writer;
@@ -31,7 +31,7 @@ fn journal() -> (SimDisk, u64) {
     (disk, chain)
 }
 
-/// Sets a frame of `body` behind the two.
+/// Adds a frame with `body` after the two.
 fn with_frame(identity: u64, body: &[u8], change: impl FnOnce(&mut FrameHeader)) -> SimDisk {
     let (disk, chain) = journal();
     let mut header = FrameHeader {
@@ -78,7 +78,7 @@ fn judge(disk: &SimDisk) -> Result<Recovered, Damage> {
     }
 }
 
-/// What it is, the body, the change to the right header, and the last record or the damage that is found.
+/// Description, body, change to the correct header, and the last record or the detected damage.
 type Case<'a> = (&'a str, &'a [u8], fn(&mut FrameHeader), Result<u64, Damage>);
 
 #[test]
@@ -138,7 +138,7 @@ fn a_frame_that_does_not_fit_its_segment_is_no_torn_one() {
 
 #[test]
 fn a_torn_frame_may_contain_what_looks_like_a_frame() {
-    // A record whose content has another journal's frames at every sector.
+    // A record that contains another journal's frames at every sector.
     let mut stranger = Batch::new(4);
     stranger.push(time(4), |buffer| buffer.extend([b'x'; 100]));
     stranger.seal(0, IDENTITY + 1);
@@ -175,7 +175,7 @@ fn remains_that_no_single_write_leaves_are_damage() {
         let lost = only.after_kill();
         let at = if first { SECTOR_BYTES } else { 2 * SECTOR_BYTES };
         lost.corrupt(FILE, |file| file[at..].fill(0));
-        // A segment has at least one frame; beyond that, frames that vanish without a trace leave none.
+        // A segment has at least one frame. Further frames that vanish completely leave no trace.
         assert_eq!(judge(&lost).err(), first.then_some(Damage::Missing(1)));
     }
     let before_others = only.after_kill();
@@ -194,7 +194,7 @@ fn a_frame_that_vanished_before_another_is_damage() {
 
 #[test]
 fn another_batch_may_take_the_place_of_one_without_room() {
-    // In the present segment (1,000 bytes) and at the beginning of the next (15,000 bytes).
+    // In the present segment (1,000 bytes) and at the beginning of the next one (15,000 bytes).
     let mut refused = 0;
     for length in [1_000, 15_000] {
         for (seed, without_room) in (0..200).zip((0..8).cycle()) {
@@ -204,7 +204,7 @@ fn another_batch_may_take_the_place_of_one_without_room() {
             disk.inject(disk.operations().len() as u64 + without_room, Fault::Full);
             match append(&mut writer, length) {
                 Err(JournalError::DiskFull { .. }) => refused += 1,
-                // A sync is never repeated, and later operations do not matter here.
+                // A sync is never repeated, and later operations have no effect here.
                 Err(_) => continue,
                 Ok(_) => continue,
             }
@@ -219,7 +219,7 @@ fn another_batch_may_take_the_place_of_one_without_room() {
     assert!(refused > 50, "{refused} batches were refused");
 }
 
-/// Room that one look at the disk does not cover.
+/// A range that is larger than one read of the disk.
 #[test]
 fn far_behind_the_end_is_looked_at_too() {
     let options = Options { segment_bytes: 256 * 1024, ..options() };
@@ -249,7 +249,7 @@ fn the_first_of_the_frames_behind_a_lost_one_is_named_and_older_ones_are_none() 
         }
         other => panic!("{other:?}"),
     }
-    // A copy of a frame that counts already, where a batch was being written.
+    // A copy of an earlier frame, in the place of a batch that was being written.
     let (disk, _) = journal();
     disk.corrupt(FILE, |file| file.copy_within(SECTOR_BYTES..2 * SECTOR_BYTES, END_AT + SECTOR_BYTES));
     let found = judge(&disk).expect("is torn");

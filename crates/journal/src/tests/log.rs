@@ -1,4 +1,4 @@
-//! The journal as the engine has it: behind the trait [`Log`].
+//! The journal as the engine uses it: behind the trait [`Log`].
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ fn remains_of_a_batch_are_reported_by_readers_and_by_the_next_claim() {
     let disk = SimDisk::new(0);
     with_records(&disk, 2);
     let file = &segments(&disk).expect("lists")[0].file;
-    // The header's sector and two frames of two sectors each, the last sector of which is not there.
+    // The header's sector and two frames of two sectors each. The last sector of the first frame is missing.
     disk.corrupt(file, |bytes| bytes[4 * 512..5 * 512].fill(0));
     let log = log(&disk);
     let mut reader = log.read_from(1);

@@ -1,4 +1,4 @@
-//! File names: which of them are the journal's, how files are opened, and how errors tell of them.
+//! File names: those of the journal, how files are opened, and names in error messages.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ fn only_twenty_digits_and_the_suffix_are_a_name() {
     assert_eq!(list(&disk).expect("lists"), [3, 20]);
 }
 
-/// Notes how files are opened, and lists one more than can be, if there is an error for it.
+/// Records how files are opened. If there is an error for it, lists one file that cannot be opened.
 #[derive(Debug)]
 struct Watched {
     disk: SimDisk,

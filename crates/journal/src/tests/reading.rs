@@ -1,4 +1,4 @@
-//! Readers: in order, one by one, behind a live writer, and after retention.
+//! Readers: in order, record by record, behind a live writer, and after retention.
 
 use crate::sim_disk::script::{Script, dynamic, payload, time};
 use crate::sim_disk::{Fault, Kept, Random, SimDisk};
@@ -76,7 +76,7 @@ fn ascending_reads_do_not_start_from_the_beginning() {
     for seq in (1_000..4_000).step_by(30) {
         assert_eq!(reader.read_record(seq).expect("reads").seq, seq);
     }
-    // Some 4 MB in pieces of 256 KiB, and for each far step a look at the list of segments.
+    // About 4 MB in pieces of 256 KiB, and for each long jump a read of the list of segments.
     assert!(disk.reads() - before < 150, "{} reads", disk.reads() - before);
 }
 
@@ -98,7 +98,7 @@ fn what_is_not_there_is_an_error() {
     let mut reader = Reader::new(dynamic(&disk), last_seq + 1);
     assert!(reader.next_record(last_seq).expect("nothing new").is_none());
     assert!(reader.next_record(END).expect("nothing new").is_none());
-    // Somebody says it is durable, and it is not there.
+    // The record is reported as durable, and does not exist.
     assert!(matches!(reader.next_record(last_seq + 1), Err(JournalError::Damaged { .. })));
     reader.seek(last_seq + 2);
     assert!(matches!(reader.next_record(END), Err(JournalError::NoSuchRecord { .. })));
@@ -118,7 +118,7 @@ fn retention_deletes_whole_segments_from_the_front() {
     reader.next_record(END).expect("reads");
     assert_eq!(delete_segments_below(&disk, all[2].first_seq - 1).expect("deletes"), 1);
     assert_eq!(segments(&disk).expect("lists")[..], all[1..]);
-    // A reader that has the deleted segment open goes on into the next.
+    // A reader that has the deleted segment open continues with the next one.
     assert_eq!(reader.next_record(END).expect("reads").map(|record| record.seq), Some(2));
     while reader.next_record(END).expect("reads").is_some() {}
     assert_eq!(reader.next_seq(), script.last_seq() + 1);
@@ -127,7 +127,7 @@ fn retention_deletes_whole_segments_from_the_front() {
     assert!(matches!(gone, Err(JournalError::NoSuchRecord { seq: 1, oldest: found }) if found == oldest));
     let gone = Reader::new(dynamic(&disk), 1).next_record(END).map(|_| ());
     assert!(matches!(gone, Err(JournalError::NoSuchRecord { seq: 1, oldest: found }) if found == oldest));
-    // The last segment stays, so that the journal knows where it is.
+    // The last segment stays, so that the journal knows its position.
     assert_eq!(delete_segments_below(&disk, u64::MAX).expect("deletes"), all.len() - 2);
     let recovered = open(dynamic(&disk), script.options.clone()).expect("opens").recovered;
     assert_eq!((recovered.first_seq, recovered.last_seq), (all[all.len() - 1].first_seq, script.last_seq()));
@@ -148,7 +148,7 @@ fn a_power_loss_during_retention_leaves_no_gap() {
     }
 }
 
-/// A journal of frames of three sectors, which no piece that is read ends with, and of as many segments.
+/// A journal of frames of three sectors, with which no read ends, and of this many segments.
 fn journal_of(segments: u64, segment_bytes: u64) -> (SimDisk, u64) {
     let disk = SimDisk::new(0);
     let options = crate::Options { segment_bytes, ..crate::Options::default() };
@@ -172,7 +172,7 @@ fn reads_of(disk: &SimDisk, read: impl FnOnce()) -> u64 {
 #[test]
 fn pieces_that_end_within_frames_are_put_together() {
     let (disk, last_seq) = journal_of(1, 2 * 1024 * 1024);
-    // List, headers, and 2 MB in pieces of 256 KiB; then as much in pieces of 64 KiB for what is behind the end.
+    // List, headers, and 2 MB in pieces of 256 KiB; then as much in pieces of 64 KiB for the bytes after the end.
     let reads = reads_of(&disk, || {
         let recovered = open(dynamic(&disk), crate::Options::default()).expect("opens").recovered;
         assert_eq!((recovered.last_seq, recovered.torn), (last_seq, None));
@@ -199,7 +199,8 @@ fn going_back_and_far_ahead_does_not_read_what_is_between() {
         let reads = reads_of(&disk, || assert_eq!(reader.read_record(seq).expect("reads").seq, seq));
         assert!(reads <= 3, "{reads} reads to go to {seq}");
     }
-    // What was read ahead serves those that follow; one that is not the next costs a look at the segments.
+    // Data that was read ahead serves the following records. A record that is not the next one needs a read of the
+    // segments.
     assert_eq!(reads_of(&disk, || assert!(reader.next_record(last_seq).expect("reads").is_some())), 0);
     assert_eq!(reads_of(&disk, || assert_eq!(reader.read_record(9).expect("reads").seq, 9)), 1);
 }

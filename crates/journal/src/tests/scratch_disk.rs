@@ -1,4 +1,4 @@
-//! A disk beside another: what it holds after any changes is what the other would hold.
+//! A disk on top of another one: after any changes it has the same content as the other one would have.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ const FILES: [&str; 3] = ["journal/a", "journal/b", "c"];
 const BYTES_MAX: u64 = 20_000;
 
 fn bytes(random: &mut Random, length: u64) -> Vec<u8> {
-    // Zeros are written ahead of others, and take no room.
+    // Zeros are written before other data, and use no memory.
     let zeros = random.one_in(3);
     (0..length).map(|_| if zeros { 0 } else { random.bits() as u8 }).collect()
 }
 
-/// One change or look, drawn from the seed; what comes of it.
+/// A change or a read, drawn from the seed. Returns its result.
 fn step(disk: &dyn Disk, random: &mut Random) -> Result<Vec<u8>, ErrorKind> {
     let path = FILES[random.below(3) as usize];
     let other = FILES[random.below(2) as usize];
@@ -85,7 +85,7 @@ fn a_disk_without_the_directory_lists_what_was_made_beside_it() {
     assert_ne!(error.kind(), ErrorKind::NotFound);
 }
 
-/// What is written as it was takes no memory.
+/// Writing the same content uses no memory.
 #[test]
 fn what_changes_nothing_is_not_kept() {
     let below = SimDisk::new(0);
@@ -95,7 +95,7 @@ fn what_changes_nothing_is_not_kept() {
     let own = scratch.open("file", Access::Write).expect("opens");
     own.write_at(4_000, &[1; 200]).expect("writes");
     own.write_at(8_192, &[0; 5_000]).expect("writes");
-    // Pages that are not kept show what is below, whatever becomes of it.
+    // Pages that are not stored show those below, also after changes.
     file.write_at(0, &[2; 8192]).expect("writes");
     let mut found = [0; 8192];
     assert_eq!(own.read_at(0, &mut found).expect("reads"), 8192);
