@@ -118,7 +118,7 @@ impl IntoResponse for ApiError {
 mod tests {
     use super::*;
 
-    /// No request can take this account from a hub, so that no test through HTTP comes to it.
+    /// No request can remove this account from a hub, so no test through HTTP covers this.
     #[test]
     fn a_hub_without_its_settlement_account_is_a_refusal_and_not_a_fault_of_the_hub() {
         let currency = upesi_types::Currency::parse("KES").unwrap();

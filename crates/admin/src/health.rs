@@ -194,7 +194,7 @@ mod tests {
         let services = services(&status, None, None);
         let names: Vec<_> = services.iter().map(|service| service.name).collect();
         assert_eq!(names, ["journal", "archive", "engine", "clock", "datastore", "broker"]);
-        // A clock that is wrong is said, and stops nothing.
+        // A wrong clock is reported, and stops nothing.
         assert_eq!((services[3].status, takes_payments(&status)), ("DOWN", true));
         assert!(services[3].detail.as_ref().unwrap().contains("86400.000 s back"), "{services:?}");
     }

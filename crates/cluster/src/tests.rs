@@ -1,4 +1,4 @@
-//! Tables and properties of entries, fold, leader and standby.
+//! Tables and properties of entries, fold, leader and follower.
 
 mod nodes;
 
@@ -21,7 +21,7 @@ fn claim() -> Claim {
     Claim { incarnation: Incarnation(1), level: 1, address: "10.0.0.1:4002".to_string() }
 }
 
-/// A leader that writes what nobody knows is not followed; void as its claim may be, it concerns nobody.
+/// A leader with an unknown form of records is not followed. If its claim is rejected, it has no effect.
 #[test]
 fn a_node_stops_before_a_claim_of_records_that_it_does_not_know() {
     let of_level = |level| -> &'static [u8] { Claim { level, ..claim() }.encode().leak() };
@@ -40,7 +40,7 @@ fn a_node_stops_before_a_claim_of_records_that_it_does_not_know() {
     }
 }
 
-/// The first claim of a log, with something to change.
+/// The first claim of a log, with a change.
 fn first(change: impl FnOnce(&mut Draft<'_>)) -> (Arc<[u8]>, Chain) {
     let body: Vec<u8> = claim().encode();
     let mut draft = Draft {
@@ -160,7 +160,7 @@ fn a_beginning_says_where_records_go_on() {
 #[test]
 fn a_node_stops_before_an_entry_of_a_newer_hub() {
     let (bytes, _) = first(|_| {});
-    // Version 2 of the form, and a kind that nobody knows; their digests made anew.
+    // Version 2 of the form, and an unknown kind, with correct digests.
     for (at, newer) in [(4, (2, 3)), (6, (1, 9))] {
         let mut changed = bytes.to_vec();
         changed[at] = if at == 4 { 2 } else { 9 };
@@ -181,10 +181,10 @@ fn a_node_stops_before_an_entry_of_a_newer_hub() {
 
 // `fold.txt`, line by line.
 
-/// Entries that were written in a case, by name.
+/// Entries that a case has written, by name.
 type Written = BTreeMap<String, (Arc<[u8]>, Chain)>;
 
-/// Writes the entry of a line, which continues `fold` but for what the line says.
+/// Writes the entry of a line. It continues `fold`, unless the line says otherwise.
 fn write(words: &[&str], fold: &Fold, written: &Written) -> (Arc<[u8]>, Chain) {
     let kind = match words[1] {
         "claim" => Kind::Claim,
@@ -226,7 +226,7 @@ fn write(words: &[&str], fold: &Fold, written: &Written) -> (Arc<[u8]>, Chain) {
             "seq" => draft.first_seq = number(),
             "count" => draft.count = u32::try_from(number()).expect("a small number"),
             "after" => draft.previous = written[value].1,
-            // Of the body.
+            // Part of the body.
             "store" => {}
             "cluster" => draft.cluster = ClusterId(8),
             "time" => {

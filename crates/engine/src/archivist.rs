@@ -265,7 +265,7 @@ mod tests {
         }
         assert_eq!((remove_recorded(&archive, 1, true).unwrap(), archive.first_seq()), (0, 1));
         assert_eq!((remove_recorded(&archive, 1, false).unwrap(), archive.first_seq()), (1, 2));
-        // An archive that was lost is made again from the journal, which begins later.
+        // A lost archive is rebuilt from the journal, which begins later.
         let lost = open("lost");
         remove_recorded(&lost, 7, true).unwrap();
         assert_eq!((lost.watermark(), lost.first_seq()), (7, 8));
@@ -297,13 +297,13 @@ mod tests {
             progress.journal_reached(seq);
             progress.more(folded).map(|(goal, _)| goal)
         };
-        // Behind what is archived, and behind what it was woken for last.
+        // After the archived record, and after the record for which it was last woken.
         assert_eq!((reached(109, 100), reached(110, 100)), (None, Some(110)));
         assert_eq!((reached(119, 110), reached(120, 110)), (None, Some(120)));
         progress.publish(125);
         assert_eq!(progress.watermark(), 125);
         assert_eq!((reached(134, 125), reached(135, 125)), (None, Some(135)));
-        // Asked for, it has more to do however little it is, and never less.
+        // On request it has at least this much to do, however little it is.
         progress.ask(136);
         assert_eq!((progress.wait_for_more(135), progress.more(136)), ((136, false), None));
         progress.ask(3);
@@ -321,7 +321,7 @@ mod tests {
             let due = eviction.due(&progress);
             (due.map(|due| (due.forget_to, due.watermark)), [0, 1, 2].map(|epoch| eviction.outdates(epoch)))
         };
-        // A look-up of an epoch before the last one may have missed what was forgotten.
+        // A lookup of an earlier epoch may have missed removed transfers.
         assert_eq!(published(60), (None, [false, false, false]));
         assert_eq!(published(70), (Some((0, 70)), [true, false, false]));
         assert_eq!(published(80), (Some((70, 80)), [true, true, false]));

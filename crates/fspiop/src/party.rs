@@ -374,7 +374,7 @@ mod tests {
             let error = check_party_id(PartyIdType::Business, "1", Some(sub_id)).unwrap_err();
             assert_eq!(error.description, "Malformed syntax - invalid party sub-identifier", "{sub_id}");
         }
-        // The rule of ids is stricter, as scheme practice has it.
+        // The rule of ids is stricter, as in the practice of schemes.
         assert!(check("BUSINESS", "a%20b", None).is_err());
     }
 

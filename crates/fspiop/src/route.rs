@@ -199,8 +199,7 @@ mod tests {
         }
     }
 
-    /// Every path of the API as methods and statuses: `method status` where it is served, and all other methods are
-    /// refused.
+    /// Every path of the API as methods and statuses: `method status` if it is served. All other methods are rejected.
     const TABLE: &str = "
     /transfers                          POST 202
     /transfers/x                        GET 202, PUT 200, PATCH 501

@@ -301,7 +301,7 @@ mod tests {
     const PORTION: usize = SMALL_BODY_BYTES_MAX;
     const DFSP: Sender = Sender::Dfsp(upesi_admission::SourceId(7));
 
-    /// A body that was announced and does not come.
+    /// A body that was announced and does not arrive.
     struct Stuck(u64);
 
     impl Body for Stuck {
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    /// A body in given pieces, whose length may be announced.
+    /// A body in these pieces, whose length may be announced.
     struct Pieces(VecDeque<usize>, Option<u64>);
 
     impl Body for Pieces {
@@ -398,7 +398,7 @@ mod tests {
         }
         let at_an_address = bodies.read(whole(SHARE), 1_000_000, deadline, || Sender::Address(None)).await;
         assert_eq!(at_an_address.unwrap().len(), SHARE, "another sender has its own share");
-        // Of medium ones those count that are being read; they are held by others' bounds later.
+        // Medium bodies count while they are being read. Later other limits hold them.
         let mut slow = Box::pin(bodies.read(Stuck(PORTION as u64), 1_000_000, deadline, || DFSP));
         assert!(std::future::poll_fn(|context| Poll::Ready(slow.as_mut().poll(context).is_pending())).await);
         let medium = || bodies.read(whole(20_000), 1_000_000, deadline, || DFSP);

@@ -319,14 +319,14 @@ mod tests {
             self.started + Duration::from_millis(ms)
         }
 
-        /// A request of whoever the header names.
+        /// A request of the sender that the header names.
         fn ask(&self, line: &str, source: &str, ms: u64) -> Result<(), Refused> {
             let mut headers = HeaderMap::new();
             headers.insert("fspiop-source", HeaderValue::from_str(source).unwrap());
             self.rates.ask(operation(line), Caller::named(&headers), self.at(ms))
         }
 
-        /// A request of a caller that is known by its certificate.
+        /// A request of a client that is known by its certificate.
         fn ask_bound(&self, line: &str, identity: &PeerIdentity, ms: u64) -> Result<(), Refused> {
             let headers = HeaderMap::new();
             self.rates.ask(operation(line), Caller::new(&headers, Some(identity)), self.at(ms))
@@ -379,7 +379,7 @@ mod tests {
             assert_eq!(trial.ask(line, "greenbank", 0), Err((Refusal::Registrations, 1)), "{line}");
             assert_eq!(trial.ask(line, "greenbank", 1_000), Ok(()), "{line}");
         }
-        // What finishes a lookup, and all the rest, is not counted.
+        // Messages that finish a lookup, and all other messages, are not counted.
         for line in ["PUT /parties/MSISDN/26097", "POST /quotes", TRANSFER] {
             assert!((0..100).all(|_| trial.ask(line, "greenbank", 0).is_ok()), "{line}");
         }
@@ -388,7 +388,7 @@ mod tests {
             5,
             "its exception"
         );
-        // Those that are no participants count as one.
+        // All unknown senders share one count.
         assert_eq!((0..10).filter(|n| trial.ask(LOOKUP, &format!("nobody{n}"), 0).is_ok()).count(), 2);
     }
 
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(trial.ask_bound(LOOKUP, &green, 0), Ok(()));
         assert!(trial.ask_bound(LOOKUP, &green, 0).is_err());
         assert_eq!(trial.ask_bound(LOOKUP, &bridge, 0), Ok(()));
-        // Who is behind a proxy uses up the proxy's rate.
+        // A DFSP behind a proxy uses the proxy's limit.
         assert!(trial.ask(LOOKUP, "farbank", 0).is_err());
     }
 
@@ -421,7 +421,7 @@ mod tests {
         for _ in 0..100 {
             trial.miss("farbank", 0);
         }
-        // Two are owed, and one must be there: a second and a half.
+        // Two are owed, and one must be available: a second and a half.
         assert_eq!(trial.ask(LOOKUP, "farbank", 0), Err((Refusal::Misses, 2)));
         assert!(trial.ask_bound(LOOKUP, &identity(4, "bridge"), 100).is_err(), "a proxy answers for it");
     }

@@ -194,7 +194,7 @@ mod tests {
         r#"{"fulfilment":"BwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSY","transferState":"RESERVED"}"#;
     const ERROR: &str = r#"{"errorInformation":{"errorCode":"5104","errorDescription":"frozen"}}"#;
 
-    /// Headers that suit every request about transfers, with changes: a value replaces, `None` removes.
+    /// Headers that are valid for every request about transfers, with changes: a value replaces, `None` removes.
     fn parts(version: &str, changes: &[(&'static str, Option<&'static [u8]>)]) -> Parts {
         let (mut parts, ()) = http::Request::new(()).into_parts();
         let media = format!("application/vnd.interoperability.transfers+json;version={version}");
@@ -226,7 +226,7 @@ mod tests {
         format!("PUT /transfers/{id}")
     }
 
-    /// The command that a request becomes.
+    /// The command of a request.
     fn read(line: &str, parts: &Parts, body: &str) -> Result<Command, SyncError> {
         read_by(line, parts, body, &GatewayConfig::default(), &TrustEveryone)
     }
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(refused(&format!("PATCH /transfers/{ID}"), &parts("1.1", &[]), FULFIL), (501, 2002));
     }
 
-    /// Each line spoils one thing more, from the last check to the first: the refusal is always that of the earliest
+    /// Each line adds one more mistake, from the last check to the first: the error is always that of the earliest
     /// check.
     #[test]
     fn the_first_failure_is_the_answer() {
@@ -439,7 +439,7 @@ mod tests {
         }
     }
 
-    /// Refused at once, such an answer to a bulk would leave the money reserved until the deadline.
+    /// If the hub rejected such an answer to a bulk transfer at once, the money would stay reserved until the deadline.
     #[test]
     fn an_answer_to_a_bulk_of_an_impossible_time_reaches_the_ledger_with_its_fault() {
         let media: Option<&[u8]> = Some(b"application/vnd.interoperability.bulkTransfers+json;version=1.1");
@@ -460,7 +460,7 @@ mod tests {
         }
     }
 
-    /// Refuses every request, to see when it is asked.
+    /// Rejects every request, to show when it is called.
     struct RefuseEveryone;
 
     impl Authenticator for RefuseEveryone {

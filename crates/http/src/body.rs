@@ -210,7 +210,7 @@ mod tests {
     use std::collections::VecDeque;
     use tokio::time::{Sleep, sleep};
 
-    /// A body in pieces, each so long after the one before.
+    /// A body in pieces with delays between them.
     struct Slow(VecDeque<(Duration, usize)>, Option<Pin<Box<Sleep>>>);
 
     impl Body for Slow {
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// What becomes of pieces of so many bytes, so many milliseconds apart, and when.
+    /// The result and the time of reading pieces of these sizes, after these delays in milliseconds.
     async fn outcome(pieces: &[(u64, usize)]) -> (Result<usize, BodyError>, Duration) {
         let start = Instant::now();
         let pieces = pieces.iter().map(|(ms, length)| (Duration::from_millis(*ms), *length)).collect();
@@ -241,16 +241,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_large_body_that_stalls_is_given_up_long_before_its_deadline() {
         let s = Duration::from_secs;
-        // Large, then nothing more.
+        // A large piece, then nothing.
         let (read, took) = outcome(&[(0, 70_000), (60_000, 1)]).await;
         assert_eq!((read, took), (Err(BodyError::TimedOut), s(5)));
-        // Then a byte now and then.
+        // Then a byte from time to time.
         let (read, took) = outcome(&[&[(0, 70_000)][..], &[(1_000, 1); 60]].concat()).await;
         assert_eq!((read, took), (Err(BodyError::TimedOut), s(5)));
-        // Slow, but going on.
+        // Slow, but continuous.
         let (read, took) = outcome(&[(4_000, 66_000); 7]).await;
         assert_eq!((read, took), (Ok(462_000), s(28)));
-        // Small ones have their whole time.
+        // Small bodies have the whole time.
         let (read, took) = outcome(&[(0, 10), (29_000, 20)]).await;
         assert_eq!((read, took), (Ok(30), s(29)));
         let (read, took) = outcome(&[(0, 10), (31_000, 20)]).await;

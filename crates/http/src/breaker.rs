@@ -200,7 +200,7 @@ mod tests {
             assert_eq!(breaker.passage(now), Passage::Probe);
             breaker.begin_probe();
             assert_eq!(breaker.passage(now), Passage::Barred(None));
-            // One that was sent before is no verdict on the probe.
+            // An attempt that began before does not decide about the probe.
             breaker.failed(false, now, &mut jitter);
             assert_eq!(breaker.state(), BreakerState::Probing);
             breaker.failed(true, now, &mut jitter);

@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Frames of this kind until there are too many.
+    /// The number of frames of this kind up to the limit.
     fn passes(frames: &mut Frames, noted: &Noted, one: &[u8]) -> u32 {
         (0..10_000).take_while(|_| frames.follow(one, noted).is_ok()).count() as u32
     }

@@ -26,7 +26,7 @@ mod test_support {
 
     use crate::party::{Entry, PartyIdType};
 
-    /// A store that flushes often and makes no demands on the disk's room.
+    /// A store that flushes often, without requirements on free disk space.
     pub(crate) fn open_store(path: &Path) -> Store {
         let options = StoreOptions {
             pending_bytes: 8 << 10,

@@ -164,8 +164,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same in the simplest way: what was passed on, oldest quote first, and at each message all of it looked
-    /// through.
+    /// A simple model: the forwarded quotes, oldest first, which are all searched for each message.
     #[derive(Default)]
     struct Model {
         quotes: Vec<(QuoteKey, Vec<Sight>)>,
@@ -226,7 +225,7 @@ mod tests {
                 let message = Sight {
                     stage: if is_request { Stage::Request } else { Stage::Response },
                     fingerprint: [content; 16],
-                    // Who answers is always known.
+                    // The sender of an answer is always known.
                     payee: ParticipantId::new(if is_request { dfsp } else { dfsp.max(1) }),
                     expires_at: expires_at.filter(|_| is_request).map(Timestamp::from_ms),
                 };

@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// Longest wait for a thread that starts.
+    /// Time limit for the start of a thread.
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         for end in 0..body.len() {
             assert!(decode(&body[..end], 7, 3).is_none(), "{end}");
         }
-        // The second is not later than the first.
+        // The second one is not later than the first.
         body[12 + 3 + 4] = 5;
         assert!(decode(&body, 7, 3).is_none());
     }

@@ -138,7 +138,7 @@ mod tests {
         let code = seal_break_glass(data).unwrap();
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!is_break_glass_open(&file));
-        // The code itself is no token.
+        // The code itself is not a token.
         assert!(!is_token_of(&file, &Token::received(&code).unwrap()));
         for wrong in [&*old, "", "x", &format!("{code}x")] {
             assert!(matches!(open_break_glass(data, wrong), Err(BreakGlassError::Code)), "{wrong}");
@@ -146,7 +146,7 @@ mod tests {
         let token = Token::received(&open_break_glass(data, &format!("{code}\n")).unwrap()).unwrap();
         assert!(is_break_glass_open(&file) && is_token_of(&file, &token));
         assert!(!is_token_of(&file, &Token::random().unwrap()));
-        // It is used.
+        // It is already used.
         assert!(matches!(open_break_glass(data, &code), Err(BreakGlassError::Code)));
         assert!(is_token_of(&file, &token));
         seal_break_glass(data).unwrap();

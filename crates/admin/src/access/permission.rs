@@ -237,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// The audit trail and the policy name an action as the roles do.
+    /// The audit trail and the policy use the same names of actions as the roles.
     #[test]
     fn a_permission_has_the_name_of_its_action() {
         for action in AdminAction::ALL {
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// What [`EXCLUSIONS`] keeps apart by role is apart by permission.
+    /// Permissions separate what [`EXCLUSIONS`] separates by role.
     #[test]
     fn no_role_moves_money_and_manages_operators_or_audits_and_changes() {
         let moves = |permission: &Permission| {

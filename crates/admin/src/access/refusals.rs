@@ -123,7 +123,7 @@ mod tests {
             let kept = (0..100).filter(|_| keep(start).is_some()).count();
             assert_eq!(kept, REFUSALS_BURST as usize);
             assert_eq!(keep(start + REFUSALS_INTERVAL / 2), None);
-            // 70 of the burst, and the one after it.
+            // 70 of the burst, and the following one.
             assert_eq!(keep(start + REFUSALS_INTERVAL), Some(71));
             assert_eq!(keep(start + REFUSALS_INTERVAL), None);
             assert_eq!(keep(start + 1_000 * REFUSALS_INTERVAL), Some(1));
@@ -153,7 +153,7 @@ mod tests {
         }
         assert_eq!(refusals.budgets().operators.len(), OPERATORS_MAX);
         assert!(!kept("one-more", start), "those beyond share a budget");
-        // The first ones are full again after an interval, and make room.
+        // The limits of the first ones are full again after an interval, and their entries are replaced.
         assert!(kept("one-more", start + REFUSALS_INTERVAL));
         assert_eq!(refusals.budgets().operators.len(), 1);
     }

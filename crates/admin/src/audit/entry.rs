@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// What is written is read back; what could be read in two ways is not.
+    /// A written line can be read back. A line that could be read in two ways is rejected.
     #[test]
     fn a_line_is_read_as_it_was_written_or_not_at_all() {
         let events = [Event::FinishedRemoved { to_seq: 4 }];

@@ -113,7 +113,7 @@ mod tests {
             (Some("text/plain;version=0.0.4;q=0.5, */*;q=0.1"), Classic),
             (Some("text/html"), OpenMetrics),
             (Some("text/plain;q=0"), OpenMetrics),
-            // As Prometheus asks, with OpenMetrics and without it.
+            // The headers of Prometheus, with and without OpenMetrics.
             (
                 Some(
                     "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.4,*/*;q=0.1",

@@ -1,4 +1,4 @@
-//! Leader and standby, one step at a time.
+//! Leader and follower, step by step.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -20,7 +20,7 @@ fn standby(node: u32) -> Standby {
     standby
 }
 
-/// A node that leads from the first entry on; the claim's bytes.
+/// A node that is the leader from the first entry on, and the bytes of its claim.
 fn leader() -> (Leader, Arc<[u8]>) {
     let mut standby = standby(1);
     let bytes = standby.claim(1).bytes;
@@ -61,7 +61,7 @@ fn an_unknown_outcome_is_tried_again_with_the_same_bytes() {
     assert_eq!(second.bytes, first.bytes);
     assert_ne!(second.tag, first.tag);
     assert_eq!(leader.unknown(first.tag), Next::Wait, "the newest attempt decides");
-    // The first attempt did arrive, and the second stands behind it.
+    // The first attempt did arrive, and the second one is after it.
     assert_eq!(leader.acknowledged(second.tag, 2, NOW), Next::Read { from: 1, to: 2 });
     assert_eq!(leader.unknown(second.tag), Next::Wait, "it is being read back");
     assert_eq!(leader.read(1, &first.bytes, NOW), Next::Accepted);
@@ -131,7 +131,7 @@ fn a_hand_over_lets_its_successor_claim_without_silence() {
     assert_eq!(leader.fold().position().epoch, 2);
 }
 
-/// A leader that handed over to `successor`, and standbys with these ranks that have read it.
+/// A leader that handed over to `successor`, and followers with these ranks that have read it.
 fn handed_over(successor: NodeId, ranks: [u32; 2]) -> (Standby, [Standby; 2]) {
     let (mut leader, bytes) = leader();
     let hand_over = leader.hand_over(successor, 10);
@@ -163,7 +163,7 @@ fn a_hand_over_to_any_node_calls_the_others_by_rank_and_not_the_one_that_ended()
 #[test]
 fn a_node_that_was_called_claims_once_and_then_after_silence() {
     let (_, [mut named, mut other]) = handed_over(NodeId(2), [0, 1]);
-    // It is behind, or the log cannot be reached: it asks again.
+    // The node is behind, or cannot reach the log: it asks again.
     for end in [Some(3), None] {
         assert!(named.asks_for_end(NOW));
         assert_eq!(named.end(end, NOW, 20), Ok(None));
@@ -172,7 +172,7 @@ fn a_node_that_was_called_claims_once_and_then_after_silence() {
     let claim = named.end(Some(2), NOW, 20).unwrap().expect("a claim");
     assert!(!named.asks_for_end(NOW + PATIENCE.silence - Duration::from_nanos(1)), "its claim is on its way");
     assert!(named.asks_for_end(NOW + PATIENCE.silence), "it was lost");
-    // The node that was named is dead: the others wait as long as always.
+    // The named node has stopped: the others wait as long as usual.
     let silence = Patience::of_rank(1).silence;
     assert!(!other.asks_for_end(NOW + silence - Duration::from_nanos(1)));
     assert!(other.asks_for_end(NOW + silence));
@@ -222,8 +222,8 @@ fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
     }
 }
 
-/// Say a leader's clock was an hour ahead, an operator accepted that, and the clock was set right. Then the clocks of
-/// all nodes are behind the last record.
+/// A leader's clock was an hour ahead, an operator accepted that, and the clock was corrected. Then the clocks of all
+/// nodes are behind the last record.
 #[test]
 fn a_node_whose_clock_is_behind_claims_when_nobody_else_does() {
     let (mut leader, bytes) = leader();
@@ -241,7 +241,7 @@ fn a_node_whose_clock_is_behind_claims_when_nobody_else_does() {
         }
         None
     };
-    // While the log cannot be reached, others may be heard there.
+    // While the log cannot be reached, other nodes may be leading there.
     assert_eq!(wait(&mut node, None, NOW + PATIENCE.behind_silence * 2), None);
     let reached = NOW + PATIENCE.behind_silence * 2;
     let claimed = wait(&mut node, Some(2), reached * 2).expect("a claim");
@@ -276,7 +276,7 @@ fn a_node_leads_by_any_claim_of_its_present_life_and_by_none_of_a_former_one() {
     let (Role::Leader(mut leader), _) = node.read(0, &older.bytes, None, NOW) else {
         panic!("its own claim was accepted, and it does not lead")
     };
-    // Tags go on: an answer to an earlier attempt is not taken for one to a later.
+    // Tags continue, so that an answer to an earlier attempt is not assigned to a later one.
     let append = leader.append(records(10));
     assert!(append.tag > newer.tag);
     assert_eq!(leader.acknowledged(newer.tag, 1, NOW), Next::Wait, "the claim's, not the entry's");
@@ -309,15 +309,15 @@ fn ranks_wait_one_after_the_other() {
     assert_eq!(silence, [2_000, 2_300, 2_600]);
 }
 
-/// Nothing was accepted since the start for long enough.
+/// Nothing was accepted for long enough since the start.
 const SILENT: Duration = NOW.saturating_add(PATIENCE.silence);
 
-/// The log's clock, with this node's so far ahead.
+/// The log's clock, with this node's clock ahead by this much.
 fn by_log(ahead: Duration) -> Option<i64> {
     Some(1_000 - i64::try_from(ahead.as_nanos()).unwrap())
 }
 
-/// Claims after silence; the claim, and what became of the node when the log had it.
+/// Claims leadership after silence. Returns the claim, and the node's role when the log has it.
 fn claims(mut node: Standby, offset: u64, now: Duration, ahead: Duration) -> (Append, Role) {
     assert!(node.asks_for_end(now));
     let claim = node.end(Some(offset), now, 1_000).unwrap().expect("a claim");
@@ -325,7 +325,7 @@ fn claims(mut node: Standby, offset: u64, now: Duration, ahead: Duration) -> (Ap
     (claim, role)
 }
 
-/// A node that leaves the leadership to others, and what it appends for that.
+/// A node that leaves the leadership to others, and its entry for this.
 fn left(role: Role, ahead: Duration) -> (Standby, Append) {
     let Role::Standby(mut node) = role else { panic!("it leads") };
     let found = node.take_ahead().expect("it is ahead");
@@ -338,7 +338,8 @@ fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_leadership_to_others() {
     let ahead = Duration::from_secs(3_600);
     let (claim, role) = claims(standby(1), 0, SILENT, ahead);
     let (mut node, hand_over) = left(role, ahead);
-    // Another one is called at once, and so is nobody who is ahead.
+    // A node that is named takes over at once. An entry without a name, of a node whose clock is ahead, has the same
+    // effect.
     let other = standby(2).read(0, &claim.bytes, None, SILENT).0;
     let Role::Standby(other) = other else { panic!("led at once") };
     let Role::Standby(mut other) = other.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
@@ -349,7 +350,7 @@ fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_leadership_to_others() {
     assert!(node.asks_for_end(later));
     assert_eq!(node.end(Some(2), later, 1_000), Ok(None));
 
-    // The other one leads: from then on all begins anew.
+    // The other node becomes leader: from then on everything begins again.
     let next = other.end(Some(2), SILENT, 1_000).unwrap().unwrap();
     let Role::Leader(mut leader) = other.read(2, &next.bytes, by_log(Duration::ZERO), later).0 else {
         panic!()
@@ -377,7 +378,7 @@ fn a_little_ahead_is_no_reason() {
         let (_, role) = claims(standby(1), 0, SILENT, Duration::from_millis(ahead));
         assert_eq!(matches!(role, Role::Leader(_)), leads, "{ahead} ms");
     }
-    // It says nothing of its time.
+    // It does not contain its time.
     let mut node = standby(1);
     assert!(node.asks_for_end(SILENT));
     let claim = node.end(Some(0), SILENT, i64::MAX).unwrap().unwrap();
@@ -408,12 +409,12 @@ fn a_node_that_was_withdrawn_claims_no_more_and_leaves_a_leadership_that_it_is_g
     node.withdraw();
     node.permit_claims();
     assert!(!node.asks_for_end(late + 10 * PATIENCE.silence));
-    // Its claim of before is accepted.
+    // Its earlier claim is accepted.
     let role = node.read(0, &claim.bytes, by_log(Duration::ZERO), late).0;
     let (node, hand_over) = left(role, Duration::ZERO);
     let Role::Standby(mut node) = node.read(1, &hand_over.bytes, None, late).0 else { panic!("it leads") };
     assert!(!node.asks_for_end(late + 20 * PATIENCE.silence), "it stays withdrawn");
-    // Another one is called at once.
+    // A named node takes over at once.
     let Role::Standby(other) = standby(2).read(0, &claim.bytes, None, late).0 else { panic!("led at once") };
     let Role::Standby(mut other) = other.read(1, &hand_over.bytes, None, late).0 else {
         panic!("led at once")

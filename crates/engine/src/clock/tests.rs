@@ -1,10 +1,10 @@
-//! What the hub's time is while the clocks of the machine go their own ways.
+//! The hub's time while the clocks of the machine differ.
 
 use std::sync::atomic::AtomicI64;
 
 use super::*;
 
-/// Both clocks, as a test sets them, in milliseconds.
+/// Both clocks in milliseconds, as a test sets them.
 #[derive(Default)]
 struct Clocks {
     wall: AtomicI64,
@@ -176,7 +176,7 @@ fn faults_are_told_in_words() {
 
 #[test]
 fn the_monotonic_clock_is_the_sources() {
-    /// Has one clock only, which nobody sets.
+    /// A machine with only one clock, which is never set.
     struct Single;
     impl Clock for Single {
         fn now(&self) -> Timestamp {
@@ -198,7 +198,7 @@ fn the_machines_monotonic_clock_goes_on() {
 #[test]
 fn the_machines_wall_clock_is_the_systems() {
     let wall = || i64::try_from(UNIX_EPOCH.elapsed().unwrap().as_nanos()).unwrap();
-    // Unless it is set at that very moment.
+    // Unless it is set at exactly that moment.
     let is_between = |_| {
         let (before, now, after) = (wall(), SystemClock.now().as_ns(), wall());
         before <= now && now <= after

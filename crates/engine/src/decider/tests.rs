@@ -1,4 +1,4 @@
-//! What the engine's thread does when the commit thread has ended under it, and when its ticks are due.
+//! The engine's thread after the commit thread has ended, and the times of its ticks.
 
 use std::pin::pin;
 use std::sync::Arc;

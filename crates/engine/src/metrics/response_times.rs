@@ -395,7 +395,7 @@ mod tests {
         Outcome::Answered(ms(took))
     }
 
-    /// Of a quote that participant 2 asked participant 3 for.
+    /// The outcome of a quote that participant 2 requested from participant 3.
     fn quote(outcome: Outcome) -> Response {
         Response { asker: Some(id(2)), asked: id(3), kind: RequestKind::Quote, outcome }
     }
@@ -464,11 +464,11 @@ mod tests {
         assert_eq!(seen(14), ([1, 0, 1, 0], true, Some((2, 1))), "the fifth minute");
         assert_eq!(seen(15), ([0, 0, 1, 0], false, Some((1, 1))), "the sixth");
         assert_eq!(seen(17), ([0; 4], false, None));
-        // The same place as minute 12, which it replaces.
+        // The same slot as minute 12, which it replaces.
         responses.observe(&quote(answered(1)), at_minute(17));
         let found = responses.summaries(at_minute(17)).remove(0);
         assert_eq!(found.kinds[0].recent, [1, 0, 0, 0]);
-        // A clock that was put back: minutes to come are not counted.
+        // A clock that was set back: future minutes are not counted.
         assert_eq!(responses.summaries(at_minute(3))[0].kinds[0].recent, [0; 4]);
     }
 

@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever writes a parser need not remember this list.
+    /// A new parser is included without an entry in this list.
     #[test]
     fn every_parser_of_the_module_is_there() {
         let elsewhere = ["parse_error_body_of", "parse_authorization_query"];

@@ -307,13 +307,12 @@ mod tests {
 
     use super::*;
 
-    /// Whether serde_json takes a text and this reader does, which has a limit of depth that other one does not count
-    /// alike.
+    /// Whether serde_json accepts a text, and whether this reader does. Their limits of depth are counted differently.
     fn verdicts(text: &str) -> (bool, bool) {
         (serde_json::from_str::<IgnoredAny>(text).is_ok(), Document::parse(text).is_some())
     }
 
-    /// Renders a document from its values, so that it can be read by another reader.
+    /// Renders a document from its values, so that another reader can read it.
     fn render(document: &Document<'_>, position: usize, out: &mut String) {
         match document.kind(position) {
             Kind::Object => {
@@ -496,7 +495,7 @@ mod tests {
             if text.is_char_boundary(at) {
                 text.insert_str(at, &patch);
             }
-            // It refuses numbers beyond the range of floats, which for schemas are texts like others.
+            // serde_json rejects numbers beyond the range of floats. For schemas they are ordinary texts.
             let theirs = serde_json::from_str::<serde_json::Value>(&text);
             if let (Some(document), Ok(theirs)) = (Document::parse(&text), theirs) {
                 let mut out = String::new();

@@ -12,7 +12,7 @@ use quoting::QUOTE;
 use crate::SyncError;
 use crate::body::*;
 
-/// A body with the value at this JSON pointer replaced or added, or taken away where the new text is empty.
+/// A body with a replaced or added value at this JSON pointer. An empty text removes the value.
 fn changed(body: &str, pointer: &str, json: &str) -> String {
     let mut value: serde_json::Value = serde_json::from_str(body).expect("a valid body");
     let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
@@ -40,9 +40,8 @@ fn outcome<T>(result: Result<T, SyncError>) -> Outcome {
     })
 }
 
-/// Lines of `pointer ⇒ JSON ⇒ verdict`, where the JSON may be missing to take the value away, and the verdict is
-/// `ok` or a code and the text after the standard one, which may end in `…`. A pointer in the text stands for where it
-/// points to.
+/// Lines of `pointer ⇒ JSON ⇒ verdict`. Without JSON the value is removed. The verdict is `ok`, or a code and the text
+/// after the standard one, which may end in `…`. A pointer in the text stands for its target.
 fn assert_table(body: &str, parse: impl Fn(&[u8]) -> Outcome, table: &str) {
     assert_eq!(parse(body.as_bytes()), Ok(()), "the body that the table changes");
     for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -61,7 +60,7 @@ fn assert_table(body: &str, parse: impl Fn(&[u8]) -> Outcome, table: &str) {
     }
 }
 
-/// Asserts that each of these properties is required, and that the first one missing is named.
+/// Asserts that each of these properties is required, and that the error names the first missing one.
 fn assert_required(body: &str, parse: impl Fn(&[u8]) -> Outcome, object: &str, names: &[&str]) {
     let mut rest: String = body.into();
     for name in names.iter().rev() {
@@ -72,7 +71,7 @@ fn assert_required(body: &str, parse: impl Fn(&[u8]) -> Outcome, object: &str, n
     }
 }
 
-/// A valid body with members replaced or added, or taken away where the new text is empty.
+/// A valid body with replaced or added members. An empty text removes a member.
 fn with(members: &[(&str, &str)], changes: &[(&str, &str)]) -> String {
     let mut all: alloc::vec::Vec<(&str, &str)> = members.to_vec();
     for &(name, json) in changes {
@@ -93,7 +92,7 @@ fn refusal<T: core::fmt::Debug>(result: Result<T, SyncError>) -> (u16, String) {
     (error.code.number(), error.description)
 }
 
-/// Asserts code and description, which may end in `…` for "and so on".
+/// Asserts code and description. The description may end in `…` for any further text.
 fn assert_refusal(got: &(u16, String), code: u16, description: &str, what: &str) {
     assert_eq!(got.0, code, "{what}: {}", got.1);
     match description.strip_suffix('…') {
@@ -103,7 +102,7 @@ fn assert_refusal(got: &(u16, String), code: u16, description: &str, what: &str)
     assert!(got.1.chars().count() <= 128, "{what}");
 }
 
-// The objects that messages of several families have.
+// The objects that occur in messages of several families.
 
 fn parse(body: &[u8]) -> Outcome {
     outcome(parse_quote_request(body))

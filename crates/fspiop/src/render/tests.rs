@@ -169,7 +169,7 @@ fn answers_about_participants_are_written_byte_for_byte() {
         ),
     ] {
         assert_eq!(text, expected);
-        // Another serializer that sorts comes to the same bytes.
+        // Another serializer that sorts members produces the same bytes.
         let sorted = serde_json::from_str::<serde_json::Value>(&text).unwrap().to_string();
         assert_eq!(text, sorted);
     }

@@ -83,13 +83,13 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
     const DFSP: SourceId = SourceId(7);
 
-    /// Sends as much as is taken, in bodies of one size, a million times a second. Returns the bytes.
+    /// Sends bodies of one size, a million times per second, as long as they are accepted. Returns the bytes.
     fn sent(shares: &ByteShares, body_bytes: u64, seconds: u64) -> u64 {
         let times = (0..seconds * 1_000_000).map(|us| us * 1_000);
         times.filter(|now_ns| shares.take(Class::New, DFSP, body_bytes, *now_ns)).count() as u64 * body_bytes
     }
 
-    /// Whatever the size of bodies: small ones were not counted before.
+    /// The limit applies to bodies of any size.
     #[test]
     fn bodies_of_any_size_have_the_rate_and_a_seconds_worth_saved_up() {
         let rate = 16 * MIB;

@@ -35,7 +35,8 @@ impl AdmissionGate {
         self.started + Duration::from_nanos(interval * INTERVAL_NS)
     }
 
-    /// An interval in which each probe waited so long, and each of `asking` asked so often; gives who was let in.
+    /// An interval in which each probe waited this long, and each of `asking` sent this many requests. Returns the
+    /// accepted ones.
     fn pass(&self, interval: u64, wait: Duration, asking: &[(&str, usize)]) -> Vec<usize> {
         for _ in 0..8 {
             self.probes.of_this_worker().note(wait);
@@ -108,7 +109,7 @@ async fn bytes_are_a_rate_of_each_dfsp_whatever_the_size_of_bodies() {
     let gate = gate(settings);
     let of = |class, name: &str, bytes, at| gate.ask(class, Caller::named(&from(name)), bytes, gate.at(at));
     let ask = |name: &str, bytes| of(Class::New, name, bytes, 1);
-    // What is saved up, and one that is taken on credit.
+    // The saved-up requests, and one on credit.
     let taken = (0..20).filter(|_| ask("greenbank", 300_000).is_ok()).count();
     assert_eq!(taken, 4);
     for bytes in [1, 300, ORDINARY_BODY_BYTES_MAX, ORDINARY_BODY_BYTES_MAX + 1, 300_000] {
@@ -116,14 +117,14 @@ async fn bytes_are_a_rate_of_each_dfsp_whatever_the_size_of_bodies() {
     }
     assert_eq!(ask("greenbank", 0), Ok(()), "without a body");
     assert_eq!(ask("bluewallet", 300_000), Ok(()));
-    // What finishes something has a rate of its own, and is bounded as well.
+    // Requests that finish something have their own limit.
     let finishing = (0..2_000).filter(|_| of(Class::Finishing, "greenbank", 1_000, 1).is_ok()).count();
     assert_eq!(finishing, 1_000);
-    // What was not announced is charged afterwards.
+    // Bytes that were not announced are charged afterwards.
     assert_eq!(ask("bluewallet", 1), Ok(()));
     gate.charge(Class::New, Caller::named(&from("bluewallet")), 900_000, gate.at(1));
     assert_eq!(ask("bluewallet", 1), Err(Refusal::Bytes));
-    // A quarter of a second pays back the 200,000 that were owed.
+    // A quarter of a second pays back the debt of 200,000.
     assert_eq!(of(Class::New, "greenbank", 300_000, 14), Ok(()));
     assert_eq!(of(Class::New, "greenbank", 1, 14), Err(Refusal::Bytes));
     gate.end_interval(20 * INTERVAL_NS);
@@ -156,7 +157,7 @@ fn more_may_wait_where_the_engine_is_fast() {
         }
         gate.engine.end_interval(1);
     }
-    // Ten per interval, 25 intervals in half a second.
+    // Ten per interval, and 25 intervals in half a second.
     let held: Vec<_> = (0..240).map(|_| gate.enter_engine()).collect();
     let now = Instant::now();
     assert_eq!(gate.ask_engine(Class::New, now), Ok(()));

@@ -95,7 +95,7 @@ mod tests {
             (0, 1, 1_000, 1_000),
             (1, 2, 9_000, 1_000),
             (23, 2, 9_000, 1_000),
-            // A day after its last connection the old certificate is forgotten.
+            // A day after its last connection the old certificate is removed.
             (24, 2, 9_000, 9_000),
             (25, 3, 5_000, 5_000),
             (26, 3, 5_000, 5_000),

@@ -312,7 +312,7 @@ mod tests {
             ("redmoney", "198.51.100.8", true),
         ] {
             let forbidden = lists.forbids(name, Some(address.parse().unwrap()));
-            // The name is that of the list: what senders write must not become a label.
+            // The name is that of the list, because a sender's text must not become a label.
             let expected = (!allowed).then(|| name.to_ascii_lowercase());
             assert_eq!(forbidden, expected.as_deref(), "{name} {address}");
         }

@@ -70,7 +70,7 @@ fn participants() -> Participants {
     Participants::new(all, &[])
 }
 
-/// The same, with farbank behind the proxy, and farwallet behind one that is not bound.
+/// Like `participants`, with farbank behind the proxy, and farwallet behind a proxy without a binding.
 fn participants_behind() -> Participants {
     let known = participants();
     let ids = known.ids().collect::<Vec<_>>();
@@ -88,7 +88,7 @@ fn participants_behind() -> Participants {
     Participants::new(all, &[]).behind([(farbank, bridge), (farwallet, red)].into())
 }
 
-/// Facts of a certificate that is bound to nobody.
+/// Facts of a certificate without a binding.
 pub(super) fn facts() -> Facts {
     Facts {
         subject: "CN=somebody".into(),
@@ -167,7 +167,7 @@ fn what_only_resembles_a_binding_finds_nobody() {
     assert_eq!(found(with_alternative_names), nobody, "they say more than the common name");
 }
 
-/// A certificate with one of the names, from an issuer that two trusted authorities may stand above.
+/// A certificate with one of the names, from an issuer below one of two trusted authorities.
 fn of_one_of_two(facts: &mut Facts, issuer: char, has_unique_name: bool) {
     let spki_sha256 = print(issuer);
     let is_of_only_authority = false;
@@ -191,14 +191,14 @@ fn with_two_authorities_a_name_counts_by_the_key_of_its_issuer() {
             });
             assert_eq!(&changed, expected, "{issuer} {has_unique_name}");
         }
-        // An issuer that is not known is none.
+        // An unknown issuer is treated as missing.
         let changed = found(|facts| {
             change(facts);
             facts.verified_issuer = None;
         });
         assert_eq!(changed, nobody);
     }
-    // Without a key in the binding, only a trusted authority of a unique name is known by its name.
+    // Without a key in the binding, only a trusted authority with a unique name is identified by its name.
     for (change, told, untold) in [
         (&uri("fspiop:scheme/greenbank") as Change<'_>, &no_key, &no_key),
         (&dns("green.example"), &no_key, &no_key),
@@ -213,7 +213,7 @@ fn with_two_authorities_a_name_counts_by_the_key_of_its_issuer() {
             assert_eq!(&changed, expected, "{has_unique_name}");
         }
     }
-    // The text of a certificate is not the key of its issuer.
+    // The text in a certificate is not the key of its issuer.
     let suffixed: &'static str = format!("fspiop:keyed/greenbank;issuer-key={}", digest('a')).leak();
     assert_eq!(found(uri(suffixed)), nobody);
     let by_key = found(|facts| {
@@ -265,7 +265,7 @@ fn a_bound_caller_is_itself_and_a_proxy_brings_senders_from_elsewhere() {
     let (green, bridge) = (identity(2, "greenbank"), identity(5, "bridge"));
     for (who, source, proxy, expected) in [
         (&green, Some("greenbank"), None, Ok(())),
-        // Refused by the check of the headers.
+        // Rejected by the check of the headers.
         (&green, None, None, Ok(())),
         (&green, Some("bluewallet"), None, Err(Denial::Source)),
         (&green, Some("Greenbank"), None, Err(Denial::Source)),
@@ -368,7 +368,7 @@ fn who_is_blocked_is_let_in_no_more_nor_whom_it_stands_for() {
     ] {
         assert_eq!(check(who, source, proxy), expected, "{source} by {proxy:?}");
     }
-    // With a proxy all behind it are blocked.
+    // If a proxy is blocked, all DFSPs behind it are blocked.
     set(&["bridge"]);
     assert_eq!(check(Some(&bridge), "farbank", Some("bridge")), Err(Denial::Blocked));
     assert_eq!(check(None, "farbank", None), Err(Denial::BlockedSource));
@@ -376,7 +376,7 @@ fn who_is_blocked_is_let_in_no_more_nor_whom_it_stands_for() {
     assert!(Denial::Blocked.ends_connection() && !Denial::BlockedSource.ends_connection());
 }
 
-/// For whom a caller speaks whose certificate has these names, by the lines of `X-Client-Id`.
+/// The participant for which a client with these names in its certificate acts, by the lines of `X-Client-Id`.
 fn spoken(dns: &[&str], lines: &[&str]) -> Result<Option<String>, Denial> {
     let mut headers = HeaderMap::new();
     for line in lines {
@@ -409,7 +409,7 @@ fn a_gateway_speaks_for_those_that_name_it_and_nobody_else_does() {
         (&["edge.example"], &["far"], unknown.clone()),
         (&["edge2.example"], &["blue"], unknown),
         (&["edge.example", "edge2.example"], &["both"], Err(Denial::Ambiguous)),
-        // Of others the header says nothing.
+        // For other clients the header has no meaning.
         (&["blue.example"], &["greenbank"], Ok(None)),
         (&["stranger.example"], &["blue"], Ok(None)),
         (&[], &["blue"], Ok(None)),
@@ -487,7 +487,7 @@ fn who_is_behind_a_proxy_comes_through_it_and_through_no_other() {
         let found = callers.check_route(&headers(Some(source), proxy));
         assert_eq!(found, expected, "{source} by {proxy:?}");
     }
-    // The proxy is bound, so that only it may bring farbank.
+    // The proxy is bound, so only it may send for farbank.
     let found = callers.check_unbound(&headers(Some("farbank"), Some("bridge")));
     assert_eq!(found, Err(Denial::Proxy));
 }

@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// What an address does: it answers or fails after so many milliseconds, or is silent.
+    /// The behaviour of an address: it answers or fails after this many milliseconds, or does not respond.
     #[derive(Clone, Copy)]
     enum Does {
         Answers(u64),
@@ -79,7 +79,7 @@ mod tests {
         IpAddr::from([192, 0, 2, u8::try_from(last).unwrap()])
     }
 
-    /// The address that is connected to, when the attempts began and when they ended, in milliseconds.
+    /// The connected address, the starts of the attempts, and their end, in milliseconds.
     async fn dialled(all: &[Does]) -> (Option<usize>, Vec<u128>, u128) {
         let (start, begun) = (Instant::now(), RefCell::new(Vec::new()));
         let addresses: Vec<_> = (0..all.len()).map(address).collect();
@@ -108,7 +108,7 @@ mod tests {
             (&[Nothing, Answers(10)], Some(1), &[0, 250], 260),
             (&[Fails(5), Answers(10)], Some(1), &[0, 5], 15),
             (&[Nothing, Nothing, Answers(1)], Some(2), &[0, 250, 500], 501),
-            // A slow one is not given up for the next one.
+            // A slow address is not abandoned for the next one.
             (&[Answers(300), Nothing], Some(0), &[0, 250], 300),
             (&[Nothing, Fails(10), Answers(10)], Some(2), &[0, 250, 260], 270),
             (&[Fails(5), Fails(7)], None, &[0, 5], 12),

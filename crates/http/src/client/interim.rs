@@ -110,7 +110,7 @@ mod tests {
     const HINTS: &str = "HTTP/1.1 103 Early Hints\nlink: </style.css>\n\n";
     const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
-    /// Whether all of it passes, however it is cut.
+    /// Whether all bytes pass, however they are cut.
     fn passes(text: &str) -> bool {
         let results = [1, 5, 13, text.len()].map(|piece_bytes| {
             let mut interim = Interim::new();
@@ -153,7 +153,7 @@ mod tests {
         for _ in 0..3 {
             interim.request_begins();
             interim.read(almost.as_bytes()).unwrap();
-            // More of a long request.
+            // More bytes of a long request.
             interim.request_begins();
             interim.read(OK.as_bytes()).unwrap();
         }

@@ -244,7 +244,7 @@ mod tests {
         assert_eq!((literal, ASKED.load(Ordering::SeqCst)), (found(false), 3));
     }
 
-    /// Lookups that wait until they are let go.
+    /// Lookups that wait until they are released.
     struct Gate {
         is_open: Mutex<bool>,
         opened: Condvar,
@@ -303,7 +303,7 @@ mod tests {
             hosts.iter().map(|host| Box::pin(names.of(host, "red", Some(resolve)))).collect();
         assert!(red.iter_mut().all(|asked| asked.now_or_never().is_none()));
         assert_eq!(names.known().lookups["red"], LOOKUPS_PER_PEER);
-        // Of one name there is one, too.
+        // There is also only one lookup per name.
         let mut again: Vec<_> =
             (0..100).map(|_| Box::pin(names.of(&hosts[0], "blue", Some(resolve)))).collect();
         assert!(again.iter_mut().all(|asked| asked.now_or_never().is_none()));
@@ -341,7 +341,7 @@ mod tests {
         }
         tokio::time::advance(FAILURE_LASTS).await;
         assert_eq!(of().await.unwrap(), found(false));
-        // An earlier answer counts instead of the failure.
+        // After a failure an earlier answer stays valid.
         tokio::time::advance(FRESH).await;
         outcome(Err(io::Error::other("no such name")));
         assert_eq!(of().await.unwrap(), found(true));

@@ -113,7 +113,7 @@ mod tests {
         IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(number).unwrap()))
     }
 
-    /// How long one handshake of an address waits, in milliseconds.
+    /// The delay of one handshake of an address, in milliseconds.
     async fn wait_of(addresses: &Addresses, number: usize, succeeds: bool) -> u128 {
         let start = Instant::now();
         let begun = addresses.begin(address(number)).await;
@@ -149,7 +149,7 @@ mod tests {
         tokio::time::advance(SUCCESS_LASTS + Duration::from_secs(1)).await;
         assert_eq!(wait_of(&addresses, 1, false).await, 0);
         assert_eq!(wait_of(&addresses, 1, false).await, 250, "the success is long ago");
-        // A failure is forgotten sooner.
+        // Failures are forgotten earlier.
         tokio::time::advance(INTERVAL + FAILURE_LASTS + Duration::from_secs(1)).await;
         let begun = (addresses.begin(address(1)).await, addresses.begin(address(1)).await);
         assert!(addresses.known().failed.is_empty());

@@ -188,7 +188,7 @@ fn after_chunk_size(line: &[u8]) -> Option<State> {
 mod tests {
     use super::*;
 
-    /// What becomes of the bytes when they are read in parts of `part` bytes.
+    /// The result for these bytes, read in parts of `part` bytes.
     fn followed(text: &str, part: usize) -> String {
         let mut bytes = text.as_bytes().to_vec();
         let mut framing = Framing::new();

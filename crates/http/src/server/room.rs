@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use crate::server::supervision::{Guard, Order, Phase};
 
-    /// Looks of the supervisor in ten seconds.
+    /// Number of the supervisor's checks in ten seconds.
     const TEN_SECONDS: usize = 41;
 
     fn room(limits: &Limits) -> Room {
@@ -236,7 +236,7 @@ mod tests {
         });
     }
 
-    /// A connection of an address, or of a participant, in a phase.
+    /// A connection of an address or of a participant, in a phase.
     fn connect(room: &Room, number: u8, participant: Option<u32>, phase: Phase) -> (OpenConnection, Guard) {
         let (open, seat) = room.take(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)));
         let guard = room.supervisors[0].watch(usize::from(number), Some(seat), None);
@@ -258,7 +258,7 @@ mod tests {
         };
         let told = |guard: &Guard| guard.0.order(&Context::from_waker(Waker::noop()));
         let crowd_address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
-        // The first to come, and the one that has waited longest.
+        // The first connection, which has also waited longest.
         let honest = begin(1, 0);
         pass(&room, 1);
         let crowd = [1, 2, 3].map(|number| begin(2, number));
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(told(&crowd[2].2), Order::Serve);
     }
 
-    /// The thread of the handshakes has not ended those that were told to make room.
+    /// The thread of the handshakes has not ended those that were selected to close.
     #[test]
     fn another_address_begins_a_handshake_while_a_crowd_is_refused() {
         const MAX: usize = 64;
@@ -289,7 +289,7 @@ mod tests {
             crowd.extend((0..batch_of(MAX)).map(|number| begin(1, MAX + number)));
         }
         assert!(!room.is_there_for_handshake(address(1), MAX), "the crowd");
-        // A third of the bound: of the crowd, of this address and of another one.
+        // A third of the limit: for the crowd, for this address and for another one.
         let mut others = Vec::new();
         while room.is_there_for_handshake(address(2), MAX) {
             others.push(begin(2, 1_000));
@@ -303,7 +303,7 @@ mod tests {
         let limits =
             Limits { connections_max: 8, idle_timeout: Duration::from_secs(1_000), ..Limits::default() };
         let room = room(&limits);
-        // Three holders are known: with a newcomer each has a part of two.
+        // Three holders are known: together with a new one, each has a share of two.
         let idle = connect(&room, 1, Some(1), Phase::Idle);
         let busy = connect(&room, 2, Some(1), Phase::Busy);
         let crowd = [3, 4, 5].map(|number| connect(&room, number, Some(2), Phase::Waiting));
@@ -325,7 +325,7 @@ mod tests {
             assert_eq!(told(guard), Order::Serve);
             assert!(room.is_there_for(newcomer));
             assert_eq!(told(guard), order);
-            // A connection that ends by itself does not make room.
+            // A connection that ends by itself is not selected to close.
             newcomers.push(connect(&room, 100, None, Phase::Closing));
         }
         assert!(!room.is_there_for(newcomer), "one that is served, and parts of two, make no room");

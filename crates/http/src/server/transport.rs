@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// How often the connection is polled until `poll` is done, each time woken by itself alone.
+    /// The number of polls of the connection until `poll` is ready. Only the connection itself wakes the task.
     fn turns(
         mut poll: impl FnMut(Pin<&mut Transport<Endless>>, &mut Context<'_>) -> Poll<io::Result<()>>,
     ) -> usize {

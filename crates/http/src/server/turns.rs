@@ -171,7 +171,7 @@ mod tests {
             let order = &order;
             let mut left = steps;
             let steps = poll_fn(move |context| {
-                // The clock moves within one poll.
+                // The clock advances within one poll.
                 let _ = pin!(advance(MS)).poll(context);
                 order.lock().unwrap().push(party);
                 left -= 1;
@@ -205,7 +205,7 @@ mod tests {
         let (one, other) = (vec![(1, 3); 50], vec![(2, 3); 10]);
         let order = run(&Turns::default(), &[one, other].concat()).await;
         assert_eq!(order.len(), 180);
-        // Thirty steps of the other, as many of the first, and the free ones of both in every window.
+        // Thirty steps of the other party, as many of the first, and the free ones of both in every window.
         let place = place_of(2, &order);
         assert!(place <= 90, "{place}: {order:?}");
     }

@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(decode(&bytes), Some(owners));
         assert_eq!(decode(&[]), Some(Vec::new()));
         for cut in 1..bytes.len() {
-            // A value that was cut is refused, or is cut between two owners.
+            // A truncated value is rejected, or it is truncated between two owners.
             assert!(decode(&bytes[..cut]).is_none_or(|owners| owners.len() < 4));
         }
         assert_eq!(decode(&[4, 1, 0, b'a']), None, "unknown flag");

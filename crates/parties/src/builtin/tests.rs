@@ -26,8 +26,8 @@ fn code(outcome: Result<impl Sized, RegisterError>) -> u16 {
     outcome.map_or_else(|error| error.code().number(), |_| 0)
 }
 
-/// `register|put|change|remove  sub id  currency  owner  by  → code, what is there then`; `*` as currency: all, `-`:
-/// none, `operator` as by: nobody's rights are looked at.
+/// `register|put|change|remove  sub id  currency  owner  by  → code, the resulting entries`. `*` as currency means all,
+/// `-` none. With `operator` as by, rights are not checked.
 const STORY: &str = "
     change   -      -    green  green     3003
     register -      -    green  green     0     -/-=green
@@ -180,7 +180,7 @@ async fn an_identifier_has_so_many_entries_and_no_more() {
     let refused: Vec<_> = answers.iter().filter(|answer| answer.is_err()).collect();
     assert!(matches!(refused[..], [Err(RegisterError::TooManyOwners)]));
     assert_eq!(directory.find(PartyIdType::Msisdn, "1").unwrap().len(), OWNERS_MAX);
-    // Registering again what is there is no further entry.
+    // Registering an existing entry again adds no entry.
     directory.register(&entry("1", "till-0000", "-", "green")).await.unwrap();
 }
 
@@ -202,7 +202,7 @@ enum Step {
     Register(Entry),
     Put(Entry),
     Change(Entry, Option<FspId>),
-    /// The entry's sub id; its currency, or all of them.
+    /// The entry's sub id, and its currency or all currencies.
     Remove(Entry, bool, Option<FspId>),
     Reopen,
 }
@@ -229,7 +229,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 type Slot = (Option<Box<str>>, Option<Currency>);
 
-/// Every entry on its own, searched from one end to the other.
+/// Every entry on its own, found by a linear search.
 #[derive(Default)]
 struct Model(BTreeMap<(Box<str>, Slot), FspId>);
 

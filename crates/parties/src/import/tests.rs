@@ -22,7 +22,7 @@ fn id() -> ImportId {
     ImportId::parse("parties-2031").unwrap()
 }
 
-/// Everybody is known but `nobody`.
+/// All DFSPs except `nobody` are known.
 fn read(text: &str, from: u64, conflict: Conflict) -> Chunk {
     Chunk::read(text.as_bytes(), from, &Columns::default(), conflict, |fsp| fsp.as_str() != "nobody").unwrap()
 }
@@ -72,11 +72,11 @@ async fn a_chunk_that_comes_again_gets_the_same_answer_and_changes_nothing() {
     let text = "MSISDN,1,,,green\nMSISDN,1,,,blue\nMSISDN,2,,,blue";
     let first = world.take(2, text).await.unwrap();
     assert_eq!(world.take(2, text).await.unwrap(), first);
-    // What was removed since does not come back.
+    // An entry that was removed in the meantime does not return.
     world.directory.remove(PartyIdType::Msisdn, "2", None, None, None).await.unwrap();
     assert_eq!(world.take(2, text).await.unwrap(), first);
     assert_eq!(world.owner("2"), None);
-    // A chunk that overlaps registers only what is new.
+    // A chunk that overlaps registers only new entries.
     let outcome = world.take(4, "MSISDN,2,,,blue\nMSISDN,3,,,blue").await.unwrap();
     assert_eq!((outcome.taken, outcome.progress), (2, Progress { next_line: 6, taken: 3, refused: 1 }));
     assert_eq!((world.owner("2"), world.owner("3")), (None, Some("blue".to_owned())));
@@ -89,7 +89,7 @@ async fn a_gap_is_refused_and_says_where_it_goes_on() {
     world.take(2, "MSISDN,1,,,green").await.unwrap();
     assert!(matches!(world.take(4, "MSISDN,2,,,green").await, Err(ImportError::Gap { next_line: 3 })));
     assert_eq!(world.owner("2"), None);
-    // Another import is another count.
+    // Another import has its own count.
     let other = ImportId::parse("other").unwrap();
     world.imports.take(&other, read("MSISDN,2,,,green", 77, Conflict::Refuse)).await.unwrap();
     assert_eq!(world.imports.progress(&other).unwrap().unwrap().next_line, 78);
@@ -138,7 +138,7 @@ fn names_of_imports_are_plain() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Chunks of any size, answers that get lost, hubs that restart: in the end every line was taken once.
+    /// Chunks of any size, lost answers, and restarts of the hub: at the end every line was processed once.
     #[test]
     fn an_import_that_is_interrupted_ends_like_one_that_is_not(
         chunks in prop::collection::vec((1..40_usize, any::<bool>(), 0..4_u8), 1..20)
@@ -165,7 +165,7 @@ proptest! {
             }
         }
         let progress = world.imports.progress(&id()).unwrap().unwrap();
-        // The second line of a party is by another bank, always.
+        // The second line of a party always names another bank.
         prop_assert_eq!(progress, Progress { next_line: 202, taken: 100, refused: 100 });
         for party in 0..100 {
             let first = fsp(&format!("bank{}", party * 2 % 3)).to_string();

@@ -172,7 +172,7 @@ mod tests {
     fn every_segment_and_the_room_in_the_last_are_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("filter");
-        // Several portions of words, the last not full, and a second segment.
+        // Several portions of words, the last one not full, and a second segment.
         let filter = Filter::with_capacity(200_000);
         filter.insert(&(0..200_300).map(id).collect::<Vec<_>>());
         save(&path, IDENTITY, &filter).unwrap();

@@ -166,7 +166,7 @@ mod tests {
             std::fs::create_dir(directory).unwrap();
         }
         let kept = [filter_path(&division(9)), filter_path(&settled_path(&division(20)))];
-        // Of one that left, of one that was settled since, and of none.
+        // Filters of a removed division, of one that was completed in the meantime, and of none.
         let orphans = [1, 20, 30].map(|first_seq| filter_path(&division(first_seq)));
         for filter in kept.iter().chain(&orphans) {
             std::fs::write(filter, "bits").unwrap();
@@ -180,7 +180,7 @@ mod tests {
     fn the_oldest_division_is_told_by_the_names_of_whole_ones() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(first_seq_of(&directory.path().join("none")), None);
-        // What was being removed or written anew, filters and foreign files are no divisions.
+        // Directories that are being removed or rewritten, filters, and foreign files are not divisions.
         for name in [
             "lock",
             "00000000000000000001.removed",

@@ -21,13 +21,13 @@ fn known(resident: &Resident, key: &[u8]) -> Option<UserValue> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Few keys in one shard's worth of room: probing wraps around, removal moves entries back.
+    /// Few keys in a small shard: probing wraps around, and removal moves entries back.
     #[test]
     fn a_shard_is_a_map(steps in proptest::collection::vec((0..40_u8, 0..4_u16), 1..400)) {
         let mut shard = Shard::with_room_for(0);
         let mut model = HashMap::new();
         for (key, number) in steps {
-            // All homes are at the end of the shard.
+            // All home places are at the end of the shard.
             let tag = [255, 255, 255, 255, key, 0, 0, 0, 0];
             if number == FREE {
                 model.remove(&key);
@@ -98,7 +98,7 @@ fn values_that_are_long_or_too_many_are_left_on_disk() {
     let last = VALUES_MAX as u32;
     assert!(matches!(resident.get(&last.to_le_bytes()), Found::Unknown));
     assert_eq!(known(&resident, &0_u32.to_le_bytes()), Some(UserValue::from(0_u32.to_be_bytes())));
-    // An entry can become known again, and one can be removed.
+    // An entry can be added again, and one can be removed.
     resident.set(b"long", Some(&UserValue::from(0_u32.to_be_bytes())));
     assert_eq!(known(&resident, b"long"), Some(UserValue::from(0_u32.to_be_bytes())));
     resident.set(&last.to_le_bytes(), None);

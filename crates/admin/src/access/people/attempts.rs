@@ -145,7 +145,7 @@ mod tests {
         Timestamp::from_ms(1_000_000_000 + second * 1_000)
     }
 
-    /// How many of so many attempts at this second are looked at.
+    /// Of this many attempts at this second, the number that is checked.
     fn tried(attempts: &mut Attempts, name: &str, address: IpAddr, second: i64, count: usize) -> usize {
         (0..count).filter(|_| attempts.begin(name, address, at(second)).is_ok()).count()
     }
@@ -176,13 +176,13 @@ mod tests {
             let address = IpAddr::from([203, 0, 113, last]);
             tried(&mut attempts, "amina", address, 1, 10);
         }
-        // Others' addresses together are held to 30, and those that are not known wait.
+        // Attempts from all other addresses are limited to 30 together, and unknown addresses wait.
         assert!(attempts.begin("amina", AWAY, at(1)).is_err());
         assert_eq!(tried(&mut attempts, "amina", HOME, 1, 1), 1);
         attempts.succeeded("amina", HOME);
-        // Not even from there without end.
+        // Attempts from there are also limited.
         assert_eq!(tried(&mut attempts, "amina", HOME, 1, 100), 5);
-        // Others from elsewhere are not concerned.
+        // Other users from other addresses are not affected.
         assert_eq!(tried(&mut attempts, "brian", AWAY, 1, 1), 1);
     }
 

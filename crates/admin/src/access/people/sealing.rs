@@ -231,13 +231,13 @@ mod tests {
         assert_eq!(opened(&right, "amina", &Sealed { passes: 3, ..sealed }), None);
         assert_eq!(opened(&right, "amina", &Sealed { memory_kib: MEMORY_KIB_MAX + 1, ..sealed }), None);
         assert_eq!(opened(&right, "amina", &decoy()), None);
-        // Nothing of it stands in what is kept, and no two sealings are alike.
+        // The stored data contains no part of the secret, and two seals always differ.
         assert!(!sealed.secret.windows(4).any(|part| seed.bytes().windows(4).any(|other| other == part)));
         let again = seal(&right, None, "amina", &seed).unwrap();
         assert!(again.salt != sealed.salt && again.secret != sealed.secret);
     }
 
-    /// The secret that a key made for this test gives.
+    /// A secret of a key that is made for this test.
     fn hubs() -> Secret {
         let directory = tempfile::TempDir::new().unwrap();
         let made =
@@ -258,7 +258,7 @@ mod tests {
         let sealed = seal(&right, Some(&hubs), "amina", &seed).unwrap();
         assert_eq!(weak_by(Some(&hubs), &sealed), Some(false));
         assert_eq!((weak_by(None, &sealed), weak_by(Some(&other), &sealed)), (None, None), "a stolen backup");
-        // Of before the hub had a secret.
+        // From a time before the hub had a secret.
         let sealed = seal(&right, None, "amina", &seed).unwrap();
         assert_eq!((weak_by(None, &sealed), weak_by(Some(&hubs), &sealed)), (Some(false), Some(true)));
         assert!(open(&password("correct horse batterz"), Some(&hubs), "amina", &sealed).is_none());
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(format!("{:?}{:?}", password("correct horse battery"), Seed::random().unwrap()), "……");
     }
 
-    /// RFC 6238, appendix B, of which codes of six digits are the end; its last moment is beyond the hub's time.
+    /// RFC 6238, appendix B; codes of six digits are the ends of its codes. Its last moment is beyond the hub's time.
     #[test]
     fn codes_are_those_of_the_standard() {
         let seed = Seed::of(*b"12345678901234567890");
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// RFC 4648 has the alphabet; the text is the well-known one of this secret.
+    /// RFC 4648 defines the alphabet. The text is the well-known one of this secret.
     #[test]
     fn the_secret_is_written_as_apps_take_it() {
         let seed = Seed::of(*b"12345678901234567890");

@@ -81,7 +81,7 @@ fn a_batch_is_read() {
     );
 }
 
-/// One entry without a usable `fspId` must not fail the others.
+/// An entry without a usable `fspId` does not affect the others.
 #[test]
 fn an_entry_of_a_batch_without_a_name_is_read_without_one() {
     let body = |fsp: &str| {
@@ -91,7 +91,7 @@ fn an_entry_of_a_batch_without_a_name_is_read_without_one() {
             {{"partyIdType":"MSISDN","partyIdentifier":"2","fspId":"greenbank"}}]}}"#
         )
     };
-    // A value that is no text is no batch by the schema.
+    // By the schema, a value that is not a text makes the batch invalid.
     let refused = parse_participants_batch(body(r#","fspId":{}"#).as_bytes()).unwrap_err();
     assert_eq!(refused.code.number(), 3101);
     for fsp in ["", r#","fspId":"""#, r#","fspId":"123456789012345678901234567890123""#] {
@@ -163,7 +163,7 @@ fn a_party_is_read() {
 
 #[test]
 fn a_body_of_too_many_values_is_refused() {
-    // Five beside those in the list: the body, two names, the DFSP, the list.
+    // Five in addition to those in the list: the body, two names, the DFSP, the list.
     for (count, passes) in [(JSON_VALUES_MAX - 5, true), (JSON_VALUES_MAX - 4, false)] {
         let body = format!(r#"{{"fspId":"a","own":[{}]}}"#, alloc::vec!["1"; count].join(","));
         match outcome(parse_participant_post(body.as_bytes())) {
@@ -258,7 +258,7 @@ fn a_wrong_fulfil_is_refused() {
         let got = refusal(parse_fulfil(with(&FULFIL, &[(name, json)]).as_bytes()));
         assert_refusal(&got, code, description, &format!("{name} {json}"));
     }
-    // A conversion's state makes no transfer's fulfil: the path says what a message is.
+    // The state of an FX transfer does not make a fulfil of a transfer: the path decides the kind of message.
     assert_eq!(refusal(parse_fulfil(br#"{"conversionState":"RESERVED"}"#)).0, 3102);
 }
 
@@ -347,7 +347,7 @@ fn completion_must_be_recent_and_not_ahead() {
         assert_eq!(check(offset_ms, false), Err((400, 3100, text.to_string())), "{offset_ms}");
         assert_eq!(check(offset_ms, true), Ok(()), "{offset_ms} through a proxy");
     }
-    // While the hub's clocks disagree, what is right by one of them passes.
+    // While the hub's clocks disagree, a time that is valid by one of them is accepted.
     let present = Present { at: now, earliest: now.plus_ms(-86_400_000), latest: now.plus_ms(86_400_000) };
     for (offset_ms, passes) in
         [(86_400_200, true), (86_400_201, false), (-86_700_000, true), (-86_700_001, false), (0, true)]

@@ -222,7 +222,7 @@ fn the_query_of_an_authorization_is_read() {
     }
 }
 
-// Bulks and the answers to them.
+// Bulk transfers and the answers to them.
 
 const ITEM: &str = "a8323bc6-c228-4df2-ae82-e5a997baf890";
 const OTHER: &str = "b8323bc6-c228-4df2-ae82-e5a997baf891";
@@ -322,7 +322,7 @@ fn answers_follow_the_schema() {
     assert_table(ANSWER, |body| outcome(parse_bulk_fulfil(body)), &table);
 }
 
-/// The items are refused one by one, as other amounts that no ledger holds.
+/// The items are rejected one by one, like other amounts that no ledger can hold.
 #[test]
 fn items_of_amounts_finer_than_the_currency_are_unfit_where_the_scheme_wants_it() {
     for (amount, expected) in [("10.25", None), ("10.255", Some(upesi_types::AmountError::Finer))] {

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use upesi_types::AmountError;
 
-/// The members of a valid `POST /transfers`, in an order that is not the schema's.
+/// The members of a valid `POST /transfers`, not in the schema's order.
 const PREPARE: [(&str, &str); 7] = [
     ("transferId", r#""5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d""#),
     ("payerFsp", r#""greenbank""#),
@@ -76,7 +76,7 @@ fn missing_members_are_named_in_the_order_of_the_schema() {
     let order = ["transferId", "payeeFsp", "payerFsp", "amount", "ilpPacket", "condition", "expiration"];
     for (index, name) in order.iter().enumerate() {
         let gone: alloc::vec::Vec<(&str, &str)> = order[index..].iter().map(|name| (*name, "")).collect();
-        // A wrong value before it does not come first.
+        // An earlier invalid value is not reported first.
         let mut changes = gone.clone();
         if index > 0 {
             changes.push(("transferId", "[]"));

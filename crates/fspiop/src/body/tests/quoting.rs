@@ -150,7 +150,7 @@ fn quotes_have_what_the_schema_requires_and_nothing_beside() {
     let long_name = changed(QUOTE, &format!("/{}", "x".repeat(500)), "1");
     let got = parse(long_name.as_bytes()).unwrap_err();
     assert!(got.1.ends_with(&format!("additional properties: '{}'", "x".repeat(32))), "{}", got.1);
-    // What is missing comes before what is too much, and that before what is wrong.
+    // Missing members are reported before additional ones, and those before invalid ones.
     let both = changed(&changed(QUOTE, "/more", "1"), "/quoteId", "7");
     assert_eq!(parse(both.as_bytes()).unwrap_err().0, 3103);
     assert_eq!(parse(changed(&both, "/quoteId", "").as_bytes()).unwrap_err().0, 3102);
@@ -430,7 +430,7 @@ fn errors_in_quoting_have_codes_of_some_classes() {
     }
 }
 
-/// The code with which a scheme that rejects finer amounts answers a request.
+/// The code of the error for a request, in a scheme that rejects amounts finer than the currency.
 fn finer(line: &str, body: &str) -> Option<u16> {
     let (method, path) = line.split_once(' ').unwrap();
     let route = crate::Route::resolve(crate::Method::parse(method), path).unwrap();
@@ -460,7 +460,7 @@ fn quotes_of_amounts_finer_than_the_currency_are_rejected_where_the_scheme_wants
         assert!(body.contains(amount));
         assert_eq!(finer(&line, &body), None, "{line}");
         assert_eq!(finer(&line, &body.replace(amount, finer_amount)), Some(3100), "{line} {finer_amount}");
-        // A code without minor units has any amount, and one without decimals no fraction.
+        // A code without minor units may have any amount, and one without decimals no fraction.
         let other = |code: &str| body.replace("USD", code).replace("ZMW", code);
         assert_eq!(finer(&line, &other("XTS").replace(amount, finer_amount)), None, "{line}");
         let is_fraction = amount == "12.5";

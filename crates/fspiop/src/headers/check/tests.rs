@@ -14,8 +14,8 @@ impl HeaderLookup for Headers {
     }
 }
 
-/// A complete set, changed as the words say: `-name` takes a header away, `name=value` sets it. `@` in a value stands
-/// for the media type without its version.
+/// A complete set with changes: `-name` removes a header, `name=value` sets it. `@` in a value stands for the media
+/// type without its version.
 fn headers(changes: &[&str]) -> Headers {
     let complete = [
         ("accept", MEDIA),
@@ -370,7 +370,7 @@ fn parties_are_read_after_the_body() {
     }
 }
 
-/// The same complete set, for another family.
+/// The same complete set for another family.
 fn headers_of(resource: Resource, changes: &[&str]) -> Headers {
     let mut set = headers(changes);
     for (name, value) in &mut set.0 {
@@ -387,7 +387,7 @@ fn refusal_of(method: Method, resource: Resource, changes: &[&str]) -> Option<(u
     result.err().map(|error| (error.status, error.code.number(), error.description))
 }
 
-/// A text followed by the media type to send, with its version where there is room.
+/// A text followed by the required media type, with its version if there is space.
 fn wanting(text: &str, resource: Resource) -> String {
     let bare = alloc::format!("{text}: application/vnd.interoperability.{}+json", resource.as_str());
     let is_new = resource.since() > Version::V1_1;
@@ -415,7 +415,7 @@ fn a_refused_media_type_is_told_what_is_wanted_where_there_is_room() {
             "-accept",
             alloc::format!("/header must have required property 'accept': {media_type}.participants+json"),
         ),
-        // No room for either, and no half of it.
+        // There is no space for either, and none is cut in half.
         (Resource::TransactionRequests, "-accept", "/header must have required property 'accept'".to_owned()),
     ] {
         let (_, _, description) = refusal_of(Method::Post, resource, &[change]).unwrap();
@@ -434,7 +434,7 @@ fn every_family_has_its_own_media_type() {
                 assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{resource:?}");
             }
         }
-        // Bulk quotes and quotes of conversions as well, where other hubs let garbage pass.
+        // Also for bulk quotes and quotes of conversions, for which other hubs accept invalid values.
         let refusal = refusal_of(Method::Post, resource, &["date=tomorrow"]);
         let text = "Malformed syntax - Invalid date header: write it like Tue, 01 Apr 2031 10:00:00 GMT";
         assert_eq!(refusal, Some((400, 3101, text.into())));
@@ -497,7 +497,7 @@ fn a_content_type_is_required_of_every_request_unless_the_scheme_tolerates_its_a
             let headers = headers_of(resource, &["-content-type"]);
             let checked = check_headers(method, resource, &headers, &tolerant);
             assert_eq!(checked.is_ok(), tolerated, "{method:?} {resource:?}");
-            // What is there has to be right all the same.
+            // If it is present, it must be valid.
             let headers = headers_of(resource, &["content-type=application/json"]);
             for rules in [&tolerant, &HeaderRules::default()] {
                 let error = check_headers(method, resource, &headers, rules).unwrap_err();
@@ -529,7 +529,7 @@ fn callbacks_of_quoting_must_not_accept() {
         }
         assert!(refusal_of(Method::Get, resource, &["accept=*/*"]).is_some());
     }
-    // Elsewhere it is looked at when it is there, but `*/*` is what HTTP libraries send by default.
+    // In other messages it is checked if it is present, but HTTP libraries send `*/*` by default.
     for method in [Method::Put, Method::Patch] {
         for accept in ["accept=*/*", "accept=application/json, text/plain, */*"] {
             assert_eq!(refusal_of(method, Resource::Parties, &[accept]), None, "{method:?} {accept}");
@@ -586,7 +586,7 @@ fn what_is_only_passed_on_says_to_whom() {
                 assert!(required, "{resource:?}");
             }
         }
-        // The source comes first.
+        // The source is checked first.
         let error =
             check_parties_of(resource, &headers(&["-fspiop-destination", "-fspiop-source"])).unwrap_err();
         assert!(error.description.ends_with("'fspiop-source'"));

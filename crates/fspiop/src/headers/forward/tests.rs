@@ -3,11 +3,11 @@ use alloc::string::String;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: SpanId = [0x0a, 0, 0, 0, 0, 0, 0, 0xff];
-/// The trace that the hub begins, as it is written.
+/// The trace that the hub begins, as a header.
 const OWN_TRACE: &str = "traceparent: 00-000102030405060708090a0b0c0d0e0f-0a000000000000ff-00";
 const SIGNATURE: &str = r#"fspiop-signature: {"signature":"abc","protectedHeader":"def"}"#;
 
-/// Header lines, one a line, as they stand in a block.
+/// Header lines as in a block.
 fn block(lines: &str) -> Vec<u8> {
     lines.lines().map(str::trim).filter(|line| !line.is_empty()).fold(Vec::new(), |mut block, line| {
         block.extend_from_slice(line.as_bytes());
@@ -149,10 +149,10 @@ fn what_a_dfsp_signed_stays_as_it_came_and_what_it_did_not_is_the_hubs() {
         ";
         let signed = alloc::format!("{own}\n{SIGNATURE}");
         assert_eq!(rewritten(&signed, &forward("bluewallet")), lines(&signed), "{resource:?}");
-        // Whom the scheme chose instead is told so.
+        // The DFSP that the scheme chose instead gets its own name as destination.
         let rerouted = rewritten(&signed, &forward("redfxp"));
         assert_eq!(rerouted, lines(&signed.replace("BlueWallet", "redfxp")));
-        // A destination that was not signed would not be in the signature either.
+        // An unsigned destination would not be part of the signature.
         let unaddressed = signed.replace("fspiop-destination: BlueWallet", "");
         assert_eq!(rewritten(&unaddressed, &forward("bluewallet")), lines(&unaddressed));
         let get = Forward { method: Method::Get, ..forward("bluewallet") };
@@ -264,7 +264,7 @@ fn a_request_that_the_hub_makes_has_what_the_api_demands_of_a_client() {
         "
     );
     assert_eq!(rewritten("", &forward), lines(&expected));
-    // What caused it may have several lines of `Accept`, and a trace that cannot go on.
+    // The causing message may have several lines of `Accept`, and an invalid trace.
     let cause = "accept: a\naccept: b\ntraceparent: 00-0-0-00\ntracestate: a=b\n";
     let made = rewritten(cause, &forward);
     assert_eq!(made.matches("accept: ").count(), 1, "{made}");
