@@ -338,8 +338,7 @@ fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_leadership_to_others() {
     let ahead = Duration::from_secs(3_600);
     let (claim, role) = claims(standby(1), 0, SILENT, ahead);
     let (mut node, hand_over) = left(role, ahead);
-    // A node that is named takes over at once. An entry without a name, of a node whose clock is ahead, has the same
-    // effect.
+    // The handover calls any other node at once, but not the node whose clock is ahead.
     let other = standby(2).read(0, &claim.bytes, None, SILENT).0;
     let Role::Standby(other) = other else { panic!("led at once") };
     let Role::Standby(mut other) = other.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
@@ -414,7 +413,7 @@ fn a_node_that_was_withdrawn_claims_no_more_and_leaves_a_leadership_that_it_is_g
     let (node, hand_over) = left(role, Duration::ZERO);
     let Role::Standby(mut node) = node.read(1, &hand_over.bytes, None, late).0 else { panic!("it leads") };
     assert!(!node.asks_for_end(late + 20 * PATIENCE.silence), "it stays withdrawn");
-    // A named node takes over at once.
+    // The handover calls another node at once.
     let Role::Standby(other) = standby(2).read(0, &claim.bytes, None, late).0 else { panic!("led at once") };
     let Role::Standby(mut other) = other.read(1, &hand_over.bytes, None, late).0 else {
         panic!("led at once")

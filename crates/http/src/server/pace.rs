@@ -165,7 +165,7 @@ mod tests {
         let free = vec![Some(0); 5];
         let waiting: Vec<_> = (1..=10).map(|index| Some(index * 100)).collect();
         assert_eq!(waits(&pace, "192.0.2.1", 17, 0), [free.clone(), waiting, vec![None, None]].concat());
-        // Rejected requests used no turn: a second later the delay is half a second shorter.
+        // Rejected requests took no turn: a second later the ten waiting turns have passed.
         assert_eq!(waits(&pace, "192.0.2.1", 1, 1000), [Some(100)]);
         assert_eq!(waits(&pace, "192.0.2.1", 6, 9000), [free, vec![Some(100)]].concat());
     }
@@ -184,7 +184,7 @@ mod tests {
         let pace = Pace::new(LIMITS);
         waits(&pace, "192.0.2.1", 100, 0);
         let is_free = |last: &u8| waits(&pace, &format!("198.51.100.{last}"), 1, 0) == [Some(0)];
-        // A few may share the first one's counter by chance: there are 256, so hardly any of these.
+        // A few addresses may share the first one's pace by chance. There are 256 paces, so hardly any do.
         assert!((0..200).filter(is_free).count() >= 190);
     }
 }

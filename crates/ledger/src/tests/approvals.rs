@@ -160,7 +160,7 @@ fn administrators_need_each_other() {
         let outcome = ask(&mut ledger, "ines", command);
         assert_eq!(waits(&outcome), !is_alone, "{text}: {outcome:?}");
     }
-    // Operators other than administrators always need an approval.
+    // An operator that is not an administrator always needs an approval for these changes.
     let mut lonely = capped();
     assert!(waits(&ask(&mut lonely, "somebody", operator("amina", &[Role::Viewer], true))));
 }

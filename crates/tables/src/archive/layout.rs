@@ -166,7 +166,7 @@ mod tests {
             std::fs::create_dir(directory).unwrap();
         }
         let kept = [filter_path(&division(9)), filter_path(&settled_path(&division(20)))];
-        // Filters of a removed division, of one that was completed in the meantime, and of none.
+        // Filters of a removed division, of one that was settled in the meantime, and of none.
         let orphans = [1, 20, 30].map(|first_seq| filter_path(&division(first_seq)));
         for filter in kept.iter().chain(&orphans) {
             std::fs::write(filter, "bits").unwrap();

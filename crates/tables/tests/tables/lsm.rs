@@ -178,8 +178,8 @@ fn a_keyspace_without_tables_needs_no_folder_for_them() {
     assert_refused(&path, "the folder of tables that are named");
 }
 
-/// An old copy of `current`, from a time when a part of the keys was there, is restored. Together with the note, this
-/// is reported, and nothing is changed.
+/// An old copy of `current`, from a time when a part of the keys was there, is restored. If the list in use was noted,
+/// this is reported, and nothing is changed.
 #[test]
 fn an_old_copy_of_what_says_which_list_is_in_use_is_refused() {
     for is_noted in [true, false] {
