@@ -325,7 +325,7 @@ fn a_handle_looks_at_the_archive_as_long_as_its_engine_is() {
     assert!(handle.archive_stats().is_none() && handle.archive().is_none());
 }
 
-/// Writing the state costs as much as it has entries, so this many records are between two snapshots.
+/// Writing the state costs as much as it has entries, so two snapshots are at least as many records apart.
 #[test]
 fn snapshots_are_as_far_apart_as_there_are_entries_of_any_kind() {
     let mut world = World::with(EngineOptions { snapshot_every_records: 1, ..EngineOptions::new("nowhere") });

@@ -152,7 +152,7 @@ fn snapshots_are_as_far_apart_as_settings_and_state_ask_for() {
     assert!(few.len() > 3, "{few:?}");
     let expected = SNAPSHOT_EVERY..SNAPSHOT_EVERY + 2 * FOLD_EVERY;
     assert!(few.iter().all(|distance| expected.contains(distance)), "{few:?}");
-    // 100 reservations and as many callbacks, which are more entries than the settings require records.
+    // 100 reservations and as many callbacks: more entries than the records that the settings require.
     for number in 200..300 {
         world.pay(number, "0.75");
     }

@@ -100,7 +100,7 @@ pub struct Run {
     clock: Arc<TestClock>,
     keep_segments: bool,
     fold_every_records: u64,
-    /// The choice between no and all batches for the journal's thread.
+    /// Size from which batches go to the journal's thread: none, some or all of them.
     overlap_bytes_min: usize,
     known: BTreeMap<[u8; 17], (TransferId, Known)>,
     published: Published,
