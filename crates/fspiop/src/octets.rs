@@ -59,9 +59,10 @@ pub fn fingerprint(body: &[u8]) -> [u8; 16] {
     while let Some(&byte) = body.get(at) {
         match byte {
             b'"' => at = end_of_string(body, at),
-            b' ' | b'\t' | b'\n' | b'\r' => {
+            byte if is_blank(byte) => {
                 hasher.update(&body[run..at]);
-                at += 1;
+                // A body may consist of megabytes of white space.
+                at += body[at..].iter().take_while(|byte| is_blank(**byte)).count();
                 run = at;
             }
             _ => at += 1,
@@ -72,6 +73,11 @@ pub fn fingerprint(body: &[u8]) -> [u8; 16] {
     let mut first = [0; 16];
     first.copy_from_slice(&digest[..16]);
     first
+}
+
+/// Whether JSON ignores this byte between its tokens.
+const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
 /// The position after the string that begins with the quote at `start`, or the end of the text if the string is not
