@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use upesi_cluster::{Claim, ClusterId, Incarnation, LEVEL, NodeId, Patience};
+use upesi_cluster::{Claim, ClusterId, Incarnation, LEVEL, NodeId, Patience, Position};
 use upesi_engine::{AnsweringStandby, StandbyEngine, StartError};
 use upesi_gateway::nodes::Lead;
 use upesi_journal::{DataDirectory, Disk, EmbeddedLog, JournalError, Log, Options};
@@ -248,37 +248,16 @@ pub(super) fn stand_by(
     store.prepare(&upesi_parties::TABLES)?;
     store.prepare(&upesi_quoting::TABLES)?;
     let copies = copies(settings, disk, &store);
-    let mut leader = None;
-    let mut failed: Option<ClusterError> = None;
-    let mut tell = |progress: &Progress| {
-        if leader != Some(progress.position.leader) {
-            leader = Some(progress.position.leader);
-            tell_leader(progress);
-        }
-        tell_clock_ahead(progress);
-        let node = progress.position.leader.map(|(node, _)| node.0);
-        read.lead(Lead { epoch: progress.position.epoch, node }, progress.leader.as_deref());
-        if failed.is_some() {
-            return;
-        }
-        let followed = standby.follow_to(progress.position.seq).map_err(ClusterError::from);
-        let followed = followed.and_then(|()| Ok(store.follow_to(progress.position.store.seq)?));
-        match followed {
-            // After that, so that reported progress is never ahead of the state.
-            Ok(()) => metrics.followed(progress),
-            Err(error) => {
-                tracing::error!(
-                    %error,
-                    "state, archive, snapshots and store no longer follow the log: this node cannot become leader before a restart"
-                );
-                read.is_unfit.store(true, Ordering::Release);
-                failed = Some(error);
-            }
-        }
+    let apply = |position: &Position| {
+        standby.follow_to(position.seq)?;
+        Ok(store.follow_to(position.store.seq)?)
     };
+    let mut follower = Follower { read, apply, leader: None, failed: None };
     let clock: Arc<dyn upesi_replication::Clock> = Arc::new(SystemClock::default());
-    let stood = follow(partition, copies, &node, &clock, stops, &mut tell)?;
-    if let Some(error) = failed {
+    let stood = follow(partition, copies, &node, &clock, stops, &mut |progress: &Progress| {
+        follower.report(progress)
+    })?;
+    if let Some(error) = follower.failed {
         return Err(error);
     }
     Ok(match stood {
@@ -291,6 +270,43 @@ pub(super) fn stand_by(
         }
         Stood::Stopped => None,
     })
+}
+
+/// Applies what the node has read to its state, and reports it.
+struct Follower<'a, A> {
+    read: &'a Read,
+    /// Brings state, archive, snapshots and store up to a position.
+    apply: A,
+    /// The leader that was reported last.
+    leader: Option<Option<(NodeId, Incarnation)>>,
+    failed: Option<ClusterError>,
+}
+
+impl<A: FnMut(&Position) -> Result<(), ClusterError>> Follower<'_, A> {
+    fn report(&mut self, progress: &Progress) {
+        let position = &progress.position;
+        if self.leader.replace(position.leader) != Some(position.leader) {
+            tell_leader(progress);
+        }
+        tell_clock_ahead(progress);
+        let node = position.leader.map(|(node, _)| node.0);
+        self.read.lead(Lead { epoch: position.epoch, node }, progress.leader.as_deref());
+        if self.failed.is_some() {
+            return;
+        }
+        match (self.apply)(position) {
+            // After that, so that reported progress is never ahead of the state.
+            Ok(()) => self.read.metrics.followed(progress),
+            Err(error) => {
+                tracing::error!(
+                    %error,
+                    "state, archive, snapshots and store no longer follow the log: this node cannot become leader before a restart"
+                );
+                self.read.is_unfit.store(true, Ordering::Release);
+                self.failed = Some(error);
+            }
+        }
+    }
 }
 
 /// Storage of a node's copies.
@@ -582,6 +598,36 @@ mod tests {
         ] {
             assert_eq!(read_id(text).map(|id| id.0), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn follower_whose_state_failed_is_unfit_and_applies_no_more() {
+        let read = Read::new(Arc::default());
+        let mut applied = Vec::new();
+        let apply = |position: &Position| {
+            applied.push(position.seq);
+            if position.seq < 2 {
+                return Ok(());
+            }
+            Err(ClusterError::Settings("the archive is damaged".to_owned()))
+        };
+        let mut follower = Follower { read: &read, apply, leader: None, failed: None };
+        for (seq, is_unfit) in [(1, false), (2, true), (3, true)] {
+            let position = Position { epoch: 7, seq, ..Position::START };
+            follower.report(&Progress {
+                position,
+                leader: None,
+                entry_at_ns: 0,
+                is_alarming: false,
+                ahead: Duration::ZERO,
+            });
+            assert_eq!(read.is_unfit.load(Ordering::Acquire), is_unfit, "after record {seq}");
+        }
+        assert_eq!(follower.failed.map(|error| error.to_string()), Some("the archive is damaged".to_owned()));
+        assert_eq!(applied, [1, 2]);
+        let mut metrics = String::new();
+        read.metrics.write(&mut metrics, Timestamp::EPOCH, None);
+        assert!(metrics.contains("\nupesi_cluster_record 1\n"), "{metrics}");
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod secured;
 mod serving;
 mod sites;
 mod split;
+mod stopping;
 mod store;
 #[path = "../support_crash/mod.rs"]
 mod support_crash;

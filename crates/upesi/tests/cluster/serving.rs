@@ -190,12 +190,27 @@ fn what_a_node_that_follows_answered_is_in_all_copies_whoever_leads() {
     }
 }
 
+fn has_thread(pid: u32, name: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let names =
+        tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default());
+    names.into_iter().any(|found| found.trim() == name)
+}
+
 #[test]
 fn a_node_that_takes_requests_takes_over() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let (worlds, leader, mut edge, mut load) = leader_and_edge(directory.path(), &broker.addresses, &mut pki);
+    let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
+    let exports = format!("archive.export_dir={}", directory.path().join("exports").display());
+    worlds[1].settings.extend(["archive.keep_days=30", exports.leak()]);
+    makes_topic(&worlds[0]);
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let mut edge = takes_requests(&worlds[1]);
+    assert!(has_thread(edge.pid(), "upesi-retention"), "the follower exports nothing");
+    let mut load = block_on(callers(&worlds[1], &worlds[0]).load(1));
     load.start();
     load.wait_for_accepted(2 * TRANSFERS);
     operators_read_and_change_nothing(&worlds[1]);
