@@ -135,29 +135,48 @@ async fn start_until(
     log: LogControl,
     elected: Elected,
 ) -> Result<Option<Hub>, HubError> {
-    let node = elected.node.clone();
+    let stops = Arc::clone(&elected.node.stops);
     let own = settings.clone();
     let start = move || Hub::start_on(&own, log, Arc::new(SystemClock), Some(elected));
-    let mut starting = beside("upesi-start", start)?;
-    let name = tokio::select! {
-        started = &mut starting => return result_of(started).map(Some),
-        name = stop => name,
-    };
-    tracing::info!(signal = name, "shutting down");
-    let mut started = within(BROKERS_PATIENCE, &mut starting).await;
-    if started.is_none() {
-        node.stops.store(true, Ordering::Release);
-        started = within(BROKERS_PATIENCE, &mut starting).await;
-    }
-    match started {
-        Some(Ok(hub)) => {
+    match finish_unless(stop, &stops, start).await? {
+        Ended::Finished(started) => return started.map(Some),
+        Ended::Stopped(Some(Ok(hub))) => {
             hand_over(&hub, settings, metrics).await;
             hub.shutdown(Duration::from_millis(settings.shutdown.drain_deadline_ms)).await;
         }
-        Some(Err(error)) => tracing::warn!(%error, "stopped before it served"),
-        None => tracing::warn!("stopped before it served: the start was waiting for brokers"),
+        Ended::Stopped(Some(Err(error))) => tracing::warn!(%error, "stopped before it served"),
+        Ended::Stopped(None) => tracing::warn!("stopped before it served: the start was waiting for brokers"),
     }
     Ok(None)
+}
+
+/// The end of work that waits for brokers.
+enum Ended<T> {
+    /// It finished before a stop signal.
+    Finished(T),
+    /// A stop signal came first. `None`: the work did not end even after it was told not to wait for brokers.
+    Stopped(Option<T>),
+}
+
+/// Runs work until it finishes, or until a stop signal and the patience after it. `stops` tells the work to wait for
+/// brokers no longer.
+async fn finish_unless<T: Send + 'static>(
+    stop: &mut Stop,
+    stops: &AtomicBool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<Ended<T>, HubError> {
+    let mut working = beside("upesi-start", work)?;
+    let name = tokio::select! {
+        finished = &mut working => return Ok(Ended::Finished(result_of(finished))),
+        name = stop => name,
+    };
+    tracing::info!(signal = name, "shutting down");
+    let mut finished = within(BROKERS_PATIENCE, &mut working).await;
+    if finished.is_none() {
+        stops.store(true, Ordering::Release);
+        finished = within(BROKERS_PATIENCE, &mut working).await;
+    }
+    Ok(Ended::Stopped(finished))
 }
 
 async fn stand_by_until(
@@ -346,6 +365,46 @@ mod tests {
         let took = begun.elapsed();
         let stood = stood.map(|elected| elected.is_some());
         assert!(matches!(stood, Ok(false)) && took < Duration::from_secs(8), "{stood:?} after {took:?}");
+    }
+
+    /// Runs work with a stop signal that has already come, and without real time: the patience ends as soon as the
+    /// runtime has nothing else to do.
+    fn stopped<T: Send + 'static>(
+        stops: &AtomicBool,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let mut stop: Stop = Box::pin(async { "SIGTERM" });
+        match runtime.block_on(finish_unless(&mut stop, stops, work)).unwrap() {
+            Ended::Finished(_) => panic!("the stop signal came first"),
+            Ended::Stopped(result) => result,
+        }
+    }
+
+    #[test]
+    fn start_that_waits_for_brokers_is_told_to_stop_and_then_left() {
+        let stops = AtomicBool::new(false);
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        // The channel closes only after the process no longer waits for the work.
+        assert_eq!(stopped(&stops, move || ended.recv().is_ok()), None);
+        assert!(stops.load(Ordering::Acquire));
+        drop(end);
+    }
+
+    #[test]
+    fn start_that_finishes_after_the_stop_signal_is_not_cut_off() {
+        let stops = AtomicBool::new(false);
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let (begin, begun) = std::sync::mpsc::channel::<()>();
+        // The signal comes while the work waits.
+        let mut stop: Stop = Box::pin(async move {
+            drop(begin);
+            "SIGTERM"
+        });
+        let work = move || begun.recv().is_err();
+        let ended = runtime.block_on(finish_unless(&mut stop, &stops, work)).unwrap();
+        assert!(matches!(ended, Ended::Stopped(Some(true))));
+        assert!(!stops.load(Ordering::Acquire));
     }
 
     #[test]
