@@ -76,7 +76,7 @@ pub fn fingerprint(body: &[u8]) -> [u8; 16] {
 }
 
 /// Whether JSON ignores this byte between its tokens.
-const fn is_blank(byte: u8) -> bool {
+pub(crate) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 

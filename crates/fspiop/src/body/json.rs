@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::object::{JSON_DEPTH_MAX, JSON_VALUES_MAX};
+use crate::octets::is_blank;
 
 /// The kind of a value, as far as schemas distinguish values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +130,7 @@ impl Scanner<'_> {
     }
 
     fn skip_blanks(&mut self) {
-        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
+        while self.peek().is_some_and(is_blank) {
             self.at += 1;
         }
     }
