@@ -144,7 +144,8 @@ fn an_answer_by_another_node_comes_before_its_callback() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let (worlds, leader, edge, load) = leader_and_edge(directory.path(), &broker.addresses, &mut pki);
+    let worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
+    let (leader, edge, load) = leader_and_edge(&worlds);
     shared_by(&worlds[0], 2);
     let admin = worlds[0].admin();
     // Each of the two nodes delivers a part of them.

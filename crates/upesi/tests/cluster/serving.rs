@@ -62,15 +62,15 @@ pub fn nodes_at(directory: &Path, brokers: &str, pki: &mut Pki, hosts: &[Ipv4Add
     worlds
 }
 
-/// A leader, a follower that receives requests, and DFSPs that send to the follower.
-pub fn leader_and_edge(directory: &Path, brokers: &str, pki: &mut Pki) -> (Vec<World>, Hub, Hub, Load) {
-    let worlds = nodes(directory, brokers, pki, 2);
+/// Starts the first node as leader, the second as a follower that receives requests, and DFSPs that send to the
+/// follower.
+pub fn leader_and_edge(worlds: &[World]) -> (Hub, Hub, Load) {
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
     leader.serves();
     let edge = takes_requests(&worlds[1]);
     let load = block_on(callers(&worlds[1], &worlds[0]).load(1));
-    (worlds, leader, edge, load)
+    (leader, edge, load)
 }
 
 /// DFSPs that send requests to a node, and operators that send requests to the leader.
@@ -205,12 +205,8 @@ fn a_node_that_takes_requests_takes_over() {
     let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
     let exports = format!("archive.export_dir={}", directory.path().join("exports").display());
     worlds[1].settings.extend(["archive.keep_days=30", exports.leak()]);
-    makes_topic(&worlds[0]);
-    let mut leader = worlds[0].start();
-    leader.serves();
-    let mut edge = takes_requests(&worlds[1]);
+    let (leader, mut edge, mut load) = leader_and_edge(&worlds);
     assert!(has_thread(edge.pid(), "upesi-retention"), "the follower exports nothing");
-    let mut load = block_on(callers(&worlds[1], &worlds[0]).load(1));
     load.start();
     load.wait_for_accepted(2 * TRANSFERS);
     operators_read_and_change_nothing(&worlds[1]);
@@ -231,11 +227,7 @@ fn a_node_that_may_not_lead_does_once_an_operator_promotes_it() {
     let mut pki = Pki::new();
     let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
     worlds[1].settings.push("cluster.may_lead=false");
-    makes_topic(&worlds[0]);
-    let mut leader = worlds[0].start();
-    leader.serves();
-    let mut other = takes_requests(&worlds[1]);
-    let mut load = block_on(callers(&worlds[1], &worlds[0]).load(1));
+    let (leader, mut other, mut load) = leader_and_edge(&worlds);
     load.start();
     load.wait_for_accepted(TRANSFERS);
     let promote = |world: &World| {
