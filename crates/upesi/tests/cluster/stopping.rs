@@ -1,6 +1,5 @@
 //! A broker stops responding, and then both nodes are told to stop.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -11,27 +10,6 @@ use crate::{follows, makes_topic, nodes, stops};
 /// The time in which a node must stop, even if no broker responds.
 const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
-/// A paused broker. It continues when this value is dropped, because a paused process cannot be stopped in order.
-struct Paused<'a>(&'a Path);
-
-impl<'a> Paused<'a> {
-    fn new(directory: &'a Path) -> Self {
-        signal(directory, "STOP");
-        Self(directory)
-    }
-}
-
-impl Drop for Paused<'_> {
-    fn drop(&mut self) {
-        signal(self.0, "CONT");
-    }
-}
-
-fn signal(directory: &Path, name: &str) {
-    let kafka = directory.join("kafka");
-    brokers(&["signal", kafka.to_str().unwrap(), "1", name], "");
-}
-
 #[test]
 fn nodes_stop_in_time_while_the_broker_does_not_respond() {
     let directory = TempDir::new().unwrap();
@@ -41,7 +19,8 @@ fn nodes_stop_in_time_while_the_broker_does_not_respond() {
     let mut leader = worlds[0].start();
     leader.serves();
     let follower = follows(&worlds[1]);
-    let _paused = Paused::new(directory.path());
+    let kafka = directory.path().join("kafka");
+    brokers(&["signal", kafka.to_str().unwrap(), "1", "STOP"], "");
     for (role, hub) in [("leader", leader), ("follower", follower)] {
         let begun = Instant::now();
         stops(hub);
