@@ -367,26 +367,17 @@ mod tests {
         assert!(matches!(stood, Ok(false)) && took < Duration::from_secs(8), "{stood:?} after {took:?}");
     }
 
-    /// Runs work with a stop signal that has already come, and without real time: the patience ends as soon as the
-    /// runtime has nothing else to do.
-    fn stopped<T: Send + 'static>(
-        stops: &AtomicBool,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<T> {
-        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        let mut stop: Stop = Box::pin(async { "SIGTERM" });
-        match runtime.block_on(finish_unless(&mut stop, stops, work)).unwrap() {
-            Ended::Finished(_) => panic!("the stop signal came first"),
-            Ended::Stopped(result) => result,
-        }
-    }
-
     #[test]
     fn start_that_waits_for_brokers_is_told_to_stop_and_then_left() {
         let stops = AtomicBool::new(false);
+        // Without real time: the patience ends as soon as the runtime has nothing else to do.
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let mut stop: Stop = Box::pin(async { "SIGTERM" });
         let (end, ended) = std::sync::mpsc::channel::<()>();
         // The channel closes only after the process no longer waits for the work.
-        assert_eq!(stopped(&stops, move || ended.recv().is_ok()), None);
+        let work = move || ended.recv().is_ok();
+        let ended = runtime.block_on(finish_unless(&mut stop, &stops, work)).unwrap();
+        assert!(matches!(ended, Ended::Stopped(None)));
         assert!(stops.load(Ordering::Acquire));
         drop(end);
     }
