@@ -5,10 +5,15 @@
 //! - [`drive::forwarder`] is the baseline that only parses and forwards.
 //! - [`judge::audit`] compares a hub with the simulators' books.
 //! - [`drive::onboard`] onboards DFSPs at any compatible hub through the admin API.
+//!
+//! A module imports only from modules before it in the order that the README lists; `make tidy` checks this.
 #![expect(missing_docs, reason = "a field whose name says it has no comment")]
 
+mod admin_client;
 pub mod cli;
 pub mod drive;
+mod failures;
+pub mod figures;
 pub mod fill;
 mod grow;
 pub mod isolated;
@@ -18,28 +23,30 @@ mod overload;
 pub mod plan;
 pub mod report;
 pub mod result;
+mod suite;
 
-pub use drive::admin_client::{AdminClient, AdminError};
+pub use admin_client::{AdminClient, AdminError};
 pub use drive::child::{ChildError, HubProcess, HubTls};
-pub use drive::execute::{Surroundings, execute};
-pub use drive::parallel::LoadResult;
-pub use drive::run::{LabError, run};
-pub use drive::suite_run::{LeftOut, SuitePlan, SuitePoint, SuiteResult, run_suite};
-pub use drive::suite_turns::Group;
-pub use drive::system::{TargetHub, TargetRecord};
-pub use judge::suite_pairs::{ClaimResult, ClaimVerdict, DifferenceResult, PairFigure, PairResult};
-pub use observe::machine::{Build, Environment, Storage};
+pub use drive::error::LabError;
+pub use drive::run::run;
+pub use judge::merge::{MergeError, merge};
+pub use observe::hub_metrics::NoMetrics;
 pub use observe::process::{ProcessError, Usage, allow_many_files};
-pub use observe::tally::Exchanges;
 pub use plan::load_profile::{Load, ParallelLoad, Stage};
 pub use plan::options::{Baseline, Identity, OptionsError, Role, RunOptions};
 pub use plan::pairs::{ListedPair, PairChoice};
 pub use plan::scenario::{Scenario, phase_name};
-pub use plan::section::{Security, Signatures, Transport};
+pub use plan::security::{Security, Signatures, Transport};
+pub use plan::suite_plan::{Group, LeftOut, SuitePlan, SuitePoint};
+pub use plan::surroundings::Surroundings;
+pub use plan::target::TargetHub;
+pub use result::audit::AuditSummary;
+pub use result::environment::{Build, Environment, Storage, TargetRecord};
+pub use result::exchanges::Exchanges;
+pub use result::file::FileError;
 pub use result::latency::{LatencyMs, PhaseResult, Phases};
-pub use result::merge::{MergeError, merge};
-pub use result::{
-    AuditSummary, BaselineResult, LabResult, OptionsEcho, ProcessResult, SCHEMA_VERSION, SliceResult,
-};
-
-pub use crate::observe::hub_metrics::NoMetrics;
+pub use result::load::LoadResult;
+pub use result::suite::{ClaimResult, ClaimVerdict, DifferenceResult, PairFigure, PairResult, SuiteResult};
+pub use result::{BaselineResult, LabResult, OptionsEcho, ProcessResult, SCHEMA_VERSION, SliceResult};
+pub use suite::execute::{ExecuteError, execute};
+pub use suite::run::run_suite;

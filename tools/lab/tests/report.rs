@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use upesi_lab::FileError;
 use upesi_lab::report::{ReportError, compare, markdown, published, text, write_html, write_html_beside};
 
 /// A directory with a file for each part of `results.txt`.
@@ -318,7 +319,8 @@ fn a_profile_beside_a_result_is_drawn_by_stage() {
     std::fs::write(directory.path().join("shares.json"), "{\"stages\": 3}").unwrap();
     let error = text(&[run]).unwrap_err();
     assert!(
-        matches!(error, ReportError::Malformed { .. }) && error.to_string().contains("shares.json"),
+        matches!(error, ReportError::File(FileError::Malformed { .. }))
+            && error.to_string().contains("shares.json"),
         "{error}"
     );
 }
@@ -432,7 +434,10 @@ fn what_cannot_be_read_is_said_with_its_path() {
     let directory = tempfile::tempdir().unwrap();
     let error = |paths: &[PathBuf]| text(paths).unwrap_err();
     assert!(matches!(error(&[]), ReportError::Nothing));
-    assert!(matches!(error(&[directory.path().join("none")]), ReportError::Unreadable { .. }));
+    assert!(matches!(
+        error(&[directory.path().join("none")]),
+        ReportError::File(FileError::Unreadable { .. })
+    ));
     for content in [
         "",
         "{",
@@ -444,14 +449,14 @@ fn what_cannot_be_read_is_said_with_its_path() {
     ] {
         let path = written(directory.path(), content);
         let error = error(&[path]);
-        assert!(matches!(error, ReportError::Malformed { .. }), "{content}: {error}");
+        assert!(matches!(error, ReportError::File(FileError::Malformed { .. })), "{content}: {error}");
         assert!(error.to_string().contains("result.json"), "{error}");
     }
     for other in [1, 3] {
         let path = written(directory.path(), &format!("{{\"schema_version\": {other}}}"));
         let error = error(&[path]);
         assert!(
-            matches!(error, ReportError::Layout { version, known: 2, .. } if version == other),
+            matches!(error, ReportError::File(FileError::Layout { version, known: 2, .. }) if version == other),
             "{error}"
         );
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-pub use upesi_lab::isolated::scheme::copy_directory;
+pub use upesi_lab::isolated::past::copy_directory;
 
 /// A directory in memory if the system has such a place, because the real disk is not under test.
 pub fn directory_in_memory() -> TempDir {

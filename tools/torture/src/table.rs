@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use upesi_lab::report::figures::count as grouped;
+use upesi_lab::figures::count as grouped;
 use upesi_lab::result::evidence::{Evidence, EvidenceError, Provenance};
 
 use super::evidence;

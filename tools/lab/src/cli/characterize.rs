@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use upesi_hub::exit::{Exit, Failure, Outcome};
 
-use super::failures::{cannot_create, software};
+use crate::failures::{cannot_create, software};
+use crate::judge::merge::remove;
 use crate::plan::{PUBLISHED, PublishedLink, SuiteFile, SuiteRun, Work};
 use crate::report::ReportError;
-use crate::report::published::{Beside, Ours, Published, beside, summary, table};
-use crate::result::merge::remove;
+use crate::report::published::{Beside, Ours, Published, beside, table};
+use crate::report::summary::summary;
 use crate::{SCHEMA_VERSION, Scenario};
 
 /// Members of a result that are not kept beside the page: timelines, histograms, texts, what each DFSP counted, and

@@ -10,10 +10,11 @@ use upesi_journal::JournalError;
 
 use super::run::commit;
 use crate::Surroundings;
-use crate::drive::execute::{create, write};
+use crate::drive::output::{create, write};
 use crate::isolated::stream::{GenerateOptions, RecordOptions, Skipped, Stream, StreamError};
-use crate::isolated::{self, Context, IsolatedError, KINDS};
+use crate::isolated::{self, Context, IsolatedError};
 use crate::plan::section::{Node, Value};
+use crate::plan::stage::KINDS;
 
 /// Arguments of `upesi lab isolated`.
 #[derive(Args, Clone, Debug)]
@@ -78,7 +79,7 @@ fn isolated_exit(error: &IsolatedError) -> Exit {
         return Exit::NoInput;
     }
     match error {
-        IsolatedError::Kind { .. } | IsolatedError::Settings(_) => Exit::Usage,
+        IsolatedError::Kind(_) | IsolatedError::Settings(_) => Exit::Usage,
         IsolatedError::Stream(_) => Exit::Data,
         IsolatedError::Child(_) | IsolatedError::Workers(_) | IsolatedError::Bind(_) => Exit::Unavailable,
         IsolatedError::Refused { .. } | IsolatedError::Stuck { .. } => Exit::Failure,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use upesi_hub::exit::{Outcome, write_out};
 
-use crate::report::input;
+use crate::result::file::read;
 
 /// Arguments of `upesi lab metrics`.
 #[derive(Args, Clone, Debug)]
@@ -42,7 +42,7 @@ const QUANTILES: [(&str, &str); 6] = [
 /// Prints the results in Prometheus' text format.
 pub fn run(arguments: &LabMetricsArguments) -> Outcome {
     let file = |path: &PathBuf| if path.is_dir() { path.join("result.json") } else { path.clone() };
-    let results = arguments.results.iter().map(|path| input::read(&file(path)));
+    let results = arguments.results.iter().map(|path| read(&file(path)));
     let results = results.collect::<Result<Vec<_>, _>>()?;
     write_out(&exposition(&results))
 }

@@ -1,7 +1,6 @@
 //! `upesi lab`: load tests of a hub, with measurement and audit.
 
 mod characterize;
-pub(crate) mod failures;
 mod isolated;
 pub mod messages;
 mod metrics;

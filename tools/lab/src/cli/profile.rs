@@ -15,8 +15,8 @@ use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_profile::StageShares;
 
 use super::duration;
-use super::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
 use super::run::{self, RunArguments, commit};
+use crate::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
 use crate::plan::{Point, Test, Work};
 use crate::{AdminClient, AdminError, HubProcess, LabResult, RunOptions, Scenario, SuitePoint, TargetHub};
 
@@ -260,7 +260,7 @@ impl Looker {
     /// One profile: the stacks for tools, and of the same samples a graph for people and the share of each stage.
     async fn look(&self) -> Outcome {
         let folded = self.get(&format!("/debug/profile?seconds={}&format=folded", self.seconds)).await?;
-        crate::observe::process::keep(&self.out, &folded, Duration::from_secs(self.seconds))
+        crate::observe::profile::keep(&self.out, &folded, Duration::from_secs(self.seconds))
             .map_err(cannot_create(&self.out))?;
         self.heap("heap-after.json").await
     }

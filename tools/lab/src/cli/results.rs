@@ -8,7 +8,7 @@ use crate::plan::{SCENARIOS, SUITES, ScenarioFile, SuiteFile, Work};
 use clap::Args;
 
 use super::characterize;
-use super::failures::cannot_create;
+use crate::failures::cannot_create;
 use upesi_hub::exit::{Outcome, write_out};
 
 /// Arguments of `upesi lab list`.

@@ -10,7 +10,8 @@ use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_sim::DfspSettings;
 use upesi_types::{Amount, Currency};
 
-use super::{TargetArguments, amount, currency, duration, failures, suite};
+use super::{TargetArguments, amount, currency, duration, suite};
+use crate::failures;
 use crate::plan::{Point, ScenarioFile, Test, Work};
 use crate::{
     Baseline, Group, Load, PairChoice, Role, RunOptions, Scenario, Signatures, SuitePlan, SuitePoint,
@@ -290,7 +291,7 @@ pub fn run(arguments: &RunArguments) -> Outcome {
         recordings: None,
         commit: commit(),
     };
-    show(&crate::drive::execute::execute(&point.work, &surroundings)?, arguments.json)
+    show(&crate::suite::execute::execute(&point.work, &surroundings)?, arguments.json)
 }
 
 fn show(result: &crate::LabResult, as_json: bool) -> Outcome {

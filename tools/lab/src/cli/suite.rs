@@ -6,7 +6,8 @@ use clap::Args;
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 
 use super::run::commit;
-use super::{TargetArguments, characterize, failures};
+use super::{TargetArguments, characterize};
+use crate::failures;
 use crate::plan::{ScenarioFile, SuiteFile, Work};
 use crate::{ClaimVerdict, LeftOut, SuitePlan};
 

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use upesi_http::ClientTls;
 
-use crate::drive::admin_client::AdminClient;
+use crate::admin_client::AdminClient;
 
 /// Maximum time until a process answers `GET /health`.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);

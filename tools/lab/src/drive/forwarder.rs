@@ -28,7 +28,7 @@ use upesi_sim::{Pools, answer, secured};
 use upesi_tls::TlsError;
 
 use self::message::Message;
-use crate::plan::section::Security;
+use crate::plan::security::Security;
 
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);

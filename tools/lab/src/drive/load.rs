@@ -12,28 +12,13 @@ use crate::drive::pacer::pace;
 use crate::drive::schedule::{Profile, arrivals};
 use crate::observe::tally::{Step, Tally, microseconds_between};
 use crate::observe::timeline::Interval;
+use crate::observe::window::Window;
 use crate::plan::load_profile::Load;
 
 /// Pause of a virtual user after a request that was not accepted, to spare a hub that is down.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
 /// Interval at which a virtual user that is not needed now checks again.
 const IDLE_NAP: Duration = Duration::from_millis(20);
-
-/// The times of one slice: load runs from `from` to `until`, and counts from `measure_from` to `measure_until`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
-    pub from: Instant,
-    pub measure_from: Instant,
-    pub measure_until: Instant,
-    pub until: Instant,
-}
-
-impl Window {
-    /// Whether an event at this time counts.
-    pub fn counts(&self, at: Instant) -> bool {
-        (self.measure_from..self.measure_until).contains(&at)
-    }
-}
 
 /// The counts of one worker: over the slice, and since the last interval.
 #[derive(Debug, Default)]

@@ -6,16 +6,19 @@ use std::time::{Duration, Instant};
 use upesi_sim::Phase;
 use upesi_types::{Amount, Currency};
 
-use crate::drive::admin_client::{AdminClient, AdminError};
-use crate::drive::load::Window;
+use crate::admin_client::{AdminClient, AdminError};
 use crate::drive::parallel::Loads;
-use crate::drive::run::Run;
+use crate::drive::session::Run;
 use crate::drive::settling::{Settled, commits_in_windows};
-use crate::drive::system::{Reading, Subject};
-use crate::judge::audit::{Evidence, Originated, Side};
+use crate::drive::subject::{Reading, Subject};
+use crate::judge::answers::AnswersEvidence;
+use crate::judge::audit::{Evidence, Side};
 use crate::observe::hub_metrics::{Scraper, Snapshot};
 use crate::observe::timeline::{INTERVAL, STEP, Ticks, Timeline};
+use crate::observe::window::Window;
 use crate::plan::options::Role;
+use crate::plan::scenario::phase_name;
+use crate::result::exchanges::Originated;
 use crate::result::schema::Queues;
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -211,6 +214,19 @@ impl Run<'_> {
             originated,
             settlement: settled.map(|settled| settled.result),
             findings,
+        }
+    }
+
+    /// The evidence about queries and answers.
+    pub(crate) fn answers(&self, hub: &Subject) -> AnswersEvidence {
+        let phases = self
+            .options
+            .phases()
+            .into_iter()
+            .filter(|phase| !matches!(phase, Phase::Conversion | Phase::Transfer));
+        AnswersEvidence {
+            phases: phases.map(|phase| (phase_name(phase), *hub.tally.exchanges(phase))).collect(),
+            counters: hub.simulator.counters(),
         }
     }
 }

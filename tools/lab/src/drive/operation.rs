@@ -11,15 +11,12 @@ use upesi_sim::{
 };
 use upesi_types::{FspId, TransferId};
 
-use crate::observe::tally::{Step, Steps};
+use crate::observe::tally::{Step, Steps, Waits};
 use crate::plan::pairs::Pairs;
 use crate::plan::scenario::Scenario;
 
 /// Sets the draws of parties apart from other draws.
 const PARTIES: u64 = 0x7061_7274_7900;
-
-/// Time that the requests of one operation waited for their own answers, by [`Phase`]; `None` if none was sent.
-pub(crate) type Waits = [Option<Duration>; Phase::ALL.len()];
 
 /// Waits for the answer to a request, and notes the time.
 async fn timed<T>(wait: &mut Option<Duration>, request: impl Future<Output = T>) -> T {

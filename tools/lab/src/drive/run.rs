@@ -1,90 +1,38 @@
 //! Runs a scenario: DFSPs exchange messages through a hub and, for comparison, without one.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use upesi_engine::{Clock as _, SystemClock};
-use upesi_http::{Workers, available_cores};
-use upesi_pki::PkiError;
-use upesi_sim::{Phase, SecurityError, SimError, Upstream, mix};
+use upesi_http::Workers;
+use upesi_sim::{Upstream, mix};
 use upesi_types::Timestamp;
 
-use super::onboard::register;
-use crate::drive::admin_client::{AdminClient, AdminError};
-use crate::drive::child::{ChildError, HubProcess, HubTls, Process};
-use crate::drive::execute::{create, write};
+use crate::admin_client::AdminClient;
+use crate::drive::child::{HubProcess, HubTls, Process};
+use crate::drive::error::LabError;
+use crate::drive::keys::Keys;
 use crate::drive::measure::Watch;
 use crate::drive::onboard::{
-    ANSWER_ENDPOINTS, BULK_ENDPOINTS, CONVERSION_ENDPOINTS, Keys, OnboardError, bind, onboard,
-    set_endpoints_of_all, settle_gross,
+    ANSWER_ENDPOINTS, BULK_ENDPOINTS, CONVERSION_ENDPOINTS, bind, onboard, register, set_endpoints_of_all,
+    settle_gross,
 };
+use crate::drive::output::{create, write};
+use crate::drive::session::{RAMP, Run, now};
 use crate::drive::settling::Settling;
-use crate::drive::system::{Subject, TargetHub};
-use crate::isolated::IsolatedError;
-use crate::judge::answers::AnswersEvidence;
-use crate::observe::hub_metrics::{NoMetrics, Scraper};
-use crate::observe::process::{ProcessError, Usage};
+use crate::drive::subject::Subject;
+use crate::observe::hub_metrics::Scraper;
+use crate::observe::process::Usage;
 use crate::observe::timeline::Timeline;
-use crate::plan::options::{OptionsError, RunOptions};
-use crate::plan::scenario::{Scenario, phase_name};
+use crate::plan::options::RunOptions;
+use crate::plan::scenario::Scenario;
+use crate::plan::target::TargetHub;
 use crate::result::LabResult;
 
-/// Duration of load before each slice except the first, so that connections are open and queues have their usual
-/// length.
-pub(crate) const RAMP: Duration = Duration::from_millis(500);
-/// Maximum time between a transfer's signature and its load.
-const AHEAD: Duration = Duration::from_secs(3_600);
 /// A baseline is measured for this part of the hub's time.
 const BASELINE_PART: u32 = 2;
-/// Prefix of the name of a started hub's data directory.
-pub(crate) const DATA_DIRECTORY: &str = "upesi-lab-hub-";
 const QUIESCE_POLL: Duration = Duration::from_millis(20);
-
-#[derive(Debug, thiserror::Error)]
-pub enum LabError {
-    #[error(transparent)]
-    Options(#[from] OptionsError),
-    #[error(transparent)]
-    Child(#[from] ChildError),
-    #[error("the simulated DFSPs cannot start: {0}")]
-    Sim(#[from] SimError),
-    #[error(transparent)]
-    Admin(#[from] AdminError),
-    #[error("the hub cannot be prepared: {0}")]
-    Onboard(#[from] OnboardError),
-    #[error(transparent)]
-    Workers(#[from] upesi_http::WorkersError),
-    #[error(transparent)]
-    Isolated(#[from] IsolatedError),
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-    #[error(transparent)]
-    Metrics(#[from] NoMetrics),
-    #[error("the keys cannot be made: {0}")]
-    Keys(#[from] PkiError),
-    #[error("the keys cannot be used: {0}")]
-    Security(#[from] SecurityError),
-    #[error("{what}: {source}")]
-    Io { what: String, source: std::io::Error },
-}
-
-impl LabError {
-    pub(crate) fn io(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        let what = format!("cannot {what} {}", path.display());
-        move |source| Self::Io { what, source }
-    }
-}
-
-pub(crate) struct Run<'options> {
-    pub(crate) options: &'options RunOptions,
-    pub(crate) workers: Arc<Workers>,
-    pub(crate) nonce: u64,
-    pub(crate) progress: ProgressBar,
-    /// The keys of hub, DFSPs and baselines, if any authenticate.
-    pub(crate) keys: Option<Keys>,
-}
 
 /// Runs the scenario. Blocks until it has ended. Progress goes to stderr if that is a terminal.
 ///
@@ -113,11 +61,6 @@ pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
     let result = result?;
     write(&result, options.out.as_deref())?;
     Ok(result)
-}
-
-/// The current time of the system's clock.
-pub(crate) fn now() -> Timestamp {
-    SystemClock.now()
 }
 
 /// The source of the hub's metrics. Places and processes that were named must exist.
@@ -250,21 +193,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(crate) fn binary(&self) -> Result<PathBuf, LabError> {
-        let found = self.options.binary.clone().map_or_else(std::env::current_exe, Ok);
-        found.map_err(|source| LabError::Io { what: "cannot find this program's file".to_owned(), source })
-    }
-
-    pub(crate) fn log(&self, name: &str) -> Option<PathBuf> {
-        self.options.out.as_ref().map(|out| out.join(name))
-    }
-
-    /// The data directory of a started hub. Each run has a new one, so that old data are never touched.
-    pub(crate) fn data_directory(&self) -> PathBuf {
-        let parent = self.options.out.clone().unwrap_or_else(std::env::temp_dir);
-        parent.join(format!("{DATA_DIRECTORY}{:016x}", self.nonce))
-    }
-
     async fn start_hub(&self, data: &Path) -> Result<HubProcess, LabError> {
         if self.options.existing_transfers > 0 {
             self.progress.set_message("filling the hub with finished transfers");
@@ -288,20 +216,6 @@ impl Run<'_> {
         Ok(HubProcess::start_secured(&self.binary()?, data, &arguments, log.as_deref(), tls).await?)
     }
 
-    /// Makes the signatures of a subject's first transfers. Messages of other kinds contain times that are not known
-    /// before, and are signed when they are sent.
-    pub(crate) fn sign_ahead(&self, subject: &Subject) {
-        let security = self.options.security;
-        if !security.is_signed() || security.sign_ahead == 0 {
-            return;
-        }
-        self.progress.set_message("signing ahead");
-        for generator in subject.generators.iter().filter(|one| one.scenario == Scenario::Transfers) {
-            let coming: Vec<_> = (0..security.sign_ahead).map(|count| generator.coming(count)).collect();
-            generator.originator.sign_ahead(&coming, available_cores(), self.options.expiry + AHEAD);
-        }
-    }
-
     /// Waits until no operation is in progress, for at most the given time.
     async fn quiesce(&self, hub: &Subject) {
         let deadline = Instant::now() + self.options.quiesce_timeout;
@@ -312,19 +226,6 @@ impl Run<'_> {
                 return;
             }
             tokio::time::sleep(QUIESCE_POLL).await;
-        }
-    }
-
-    /// The evidence about queries and answers.
-    pub(crate) fn answers(&self, hub: &Subject) -> AnswersEvidence {
-        let phases = self
-            .options
-            .phases()
-            .into_iter()
-            .filter(|phase| !matches!(phase, Phase::Conversion | Phase::Transfer));
-        AnswersEvidence {
-            phases: phases.map(|phase| (phase_name(phase), *hub.tally.exchanges(phase))).collect(),
-            counters: hub.simulator.counters(),
         }
     }
 }

@@ -12,7 +12,7 @@ use upesi_hub::settlement::{self, Action, HubOptions, Job, SettlementState};
 use upesi_hub::times::Zone;
 use upesi_types::{Amount, Currency};
 
-use crate::drive::admin_client::{AdminClient, AdminError};
+use crate::admin_client::{AdminClient, AdminError};
 use crate::result::schema::SettlementResult;
 
 /// Maximum number of account pairs that the hub reports at once.

@@ -22,8 +22,9 @@ use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Stored as _, Transfer};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 
-use crate::cli::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
-use crate::fill::{FillingEngine, Payloads, rate_per_s, transfer_id};
+use crate::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
+use crate::fill::{FillingEngine, rate_per_s};
+use crate::isolated::filler::{Payloads, transfer_id};
 use crate::observe::process::directory_bytes;
 use crate::result::evidence::{Evidence, Provenance, Subject};
 use crate::{Environment, HubProcess, LabResult, LatencyMs, Usage};

@@ -11,7 +11,7 @@ use upesi_hub::exit::Failure;
 
 use super::upkeep::Upkeep;
 use crate::Environment;
-use crate::cli::failures::software;
+use crate::failures::software;
 use crate::judge::thresholds::{Objective, ObjectiveResult, part};
 use crate::result::evidence::Provenance;
 use crate::result::statistics::median;

@@ -13,8 +13,8 @@ use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, SimConfig, Simu
 use upesi_types::{Amount, Currency};
 
 use crate::AdminClient;
-use crate::cli::failures::{software, unavailable};
 use crate::drive::onboard::onboard;
+use crate::failures::{software, unavailable};
 use crate::judge::thresholds::{part, quantiles};
 
 /// Maximum number of unfinished transfers. Further ones are not sent, and count as not served.

@@ -25,7 +25,7 @@ use upesi_tables::archive::{Archive, ArchiveOptions, Division, FjallArchive};
 use upesi_types::Timestamp;
 
 use super::steady::{Served, SteadyLoad};
-use crate::cli::failures::{cannot_create, runtime, software};
+use crate::failures::{cannot_create, runtime, software};
 use crate::judge::thresholds::part;
 use crate::observe::process::directory_bytes;
 

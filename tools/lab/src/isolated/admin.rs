@@ -7,38 +7,20 @@ use std::sync::Arc;
 use upesi_http::{Bytes, Full, HeaderValue, Method, Request, StatusCode};
 
 use super::measurement::Measurement;
-use super::scheme::{Past, Scheme};
-use super::senders::{HUB, Senders, beside_hub, expect_parts, target_of};
+use super::past::Past;
+use super::scheme::Scheme;
+use super::senders::{HUB, Senders, beside_hub, target_of};
 use super::stream::{GenerateOptions, Stream};
 use super::{Context, IsolatedError, hub_binary, scratch};
 use crate::drive::child::HubProcess;
-use crate::plan::section::Section;
+use crate::plan::stage::admin::Settings;
 
 /// The operator that reads, and its role.
 const OPERATOR: &str = "reader";
 const ROLE: &str = "operations";
 
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    messages: usize,
-    connections: usize,
-    dfsps: usize,
-    repetitions: usize,
-}
-
 impl Settings {
-    pub fn read(keys: &mut Section<'_>) -> Self {
-        let settings = Self {
-            messages: keys.size("messages", 2..=100_000_000).unwrap_or(20_000),
-            connections: keys.size("connections", 1..=64).unwrap_or(8),
-            dfsps: keys.size("dfsps", 2..=1_000).unwrap_or(8),
-            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
-        };
-        expect_parts(keys, settings.messages, settings.repetitions);
-        settings
-    }
-
-    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+    pub(super) fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let scratch = scratch(&context.scratch)?;
         let data = scratch.path().join("data");
         // Only the DFSPs of the stream are needed.

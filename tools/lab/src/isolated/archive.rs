@@ -5,53 +5,22 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use upesi_sim::{id_of, mix};
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive, VALUE_BYTES_MAX};
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive};
 use upesi_types::TransferId;
 
 use super::measurement::{Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, record, timed_stage};
 use super::{Context, IsolatedError, scratch};
-use crate::plan::section::Section;
+use crate::plan::stage::archive::Settings;
 use crate::result::schema::StageResult;
 use crate::result::statistics::ratio;
 
-/// Size of an encoded finished transfer, in bytes.
-const VALUE_BYTES: usize = 200;
 /// Ids from here on are never stored.
 const ABSENT_FROM: u64 = 1 << 40;
-
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    /// The figures of the result, by index in [`STAGES`]; the others are among its stages.
-    what: usize,
-    transfers: u64,
-    value_bytes: usize,
-    batch: usize,
-    lookups: u64,
-    cache_bytes: u64,
-    repetitions: usize,
-}
 
 const STAGES: [&str; 3] = ["archive_insert", "archive_hit", "archive_miss"];
 
 impl Settings {
-    pub fn read(keys: &mut Section<'_>) -> Self {
-        let settings = Self {
-            what: keys.choice("what", &["insert", "hit", "miss"]).unwrap_or(0),
-            transfers: keys.integer("transfers", 1..=1_000_000_000).unwrap_or(200_000),
-            value_bytes: keys.size("value_bytes", 1..=VALUE_BYTES_MAX).unwrap_or(VALUE_BYTES),
-            batch: keys.size("batch", 1..=1_000_000).unwrap_or(16_384),
-            lookups: keys.integer("lookups", 1..=100_000_000).unwrap_or(50_000),
-            cache_bytes: keys.integer("cache_bytes", 1 << 20..=64 << 30).unwrap_or(32 << 20),
-            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
-        };
-        let repetitions = settings.repetitions as u64;
-        if settings.transfers < repetitions || settings.lookups < repetitions {
-            keys.mistake("give at least as many transfers and lookups as repetitions");
-        }
-        settings
-    }
-
-    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+    pub(super) fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let scratch = scratch(&context.scratch)?;
         let archive = self.open(&scratch.path().join("archive"))?;
         let insert = self.insert(&archive, context.seed)?;

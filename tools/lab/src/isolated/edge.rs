@@ -8,20 +8,19 @@ use tokio::runtime::Runtime;
 use upesi_http::{StatusCode, Workers};
 
 use super::measurement::Measurement;
+use super::past::Past;
 use super::receiver::{Receivers, Stopwatch, Taker as _};
-use super::scheme::{Past, Scheme, read_existing};
-use super::senders::{HUB, Senders, beside_hub, expect_parts, target_of};
-use super::source::Source;
-use super::stream::{Message, MessageKind, Stream};
+use super::scheme::Scheme;
+use super::senders::{HUB, Senders, beside_hub, target_of};
+use super::stream::{Message, Stream};
 use super::{Context, IsolatedError, scratch};
-use crate::drive::admin_client::AdminClient;
+use crate::admin_client::AdminClient;
 use crate::drive::child::HubProcess;
 use crate::observe::hub_metrics::{Snapshot, stages};
-use crate::plan::section::Section;
+use crate::plan::stage::edge::Settings;
+use crate::plan::stage::message::MessageKind;
 use crate::result::schema::Queues;
 
-/// Default number of requests of one run.
-const MESSAGES: usize = 20_000;
 /// An address without a listener: the first connection to it fails, and the lane pauses for the rest of the run.
 const NOBODY: &str = "http://127.0.0.1:1";
 const HOLD_CALLBACKS: [&str; 3] = [
@@ -30,41 +29,8 @@ const HOLD_CALLBACKS: [&str; 3] = [
     "--set=callbacks.breaker_pause_max_ms=3600000",
 ];
 
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    kind: MessageKind,
-    source: Source,
-    connections: usize,
-    threads: usize,
-    /// Whether callbacks are held back instead of being accepted by receivers.
-    holds_callbacks: bool,
-    durable: bool,
-    /// Number of finished transfers that the hub already has.
-    existing: usize,
-    repetitions: usize,
-}
-
 impl Settings {
-    pub fn read(kind: MessageKind, keys: &mut Section<'_>) -> Self {
-        let source = Source::read(keys, MESSAGES);
-        let settings = Self {
-            kind,
-            existing: read_existing(keys, &source),
-            source,
-            connections: keys.size("connections", 1..=8_192).unwrap_or(32),
-            threads: keys.size("threads", 1..=64).unwrap_or(1),
-            holds_callbacks: keys.choice("callbacks", &["held", "swallowed"]) != Some(1),
-            durable: keys.flag("durable").unwrap_or(true),
-            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
-        };
-        if settings.threads > settings.connections {
-            keys.mistake("threads must not be more than connections");
-        }
-        expect_parts(keys, settings.source.messages, settings.repetitions);
-        settings
-    }
-
-    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+    pub(super) fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let stream = self.source.load(context, self.kind)?;
         let scratch = scratch(&context.scratch)?;
         let data = scratch.path().join("data");

@@ -19,18 +19,11 @@ use upesi_ledger::{CallbackKey, Command, Reply};
 use super::IsolatedError;
 use super::measurement::{ThreadTimes, UsedCpu, nanosecond_histogram, record};
 use super::stream::Ready;
+use crate::plan::stage::position::Flow;
 
 pub(super) const SUBMITTER: &str = "lab-submit";
 /// Pause before a command is submitted again after the engine was busy.
 const BUSY_WAIT: Duration = Duration::from_millis(1);
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
-    /// Number of threads. Each of `n` threads takes every `n`th message, whoever pays.
-    pub submitters: usize,
-    /// Commands in progress at a time, all threads together.
-    pub in_flight: usize,
-}
 
 impl Flow {
     /// The messages of one thread, as indexes.

@@ -14,7 +14,7 @@ use super::{Context, IsolatedError};
 use crate::drive::pacer::pace;
 use crate::drive::schedule::arrivals;
 use crate::plan::load_profile::Load;
-use crate::plan::section::Section;
+use crate::plan::stage::generator::Settings;
 
 const SINK: &str = "lab-sink";
 /// Name of the thread that keeps the schedule.
@@ -25,29 +25,8 @@ const POLL: Duration = Duration::from_millis(1);
 /// Maximum time until the last arrival of a repetition starts.
 const STUCK: Duration = Duration::from_secs(30);
 
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    rate_per_s: u32,
-    random: bool,
-    seconds: Duration,
-    repetitions: usize,
-    threads: usize,
-    late_max: Duration,
-}
-
 impl Settings {
-    pub fn read(keys: &mut Section<'_>) -> Self {
-        Self {
-            rate_per_s: keys.small("rate_per_s", 1..=1_000_000).unwrap_or(1_000),
-            random: keys.choice("arrivals", &["even", "random"]) == Some(1),
-            seconds: Duration::from_millis(keys.integer("ms", 100..=600_000).unwrap_or(5_000)),
-            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
-            threads: keys.size("threads", 1..=64).unwrap_or(1),
-            late_max: Duration::from_micros(keys.integer("late_us_max", 1..=60_000_000).unwrap_or(1_000)),
-        }
-    }
-
-    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+    pub(super) fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let workers = Arc::new(Workers::start(self.threads, SINK)?);
         let measured = self.measure(&workers, context.seed);
         workers.shutdown();

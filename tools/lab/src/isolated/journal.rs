@@ -12,26 +12,9 @@ use upesi_sim::mix;
 
 use super::measurement::{Measurement, ThreadTimes, nanosecond_histogram, record, timed_stage};
 use super::{Context, IsolatedError, scratch};
-use crate::plan::section::Section;
+use crate::plan::stage::journal::Settings;
 use crate::result::schema::StageResult;
 use crate::result::statistics::{per_second, rounded};
-
-/// Size of a record of a prepare with its request, as in the lab's own messages, in bytes.
-const RECORD_BYTES: usize = 1_450;
-/// Maximum size of a batch in bytes, so that it fits a frame.
-const BATCH_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    record_bytes: usize,
-    batch: usize,
-    batches: usize,
-    durable: bool,
-    /// Whether the next segment is filled with zeros ahead of time.
-    zero_ahead: bool,
-    segment_bytes: u64,
-    repetitions: usize,
-}
 
 struct Journal<'settings> {
     settings: &'settings Settings,
@@ -50,23 +33,7 @@ struct Parts {
 }
 
 impl Settings {
-    pub fn read(keys: &mut Section<'_>) -> Self {
-        let settings = Self {
-            record_bytes: keys.size("record_bytes", 1..=1024 * 1024).unwrap_or(RECORD_BYTES),
-            batch: keys.size("batch", 1..=65_536).unwrap_or(1),
-            batches: keys.size("batches", 1..=10_000_000).unwrap_or(2_000),
-            durable: keys.flag("durable").unwrap_or(true),
-            zero_ahead: keys.flag("zero_ahead").unwrap_or(true),
-            segment_bytes: keys.integer("segment_bytes", 64 * 1024..=4 << 30).unwrap_or(64 << 20),
-            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
-        };
-        if settings.batch.saturating_mul(settings.record_bytes) > BATCH_BYTES_MAX {
-            keys.mistake(format!("batch × record_bytes must not be more than {BATCH_BYTES_MAX}"));
-        }
-        settings
-    }
-
-    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+    pub(super) fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let scratch = scratch(&context.scratch)?;
         let mut journal = Journal::open(self, &scratch.path().join("data"), context.seed)?;
         let mut measurement = Measurement::new("record", "a journal in this process");

@@ -8,20 +8,8 @@ use upesi_types::Timestamp;
 
 use super::measurement::{Measurement, ThreadTimes, nanosecond_histogram, record, timed_stage};
 use super::scheme::Scheme;
-use super::source::Source;
-use super::stream::MessageKind;
 use super::{Context, IsolatedError};
-use crate::plan::section::Section;
-
-/// Default number of messages.
-const MESSAGES: usize = 100_000;
-
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    source: Source,
-    kind: MessageKind,
-    repetitions: usize,
-}
+use crate::plan::stage::ledger::Settings;
 
 /// The configuration of ledgers and engines that are fed: streams expire in 2099.
 pub(super) fn config() -> LedgerConfig {
@@ -74,15 +62,7 @@ impl Folded {
 }
 
 impl Settings {
-    pub fn read(keys: &mut Section<'_>) -> Self {
-        Self {
-            source: Source::read(keys, MESSAGES),
-            kind: MessageKind::read(keys),
-            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
-        }
-    }
-
-    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+    pub(super) fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let stream = self.source.load(context, self.kind)?;
         let count = self.source.messages;
         let (reserved, measured) = stream.decode_behind(self.kind, count)?;

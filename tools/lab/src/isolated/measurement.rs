@@ -11,10 +11,12 @@ use upesi_types::Timestamp;
 
 use super::Context;
 use super::stream::Stream;
-use crate::observe::machine::{CoreTime, Environment, durability, taken};
+use crate::observe::machine::{CoreTime, taken};
 use crate::observe::process::Usage;
+use crate::plan::parameter::Parameter;
+use crate::result::environment::{Environment, durability};
 use crate::result::latency::LatencyMs;
-use crate::result::schema::{HistogramResult, Parameter, ProcessRow, StageResult, Validity, WindowResult};
+use crate::result::schema::{HistogramResult, ProcessRow, StageResult, Validity, WindowResult};
 use crate::result::statistics::{
     cores_used, latency_histogram, mebibytes, median, per_second, ratio, rounded, us_per_event,
 };

@@ -7,12 +7,14 @@
 mod admin;
 mod archive;
 mod edge;
-mod flow;
+pub(crate) mod filler;
+pub(crate) mod flow;
 mod generator;
 mod journal;
 mod ledger;
-mod measurement;
+pub(crate) mod measurement;
 mod notification;
+pub mod past;
 mod position;
 mod receiver;
 pub mod scheme;
@@ -23,16 +25,15 @@ pub mod stream;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) use flow::start_delivering;
 use measurement::Measurement;
-pub(crate) use measurement::table;
-use stream::{MessageKind, StreamError};
+use stream::StreamError;
 use tempfile::TempDir;
 use upesi_engine::{Clock as _, SystemClock};
 
 use crate::drive::child::ChildError;
-use crate::drive::execute::Surroundings;
-use crate::plan::section::{Mistakes, Node, Section, Value};
+use crate::plan::section::{Mistakes, Node, Value};
+use crate::plan::stage::{KINDS, OF_EDGE, Stage, UnknownKind};
+use crate::plan::surroundings::Surroundings;
 use crate::result::LabResult;
 
 /// The context of a run of one stage.
@@ -52,66 +53,34 @@ fn hub_binary() -> Result<PathBuf, IsolatedError> {
     std::env::current_exe().map_err(source)
 }
 
-const OF_EDGE: &[&str] = &["connections", "durable", "existing", "callbacks"];
-/// The stages that can be measured alone, and the keys of each that its result repeats if they were given.
-pub const KINDS: [(&str, &[&str]); 9] = [
-    ("ledger", &[]),
-    ("position", &["batch", "durable", "submitters", "in_flight", "existing", "deliveries"]),
-    ("journal", &["record_bytes", "batch", "durable", "zero_ahead"]),
-    ("archive", &["what", "transfers", "value_bytes", "batch"]),
-    ("notification", &["receivers", "keep_alive", "connections", "receiver_delay_ms", "threads"]),
-    ("prepare", OF_EDGE),
-    ("fulfil", OF_EDGE),
-    ("admin", &["connections"]),
-    ("generator", &["rate_per_s", "arrivals", "threads"]),
-];
 /// Keys that results of every kind repeat.
 const OF_ALL: [&str; 4] = ["messages", "stream", "recorded", "body_bytes"];
 
-/// A stage with its settings, ready to be measured.
-type Stage = Box<dyn FnOnce(&Context) -> Result<Measurement, IsolatedError>>;
-
-/// Reads the table of a kind. Every mistake in it is noted. Fails if there is no such kind.
-fn read(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<Stage, IsolatedError> {
-    fn ready<S: 'static>(settings: S, run: fn(&S, &Context) -> Result<Measurement, IsolatedError>) -> Stage {
-        Box::new(move |context| run(&settings, context))
+fn measure(stage: &Stage, context: &Context) -> Result<Measurement, IsolatedError> {
+    match stage {
+        Stage::Ledger(settings) => settings.run(context),
+        Stage::Position(settings) => settings.run(context),
+        Stage::Journal(settings) => settings.run(context),
+        Stage::Archive(settings) => settings.run(context),
+        Stage::Notification(settings) => settings.run(context),
+        Stage::Edge(settings) => settings.run(context),
+        Stage::Admin(settings) => settings.run(context),
+        Stage::Generator(settings) => settings.run(context),
     }
-    if KINDS.iter().all(|(known, _)| *known != kind) {
-        let kinds = KINDS.map(|(kind, _)| kind).join(", ");
-        return Err(IsolatedError::Kind { kind: kind.to_owned(), kinds });
-    }
-    let keys = &mut Section::new("isolated", table, mistakes);
-    Ok(match kind {
-        "ledger" => ready(ledger::Settings::read(keys), ledger::Settings::run),
-        "position" => ready(position::Settings::read(keys), position::Settings::run),
-        "journal" => ready(journal::Settings::read(keys), journal::Settings::run),
-        "archive" => ready(archive::Settings::read(keys), archive::Settings::run),
-        "notification" => ready(notification::Settings::read(keys), notification::Settings::run),
-        "prepare" => ready(edge::Settings::read(MessageKind::Prepare, keys), edge::Settings::run),
-        "fulfil" => ready(edge::Settings::read(MessageKind::Fulfil, keys), edge::Settings::run),
-        "admin" => ready(admin::Settings::read(keys), admin::Settings::run),
-        _ => ready(generator::Settings::read(keys), generator::Settings::run),
-    })
-}
-
-/// Checks the table of a kind without a run. Every mistake in it is noted. Fails with [`IsolatedError::Kind`] for an
-/// unknown kind.
-pub(crate) fn check(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<(), IsolatedError> {
-    read(kind, table, mistakes).map(drop)
 }
 
 /// Measures one stage alone. Blocks until it has ended; must not be called from an async runtime. Fails if the table
 /// has a mistake, a stream cannot be read, or a disk or a process fails.
 pub fn run(kind: &str, table: Option<&Node>, context: &Context) -> Result<LabResult, IsolatedError> {
     let mistakes = Mistakes::default();
-    let stage = read(kind, table, &mistakes)?;
+    let stage = Stage::read(kind, table, &mistakes)?;
     let mistakes = mistakes.into_inner();
     if !mistakes.is_empty() {
         return Err(IsolatedError::Settings(mistakes.into_iter().map(|mistake| mistake.text).collect()));
     }
     crate::observe::process::allow_many_files();
     let started_at = SystemClock.now();
-    let mut measurement = stage(context)?;
+    let mut measurement = measure(&stage, context)?;
     // Only given keys are repeated; the documentation describes the defaults.
     let of_kind = KINDS.into_iter().find(|(known, _)| *known == kind).map_or(OF_EDGE, |(_, keys)| keys);
     for key in of_kind.iter().chain(&OF_ALL) {
@@ -132,8 +101,8 @@ pub fn run(kind: &str, table: Option<&Node>, context: &Context) -> Result<LabRes
 /// The reason why a stage could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum IsolatedError {
-    #[error("there is no isolated kind {kind:?}; give one of {kinds}")]
-    Kind { kind: String, kinds: String },
+    #[error(transparent)]
+    Kind(#[from] UnknownKind),
     #[error("{}", .0.join("\n"))]
     Settings(Vec<String>),
     #[error(transparent)]
@@ -149,7 +118,7 @@ pub enum IsolatedError {
     #[error("the archive: {0}")]
     Archive(#[from] upesi_tables::TablesError),
     #[error("no stream can be recorded: {0}")]
-    Recording(Box<crate::drive::run::LabError>),
+    Recording(Box<crate::drive::error::LabError>),
     #[error(transparent)]
     Child(#[from] ChildError),
     #[error("no operator can be made: {0}")]
@@ -183,7 +152,7 @@ impl IsolatedError {
 
     /// Whether the user made a mistake, rather than the machine.
     pub const fn is_usage(&self) -> bool {
-        matches!(self, Self::Kind { .. } | Self::Settings(_))
+        matches!(self, Self::Kind(_) | Self::Settings(_))
     }
 
     /// The stream that is missing, if that is the error.
@@ -207,12 +176,15 @@ fn scratch(parent: &Path) -> Result<TempDir, IsolatedError> {
 mod tests {
     use std::sync::Arc;
 
-    use super::flow::{Flow, feed};
-    use super::scheme::{Past, Scheme};
-    use super::stream::{GenerateOptions, MessageKind, RecordOptions, Stream};
+    use super::flow::feed;
+    use super::past::Past;
+    use super::scheme::Scheme;
+    use super::stream::{GenerateOptions, RecordOptions, Stream};
     use super::*;
+    use crate::plan::parameter::Parameter;
+    use crate::plan::stage::message::MessageKind;
+    use crate::plan::stage::position::Flow;
     use crate::plan::{Point, SCENARIOS, ScenarioFile, Work};
-    use crate::result::schema::Parameter;
 
     fn context(scratch: &tempfile::TempDir) -> Context {
         let surroundings = Surroundings { name: "tiny".to_owned(), ..Surroundings::default() };
@@ -423,7 +395,7 @@ mod tests {
         }
         for (kind, _) in KINDS {
             let mistakes = Mistakes::default();
-            check(kind, None, &mistakes).unwrap();
+            Stage::read(kind, None, &mistakes).unwrap();
             assert_eq!(mistakes.into_inner(), []);
         }
     }

@@ -19,15 +19,13 @@ use super::ledger::Folded;
 use super::measurement::{Measurement, ThreadTimes};
 use super::receiver::{DFSPS, NUMBER_HEADER, RECEIVER, Receivers, SimulatedDfsps, Stopwatch, Taker};
 use super::scheme::Scheme;
-use super::source::Source;
-use super::stream::{MessageKind, Stream};
+use super::stream::Stream;
 use super::{Context, IsolatedError};
-use crate::plan::section::Section;
+use crate::plan::stage::message::MessageKind;
+use crate::plan::stage::notification::Settings;
 use crate::result::schema::StageResult;
 use crate::result::statistics::{per_second, ratio, rounded};
 
-/// Default number of callbacks of one repetition.
-const MESSAGES: usize = 20_000;
 const COURIER: &str = "lab-courier";
 /// Number of callbacks that are handed over together, like a batch of the journal.
 const HANDED_OVER: usize = 64;
@@ -37,40 +35,8 @@ const LANES_POLL: Duration = Duration::from_millis(1);
 /// Memory for the callbacks of a lane; it never limits the measurement.
 const QUEUE_BYTES_MAX: usize = 1 << 30;
 
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    source: Source,
-    /// Whether simulated DFSPs accept the callbacks, instead of sinks.
-    to_dfsps: bool,
-    keep_alive: bool,
-    /// Connections to one DFSP, and callbacks in progress to it.
-    connections: usize,
-    receiver_delay: Duration,
-    threads: usize,
-    receiver_threads: usize,
-    /// Maximum number of callbacks that were handed over and not reported as delivered.
-    queued: usize,
-    repetitions: usize,
-}
-
 impl Settings {
-    pub fn read(keys: &mut Section<'_>) -> Self {
-        Self {
-            source: Source::read(keys, MESSAGES),
-            to_dfsps: keys.choice("receivers", &["sinks", "dfsps"]) == Some(1),
-            keep_alive: keys.flag("keep_alive").unwrap_or(true),
-            connections: keys
-                .size("connections", 1..=4_096)
-                .unwrap_or(CourierConfig::default().concurrency_max),
-            receiver_delay: Duration::from_millis(keys.integer("receiver_delay_ms", 0..=10_000).unwrap_or(0)),
-            threads: keys.size("threads", 1..=64).unwrap_or(1),
-            receiver_threads: keys.size("receiver_threads", 1..=64).unwrap_or(1),
-            queued: keys.size("queued", 1..=1_000_000).unwrap_or(4_096),
-            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
-        }
-    }
-
-    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+    pub(super) fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let stream = self.source.load_many(context, MessageKind::Prepare, self.transfers())?;
         let watch = Arc::new(Stopwatch::new(self.transfers()));
         let receivers = self.receivers(&stream, &watch, context.seed)?;

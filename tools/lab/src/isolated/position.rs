@@ -10,40 +10,19 @@ use tokio::runtime::Builder;
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, SubmitError};
 use upesi_journal::Durability;
 
-use super::flow::{Fed, Flow, SUBMITTER, feed, start_delivering};
+use super::flow::{Fed, SUBMITTER, feed, start_delivering};
 use super::measurement::{Measurement, number};
-use super::scheme::{Past, Scheme, copy_directory, read_existing};
-use super::source::Source;
-use super::stream::{MessageKind, Ready};
+use super::past::{Past, copy_directory};
+use super::scheme::Scheme;
+use super::stream::Ready;
 use super::{Context, IsolatedError, scratch};
 use crate::observe::hub_metrics::{Snapshot, stages};
-use crate::plan::section::Section;
+use crate::plan::stage::message::MessageKind;
+use crate::plan::stage::position::Settings;
 use crate::result::schema::{Queues, StageResult};
 
-/// Default number of messages: the same as for the published figures.
-const MESSAGES: usize = 5_000;
-/// Default number of commands in progress.
-const IN_FLIGHT: usize = 1_024;
-/// Capacity of the engine's queue.
-const IN_FLIGHT_MAX: usize = 65_536;
 /// The parameter with the number of threads that really submitted.
 pub(super) const SUBMITTING: &str = "submitting_threads";
-
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    source: Source,
-    /// Prepares, or the fulfils of transfers that are reserved already.
-    kind: MessageKind,
-    /// Maximum number of commands in one batch; `None` does not limit batches.
-    batch: Option<usize>,
-    durable: bool,
-    flow: Flow,
-    /// Whether callbacks are reported as delivered, which the engine also journals.
-    deliveries: bool,
-    /// Number of finished transfers that the hub already has.
-    existing: usize,
-    repetitions: usize,
-}
 
 /// One engine that was fed once.
 struct Run {
@@ -53,32 +32,7 @@ struct Run {
 }
 
 impl Settings {
-    pub fn read(keys: &mut Section<'_>) -> Self {
-        let source = Source::read(keys, MESSAGES);
-        let settings = Self {
-            existing: read_existing(keys, &source),
-            source,
-            kind: MessageKind::read(keys),
-            batch: keys.bound("batch", 1..=1_000_000),
-            durable: keys.flag("durable").unwrap_or(true),
-            flow: Flow {
-                submitters: keys.size("submitters", 1..=64).unwrap_or(1),
-                in_flight: keys.size("in_flight", 1..=IN_FLIGHT_MAX).unwrap_or(IN_FLIGHT),
-            },
-            deliveries: keys.choice("deliveries", &["none", "reported"]) == Some(1),
-            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
-        };
-        let Flow { submitters, in_flight } = settings.flow;
-        if settings.batch.is_some_and(|batch| batch > in_flight) {
-            keys.mistake("batch must not be more than in_flight: batches would never be full");
-        }
-        if submitters > in_flight.min(settings.source.messages) {
-            keys.mistake("submitters must not be more than in_flight, nor than messages");
-        }
-        settings
-    }
-
-    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+    pub(super) fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let stream = self.source.load(context, self.kind)?;
         let count = self.source.messages;
         let (reserved, measured) = stream.decode_behind(self.kind, count)?;

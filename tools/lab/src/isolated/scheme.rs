@@ -1,26 +1,15 @@
 //! The scheme that a stream needs: hub accounts, a settlement model, and its DFSPs with caps and funds that no stream
 //! reaches.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::{fs, io};
-
-use tokio::runtime::Builder;
-use upesi_engine::{EngineHandle, EngineMetrics, EngineOptions, Payload, SubmitError};
-use upesi_hub::exit::Failure;
-use upesi_journal::Durability;
+use upesi_engine::{EngineHandle, Payload, SubmitError};
 use upesi_ledger::command::{FundsPrepare, NewSettlementModel};
 use upesi_ledger::{AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId, Reply};
 use upesi_sim::{id_of, mix};
 use upesi_types::{Amount, Currency, FspId};
 
 use super::IsolatedError;
-use super::flow::{Flow, feed, start_delivering};
-use super::source::Source;
-use super::stream::{Ready, Stream, StreamError};
+use super::stream::{Stream, StreamError};
 use crate::drive::onboard::TRANSFER_ENDPOINTS;
-use crate::fill::{Filler, Payloads};
-use crate::plan::section::Section;
 
 /// Net debit cap and deposit of every DFSP in every currency, in whole units.
 const PLENTY_UNITS: i64 = 100_000_000_000 * 10_000;
@@ -133,83 +122,4 @@ async fn submit(engine: &EngineHandle, commands: Vec<AdminCommand>) -> Result<Op
         }
     }
     Ok(first)
-}
-
-/// Maximum number of finished transfers in a new directory.
-const EXISTING_MAX: usize = 1_000_000_000;
-/// Maximum number of finished transfers for which the journal may keep everything.
-const KEPT_MAX: usize = 50_000;
-/// Fast, and from one thread, because nothing is measured here.
-const FLOW: Flow = Flow { submitters: 1, in_flight: 4_096 };
-
-#[derive(Debug)]
-pub(super) struct Past {
-    pub scheme: Scheme,
-    pub existing: usize,
-    pub dfsps: usize,
-    pub seed: u64,
-    /// Prepares after them, which stay reserved.
-    pub reserved: Arc<Vec<Ready>>,
-}
-
-/// Reads the key `existing`: finished transfers that a hub already has.
-pub(super) fn read_existing(keys: &mut Section<'_>, source: &Source) -> usize {
-    let existing = keys.size("existing", 0..=EXISTING_MAX).unwrap_or(0);
-    if existing > 0 && (source.stream.is_some() || source.is_recorded) {
-        keys.mistake(
-            "existing transfers are made up between made-up DFSPs: leave existing out, or the stream",
-        );
-    }
-    existing
-}
-
-impl Past {
-    /// Creates the directory, without a sync and with callbacks delivered. A hub that starts on it finds a snapshot.
-    pub fn write(&self, data: &Path) -> Result<(), IsolatedError> {
-        let options = EngineOptions {
-            durability: Durability::Volatile,
-            ledger: super::ledger::config(),
-            // With millions of transfers, the journal would be larger than everything else.
-            keep_segments: self.existing < KEPT_MAX,
-            ..EngineOptions::new(data)
-        };
-        let (engine, handle) = start_delivering(options, EngineMetrics::default())?;
-        let runtime = Builder::new_current_thread().enable_time().build().map_err(IsolatedError::thread)?;
-        let refused = |reason| IsolatedError::Refused { what: "an operator's command", reason };
-        let onboarded = runtime.block_on(self.scheme.onboard(&handle));
-        if let Some(reason) = onboarded.map_err(|error| refused(error.to_string()))? {
-            return Err(refused(reason));
-        }
-        if self.existing > 0 {
-            let failed = |failure: Failure| refused(failure.to_string());
-            let mut filler =
-                Filler::new(handle.clone(), self.dfsps as u64, Payloads::AsInRuns).map_err(failed)?;
-            // Ids that differ from those that are measured.
-            filler.seed = mix(!self.seed);
-            runtime.block_on(filler.fill(0, self.existing as u64)).map_err(failed)?;
-        }
-        if !self.reserved.is_empty() {
-            feed(&handle, &self.reserved, FLOW)?;
-        }
-        let archive = handle.archive();
-        engine.shutdown();
-        // Otherwise the next hub on this directory would do it during the measurement.
-        archive.map_or(Ok(()), |archive| archive.finish_upkeep())?;
-        Ok(())
-    }
-}
-
-/// Copies a directory tree that is not in use. Fails with the system's error.
-pub fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_directory(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }

@@ -12,7 +12,6 @@ use super::measurement::{Measurement, ThreadTimes, Times};
 use super::{Context, IsolatedError, hub_binary};
 use crate::drive::child::HubProcess;
 use crate::observe::process::Watched;
-use crate::plan::section::Section;
 use crate::result::schema::ProcessRow;
 use crate::result::statistics::{cores_used, rounded, us_per_event};
 
@@ -26,13 +25,6 @@ pub(super) const HUB: &str = "a hub process on this machine";
 pub(super) fn target_of(url: &str) -> Result<Target, IsolatedError> {
     Target::parse(url)
         .map_err(|error| IsolatedError::Refused { what: "the hub's address", reason: error.to_string() })
-}
-
-/// Checks the keys: each repetition sends a part of the messages, and one more part comes before them.
-pub(super) fn expect_parts(keys: &Section<'_>, messages: usize, repetitions: usize) {
-    if messages <= repetitions {
-        keys.mistake("give more messages than repetitions: each repetition sends a part");
-    }
 }
 
 /// Starts a hub on a directory and runs a measurement against it from sending threads. Ends both.

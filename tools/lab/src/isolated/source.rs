@@ -3,54 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::stream::{
-    BODY_BYTES_MIN, DFSPS_MAX, GenerateOptions, MessageKind, RecordOptions, Stream, StreamError,
-};
+use super::stream::{GenerateOptions, RecordOptions, Stream, StreamError};
 use super::{Context, IsolatedError, scratch};
-use crate::drive::run::{DATA_DIRECTORY, run};
+use crate::drive::run::run;
+use crate::drive::session::DATA_DIRECTORY;
 use crate::plan::load_profile::Load;
 use crate::plan::options::RunOptions;
-use crate::plan::section::Section;
-
-const MESSAGES_MAX: usize = 5_000_000;
-
-/// The messages that a stage is fed with.
-#[derive(Clone, Debug)]
-pub(super) struct Source {
-    /// A recorded stream; `None` generates or records one.
-    pub stream: Option<PathBuf>,
-    /// Whether a hub is driven and recorded first.
-    pub is_recorded: bool,
-    pub messages: usize,
-    /// Number of DFSPs if messages are generated or recorded first.
-    pub dfsps: usize,
-    /// Approximate length of a prepare's body, in bytes; `None` uses the default of the source.
-    pub body_bytes: Option<usize>,
-}
+use crate::plan::stage::message::MessageKind;
+use crate::plan::stage::source::{MESSAGES_MAX, Source};
 
 impl Source {
-    pub fn read(keys: &mut Section<'_>, messages: usize) -> Self {
-        let stream = keys.text("stream").map(PathBuf::from);
-        if stream.is_some() && (keys.has("dfsps") || keys.has("body_bytes")) {
-            keys.mistake(
-                "a recorded stream has its own DFSPs and bodies: leave dfsps and body_bytes out, or the stream",
-            );
-        }
-        let is_recorded = keys.flag("recorded").unwrap_or(false);
-        if is_recorded && stream.is_some() {
-            keys.mistake(
-                "what is recorded for the occasion comes from no file: leave stream out, or recorded",
-            );
-        }
-        Self {
-            stream,
-            is_recorded,
-            messages: keys.size("messages", 1..=MESSAGES_MAX).unwrap_or(messages),
-            dfsps: keys.size("dfsps", 2..=DFSPS_MAX).unwrap_or(2),
-            body_bytes: keys.size("body_bytes", BODY_BYTES_MIN..=32_768),
-        }
-    }
-
     /// Reads the file, records a hub, or generates the stream, with as many messages as one repetition needs.
     pub fn load(&self, context: &Context, kind: MessageKind) -> Result<Stream, IsolatedError> {
         self.load_many(context, kind, self.messages)
@@ -236,8 +198,8 @@ fn data_in(out: &Path) -> Result<PathBuf, IsolatedError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::execute::Surroundings;
     use crate::isolated::stream::GenerateOptions;
+    use crate::plan::surroundings::Surroundings;
 
     #[test]
     fn a_hub_is_driven_for_as_long_as_it_needs_by_how_fast_the_first_was() {

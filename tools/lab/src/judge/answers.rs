@@ -1,12 +1,10 @@
 //! The audit of lookups and quotes: every accepted query must be answered exactly once, and rightly.
 
-use serde::{Deserialize, Serialize};
 use upesi_sim::Counters;
 
 use crate::judge::audit::counted;
-use crate::observe::tally::Exchanges;
-use crate::result::AuditSummary;
-use crate::result::schema::Name;
+use crate::result::audit::{AnswerCheck, AuditSummary};
+use crate::result::exchanges::Exchanges;
 
 /// The evidence about queries and answers after everything came to rest.
 #[derive(Clone, Debug, Default)]
@@ -15,35 +13,6 @@ pub struct AnswersEvidence {
     pub phases: Vec<(&'static str, Exchanges)>,
     /// The DFSPs' counters.
     pub counters: Counters,
-}
-
-/// The outcomes of the queries of one phase.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Default, Deserialize)]
-#[serde(default)]
-pub struct AnswerCheck {
-    /// `discovery` or `agreement`.
-    pub phase: Name,
-    /// Queries that the hub accepted.
-    pub accepted: u64,
-    /// Queries that were answered rightly.
-    pub right: u64,
-    /// Queries that were answered with an error.
-    pub errors: u64,
-    /// Queries with an answer that cannot be right: another party or DFSP, another amount, a condition that is not the
-    /// payee's for this quote.
-    pub wrong: u64,
-    /// Queries that were not answered before the user's timeout.
-    pub late: u64,
-}
-
-impl std::ops::AddAssign<&Self> for AnswerCheck {
-    fn add_assign(&mut self, other: &Self) {
-        self.accepted += other.accepted;
-        self.right += other.right;
-        self.errors += other.errors;
-        self.wrong += other.wrong;
-        self.late += other.late;
-    }
 }
 
 impl AnswersEvidence {
@@ -124,7 +93,7 @@ impl AuditSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::audit::Originated;
+    use crate::result::exchanges::Originated;
 
     fn good() -> AnswersEvidence {
         let discovery = Exchanges {

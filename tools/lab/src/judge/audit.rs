@@ -2,49 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use upesi_sim::{Counters, ExpectedPosition, TransferCounts, units_text};
 use upesi_types::{Amount, Currency, FspId};
 
-use crate::result::AuditSummary;
+use crate::result::audit::{AuditSummary, PositionCheck};
+use crate::result::exchanges::Originated;
 use crate::result::schema::SettlementResult;
-
-/// The load generator's own counts, independent of the simulators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Originated {
-    /// POSTs sent.
-    pub sent: u64,
-    /// POSTs answered 202.
-    pub accepted: u64,
-    /// POSTs answered with an error.
-    pub refused: u64,
-    /// POSTs without an answer.
-    pub unanswered: u64,
-}
-
-impl std::ops::AddAssign for Originated {
-    fn add_assign(&mut self, other: Self) {
-        self.sent += other.sent;
-        self.accepted += other.accepted;
-        self.refused += other.refused;
-        self.unanswered += other.unanswered;
-    }
-}
-
-impl std::ops::Mul<u64> for Originated {
-    type Output = Self;
-
-    /// The counts of transfers, if each request is about this many transfers.
-    fn mul(self, transfers: u64) -> Self {
-        Self {
-            sent: self.sent * transfers,
-            accepted: self.accepted * transfers,
-            refused: self.refused * transfers,
-            unanswered: self.unanswered * transfers,
-        }
-    }
-}
 
 /// Everything that the audit examines.
 #[derive(Clone, Debug)]
@@ -83,22 +46,6 @@ pub struct Side {
     pub in_windows: Option<u64>,
     /// Expected number of the DFSPs' transfers and legs of FX transfers.
     pub committed: u64,
-}
-
-/// One DFSP's position at the hub beside its own books, as decimal texts. Both count from the start of the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Default, Deserialize)]
-#[serde(default)]
-pub struct PositionCheck {
-    /// The participant.
-    pub participant: String,
-    /// The currency.
-    pub currency: String,
-    /// Change of the hub's position during the run, except for settled amounts.
-    pub hub: String,
-    /// The position by the DFSP's own books; two values while something is uncertain.
-    pub books: String,
-    /// Whether they agree.
-    pub ok: bool,
 }
 
 /// Compares a hub with the books.

@@ -119,9 +119,9 @@ fn under_way(options: &RunOptions, result: &LabResult) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::system::TargetHub;
     use crate::observe::hub_metrics::{Snapshot, stages};
     use crate::plan::load_profile::Load;
+    use crate::plan::target::TargetHub;
     use crate::result::schema::{Queues, StageResult, TimelineResult, TimelineRow};
 
     /// The hub's metrics before ten seconds of payments, cut to the counts.

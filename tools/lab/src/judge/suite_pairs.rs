@@ -1,58 +1,14 @@
 //! Judges runs beside their base: medians, the interval of the paired differences, and claims.
 #![expect(clippy::float_arithmetic, reason = "differences of measurements; no money")]
 
-use serde::{Deserialize, Serialize};
-
-use crate::drive::suite_turns::{Group, Turn, beside_base};
+use crate::judge::statistics::{CONFIDENCE, Interval, paired_difference, pairs_to_tell};
+use crate::judge::turns::{Turn, beside_base};
 use crate::plan::Claim;
-use crate::report::Metric;
-use crate::report::statistics::{CONFIDENCE, Interval, paired_difference, pairs_to_tell};
+use crate::plan::metric::Metric;
+use crate::plan::suite_plan::Group;
 use crate::result::LabResult;
 use crate::result::statistics::{median, rounded};
-
-/// Two points that were run beside each other.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PairResult {
-    /// The base of the comparison: an index into the suite's `runs`.
-    pub base: usize,
-    /// The compared point: an index into the suite's `runs`.
-    pub other: usize,
-    /// The figures that both have.
-    pub figures: Vec<PairFigure>,
-}
-
-/// One figure of both.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PairFigure {
-    /// The figure: a member of `result.json`.
-    pub figure: Metric,
-    /// Values of the base, one for each of the other's: the mean of the runs before and after.
-    pub base: Vec<f64>,
-    /// Values of the other.
-    pub other: Vec<f64>,
-    /// The median of the base's values.
-    pub base_median: f64,
-    /// The median of the other's values.
-    pub other_median: f64,
-    /// Difference of the other, relative to the base; absent with fewer than two pairs.
-    pub difference: Option<DifferenceResult>,
-}
-
-/// An interval of a relative difference: 0.12 is 12 % more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DifferenceResult {
-    /// The estimate: the mean of the paired differences of logarithms.
-    pub centre: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// The confidence of the interval.
-    pub confidence: f64,
-}
+use crate::result::suite::{ClaimResult, ClaimVerdict, DifferenceResult, PairFigure, PairResult};
 
 impl From<Interval> for DifferenceResult {
     fn from(interval: Interval) -> Self {
@@ -63,41 +19,6 @@ impl From<Interval> for DifferenceResult {
             confidence: CONFIDENCE,
         }
     }
-}
-
-/// The verdict on a claim.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ClaimVerdict {
-    /// The whole interval is within the bound.
-    #[serde(rename = "holds")]
-    Holds,
-    /// The whole interval is beyond the bound.
-    #[serde(rename = "does not hold")]
-    Broken,
-    /// The bound is inside the interval, or there is no interval.
-    #[default]
-    #[serde(rename = "cannot be told")]
-    Untold,
-}
-
-/// A claim with its measurement.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ClaimResult {
-    /// The claim.
-    pub text: String,
-    /// The verdict.
-    pub verdict: ClaimVerdict,
-    /// The verdict in words, with the interval.
-    pub words: String,
-    /// The base of the comparison: an index into the suite's `runs`.
-    pub base: usize,
-    /// The point that the claim is about: an index into the suite's `runs`.
-    pub other: usize,
-    /// The figure of the comparison.
-    pub figure: Metric,
-    /// Maximum deterioration, in per cent.
-    pub at_most_percent: f64,
 }
 
 /// Every point of a group beside its first one.

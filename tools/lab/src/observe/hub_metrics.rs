@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use upesi_http::ClientTls;
 
-use crate::drive::admin_client::{AdminClient, AdminError};
-use crate::drive::system::TargetHub;
+use crate::admin_client::{AdminClient, AdminError};
+use crate::plan::target::TargetHub;
 use crate::result::schema::{Queues, StageResult};
 use crate::result::statistics::{ratio, rounded};
 

@@ -3,5 +3,8 @@
 pub(crate) mod hub_metrics;
 pub(crate) mod machine;
 pub(crate) mod process;
+pub(crate) mod profile;
 pub(crate) mod tally;
+pub(crate) mod tally_results;
 pub(crate) mod timeline;
+pub(crate) mod window;

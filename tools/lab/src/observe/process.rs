@@ -2,17 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use upesi_profile::{Profile, StageShares};
 
 use super::machine::RunQueue;
-use crate::drive::admin_client::{AdminClient, AdminError};
-use crate::drive::load::Window;
-use crate::drive::parallel::Loads;
-use crate::drive::run::{RAMP, Run};
-use crate::drive::system::Subject;
 use crate::result::schema::ProcessRow;
 use crate::result::statistics::{mebibytes, rounded};
 
@@ -262,73 +256,6 @@ impl Watched {
     }
 }
 
-// A CPU profile of the hub under the measured load, taken right after the measurement, so that the figures are those of
-// a hub that was not profiled.
-
-/// Length of the profile in a suite's run: enough for about two thousand samples of one core by [`upesi_profile`].
-pub const LENGTH: Duration = Duration::from_secs(10);
-/// Duration of load after the profile, so that all of it is under load.
-const MARGIN: Duration = Duration::from_secs(1);
-pub const FLAME_GRAPH: &str = "profile.svg";
-pub const STACKS: &str = "profile.folded";
-pub const SHARES: &str = "shares.json";
-
-#[derive(Debug, thiserror::Error)]
-enum LookError {
-    #[error(transparent)]
-    Admin(#[from] AdminError),
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
-
-/// Keeps a profile's stacks in a directory, with a flame graph and the share of each stage from the same samples. Fails
-/// with the system's error.
-pub fn keep(directory: &Path, folded: &str, length: Duration) -> std::io::Result<()> {
-    let shares = StageShares::of_folded(folded).to_json();
-    let shares = serde_json::to_string_pretty(&shares).unwrap_or_default() + "\n";
-    let graph = Profile::from_folded(folded, length).flame_graph("Where the hub's CPU time goes");
-    std::fs::write(directory.join(FLAME_GRAPH), graph)?;
-    std::fs::write(directory.join(STACKS), folded)?;
-    std::fs::write(directory.join(SHARES), shares)
-}
-
-/// For several runs of one point, the profile of the first one stands for all.
-pub(crate) fn carry(directory: &Path) {
-    for name in [FLAME_GRAPH, SHARES] {
-        let seen = directory.join("repetition-1").join(name);
-        if seen.is_file() {
-            // The run itself exists, and must not fail because a picture cannot be copied.
-            let _ = std::fs::copy(seen, directory.join(name));
-        }
-    }
-}
-
-impl Run<'_> {
-    /// Continues to drive the hub and profiles it. These operations count for the audit, and for no figure. If the hub
-    /// returns no profile, only the profile is missing.
-    pub(crate) async fn look(&self, hub: &mut Subject, admin: &AdminClient, length: Duration) {
-        let Some(out) = self.options.out.as_deref() else { return };
-        self.progress.set_message("looking where the CPU time goes");
-        let from = Instant::now();
-        let until = from + RAMP + length + MARGIN;
-        // No operation starts or ends at the single measured moment.
-        let window = Window { from, measure_from: until, measure_until: until, until };
-        let seed = self.options.seed ^ hub.slices.len() as u64;
-        let running = Loads::start(&self.workers, &hub.generators, &self.options.load, seed, window);
-        tokio::time::sleep(RAMP).await;
-        if let Err(error) = see(admin, out, length).await {
-            tracing::warn!(%error, "cannot profile the hub: this needs an Upesi hub with admin.profiling = true");
-        }
-        hub.add(&running.finish().await);
-    }
-}
-
-async fn see(admin: &AdminClient, out: &Path, length: Duration) -> Result<(), LookError> {
-    let path = format!("/debug/profile?seconds={}&format=folded", length.as_secs());
-    let folded = admin.get(&path).await?;
-    Ok(keep(out, &String::from_utf8_lossy(&folded), length)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -436,21 +363,5 @@ mod tests {
         gone.add(&nothing, &nothing);
         let nothing = ProcessRow { name: "hub".to_owned(), ..ProcessRow::default() };
         assert_eq!(gone.row("hub", None, None), nothing);
-    }
-
-    #[test]
-    fn stacks_are_kept_with_their_graph_and_their_shares() {
-        let directory = tempfile::tempdir().unwrap();
-        let first = directory.path().join("repetition-1");
-        std::fs::create_dir(&first).unwrap();
-        carry(directory.path());
-        assert!(!directory.path().join(SHARES).exists(), "nothing was seen yet");
-        keep(&first, "edge;upesi_gateway::parse 3\nengine;upesi_journal::append 1\n", LENGTH).unwrap();
-        let shares: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(first.join(SHARES)).unwrap()).unwrap();
-        assert_eq!(shares["samples"], 4);
-        carry(directory.path());
-        assert!(directory.path().join(SHARES).is_file() && directory.path().join(FLAME_GRAPH).is_file());
-        assert!(std::fs::read_to_string(first.join(FLAME_GRAPH)).unwrap().contains("<svg"));
     }
 }

@@ -3,12 +3,10 @@
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
 use upesi_sim::Phase;
 
-use crate::drive::load::Window;
-use crate::drive::operation::Waits;
-use crate::judge::audit::Originated;
+use crate::observe::window::Window;
+use crate::result::exchanges::Exchanges;
 use crate::result::statistics::{LATENCY_US_MAX, latency_histogram};
 
 /// The outcome of one phase of an operation.
@@ -36,22 +34,8 @@ pub(crate) enum Step {
 /// The outcomes of the phases of one operation, by [`Phase`].
 pub(crate) type Steps = [Step; Phase::ALL.len()];
 
-/// The outcomes of the requests of one phase during a run, including warm-up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Exchanges {
-    /// The answers to the requests themselves.
-    #[serde(flatten)]
-    pub originated: Originated,
-    /// Accepted requests that ended with the right callback.
-    pub completed: u64,
-    /// Accepted requests that ended with an error callback or an abort.
-    pub errors: u64,
-    /// Accepted requests that ended with a wrong callback.
-    pub wrong: u64,
-    /// Accepted requests that did not end before the user's timeout.
-    pub late: u64,
-}
+/// Time that the requests of one operation waited for their own answers, by [`Phase`]; `None` if none was sent.
+pub(crate) type Waits = [Option<Duration>; Phase::ALL.len()];
 
 impl Exchanges {
     fn count(&mut self, step: Step) {
@@ -199,6 +183,7 @@ fn microseconds(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::exchanges::Originated;
 
     #[test]
     fn phases_begin_where_the_one_before_ended_and_the_whole_where_it_was_meant_to() {

@@ -18,7 +18,7 @@ use prober::Prober;
 use report::RunReport;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 
-use crate::cli::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
+use crate::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
 use crate::result::evidence::{Evidence, Provenance, Subject};
 use crate::{HubProcess, Load, RunOptions, Stage, TargetHub};
 

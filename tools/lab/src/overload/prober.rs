@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use upesi_http::{Bytes, Full, Origin, Pool, PoolConfig, Request, Target};
 use upesi_hub::exit::Failure;
 
-use crate::cli::failures::{runtime, unavailable};
+use crate::failures::{runtime, unavailable};
 
 /// Number of probers, each with its own connection.
 const PROBERS: usize = 4;

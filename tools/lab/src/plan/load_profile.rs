@@ -9,6 +9,9 @@ use crate::plan::options::{DFSPS_MAX, OUTSTANDING_MAX, RATE_PER_S_MAX};
 use crate::plan::pairs::PairChoice;
 use crate::plan::scenario::Scenario;
 
+/// Maximum number of parallel loads.
+pub(crate) const LOADS_MAX: usize = 8;
+
 /// One straight part of a varying load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {

@@ -8,13 +8,24 @@
 //! The keys are documented in `docs/lab/scenarios.md`.
 
 pub(crate) mod load_profile;
+pub mod metric;
+pub(crate) mod operations;
 pub(crate) mod options;
 pub(crate) mod pairs;
+pub mod parameter;
+pub mod parameters;
+pub(crate) mod plot;
 mod read;
 pub(crate) mod scenario;
 pub mod section;
+pub(crate) mod security;
+pub mod stage;
 mod suite;
+pub(crate) mod suite_plan;
+pub(crate) mod surroundings;
 mod sweep;
+pub(crate) mod target;
+pub(crate) mod targets;
 #[cfg(test)]
 mod tests;
 
@@ -27,9 +38,8 @@ pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteQuestion, SuiteRun};
 pub use sweep::{Claim, Point};
 use upesi_keys::read_limited_text;
 
-/// Plots of runs: a member of the result over a parameter. In a file, the plot has no runs yet.
-pub use crate::drive::suite_run::PlotResult as Plot;
 use crate::plan::options::RunOptions;
+use crate::plan::plot::SuitePlot;
 
 /// Maximum size of a scenario or suite file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -118,7 +128,7 @@ pub enum Work {
     /// DFSPs exchange messages through a hub.
     EndToEnd { options: Box<RunOptions>, test: Test },
     Isolated {
-        /// The name of the stage: see [`crate::isolated::KINDS`].
+        /// The name of the stage: see [`stage::KINDS`].
         stage: String,
         table: Option<Node>,
         /// Arguments of the hub, if the stage needs one.
@@ -139,7 +149,7 @@ pub struct ScenarioFile {
     /// Number of runs of every point; the points take turns.
     pub repetitions: usize,
     points: Vec<Point>,
-    plots: Vec<Plot>,
+    plots: Vec<SuitePlot>,
     claims: Vec<Claim>,
 }
 
@@ -194,7 +204,7 @@ impl ScenarioFile {
         &self.points
     }
 
-    pub fn plots(&self) -> &[Plot] {
+    pub fn plots(&self) -> &[SuitePlot] {
         &self.plots
     }
 

@@ -11,13 +11,13 @@ use upesi_http::available_cores;
 use upesi_sim::{BULK_ITEMS_MAX, DfspSettings, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
 
-use crate::drive::parallel::LOADS_MAX;
-use crate::drive::system::TargetHub;
-use crate::plan::load_profile::Load;
+use crate::plan::load_profile::{LOADS_MAX, Load};
 use crate::plan::pairs::PairChoice;
+use crate::plan::parameter::Parameter;
 use crate::plan::scenario::Scenario;
-use crate::plan::section::{Security, Target};
-use crate::result::schema::Parameter;
+use crate::plan::security::Security;
+use crate::plan::target::TargetHub;
+use crate::plan::targets::Target;
 
 /// Maximum number of virtual users, and of outstanding operations in an open loop.
 pub const OUTSTANDING_MAX: usize = 100_000;

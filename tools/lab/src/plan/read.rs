@@ -10,11 +10,12 @@ use super::load_profile::{dfsps, load, parallel};
 use super::section::{Mistakes, Node, Section, Value};
 use super::sweep::{self, Point};
 use super::{Mistake, REPETITIONS_MAX, ScenarioFile, Search, Test, Work};
-use crate::isolated;
 use crate::plan::load_profile::Load;
 use crate::plan::options::{Baseline, FXPS_MAX, Identity, RunOptions, SLICES_MAX, Settlement};
 use crate::plan::scenario::Scenario;
-use crate::plan::section::{Security, Target, TargetKind};
+use crate::plan::security::Security;
+use crate::plan::stage::Stage;
+use crate::plan::targets::{Target, TargetKind};
 
 /// Maximum number of transfers that a hub is filled with before a run.
 const EXISTING_MAX: u64 = 1_000_000_000;
@@ -122,7 +123,7 @@ fn isolated_work(file: &mut Section<'_>, hub_arguments: Vec<String>, seed: u64, 
     let stage = file.text_required("stage");
     let table = file.node("isolated").cloned();
     if !stage.is_empty()
-        && let Err(error) = isolated::check(&stage, table.as_ref(), mistakes)
+        && let Err(error) = Stage::read(&stage, table.as_ref(), mistakes)
     {
         file.mistake_at(0, error.to_string());
     }

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use super::section::{Mistakes, Node, Section};
 use super::{
-    Mistake, PlanError, Plot, REPETITIONS_MAX, SUITES, ScenarioFile, Test, Work, looks_like_path, read_text,
-    stem, sweep,
+    Mistake, PlanError, REPETITIONS_MAX, SUITES, ScenarioFile, Test, Work, looks_like_path, read_text, stem,
+    sweep,
 };
-use crate::observe::process;
+use crate::plan::plot::SuitePlot;
+
+/// Length of the profile in a suite's run: enough for about two thousand samples of one core by `upesi_profile`.
+pub(super) const PROFILE_LENGTH: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 pub struct SuiteRun {
@@ -72,7 +75,7 @@ pub struct SuiteFile {
     pub questions: Vec<SuiteQuestion>,
     pub recorded: Vec<Recorded>,
     /// Plots over all points.
-    pub plots: Vec<Plot>,
+    pub plots: Vec<SuitePlot>,
 }
 
 impl SuiteFile {
@@ -201,7 +204,7 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
 fn look_into(scenario: &mut ScenarioFile) -> bool {
     scenario.points.iter_mut().all(|point| match &mut point.work {
         Work::EndToEnd { options, test } => {
-            options.profile = Some(process::LENGTH);
+            options.profile = Some(PROFILE_LENGTH);
             let is_search = matches!(test, Test::Breakpoint(_));
             !is_search && options.alone.is_none() && options.load.stages().is_empty()
         }

@@ -1,12 +1,13 @@
 //! Sweeps and ablations: one file with several runs that differ in one or two values.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::section::{Mistakes, Node, Section, Value};
-use super::{Mistake, Plot, Work};
-use crate::report::{Metric, parameters};
-use crate::result::schema::Parameter;
+use super::{Mistake, Work};
+use crate::plan::metric::Metric;
+use crate::plan::parameter::Parameter;
+use crate::plan::parameters;
+use crate::plan::plot::SuitePlot;
 
 /// Maximum number of runs of one file.
 const POINTS_MAX: usize = 200;
@@ -32,15 +33,6 @@ impl Point {
             format!("{name}-{}", value.to_string().chars().map(plain).collect::<String>())
         };
         self.parameters.iter().map(part).collect::<Vec<_>>().join(",")
-    }
-}
-
-impl fmt::Display for Parameter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Text(text) => f.write_str(text),
-        }
     }
 }
 
@@ -132,7 +124,7 @@ fn ablation(mut section: Section<'_>) -> Variant {
 }
 
 /// The plots that the file requests; one of throughput if it requests none and has a sweep.
-pub(super) fn plots(node: Option<&Node>, variants: &[Variant], mistakes: &Mistakes) -> Vec<Plot> {
+pub(super) fn plots(node: Option<&Node>, variants: &[Variant], mistakes: &Mistakes) -> Vec<SuitePlot> {
     if let Some(node) = node {
         return tables("plot", node, mistakes).map(plot).collect();
     }
@@ -146,13 +138,13 @@ pub(super) fn plots(node: Option<&Node>, variants: &[Variant], mistakes: &Mistak
     vec![usual_plot(x, axes.next())]
 }
 
-fn usual_plot(x: String, series: Option<String>) -> Plot {
+fn usual_plot(x: String, series: Option<String>) -> SuitePlot {
     let title = format!("Throughput by {}", parameters::heading(&x));
-    Plot { title, x, series, y: "throughput_per_s".to_owned(), runs: Vec::new() }
+    SuitePlot { title, x, series, y: "throughput_per_s".to_owned(), runs: Vec::new() }
 }
 
-fn plot(mut section: Section<'_>) -> Plot {
-    Plot {
+fn plot(mut section: Section<'_>) -> SuitePlot {
+    SuitePlot {
         title: section.text_required("title"),
         x: section.text_required("x"),
         series: section.text("series"),

@@ -5,8 +5,8 @@ use super::*;
 use crate::plan::load_profile::Load;
 use crate::plan::options::Baseline;
 use crate::plan::pairs::PairChoice;
+use crate::plan::parameter::Parameter;
 use crate::plan::scenario::Scenario;
-use crate::result::schema::Parameter;
 
 fn parse(text: &str) -> Result<ScenarioFile, Vec<Mistake>> {
     ScenarioFile::parse("test.toml", text).map_err(|error| match error {
@@ -61,8 +61,8 @@ fn every_file_is_built_in_and_right() {
 /// Checks that swept parameters have names for people on pages and in tables.
 fn has_names_for_people(scenario: &ScenarioFile) {
     for name in scenario.points().iter().flat_map(|point| point.parameters.keys()) {
-        let is_known = crate::report::parameters::is_known(name);
-        assert!(is_known, "{}: {name} has no name in report/parameters.rs", scenario.name);
+        let is_known = crate::plan::parameters::is_known(name);
+        assert!(is_known, "{}: {name} has no name in plan/parameters.rs", scenario.name);
     }
 }
 
@@ -231,7 +231,7 @@ fn ablations_are_repeated_and_claims_are_about_one_of_them() {
     let expected = Claim {
         text: "cheap".to_owned(),
         point: 1,
-        figure: crate::report::Metric::Cpu,
+        figure: crate::plan::metric::Metric::Cpu,
         at_most_percent: 2.5,
     };
     assert_eq!(scenario.claims(), [expected]);
@@ -314,7 +314,7 @@ fn a_run_of_a_suite_is_looked_into_where_that_can_be() {
     };
     let looked = suite("payments-8", "").unwrap();
     assert!(looked.runs[0].profile);
-    assert_eq!(options(&looked.runs[0].scenario, 0).profile, Some(crate::observe::process::LENGTH));
+    assert_eq!(options(&looked.runs[0].scenario, 0).profile, Some(crate::plan::suite::PROFILE_LENGTH));
     for scenario in ["breakpoint", "published-ramp", "simulators-only", "ledger-alone"] {
         let error = suite(scenario, "").unwrap_err().to_string();
         assert!(error.contains("s.toml:2: ") && error.contains("only a steady load"), "{scenario}: {error}");

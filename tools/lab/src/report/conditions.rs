@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::report::figures::{count, grouped, number};
-use crate::report::run::{Run, plain};
+use crate::figures::{count, grouped, number, plain};
+use crate::report::run::Run;
 
 /// A name and its text, in the order of the report.
 pub(crate) type Conditions = Vec<(&'static str, String)>;

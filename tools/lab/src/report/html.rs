@@ -11,11 +11,11 @@ use sha2::{Digest as _, Sha256};
 
 use self::table::{Cell, Markup, table};
 use super::suite::{claims, lengths, sections, verdict};
-use crate::report::compare;
-use crate::report::figures::{capitalised, milliseconds, minute, number};
+use crate::figures::{capitalised, milliseconds, minute, number, plain};
+use crate::report::comparison;
 use crate::report::input::{Results, Suite};
 use crate::report::published::Beside;
-use crate::report::run::{Run, plain};
+use crate::report::run::Run;
 use crate::report::text::{FIGURES, figures};
 
 /// The page's frame. If a text were not escaped correctly, the security policy still prevents it from running or
@@ -79,7 +79,7 @@ fn contents(results: &Results, parts: &[Part]) -> Markup {
 /// The parts of the page, in the order in which they are read.
 fn parts(results: &Results, beside: Option<&Beside>) -> Vec<Part> {
     let one_suite = results.only_suites && results.suites.len() == 1;
-    let comparison = compare::compare(results).ok().filter(|_| compared(results));
+    let comparison = comparison::compare(results).ok().filter(|_| compared(results));
     let heading = if one_suite { "What each part costs" } else { "Verdict" };
     let compared = comparison.map(|comparison| sections::section(&comparison, heading));
     let mut middle = [

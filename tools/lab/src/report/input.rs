@@ -8,17 +8,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReportError;
-use super::run::{self, Shares};
-use crate::drive::suite_run::SuiteResult;
-use crate::report::parameters;
-use crate::report::run::Run;
-use crate::report::suite::absences;
-use crate::result::SCHEMA_VERSION;
+use crate::observe::profile::{FLAME_GRAPH, SHARES};
+use crate::plan::parameters;
+use crate::report::absences::absences;
+use crate::report::run::{Run, Shares};
+use crate::result::file::{FileError, read, read_result};
+use crate::result::suite::SuiteResult;
 
-/// Maximum size of a file that is read, in bytes: an hour per second with all its buckets has less than one mebibyte.
-pub(crate) const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The flame graph that `upesi lab profile` keeps beside a result.
-const FLAME_GRAPH: &str = "profile.svg";
 /// Maximum size of a flame graph in a page, in bytes. A larger one stays in its file.
 const FLAME_GRAPH_BYTES_MAX: u64 = 512 * 1024;
 const RUNS_MAX: usize = 1_000;
@@ -73,37 +69,15 @@ fn file_of(path: &Path) -> PathBuf {
     if suite.is_file() { suite } else { path.join("result.json") }
 }
 
-/// Reads a file without changes.
-pub(crate) fn read(path: &Path) -> Result<Value, ReportError> {
-    let unreadable = |source| ReportError::Unreadable { path: path.to_owned(), source };
-    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
-        return Err(ReportError::TooLarge { path: path.to_owned(), bytes_max: FILE_BYTES_MAX });
-    }
-    let bytes = std::fs::read(path).map_err(unreadable)?;
-    serde_json::from_slice(&bytes).map_err(|source| ReportError::Malformed { path: path.to_owned(), source })
-}
-
-/// Reads a result or a suite, which must have the current layout.
-pub(crate) fn read_result(path: &Path) -> Result<Value, ReportError> {
-    let value = read(path)?;
-    match value.get("schema_version").and_then(Value::as_u64) {
-        Some(version) if version != u64::from(SCHEMA_VERSION) => {
-            Err(ReportError::Layout { path: path.to_owned(), version, known: SCHEMA_VERSION })
-        }
-        _ => Ok(value),
-    }
-}
-
 fn read_run(path: &Path, value: Value) -> Result<Run, ReportError> {
-    let mut run =
-        Run::of(value).map_err(|source| ReportError::Malformed { path: path.to_owned(), source })?;
+    let mut run = Run::of(value).map_err(|source| FileError::Malformed { path: path.to_owned(), source })?;
     run.directory = directory_name(path);
-    let shares = path.with_file_name(run::FILE);
+    let shares = path.with_file_name(SHARES);
     // Only a run in its own directory has a profile beside it.
     if path.file_name().is_some_and(|name| name == "result.json") && shares.is_file() {
         let value = read(&shares)?;
         let found =
-            Shares::deserialize(value).map_err(|source| ReportError::Malformed { path: shares, source })?;
+            Shares::deserialize(value).map_err(|source| FileError::Malformed { path: shares, source })?;
         run.shares = Some(found);
         run.flame_graph = flame_graph(&path.with_file_name(FLAME_GRAPH));
     }
@@ -129,7 +103,7 @@ fn directory_name(file: &Path) -> String {
 }
 
 fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, ReportError> {
-    let malformed = |source| ReportError::Malformed { path: path.to_owned(), source };
+    let malformed = |source| FileError::Malformed { path: path.to_owned(), source };
     let mut file = SuiteResult::deserialize(value).map_err(malformed)?;
     if file.runs.len() > RUNS_MAX {
         return Err(ReportError::TooMany { runs_max: RUNS_MAX });

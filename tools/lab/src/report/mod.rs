@@ -10,30 +10,36 @@
 //! contains the hash of its one script, so that no other script can run.
 #![allow(clippy::float_arithmetic, reason = "statistics and coordinates of plots; no money is computed here")]
 
+mod absences;
 mod compare;
+mod comparison;
 mod conditions;
-pub mod figures;
+mod difference;
+mod grid;
 mod html;
-pub(crate) mod input;
-pub mod parameters;
+mod input;
 pub mod published;
 mod run;
-pub mod statistics;
+mod run_table;
 mod suite;
-mod summary;
+pub mod summary;
 mod text;
 mod verdict;
 
 use std::path::{Path, PathBuf};
 
-pub use compare::{Comparison, Difference, Judgement, Metric, Pair};
+pub use compare::Pair;
+pub use comparison::Comparison;
+pub use difference::{Difference, Judgement};
+
+use crate::result::file::FileError;
 
 /// Compares results with the first of them. For suites, compares every run with the run of the same name and parameters
 /// in the first suite. Each path is a directory that a run or suite wrote, or its `result.json` or `suite.json`. The
 /// comparison's `Display` is a table and the verdict in words. Fails if fewer than two results are given or one cannot
 /// be read.
 pub fn compare(paths: &[PathBuf]) -> Result<Comparison, ReportError> {
-    compare::compare(&input::load(paths)?)
+    comparison::compare(&input::load(paths)?)
 }
 
 /// The results as a table for a terminal: by question if a suite has questions, with comparisons of runs that took
@@ -49,7 +55,7 @@ pub fn markdown(paths: &[PathBuf]) -> Result<String, ReportError> {
 
 /// A text as a paragraph of Markdown, with lines that fit an editor.
 pub fn paragraph(text: &str) -> String {
-    text::wrapped(&text::escaped(text), "")
+    grid::wrapped(&grid::escaped(text), "")
 }
 
 /// Writes the results as one HTML page that loads nothing: style, script and plots are inside. Two or more results are
@@ -75,16 +81,8 @@ pub enum ReportError {
     Nothing,
     #[error("a comparison needs at least two results, and one was given")]
     OnlyOne,
-    #[error("{path}: {source}; give a directory with result.json or suite.json, or such a file")]
-    Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("{path} is not a result of the lab: {source}")]
-    Malformed { path: PathBuf, source: serde_json::Error },
-    #[error(
-        "{path} has layout version {version}, this program reads version {known}; use the release that wrote it"
-    )]
-    Layout { path: PathBuf, version: u64, known: u32 },
-    #[error("{path} has more than {bytes_max} bytes, which no result of the lab has")]
-    TooLarge { path: PathBuf, bytes_max: u64 },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("more than {runs_max} results were given; report on them in parts")]
     TooMany { runs_max: usize },
     #[error("the suites have no run in common by name and parameters, so there is nothing to compare")]

@@ -7,15 +7,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReportError;
-use crate::drive::suite_run::SuiteResult;
-use crate::judge::suite_pairs::{DifferenceResult, PairFigure};
+use crate::figures::{ABSENT, count, grouped, joined, number, or_absent, percent, signed_percent};
 use crate::report::conditions::{self, Conditions};
-use crate::report::figures::{ABSENT, count, grouped, joined, number, or_absent, percent, signed_percent};
+use crate::report::grid::{Grid, escaped, wrapped};
 use crate::report::run::Run;
-pub use crate::report::summary::summary;
-use crate::report::text::{Grid, escaped, wrapped};
 use crate::report::{input, verdict};
+use crate::result::file::{FileError, read};
 use crate::result::statistics::ratio;
+use crate::result::suite::{DifferenceResult, PairFigure, SuiteResult};
 
 /// Number of seconds for a figure of one moment.
 const MOMENT_ROWS: usize = 10;
@@ -104,7 +103,7 @@ impl Ours {
             conditions: conditions::of(run),
             load: conditions::driven_with(run),
             note: failed.into_iter().chain(verdict::doubts(run)).collect::<Vec<_>>().join("; "),
-            missed: missed(run),
+            missed: verdict::missed(run),
             vcpus: run.number("environment.cores"),
         }
     }
@@ -150,8 +149,8 @@ impl Ours {
         let mut ours = Self::of(&suite.join(run).join("result.json"), member, unit)?;
         ours.figure = None;
         let file = suite.join("suite.json");
-        let suite = SuiteResult::deserialize(input::read(&file)?)
-            .map_err(|source| ReportError::Malformed { path: file, source })?;
+        let suite = SuiteResult::deserialize(read(&file)?)
+            .map_err(|source| FileError::Malformed { path: file, source })?;
         let found = turns(&suite, run, base, member);
         match found.and_then(|found| Some((found, found.difference?))) {
             Some((figure, DifferenceResult { centre, low, high, .. })) => {
@@ -192,16 +191,6 @@ fn moment(run: &Run, transfers: u64) -> Option<Moment> {
 
 fn audited(run: &Run) -> bool {
     run.audited().is_none_or(|audit| audit.ok)
-}
-
-/// The objectives that a run missed: its audit, its thresholds, its targets.
-pub(crate) fn missed(run: &Run) -> Option<String> {
-    let audit = (!audited(run)).then(|| "the integrity audit failed".to_owned());
-    let targets = run.targets.iter().filter(|target| !target.met).map(|target| {
-        format!("{} {} instead of {}", target.name, number(target.measured), number(target.limit))
-    });
-    let all: Vec<String> = audit.into_iter().chain(verdict::thresholds(run)).chain(targets).collect();
-    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// The comparison of two runs that took turns.
@@ -414,7 +403,7 @@ fn with_unit(value: f64, unit: &str) -> String {
     let unit = unit.trim();
     if unit == "ms" && value.abs() < 0.1 {
         // Otherwise only two digits would be left.
-        crate::report::figures::milliseconds(value)
+        crate::figures::milliseconds(value)
     } else if unit.is_empty() || unit.starts_with('/') {
         format!("{}{unit}", number(value))
     } else {

@@ -6,11 +6,12 @@ use std::ops::Deref;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::report::compare::Metric;
-use crate::report::parameters;
+use crate::plan::metric::Metric;
+use crate::plan::parameters;
+use crate::result::audit::AuditSummary;
 use crate::result::schema::{ProcessRow, TimelineRow, Validity};
 use crate::result::statistics::median;
-use crate::result::{AuditSummary, BaselineResult, LabResult, SliceResult};
+use crate::result::{BaselineResult, LabResult, SliceResult};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
@@ -189,24 +190,6 @@ fn member_of<'value>(value: &'value Value, member: &str) -> Option<&'value Value
         other => other.get(member),
     }
 }
-
-/// A JSON value for people: no quotes, members as `name value`.
-pub(crate) fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Bool(flag) => if *flag { "yes" } else { "no" }.to_owned(),
-        Value::Number(number) => number.to_string(),
-        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(", "),
-        Value::Object(members) => {
-            let one = |(name, value): (&String, &Value)| format!("{name} {}", plain(value));
-            members.iter().filter(|(_, value)| !value.is_null()).map(one).collect::<Vec<_>>().join(", ")
-        }
-    }
-}
-
-/// The file's name, beside `result.json`.
-pub(crate) const FILE: &str = "shares.json";
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]

@@ -1,15 +1,16 @@
 //! A suite's statements about its runs: which runs were compared, which claims were made, and which runs answer which
 //! question.
 
-use crate::drive::suite_run::{LeftOut, SuiteFailure, SuiteResult};
-use crate::judge::suite_pairs::{ClaimResult, ClaimVerdict};
-use crate::report::compare::{Judgement, Metric, Pair};
+use crate::figures::{ABSENT, capitalised, count, milliseconds, minute, number, percent};
+use crate::plan::metric::Metric;
+use crate::report::compare::Pair;
 use crate::report::conditions::{self, Conditions};
-use crate::report::figures::{ABSENT, capitalised, count, milliseconds, minute, number, percent};
+use crate::report::difference::{Judgement, judgement};
+use crate::report::grid::Grid;
 use crate::report::input::{Results, Suite};
-use crate::report::published::missed;
 use crate::report::run::Run;
-use crate::report::text::{Grid, judgement};
+use crate::report::verdict::missed;
+use crate::result::suite::{ClaimResult, ClaimVerdict, SuiteResult};
 
 /// The duration of a suite, in a sentence, if it is recorded. `place` names the machine, and may be empty.
 fn took(suite: &SuiteResult, place: &str) -> Option<String> {
@@ -26,26 +27,6 @@ fn took(suite: &SuiteResult, place: &str) -> Option<String> {
         text.push_str(&format!(", {relation} the {} that it may take", time(within_s)));
     }
     Some(text + ".")
-}
-
-/// Runs that a suite names and that are missing, a sentence each: runs without a result, then scenarios that were left
-/// out.
-pub(crate) fn absences(missing: &[String], failures: &[SuiteFailure], left_out: &[LeftOut]) -> Vec<String> {
-    let mut sentences: Vec<String> = Vec::new();
-    for failure in failures {
-        let often = if missing.contains(&failure.run) { "" } else { " (not every time)" };
-        let sentence = format!("Left no result{often}: {}: {}", failure.run, failure.error);
-        if !sentences.contains(&sentence) {
-            sentences.push(sentence);
-        }
-    }
-    let unexplained = missing.iter().filter(|run| failures.iter().all(|failure| failure.run != **run));
-    sentences.extend(unexplained.map(|run| format!("Left no result: {run}")));
-    sentences.extend(left_out.iter().map(|run| {
-        let question = run.question.as_ref().map_or_else(String::new, |text| format!(" ({text})"));
-        format!("Left out: {}{question}: {}", run.scenario, run.reason)
-    }));
-    sentences
 }
 
 /// The heading of runs that no question names.
@@ -239,29 +220,5 @@ mod tests {
         let short = SuiteResult { took_s: 9.0, ..SuiteResult::default() };
         assert_eq!(took(&short, "").unwrap(), "took 9.00 s.");
         assert_eq!(took(&SuiteResult::default(), "2 cores"), None);
-    }
-
-    #[test]
-    fn what_is_not_there_is_told_once_with_its_reason() {
-        let failure = |run: &str| SuiteFailure { run: run.to_owned(), error: "skipped: no rate".to_owned() };
-        let left_out = |question: Option<&str>| LeftOut {
-            scenario: "history".to_owned(),
-            question: question.map(str::to_owned),
-            reason: "it needs a hub of its own".to_owned(),
-        };
-        let missing = ["a", "b"].map(str::to_owned);
-        let failures = ["a", "a", "c"].map(failure);
-        let sentences = absences(&missing, &failures, &[left_out(None), left_out(Some("Slower?"))]);
-        assert_eq!(
-            sentences,
-            [
-                "Left no result: a: skipped: no rate",
-                "Left no result (not every time): c: skipped: no rate",
-                "Left no result: b",
-                "Left out: history: it needs a hub of its own",
-                "Left out: history (Slower?): it needs a hub of its own",
-            ]
-        );
-        assert_eq!(absences(&[], &[], &[]), Vec::<String>::new());
     }
 }

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::ReportError;
+use crate::figures::{count, grouped, milliseconds, number, percent, plain};
 use crate::observe::machine::IDLE_SHARE_FULL;
-use crate::report::figures::{count, grouped, milliseconds, number, percent};
 use crate::report::input;
 use crate::report::published::{Beside, BesideRow, times};
-use crate::report::run::{Run, plain};
+use crate::report::run::Run;
 use crate::result::statistics::median;
 
 /// Prefixes of ids of rows that are not about a hub: they show how this machine compares with theirs.

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::report::compare::{Difference, Judgement, Metric, deciding};
-use crate::report::figures::percent;
-use crate::report::run::{Run, plain};
+use crate::figures::{count, number, percent, plain};
+use crate::plan::metric::Metric;
+use crate::report::difference::{Difference, Judgement, deciding};
+use crate::report::run::Run;
 
 /// The note about an interval within single runs, for a reader who has to decide.
 const REPEAT: &str = "This rests on single runs, and how the machine itself differs from one moment to the next is not in the interval: repeat both, in turn (--repetitions), before deciding on it.";
@@ -170,6 +171,17 @@ pub(crate) fn thresholds(run: &Run) -> Option<String> {
     Some(said(&missed.findings))
 }
 
+/// The objectives that a run missed: its audit, its thresholds, its targets.
+pub(crate) fn missed(run: &Run) -> Option<String> {
+    let is_unsound = run.audited().is_some_and(|audit| !audit.ok);
+    let audit = is_unsound.then(|| "the integrity audit failed".to_owned());
+    let targets = run.targets.iter().filter(|target| !target.met).map(|target| {
+        format!("{} {} instead of {}", target.name, number(target.measured), number(target.limit))
+    });
+    let all: Vec<String> = audit.into_iter().chain(thresholds(run)).chain(targets).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 fn validity(run: &Run) -> Option<String> {
     let invalid = run.judged().filter(|validity| !validity.valid)?;
     Some(format!("{}: the run is not valid: {}", run.label, said(&invalid.findings)))
@@ -188,11 +200,7 @@ fn integrity(run: &Run) -> Vec<String> {
         _ => {}
     }
     if let Some(lost) = Some(run.lost).filter(|lost| *lost > 0) {
-        warnings.push(format!(
-            "{}: {} of what was accepted has no outcome",
-            run.label,
-            crate::report::figures::count(lost)
-        ));
+        warnings.push(format!("{}: {} of what was accepted has no outcome", run.label, count(lost)));
     }
     warnings
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use upesi_engine::{Clock, SystemClock};
 use upesi_hub::exit::{Exit, Failure};
 
-use crate::Environment;
+use crate::result::environment::Environment;
 
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {

@@ -7,8 +7,7 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use serde::{Deserialize, Serialize};
 use upesi_sim::Phase;
 
-use crate::observe::tally::{Exchanges, PhaseTally, Tally};
-use crate::plan::scenario::phase_name;
+use crate::result::exchanges::Exchanges;
 use crate::result::schema::HistogramResult;
 use crate::result::statistics::{
     LATENCY_US_MAX, latency_histogram, mean_milliseconds, milliseconds, rounded, share_above,
@@ -102,18 +101,8 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The results of these phases.
-    pub(crate) fn of(all: &[Phase], tally: &Tally) -> Self {
-        let mut phases = Self::default();
-        for &phase in all {
-            let PhaseTally { latency, exchanges } = &tally.phases[phase as usize];
-            let result = PhaseResult { latency_ms: LatencyMs::of(latency), exchanges: *exchanges };
-            *phases.place(phase) = Some(result);
-        }
-        phases
-    }
-
-    const fn place(&mut self, phase: Phase) -> &mut Option<PhaseResult> {
+    /// The place of a phase.
+    pub(crate) const fn place(&mut self, phase: Phase) -> &mut Option<PhaseResult> {
         match phase {
             Phase::Lookup => &mut self.discovery,
             Phase::Quote => &mut self.agreement,
@@ -140,19 +129,6 @@ impl HistogramResult {
         let buckets =
             coarse.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
         Self { unit: "us".into(), buckets, v2_deflate_base64: written(histogram), ..Self::default() }
-    }
-
-    /// All recorded latencies, also by phase, and the lag of an open loop.
-    pub(crate) fn recorded(tally: &Tally, phases: &[Phase], is_open: bool) -> Self {
-        // With one phase only, its latencies are those of the whole.
-        let several = phases.iter().filter(|_| phases.len() > 1);
-        let of_phase =
-            |phase: &Phase| (phase_name(*phase).into(), written(&tally.phases[*phase as usize].latency));
-        Self {
-            phases: several.map(of_phase).collect(),
-            schedule_lag: is_open.then(|| written(&tally.lag)),
-            ..Self::of(&tally.latency)
-        }
     }
 }
 

@@ -1,13 +1,17 @@
 //! The result of a run: the contents of `result.json`.
 
+pub mod audit;
+pub mod environment;
 pub mod evidence;
+pub mod exchanges;
+pub(crate) mod file;
 pub(crate) mod latency;
-pub(crate) mod merge;
+pub(crate) mod load;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 pub mod schema;
 pub mod statistics;
-pub(crate) mod table;
+pub mod suite;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,20 +20,21 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use upesi_sim::{Counters, DfspSettings};
 
-use crate::drive::parallel::LoadResult;
-use crate::judge::answers::AnswerCheck;
-use crate::judge::audit::{Originated, PositionCheck};
-use crate::observe::machine::Environment;
 use crate::plan::load_profile::Load;
+use crate::plan::operations::operations_of;
 use crate::plan::options::{Baseline, RunOptions, Settlement};
 use crate::plan::pairs::PairChoice;
+use crate::plan::parameter::Parameter;
 use crate::plan::scenario::Scenario;
-use crate::plan::section::Security;
+use crate::plan::security::Security;
+use crate::result::audit::AuditSummary;
+use crate::result::environment::Environment;
+use crate::result::exchanges::Originated;
 use crate::result::latency::{LatencyMs, Phases};
+use crate::result::load::LoadResult;
 use crate::result::schema::{
-    BreakpointResult, DriftResult, HistogramResult, MachineResult, Name, Parameter, ProcessRow,
-    SettlementResult, StageResult, TargetCheck, Thresholds, TimelineResult, TimelineRow, Validity,
-    WindowResult,
+    BreakpointResult, DriftResult, HistogramResult, MachineResult, Name, ProcessRow, SettlementResult,
+    StageResult, TargetCheck, Thresholds, TimelineResult, TimelineRow, Validity, WindowResult,
 };
 use crate::result::statistics::rounded;
 
@@ -88,40 +93,6 @@ pub struct BaselineResult {
     pub failed: u64,
     /// Its slices.
     pub slices: Vec<SliceResult>,
-}
-
-/// The audit's verdict.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AuditSummary {
-    /// Whether hub and books agree and nothing was lost or doubled.
-    pub ok: bool,
-    /// Whether there was a hub to audit.
-    pub performed: bool,
-    /// Whether every position agrees with the DFSP's books.
-    pub positions_ok: bool,
-    /// Whether the sum of all positions is zero, except for reserved amounts.
-    pub sum_ok: bool,
-    /// Requests of the last phase that the hub accepted; for transfers, also those that it may have accepted.
-    pub accepted: u64,
-    /// Accepted requests that ended.
-    pub finished: u64,
-    /// Accepted requests that did not end.
-    pub in_flight: u64,
-    /// Accepted requests without an outcome at the end of the run, of all phases.
-    pub lost: u64,
-    /// Answers beyond one per query, and transfers whose money participants hold beyond their books.
-    pub doubled: u64,
-    /// Callbacks that contradicted a final outcome.
-    pub contradictions: u64,
-    /// Callbacks that repeated an outcome; allowed, since delivery is at least once.
-    pub callbacks_repeated: u64,
-    /// The outcomes of queries: lookups and quotes.
-    pub answers: Vec<AnswerCheck>,
-    /// Every participant's position beside its books.
-    pub positions: Vec<PositionCheck>,
-    /// Findings in words.
-    pub findings: Vec<String>,
 }
 
 /// The options that shaped a run.
@@ -223,6 +194,12 @@ impl OptionsEcho {
             workers: options.worker_count(),
             security: options.security,
         }
+    }
+}
+
+impl OptionsEcho {
+    pub(crate) fn moves_money(&self) -> bool {
+        operations_of(self.scenario, &self.load).into_iter().any(Scenario::moves_money)
     }
 }
 

@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use super::latency::written;
-use crate::judge::audit::Originated;
-use crate::observe::tally::Exchanges;
 use crate::observe::timeline::{interval_histogram, percentiles};
 use crate::plan::load_profile::Load;
+use crate::result::exchanges::{Exchanges, Originated};
 use crate::result::latency::{LatencyMs, PhaseResult, Phases};
 use crate::result::schema::{HistogramResult, ProcessRow, Queues, TimelineResult, TimelineRow};
 use crate::result::statistics::latency_histogram;

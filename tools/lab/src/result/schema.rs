@@ -8,28 +8,6 @@ use serde_json::value::RawValue;
 /// A word that this program writes as a constant and reads as any text.
 pub type Name = std::borrow::Cow<'static, str>;
 
-/// A value that a sweep varied: a number or a text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Parameter {
-    /// A whole number, such as a number of DFSPs.
-    Number(i64),
-    /// Any other value, such as `fsync off`.
-    Text(String),
-}
-
-impl From<i64> for Parameter {
-    fn from(number: i64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<&str> for Parameter {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
 /// One interval of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]

@@ -20,32 +20,13 @@ use upesi_sim::{id_of, mix};
 use upesi_transfers::into_command;
 use upesi_types::{Timestamp, TransferId};
 
-use crate::plan::section::Section;
+use crate::plan::stage::message::MessageKind;
+use crate::plan::stage::source::{BODY_BYTES_MIN, DFSPS_MAX};
 
 /// Maximum number of messages in a stream. A million of the usual size take 1.3 GB of memory.
 pub const MESSAGES_MAX: usize = 10_000_000;
-pub const DFSPS_MAX: usize = 1_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageKind {
-    /// `POST /transfers`.
-    Prepare,
-    /// `PUT /transfers/{ID}` with a fulfilment.
-    Fulfil,
-}
 
 impl MessageKind {
-    const NAMES: [&str; 2] = ["prepare", "fulfil"];
-
-    /// Reads the key `what`; prepares by default.
-    pub(super) fn read(keys: &mut Section<'_>) -> Self {
-        if keys.choice("what", &Self::NAMES) == Some(1) { Self::Fulfil } else { Self::Prepare }
-    }
-
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
     /// Number of transfers of a ledger in the state that messages of this kind produce: reserved, or committed.
     pub(super) fn done(self, ledger: &Ledger) -> u64 {
         match self {
@@ -227,8 +208,6 @@ impl Message {
 
 // Generated streams: the same for the same seed, in any number.
 
-/// Minimum length of a generated prepare's body, in bytes: the mandatory members and a short packet.
-pub const BODY_BYTES_MIN: usize = 480;
 /// Maximum length, in bytes: the longest packet has 32 KiB.
 const BODY_BYTES_MAX: usize = 32 * 1024;
 /// A pair that public test tools send. Every transfer of a generated stream is fulfilled with it.

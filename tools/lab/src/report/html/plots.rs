@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::table::Markup;
-use crate::drive::suite_run::PlotResult as SuitePlot;
-use crate::report::compare::Metric;
+use crate::figures::plain;
+use crate::judge::statistics::{CONFIDENCE, Interval, mean_interval};
+use crate::plan::metric::Metric;
+use crate::plan::parameters;
+use crate::plan::plot::SuitePlot;
 use crate::report::input::Results;
-use crate::report::parameters;
-use crate::report::run::{Run, plain};
-use crate::report::statistics::{CONFIDENCE, Interval, mean_interval};
+use crate::report::run::Run;
 use crate::result::schema::{Probe, TimelineRow};
 
 /// Values with a larger ratio than this get a logarithmic axis.

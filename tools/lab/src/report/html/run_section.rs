@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::plots::{self, Plot};
 use super::sections::{breakpoint, drift, flame_graph, objective, objectives, shares};
 use super::table::{Cell, Markup, columns, findings, table, terms};
-use crate::report::figures::{
-    ABSENT, capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent,
+use crate::figures::{
+    ABSENT, capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent, plain,
 };
 use crate::report::html::tied;
-use crate::report::run::{Run, plain};
+use crate::report::run::Run;
 use crate::result::schema::{ProcessRow, StageResult, Validity};
 
 /// Headline in words, figures, badges: the minimum that a reader must see.

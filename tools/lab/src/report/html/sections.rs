@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use super::plots::{self, Plot};
 use super::table::{Bar, Cell, Markup, columns, findings, table};
 use super::tied;
-use crate::report::compare::{Comparison, Difference, Judgement, Pair};
-use crate::report::figures::{
+use crate::figures::{
     ABSENT, count, joined, microseconds, milliseconds, number, or_absent, percent, signed_percent,
 };
-use crate::report::parameters;
+use crate::plan::parameters;
+use crate::report::compare::Pair;
+use crate::report::comparison::Comparison;
+use crate::report::difference::{Difference, Judgement, judged};
 use crate::report::published::{Beside, conditions_in_full};
 use crate::report::run::Run;
-use crate::report::text::judged;
 use crate::result::schema::Probe;
 
 pub(crate) fn section(comparison: &Comparison, heading: &str) -> Markup {
@@ -72,7 +73,7 @@ fn one(pair: &Pair) -> Markup {
 }
 
 fn head(base: &str, other: &str, reach: f64) -> [String; 6] {
-    let reach = crate::report::figures::grouped(reach * 100.0, 0);
+    let reach = crate::figures::grouped(reach * 100.0, 0);
     ["", base, other, "difference", &format!("−{reach} % …+{reach} %"), ""].map(str::to_owned)
 }
 

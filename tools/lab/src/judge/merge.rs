@@ -15,19 +15,18 @@ use serde_json::{Value, json};
 use upesi_sim::Phase;
 use upesi_types::Timestamp;
 
-use super::latency::{add, read_histogram};
-use crate::judge::answers::AnswerCheck;
 use crate::judge::drift::drift;
 use crate::judge::thresholds::together;
 use crate::observe::tally::Tally;
 use crate::plan::load_profile::{Load, ParallelLoad, Stage};
 use crate::plan::scenario::phase_name;
-use crate::plan::section::{Target, TargetKind};
-use crate::report::{ReportError, input};
-use crate::result::latency::{LatencyMs, Phases};
+use crate::plan::targets::{Target, TargetKind};
+use crate::result::audit::{AnswerCheck, AuditSummary};
+use crate::result::file::{FileError, read_result};
+use crate::result::latency::{LatencyMs, Phases, add, read_histogram};
 use crate::result::schema::{HistogramResult, ProcessRow, Validity};
 use crate::result::statistics::{median, ratio, rounded};
-use crate::result::{AuditSummary, LabResult, ProcessResult, ScheduleResult, SliceResult};
+use crate::result::{LabResult, ProcessResult, ScheduleResult, SliceResult};
 
 /// Members that must be the same in all results.
 const SAME: [&str; 12] = [
@@ -111,7 +110,7 @@ pub enum MergeError {
     #[error("give two or more results, each from a load generator of its own")]
     TooFew,
     #[error(transparent)]
-    File(#[from] ReportError),
+    File(#[from] FileError),
     #[error("{path} is no result of this lab: {reason}")]
     NoResult { path: PathBuf, reason: String },
     #[error("{path} differs from the first result in {member}: they cannot be added up")]
@@ -163,7 +162,7 @@ pub fn merge(paths: &[PathBuf]) -> Result<Value, MergeError> {
 impl Recording {
     fn read(given: &Path) -> Result<Self, MergeError> {
         let path = if given.is_dir() { given.join("result.json") } else { given.to_owned() };
-        let value = input::read_result(&path)?;
+        let value = read_result(&path)?;
         let no_result = |reason: String| MergeError::NoResult { path: path.clone(), reason };
         let result = LabResult::deserialize(&value).map_err(|error| no_result(error.to_string()))?;
         let tally = tally(&result).map_err(|what| no_result(format!("its histogram {what} is missing")))?;

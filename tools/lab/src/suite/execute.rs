@@ -1,48 +1,45 @@
 //! Executes a scenario: one run, a search, a soak, or one stage alone.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::drive::run::{LabError, run};
-use crate::isolated::{self, Context};
+use crate::drive::error::LabError;
+use crate::drive::output::{create, write};
+use crate::drive::run::run;
+use crate::isolated::{self, Context, IsolatedError};
 use crate::judge::drift::{self, drift};
 use crate::judge::thresholds::fails_on_purpose;
 use crate::judge::validity::deserves_second_try;
 use crate::plan::load_profile::Load;
 use crate::plan::options::RunOptions;
+use crate::plan::parameter::Parameter;
+use crate::plan::surroundings::Surroundings;
 use crate::plan::{Search, Test, Work};
 use crate::result::LabResult;
-use crate::result::schema::{BreakpointResult, Limit, Parameter, Probe};
+use crate::result::schema::{BreakpointResult, Limit, Probe};
 
-/// The context of a scenario's execution.
-#[derive(Clone, Debug, Default)]
-pub struct Surroundings {
-    pub name: String,
-    pub title: String,
-    pub description: String,
-    /// Parameters that tell this run from others of the same scenario.
-    pub parameters: BTreeMap<String, Parameter>,
-    /// Directory for `result.json`, logs and data; `None` keeps nothing.
-    pub out: Option<PathBuf>,
-    /// Directory where recorded streams are kept for other runs; `None` keeps nothing.
-    pub recordings: Option<PathBuf>,
-    /// The commit this program was built from, if known.
-    pub commit: Option<String>,
+/// The reason why work gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecuteError {
+    #[error(transparent)]
+    Run(#[from] LabError),
+    #[error(transparent)]
+    Isolated(#[from] IsolatedError),
 }
 
 /// Executes the work. Blocks until it has ended; must not be called from an async runtime. Fails if something that it
 /// needs cannot be started, prepared or queried.
-pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, LabError> {
+pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, ExecuteError> {
     match work {
         Work::EndToEnd { options, test } => {
             let mut options = (**options).clone();
             options.out.clone_from(&surroundings.out);
             options.commit.clone_from(&surroundings.commit);
-            match test {
+            let result = match test {
                 Test::Breakpoint(search) => breakpoint(&options, *search),
                 Test::Soak => soak(&options),
                 Test::Smoke | Test::Average | Test::Stress | Test::Spike => run(&options),
-            }
+            };
+            Ok(result?)
         }
         Work::Isolated { stage, table, hub_arguments, seed } => {
             let out = surroundings.out.as_deref();
@@ -117,17 +114,6 @@ fn soak(options: &RunOptions) -> Result<LabResult, LabError> {
     result.drift = Some(found);
     write(&result, options.out.as_deref())?;
     Ok(result)
-}
-
-pub(crate) fn create(out: Option<&Path>) -> Result<(), LabError> {
-    let Some(out) = out else { return Ok(()) };
-    std::fs::create_dir_all(out).map_err(LabError::io("create", out))
-}
-
-pub(crate) fn write(result: &LabResult, out: Option<&Path>) -> Result<(), LabError> {
-    let Some(out) = out else { return Ok(()) };
-    create(Some(out))?;
-    result.write(out).map_err(LabError::io("write into", out))
 }
 
 /// Chooses the next rate from the results so far. It goes upwards by a factor until a rate is missed, or downwards if

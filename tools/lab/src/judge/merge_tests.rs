@@ -349,7 +349,7 @@ fn what_cannot_be_added_up_is_refused() {
     let [first, second] = two(directory.path(), |_, _| {});
     assert!(matches!(merge(std::slice::from_ref(&first)), Err(MergeError::TooFew)));
     let unreadable = merge(&[first.clone(), directory.path().join("none")]);
-    assert!(matches!(unreadable, Err(MergeError::File(ReportError::Unreadable { .. }))));
+    assert!(matches!(unreadable, Err(MergeError::File(FileError::Unreadable { .. }))));
     for (text, expected) in [("{", "not a result"), (r#"{"schema_version":1}"#, "layout version 1")] {
         std::fs::write(second.join("result.json"), text).unwrap();
         let error = merge(&[first.clone(), second.clone()]).unwrap_err().to_string();

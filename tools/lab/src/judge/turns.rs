@@ -1,35 +1,6 @@
-//! The order in which the runs of a suite take turns.
-//!
-//! Machines that others use have phases: for some minutes everything is slower, then it is not. Runs that are compared
-//! must be affected alike. So a run that is compared with a base is made between two runs of the base, A B A C A B A C
-//! A, and compared with the mean of these two. A phase affects both, and a linear drift cancels out.
+//! The figures of runs that took turns, each beside those of its base.
 
-use std::ops::Range;
-
-use crate::report::Metric;
-
-/// Points that belong together: those of one scenario.
-#[derive(Clone, Debug)]
-pub struct Group {
-    pub points: Range<usize>,
-    /// Repetitions of each point each time that the suite is run.
-    pub repetitions: usize,
-    /// Whether the others are compared with the first one.
-    pub is_against_first: bool,
-}
-
-impl Group {
-    /// The points in the order of their runs, for one of the `suite_repetitions` times that the suite is run.
-    pub fn turns(&self, suite_repetitions: usize) -> Vec<usize> {
-        let is_interleaved = self.is_against_first && self.repetitions * suite_repetitions > 1;
-        if !is_interleaved {
-            return (0..self.repetitions).flat_map(|_| self.points.clone()).collect();
-        }
-        let base = self.points.start;
-        let others = (0..self.repetitions).flat_map(|_| self.points.clone().skip(1));
-        [base].into_iter().chain(others.flat_map(|other| [other, base])).collect()
-    }
-}
+use crate::plan::metric::Metric;
 
 /// The measured figures of one run, in the order of [`Metric::ALL`].
 pub(crate) type Figures = [Option<f64>; Metric::ALL.len()];
@@ -72,21 +43,6 @@ fn middle(before: Figures, after: Figures) -> Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_compared_runs_between_two_runs_of_the_base() {
-        let group = |points, repetitions, is_against_first| Group { points, repetitions, is_against_first };
-        for (group, suite_repetitions, expected) in [
-            (group(0..3, 1, true), 1, &[0, 1, 2][..]),
-            (group(4..6, 3, true), 1, &[4, 5, 4, 5, 4, 5, 4]),
-            (group(0..3, 2, true), 1, &[0, 1, 0, 2, 0, 1, 0, 2, 0]),
-            (group(0..3, 1, true), 2, &[0, 1, 0, 2, 0]),
-            (group(0..3, 2, false), 1, &[0, 1, 2, 0, 1, 2]),
-            (group(7..8, 2, false), 5, &[7, 7]),
-        ] {
-            assert_eq!(group.turns(suite_repetitions), expected, "{group:?}");
-        }
-    }
 
     #[test]
     fn a_base_that_failed_is_left_to_its_neighbour() {

@@ -3,8 +3,11 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::drive::suite_run::SuiteResult;
+use crate::plan::metric::Metric;
+use crate::report::difference::Judgement;
 use crate::report::input::Suite;
+use crate::report::run::Run;
+use crate::result::suite::{PairFigure, PairResult, SuiteResult};
 
 fn run(label: &str, changes: Value) -> Run {
     let mut value = json!({

@@ -1,6 +1,8 @@
 //! Plans, their turns, and the combination of several results.
 
 use super::*;
+use crate::plan::suite_plan::LeftOut;
+use crate::plan::{ScenarioFile, SuiteFile};
 use crate::result::ScheduleResult;
 use crate::result::schema::{Thresholds, Validity};
 

@@ -7,9 +7,12 @@ use std::path::Path;
 use tokio::runtime::{Builder, Runtime};
 use upesi_hub::exit::{Exit, Failure, Outcome};
 
+use crate::drive::error::LabError;
+use crate::judge::merge::MergeError;
 use crate::plan::PlanError;
 use crate::report::ReportError;
-use crate::{LabError, MergeError};
+use crate::result::file::FileError;
+use crate::suite::execute::ExecuteError;
 
 pub(crate) fn unavailable(error: impl Display) -> Failure {
     Failure::new(Exit::Unavailable, error)
@@ -42,8 +45,6 @@ impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let exit = match &error {
             LabError::Options(_) | LabError::Security(_) => Exit::Usage,
-            LabError::Isolated(error) if error.is_usage() => Exit::Usage,
-            LabError::Isolated(error) if error.missing_stream().is_some() => Exit::NoInput,
             LabError::Process(_) => Exit::NoInput,
             LabError::Io { .. } | LabError::Keys(_) => Exit::CannotCreate,
             LabError::Child(_)
@@ -51,9 +52,24 @@ impl From<LabError> for Failure {
             | LabError::Admin(_)
             | LabError::Metrics(_)
             | LabError::Workers(_) => Exit::Unavailable,
-            LabError::Onboard(_) | LabError::Isolated(_) => Exit::Failure,
+            LabError::Onboard(_) => Exit::Failure,
         };
         Self::new(exit, error)
+    }
+}
+
+impl From<ExecuteError> for Failure {
+    fn from(error: ExecuteError) -> Self {
+        let exit = match &error {
+            ExecuteError::Run(_) => None,
+            ExecuteError::Isolated(error) if error.is_usage() => Some(Exit::Usage),
+            ExecuteError::Isolated(error) if error.missing_stream().is_some() => Some(Exit::NoInput),
+            ExecuteError::Isolated(_) => Some(Exit::Failure),
+        };
+        match (error, exit) {
+            (ExecuteError::Run(error), _) => error.into(),
+            (error, exit) => Self::new(exit.unwrap_or(Exit::Failure), error),
+        }
     }
 }
 
@@ -70,12 +86,19 @@ impl From<PlanError> for Failure {
 impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Self {
         let exit = match error {
-            ReportError::Unreadable { .. } => Exit::NoInput,
+            ReportError::File(error) => return error.into(),
             ReportError::Unwritable { .. } => Exit::CannotCreate,
-            ReportError::Malformed { .. } | ReportError::Layout { .. } | ReportError::TooLarge { .. } => {
-                Exit::Data
-            }
             _ => Exit::Usage,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        let exit = match error {
+            FileError::Unreadable { .. } => Exit::NoInput,
+            FileError::Malformed { .. } | FileError::Layout { .. } | FileError::TooLarge { .. } => Exit::Data,
         };
         Self::new(exit, error)
     }

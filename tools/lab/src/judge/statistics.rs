@@ -2,6 +2,7 @@
 //!
 //! Everything is a function of its arguments, without random numbers, so the same files always produce the same
 //! verdict.
+#![expect(clippy::float_arithmetic, reason = "statistics of measurements; no money")]
 
 /// The default confidence of intervals.
 pub const CONFIDENCE: f64 = 0.95;

@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use self::Told::{After, Alone, Counted, Then, Words};
-use crate::report::figures::count;
-use crate::report::run::plain;
+use crate::figures::{count, plain};
 
 /// The form of a value together with the parameter's name.
 #[derive(Clone, Copy, Debug)]

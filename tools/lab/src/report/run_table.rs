@@ -31,7 +31,7 @@ impl LabResult {
     /// The figures as lines of text, ending with the audit's verdict.
     pub fn table(&self) -> String {
         if self.kind == "isolated" {
-            return crate::isolated::table(self);
+            return crate::isolated::measurement::table(self);
         }
         let mut table = Table(format!("{} at {}\n", self.scenario, self.target));
         table.row(

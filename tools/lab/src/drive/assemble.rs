@@ -2,18 +2,24 @@
 
 use upesi_types::Timestamp;
 
-use crate::drive::parallel::{loads_of, originated};
-use crate::drive::run::Run;
-use crate::drive::system::{Subject, TargetHub, schedule};
+use crate::drive::session::Run;
+use crate::drive::subject::Subject;
 use crate::judge::audit::{Evidence, audit};
 use crate::judge::thresholds::thresholds;
 use crate::judge::validity::judge;
 use crate::observe::hub_metrics;
-use crate::observe::machine::{Environment, durability, machine};
+use crate::observe::machine::machine;
+use crate::observe::tally::Tally;
+use crate::observe::tally_results::schedule;
 use crate::observe::timeline::Timeline;
+use crate::plan::load_profile::{Load, ParallelLoad};
+use crate::plan::options::RunOptions;
+use crate::result::environment::{Environment, TargetRecord, durability};
+use crate::result::exchanges::Originated;
 use crate::result::latency::{LatencyMs, Phases};
+use crate::result::load::LoadResult;
 use crate::result::schema::{HistogramResult, ProcessRow, StageResult, WindowResult};
-use crate::result::statistics::{ratio, rounded};
+use crate::result::statistics::{per_second, ratio, rounded};
 use crate::result::{LabResult, OptionsEcho, SCHEMA_VERSION};
 
 impl Run<'_> {
@@ -90,7 +96,7 @@ impl Run<'_> {
         let mut environment =
             Environment::detect(self.options.commit.clone(), started_at.to_string(), &directory);
         environment.durability = self.options.durable().map(|durable| durability(durable).to_owned());
-        environment.hub = self.options.target.as_ref().map(TargetHub::record);
+        environment.hub = self.options.target.as_ref().map(TargetRecord::of);
         environment
     }
 
@@ -133,4 +139,30 @@ fn process_rows(hub: &Subject, baselines: &[Subject]) -> Vec<ProcessRow> {
     let of_baselines = baselines.iter().flat_map(Subject::process_rows);
     rows.extend(of_baselines.filter(|row| row.name != "lab"));
     rows
+}
+
+/// The answers to the first requests of all operations.
+fn originated(subject: &Subject) -> Originated {
+    let mut sum = Originated::default();
+    for (generator, tally) in subject.generators.iter().zip(&subject.tallies) {
+        let Some(first) = generator.scenario.phases().first() else { continue };
+        sum += tally.exchanges(*first).originated;
+    }
+    sum
+}
+
+/// The result of each load, if there are several.
+fn loads_of(options: &RunOptions, subject: &Subject) -> Vec<LoadResult> {
+    let Load::Parallel { loads } = &options.load else { return Vec::new() };
+    let result = |(part, tally): (&ParallelLoad, &Tally)| LoadResult {
+        operation: part.operation,
+        load: part.load.clone(),
+        completed: tally.completed,
+        failed: tally.failed,
+        throughput_per_s: rounded(per_second(tally.completed, options.duration), 1),
+        latency_ms: LatencyMs::of(&tally.latency),
+        phases: Phases::of(part.operation.phases(), tally),
+        schedule: schedule(options, tally),
+    };
+    loads.iter().zip(&subject.tallies).map(result).collect()
 }

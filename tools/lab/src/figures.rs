@@ -1,4 +1,7 @@
 //! Figures for people: with grouped digits, no more digits than are meaningful, and always with their unit.
+#![expect(clippy::float_arithmetic, reason = "units of measurements; no money")]
+
+use serde_json::Value;
 
 /// The text for a figure that was not measured.
 pub(crate) const ABSENT: &str = "–";
@@ -102,6 +105,21 @@ pub(crate) fn minute(moment: &str) -> String {
 pub(crate) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A JSON value for people: no quotes, members as `name value`.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(members) => {
+            let one = |(name, value): (&String, &Value)| format!("{name} {}", plain(value));
+            members.iter().filter(|(_, value)| !value.is_null()).map(one).collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,43 +1,35 @@
 //! The subjects of a run: the hub, or a baseline.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-use upesi_http::ClientTls;
+use upesi_http::available_cores;
 use upesi_sim::{
     AmountType, ConversionOptions, DfspSettings, FX_RATE_PER_MILLE_USUAL, Originator, OriginatorOptions,
-    PARTIES_PER_DFSP, PayeeConversions, PaymentOptions, Phase, ServiceUrls, SimConfig, Simulator, Upstream,
-    prefix_of,
+    PARTIES_PER_DFSP, PayeeConversions, PaymentOptions, Phase, SimConfig, Simulator, Upstream,
 };
-use upesi_types::{FspId, Timestamp};
+use upesi_types::FspId;
 
-use crate::drive::child::{Process, free_loopback_addresses};
-use crate::drive::measure::Watch;
+use crate::drive::error::LabError;
 use crate::drive::operation::Generator;
-use crate::drive::parallel::phases_of;
-use crate::drive::run::{LabError, RAMP, Run};
-use crate::judge::audit::Evidence;
-use crate::observe::hub_metrics::{Scraper, Snapshot};
+use crate::drive::session::Run;
+use crate::observe::hub_metrics::Snapshot;
 use crate::observe::machine::CoreTime;
 use crate::observe::process::{Moment, Watched};
 use crate::observe::tally::Tally;
-use crate::observe::timeline::Timeline;
-use crate::plan::options::{Baseline, OptionsError, RunOptions};
+use crate::plan::operations::phases_of;
+use crate::plan::options::OptionsError;
 use crate::plan::pairs::Pairs;
 use crate::plan::scenario::Scenario;
 use crate::result::latency::{LatencyMs, Phases};
-use crate::result::schema::{ProcessRow, Validity};
-use crate::result::statistics::{
-    cores_used, mebibytes, median, milliseconds, per_second, ratio, rounded, us_per_event,
-};
-use crate::result::{AuditSummary, BaselineResult, LabResult, ProcessResult, ScheduleResult, SliceResult};
+use crate::result::schema::ProcessRow;
+use crate::result::statistics::{cores_used, mebibytes, median, per_second, ratio, rounded, us_per_event};
+use crate::result::{BaselineResult, ProcessResult, SliceResult};
 
-/// Open loop: maximum 99th percentile of the lag for a valid run.
-const LAG_US_MAX: u64 = 10_000;
+/// Maximum time between a transfer's signature and its load.
+const AHEAD: Duration = Duration::from_secs(3_600);
 
 /// A subject that is driven and measured: the hub or a baseline.
 pub(crate) struct Subject {
@@ -67,28 +59,6 @@ pub(crate) struct Reading {
     pub lab: Moment,
     pub cores: Option<CoreTime>,
     pub metrics: Option<Snapshot>,
-}
-
-pub(crate) fn schedule(options: &RunOptions, tally: &Tally) -> Option<ScheduleResult> {
-    if !options.load.is_open() {
-        return None;
-    }
-    Some(ScheduleResult::of(tally))
-}
-
-impl ScheduleResult {
-    /// Computes a slice's result from a tally.
-    pub(crate) fn of(tally: &Tally) -> Self {
-        let lag = |quantile| tally.lag.value_at_quantile(quantile);
-        Self {
-            due: tally.lag.len() + tally.skipped,
-            lag_ms_p50: milliseconds(lag(0.5)),
-            lag_ms_p99: milliseconds(lag(0.99)),
-            lag_ms_max: milliseconds(tally.lag.max()),
-            skipped: tally.skipped,
-            valid: tally.skipped == 0 && lag(0.99) <= LAG_US_MAX,
-        }
-    }
 }
 
 impl Subject {
@@ -335,208 +305,17 @@ impl Run<'_> {
         })
     }
 
-    /// The baselines, and the forwarder's process, which ends when it is dropped.
-    pub(crate) async fn baselines(
-        &self,
-        slice: Duration,
-    ) -> Result<(Vec<Subject>, Option<Process>), LabError> {
-        let (mut subjects, mut process) = (Vec::new(), None);
-        for baseline in &self.options.baselines {
-            let (subject, started) = self.baseline(*baseline, slice).await?;
-            subjects.push(subject);
-            process = started.or(process);
-        }
-        Ok((subjects, process))
-    }
-
-    pub(crate) async fn baseline(
-        &self,
-        baseline: Baseline,
-        slice: Duration,
-    ) -> Result<(Subject, Option<Process>), LabError> {
-        let name = baseline.name();
-        if baseline == Baseline::SimsOnly {
-            return Ok((self.subject(name, Upstream::Peers, &[], slice)?, None));
-        }
-        self.progress.set_message("starting the forwarder");
-        let [address] = free_loopback_addresses()?;
+    /// Makes the signatures of a subject's first transfers. Messages of other kinds contain times that are not known
+    /// before, and are signed when they are sent.
+    pub(crate) fn sign_ahead(&self, subject: &Subject) {
         let security = self.options.security;
-        let scheme = if security.is_mutual() { "https" } else { "http" };
-        let mut subject = self.subject(name, Upstream::Hub(format!("{scheme}://{address}")), &[], slice)?;
-        let mut arguments: Vec<String> =
-            ["lab", "forwarder", "--listen", &address.to_string()].map(str::to_owned).into();
-        for (index, dfsp) in subject.simulator.names().enumerate() {
-            let route = format!("{dfsp}={}", subject.simulator.base_url(&dfsp));
-            let prefix = format!("{}={dfsp}", prefix_of(index));
-            arguments.extend(["--route".to_owned(), route, "--prefix".to_owned(), prefix]);
+        if !security.is_signed() || security.sign_ahead == 0 {
+            return;
         }
-        let mut tls = None;
-        if let Some(keys) = &self.keys {
-            arguments.extend(keys.forwarder_arguments(security));
-            tls = keys.caller(security)?;
-        }
-        let log = self.log("forwarder.log");
-        let mut started = Process::start("the forwarder", &self.binary()?, &arguments, log.as_deref())?;
-        started.ready(&[(address, tls.as_ref())]).await?;
-        subject.processes = vec![Watched::new(started.pid())];
-        Ok((subject, Some(started)))
-    }
-
-    pub(crate) async fn alone(
-        &self,
-        baseline: Baseline,
-        started_at: Timestamp,
-    ) -> Result<LabResult, LabError> {
-        let options = self.options;
-        let slice = options.duration / options.slice_count() as u32;
-        let (mut subject, process) = self.baseline(baseline, slice).await?;
-        let pids = subject.processes.iter().map(|process| process.pid).collect();
-        let mut watch = Watch { scraper: Scraper::default(), timeline: Timeline::new(pids, None) };
-        for index in 0..options.slice_count() {
-            if index == 0 {
-                self.sign_ahead(&subject);
-            }
-            let ramp = if index == 0 { options.warm_up } else { RAMP };
-            self.slice(&mut subject, ramp, Some(&mut watch)).await;
-        }
-        drop(process);
-        let evidence =
-            Evidence { expected: BTreeMap::new(), ..self.evidence(&subject, (Vec::new(), Vec::new()), None) };
-        let target = baseline.name().to_owned();
-        let mut result = self.result(&subject, &[], &evidence, &watch.timeline, target, started_at);
-        // Without a hub there are no positions to compare, and nothing is durable.
-        result.audit = AuditSummary { ok: true, ..AuditSummary::default() };
-        result.validity.findings.retain(|finding| !finding.starts_with("the audit"));
-        result.validity = Validity::of(result.validity.findings);
-        (result.lost, result.durable, result.environment.durability) = (0, None, None);
-        Ok(result)
-    }
-}
-
-// A running hub of any make: the addresses of its services and metrics, and its processes.
-
-/// A running hub, of any make.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TargetHub {
-    /// Base URL of the FSPIOP API, for all resources without their own URL below.
-    pub fspiop_url: String,
-    /// Base URL for `/parties` and `/participants`, if it differs.
-    pub lookups_url: Option<String>,
-    /// Base URL for `/quotes`, `/bulkQuotes` and `/fxQuotes`, if it differs.
-    pub quotes_url: Option<String>,
-    /// Base URL for `/transfers`, if it differs.
-    pub transfers_url: Option<String>,
-    pub admin_url: String,
-    /// Places of metrics, each of a part of the hub: URLs of the texts, or base URLs with the text at `/metrics`. If
-    /// empty: at the admin API, if it has them.
-    pub metrics_urls: Vec<String>,
-    /// Its processes on this machine, if CPU and memory are to be measured.
-    pub pids: Vec<u32>,
-    /// TLS of its admin API, and of metrics there.
-    pub admin_tls: Option<ClientTls>,
-    /// Whether it makes transfers durable before it answers, as far as the operator knows.
-    pub durable: Option<bool>,
-}
-
-/// The addresses of a hub that was already running, as in results.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TargetRecord {
-    /// Base URL for lookups.
-    pub lookups: String,
-    /// Base URL for quotes.
-    pub quotes: String,
-    /// Base URL for transfers.
-    pub transfers: String,
-    /// Base URL of the admin API.
-    pub admin: String,
-    /// Places of the metrics.
-    pub metrics: Vec<String>,
-    /// The processes that were measured.
-    pub pids: Vec<u32>,
-}
-
-impl TargetHub {
-    /// A hub that has its whole FSPIOP API at one URL.
-    pub fn at(fspiop_url: impl Into<String>, admin_url: impl Into<String>) -> Self {
-        Self { fspiop_url: fspiop_url.into(), admin_url: admin_url.into(), ..Self::default() }
-    }
-
-    /// The base URLs by resource.
-    pub fn services(&self) -> ServiceUrls {
-        let or_usual = |url: &Option<String>| url.as_ref().unwrap_or(&self.fspiop_url).clone();
-        ServiceUrls {
-            lookups: or_usual(&self.lookups_url),
-            quotes: or_usual(&self.quotes_url),
-            transfers: or_usual(&self.transfers_url),
-            others: self.fspiop_url.clone(),
-        }
-    }
-
-    /// The base URLs of its FSPIOP API, without duplicates.
-    pub(crate) fn fspiop_urls(&self) -> Vec<String> {
-        let ServiceUrls { lookups, quotes, transfers, others } = self.services();
-        let mut urls = vec![others, lookups, quotes, transfers];
-        urls.sort();
-        urls.dedup();
-        urls
-    }
-
-    /// Whether it runs on this machine, judging by its addresses and processes.
-    pub(crate) fn is_local(&self) -> bool {
-        let is_loopback =
-            |url: &String| ["//127.", "//localhost", "//[::1]"].iter().any(|host| url.contains(host));
-        !self.pids.is_empty() || self.fspiop_urls().iter().any(is_loopback)
-    }
-
-    pub(crate) fn record(&self) -> TargetRecord {
-        let ServiceUrls { lookups, quotes, transfers, .. } = self.services();
-        let metrics = if self.metrics_urls.is_empty() {
-            vec![self.admin_url.clone()]
-        } else {
-            self.metrics_urls.clone()
-        };
-        let (admin, pids) = (self.admin_url.clone(), self.pids.clone());
-        TargetRecord { lookups, quotes, transfers, admin, metrics, pids }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_has_no_url_of_its_own_is_at_the_usual_one() {
-        let whole = TargetHub::at("http://hub:4000", "http://hub:4001");
-        assert_eq!(whole.fspiop_urls(), ["http://hub:4000"]);
-        assert_eq!(whole.record().metrics, ["http://hub:4001"]);
-        let parts = TargetHub {
-            quotes_url: Some("http://quoting:3002".to_owned()),
-            transfers_url: Some("http://ml:3000".to_owned()),
-            metrics_urls: vec!["http://ml:3000".to_owned(), "http://quoting:3002".to_owned()],
-            pids: vec![4, 7],
-            ..whole
-        };
-        let record = parts.record();
-        assert_eq!(
-            [record.lookups.as_str(), &record.quotes, &record.transfers],
-            ["http://hub:4000", "http://quoting:3002", "http://ml:3000"]
-        );
-        assert_eq!((record.metrics.len(), record.pids), (2, vec![4, 7]));
-        assert_eq!(parts.fspiop_urls().len(), 3);
-    }
-
-    #[test]
-    fn one_service_or_process_here_makes_the_hub_share_this_machine() {
-        let away = || TargetHub::at("http://10.0.0.7:4000", "http://127.0.0.1:1");
-        let here = Some("http://localhost:3000".to_owned());
-        for (target, is_local) in [
-            (away(), false),
-            (TargetHub { pids: vec![7], ..away() }, true),
-            (TargetHub { transfers_url: here, ..away() }, true),
-            (TargetHub::at("http://[::1]:4000", ""), true),
-        ] {
-            assert_eq!(target.is_local(), is_local, "{target:?}");
+        self.progress.set_message("signing ahead");
+        for generator in subject.generators.iter().filter(|one| one.scenario == Scenario::Transfers) {
+            let coming: Vec<_> = (0..security.sign_ahead).map(|count| generator.coming(count)).collect();
+            generator.originator.sign_ahead(&coming, available_cores(), self.options.expiry + AHEAD);
         }
     }
 }

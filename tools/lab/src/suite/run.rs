@@ -1,24 +1,25 @@
 //! Runs several points one after the other, several times in turn, and writes their results.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
-use crate::drive::execute::{Surroundings, execute};
-use crate::drive::run::{LabError, now};
-use crate::drive::suite_turns::{Group, Turn};
-use crate::judge::suite_pairs::{self, ClaimResult, PairResult, judge, pairs_of};
+use crate::drive::error::LabError;
+use crate::drive::session::now;
+use crate::judge::suite_pairs::{self, judge, pairs_of};
 use crate::judge::thresholds;
+use crate::judge::turns::Turn;
 use crate::judge::validity::deserves_second_try;
-use crate::observe::process;
+use crate::observe::profile;
 use crate::plan::load_profile::percent_of;
-use crate::plan::{Claim, Point, ScenarioFile, SuiteFile, SuiteRun, Test, Work};
-use crate::report::Metric;
+use crate::plan::metric::Metric;
+use crate::plan::suite_plan::{SuitePlan, SuitePoint};
+use crate::plan::surroundings::Surroundings;
+use crate::plan::{Claim, Test, Work};
 use crate::result::statistics::{median, rounded};
+use crate::result::suite::{SuiteFailure, SuiteResult};
 use crate::result::{LabResult, SCHEMA_VERSION};
+use crate::suite::execute::execute;
 
 /// Maximum duration of a run that is repeated after a disturbance. In a longer run, a disturbance is a small part, and
 /// a repetition takes too long.
@@ -27,213 +28,6 @@ const AGAIN_MAX: Duration = Duration::from_secs(60);
 const DISTURBED: &str = "disturbed.json";
 /// Directory below a suite's for recorded streams, each of which is recorded once.
 const RECORDINGS: &str = "recordings";
-
-/// One run of a suite: a point of a scenario.
-#[derive(Clone, Debug)]
-pub struct SuitePoint {
-    pub scenario: String,
-    pub title: String,
-    pub description: String,
-    pub point: Point,
-}
-
-impl SuitePoint {
-    /// Its directory below that of the suite, which is also its name for people.
-    pub fn directory(&self) -> String {
-        match self.point.label() {
-            label if label.is_empty() => self.scenario.clone(),
-            label => format!("{},{label}", self.scenario),
-        }
-    }
-}
-
-/// Several points, and their plots.
-#[derive(Clone, Debug, Default)]
-pub struct SuitePlan {
-    pub name: String,
-    pub title: String,
-    pub description: String,
-    /// Number of times that the whole plan is run.
-    pub repetitions: usize,
-    /// Maximum duration of the whole suite, if one is given.
-    pub within: Option<Duration>,
-    pub points: Vec<SuitePoint>,
-    /// Groups of points that belong together, with their repetitions.
-    pub groups: Vec<Group>,
-    pub plots: Vec<PlotResult>,
-    pub questions: Vec<Question>,
-    /// The claims to be shown, each about a point of the group with that index.
-    pub claims: Vec<(usize, Claim)>,
-    /// Whether rates that are a part of the highest one require an earlier search. Otherwise they are parts of the
-    /// file's own rate, as in a scenario that runs alone.
-    pub finds_rates: bool,
-    /// Scenarios of the suite that are not run.
-    pub left_out: Vec<LeftOut>,
-}
-
-/// A scenario of a suite that is not run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// Its name.
-    pub scenario: String,
-    /// The question that it would have answered, if the suite has one.
-    pub question: Option<String>,
-    /// The reason, in words.
-    pub reason: String,
-}
-
-impl SuitePlan {
-    pub fn of_scenario(scenario: &ScenarioFile) -> Self {
-        let mut plan = Self {
-            name: scenario.name.clone(),
-            title: scenario.title.clone(),
-            description: scenario.description.clone(),
-            repetitions: 1,
-            ..Self::default()
-        };
-        plan.add(scenario);
-        plan
-    }
-
-    pub fn of_suite(suite: &SuiteFile) -> Self {
-        let mut plan = Self {
-            name: suite.name.clone(),
-            title: suite.title.clone(),
-            description: suite.description.clone(),
-            repetitions: suite.repetitions,
-            within: suite.within,
-            finds_rates: true,
-            ..Self::default()
-        };
-        for run in &suite.runs {
-            let first = plan.points.len();
-            plan.add(&run.scenario);
-            let runs = (first..plan.points.len()).collect();
-            plan.questions.extend(run.question.clone().map(|text| Question { text, runs }));
-        }
-        plan.ask_together(suite);
-        let all = 0..plan.points.len();
-        plan.plots.extend(suite.plots.iter().map(|plot| plot.over(all.clone())));
-        plan
-    }
-
-    /// Adds the questions that several scenarios answer together, after the own question of the last of them. Scenarios
-    /// that are left out have none.
-    fn ask_together(&mut self, suite: &SuiteFile) {
-        for question in &suite.questions {
-            let is_asked = |run: &SuiteRun| question.scenarios.contains(&run.scenario.name);
-            let asked = suite.runs.iter().zip(&self.groups).filter(|(run, _)| is_asked(run));
-            let runs: Vec<usize> = asked.flat_map(|(_, group)| group.points.clone()).collect();
-            if !runs.is_empty() {
-                self.questions.push(Question { text: question.text.clone(), runs });
-            }
-        }
-        self.questions.sort_by_key(|question| question.runs.last().copied());
-    }
-
-    fn add(&mut self, scenario: &ScenarioFile) {
-        let first = self.points.len();
-        self.points.extend(scenario.points().iter().map(|point| SuitePoint {
-            scenario: scenario.name.clone(),
-            title: scenario.title.clone(),
-            description: scenario.description.clone(),
-            point: point.clone(),
-        }));
-        let points = first..self.points.len();
-        self.plots.extend(scenario.plots().iter().map(|plot| plot.over(points.clone())));
-        self.claims.extend(scenario.claims().iter().map(|claim| (self.groups.len(), claim.clone())));
-        let (repetitions, is_against_first) = (scenario.repetitions, scenario.is_against_first());
-        self.groups.push(Group { points, repetitions, is_against_first });
-    }
-
-    pub fn runs(&self) -> usize {
-        let turns = self.groups.iter().map(|group| group.turns(self.repetitions).len()).sum::<usize>();
-        turns * self.repetitions
-    }
-}
-
-/// A run that gave no result.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SuiteFailure {
-    /// Its directory.
-    pub run: String,
-    /// The cause.
-    pub error: String,
-}
-
-/// A question that some runs of a suite answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Question {
-    /// The text of the question.
-    pub text: String,
-    /// Indices into `runs`.
-    pub runs: Vec<usize>,
-}
-
-/// The contents of `suite.json`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SuiteResult {
-    /// Version of this layout, the same as of `result.json`.
-    pub schema_version: u32,
-    /// The suite's name.
-    pub name: String,
-    /// A short title.
-    pub title: String,
-    /// The purpose of the suite.
-    pub description: String,
-    /// Number of times that the whole suite was run.
-    pub repetitions: usize,
-    /// Time of the start, ISO 8601.
-    pub began_at: String,
-    /// Time at which its last run had ended.
-    pub ended_at: String,
-    /// Duration of the suite in seconds.
-    pub took_s: f64,
-    /// Maximum duration in seconds, if one is given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub within_s: Option<f64>,
-    /// Directories of the points, relative to the suite's.
-    pub runs: Vec<String>,
-    /// Plots of the runs.
-    pub plots: Vec<PlotResult>,
-    /// Runs that gave no result.
-    pub failures: Vec<SuiteFailure>,
-    /// Scenarios that were not run, with the reasons.
-    pub left_out: Vec<LeftOut>,
-    /// Directories of results that did not pass.
-    pub not_passed: Vec<String>,
-    /// For each of these, the reasons: [`LabResult::failings`].
-    pub failings: BTreeMap<String, Vec<String>>,
-    /// Questions, and the runs that answer them.
-    pub questions: Vec<Question>,
-    /// Runs beside a base, compared with it.
-    pub pairs: Vec<PairResult>,
-    /// Claims and their verdicts.
-    pub claims: Vec<ClaimResult>,
-}
-
-/// A plot of a suite.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PlotResult {
-    /// Its heading.
-    pub title: String,
-    /// Parameter on the horizontal axis.
-    pub x: String,
-    /// Parameter that separates the lines.
-    pub series: Option<String>,
-    /// The plotted figure.
-    pub y: String,
-    /// Indices into `runs`.
-    pub runs: Vec<usize>,
-}
-
-impl PlotResult {
-    fn over(&self, runs: Range<usize>) -> Self {
-        Self { runs: runs.collect(), ..self.clone() }
-    }
-}
 
 /// Runs everything into a directory and writes `suite.json` there. `tell` receives a line at the start of each run. A
 /// failed run does not end the others. Fails if the directory cannot be written.
@@ -268,7 +62,7 @@ pub fn run_suite(
             suite.failings.insert(point.directory(), failings);
         }
         result.write(&directory).map_err(LabError::io("write into", &directory))?;
-        process::carry(&directory);
+        profile::carry(&directory);
     }
     let pairs = plan.groups.iter().zip(&sequences).flat_map(|(group, turns)| pairs_of(group, turns));
     suite.pairs = pairs.collect();
@@ -506,5 +300,5 @@ fn repeated(results: &[LabResult]) -> BTreeMap<&'static str, Vec<f64>> {
 }
 
 #[cfg(test)]
-#[path = "suite_run_tests.rs"]
+#[path = "run_tests.rs"]
 mod tests;
