@@ -80,7 +80,7 @@ unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, Sof
 PURE := types fspiop ledger admission cluster
 BARE := thumbv7em-none-eabi
 
-tidy: deny bare ## The house rules: layers, purity, widths, phrases, dead files, licences.
+tidy: deny bare ## The house rules: layers, order of imports, purity, widths, phrases, dead files, licences.
 	@$(CARGO) test --quiet $(LOCKED) -p upesi-tidy
 
 bare: # The pure crates, for a machine without an operating system.

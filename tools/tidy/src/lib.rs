@@ -1,6 +1,7 @@
 //! The house rules as tests: `make tidy`, which `make test` also runs. Clippy checks the length of functions
 //! (`clippy.toml`), and rustfmt the width of code. The Makefile contains the build for a bare target and `cargo deny`.
 
+pub mod imports;
 pub mod layers;
 pub mod prose;
 pub mod tree;
