@@ -20,6 +20,7 @@ use crate::Workers;
 mod accept;
 mod connection;
 mod failed_handshakes;
+mod failures;
 mod framing;
 mod holders;
 mod http2;
@@ -28,13 +29,14 @@ mod pace;
 mod proxied;
 mod room;
 mod secured;
+mod streams;
 mod strict;
 mod supervision;
 mod transport;
 mod turns;
 
-pub use accept::Failures;
 pub use connection::{Connection, Direct, KnownAs, OtherIdentity, PeerIdentity, Waiting};
+pub use failures::Failures;
 pub use holders::OverShare;
 pub use pace::{OverPace, Pace, PaceLimits};
 pub use proxied::{

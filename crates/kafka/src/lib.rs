@@ -21,6 +21,8 @@ mod reader;
 #[cfg(feature = "client")]
 mod security;
 #[cfg(feature = "client")]
+mod settings;
+#[cfg(feature = "client")]
 mod topic;
 #[cfg(feature = "client")]
 mod warnings;
@@ -29,9 +31,10 @@ mod watch;
 
 #[cfg(feature = "client")]
 pub use {
-    client::{ConnectError, KafkaPartition, KafkaSettings, LastFailure},
+    client::KafkaPartition,
     members::Members,
     security::SecurityError,
+    settings::{ConnectError, KafkaSettings, LastFailure},
     topic::{TopicError, check_topic, create_topic, standing},
 };
 

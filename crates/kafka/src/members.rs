@@ -13,8 +13,8 @@ use rdkafka::{Offset, TopicPartitionList};
 use upesi_cluster::{ClusterId, NodeId};
 use upesi_replication::Copied;
 
-use crate::client::{Context, KafkaSettings, PARTITION};
 use crate::plain::{Deletion, Told};
+use crate::settings::{Context, KafkaSettings, PARTITION};
 use crate::topic::{TopicError, block_on};
 
 const TIMEOUT: Duration = Duration::from_secs(10);

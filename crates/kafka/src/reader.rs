@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rdkafka::consumer::BaseConsumer;
 
-use crate::client::Context;
+use crate::settings::Context;
 
 /// Time limit for sending the consumer's last commit to the brokers.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -12,9 +12,9 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::producer::Producer;
 
-use crate::client::{Context, KafkaSettings};
 use crate::plain::{ENTRY_BYTES_MAX, Replicas, Standing};
 use crate::security::SecurityError;
+use crate::settings::{Context, KafkaSettings};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for learning the reason of a failed connection.

@@ -12,18 +12,9 @@ use upesi_keys::Keys;
 
 use crate::chain::LimitedServers;
 use crate::facts::Facts;
-use crate::files::{Contents, Identity, Own, Stock, TlsError, Trust};
-use crate::server::authorities;
+use crate::files::{ClientFiles, Contents, Own, Stock, TlsError};
+use crate::issuer::authorities;
 use crate::{Protocols, provider};
-
-/// The files of outbound connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientFiles {
-    /// Trust anchors for servers.
-    pub servers: Trust,
-    /// The certificate for servers that require one.
-    pub identity: Option<Identity>,
-}
 
 /// TLS of outbound connections: to all peers or, as [`Self::of`] returns it, to one. Clones share their state.
 #[derive(Clone, Debug)]

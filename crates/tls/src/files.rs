@@ -21,7 +21,6 @@ use upesi_keys::{
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
 use crate::chain::parse;
-use crate::client::ClientFiles;
 use crate::facts::{Facts, number_in_hexadecimal};
 use crate::issuer::Anchor;
 use crate::provider;
@@ -89,6 +88,15 @@ pub struct Trust {
     pub crl_file: Option<PathBuf>,
     /// Whether certificates are rejected if their list is past its `nextUpdate`.
     pub refuses_stale_crls: bool,
+}
+
+/// The files of outbound connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// Trust anchors for servers.
+    pub servers: Trust,
+    /// The certificate for servers that require one.
+    pub identity: Option<Identity>,
 }
 
 /// Kind of something that expires.

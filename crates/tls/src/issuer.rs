@@ -14,6 +14,11 @@ pub(crate) struct Anchor {
     pub(crate) facts: Facts,
 }
 
+/// The certificates of trusted authorities.
+pub(crate) fn authorities(anchors: &[Anchor]) -> Vec<Facts> {
+    anchors.iter().map(|anchor| anchor.facts.clone()).collect()
+}
+
 /// The issuer of a verified certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifiedIssuer {

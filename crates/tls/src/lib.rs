@@ -20,9 +20,9 @@ mod submitted;
 use std::sync::Arc;
 
 pub use blocked::BlockedDigest;
-pub use client::{ClientFiles, ClientTls, Unusable};
+pub use client::{ClientTls, Unusable};
 pub use facts::{Facts, Fingerprint, NotACertificate, Peer};
-pub use files::{CRL_GRACE_S, Identity, Kind, Stock, TlsError, Trust, present_s};
+pub use files::{CRL_GRACE_S, ClientFiles, Identity, Kind, Stock, TlsError, Trust, present_s};
 pub use issuer::VerifiedIssuer;
 use rustls::crypto::CryptoProvider;
 pub use rustls::pki_types::CertificateDer;

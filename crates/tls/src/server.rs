@@ -15,7 +15,7 @@ use crate::blocked::{Blocked, BlockedDigest};
 use crate::callers::Callers;
 use crate::facts::{Facts, Peer};
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
-use crate::issuer::Anchor;
+use crate::issuer::{Anchor, authorities};
 use crate::{Protocols, present_s, provider};
 
 /// The files of a listener.
@@ -218,10 +218,6 @@ impl InForce {
             stock: self.stock.clone(),
         })
     }
-}
-
-pub(crate) fn authorities(anchors: &[Anchor]) -> Vec<Facts> {
-    anchors.iter().map(|anchor| anchor.facts.clone()).collect()
 }
 
 type Assembled = (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>);

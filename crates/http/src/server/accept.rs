@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use upesi_tls::Peer;
 
 use super::connection::{self, Accepted, Bounds};
+use super::failures::Failures;
 use super::holders::origin_of;
 use super::proxied::{Arrived, ProxyProtocol, Reading};
 use super::room::Room;
@@ -25,8 +26,6 @@ use crate::{WorkerHandle, Workers};
 
 /// Pause of accepting after the system could not return a connection (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Minimum interval between log lines about this.
-const FAILURES_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Interval at which a new connection checks whether the connections that make room for it have closed, and time limit
 /// of that wait. They close as soon as their workers run, which may take a while on busy cores.
@@ -265,25 +264,6 @@ fn is_of_one_connection(error: &std::io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Limits the logging of failures that may occur many times a second.
-#[derive(Debug, Default)]
-pub struct Failures {
-    since_log: u64,
-    logged_at: Option<Instant>,
-}
-
-impl Failures {
-    /// Counts a failure. If a log line is due, returns the number of failures since the last one.
-    pub fn note(&mut self, now: Instant) -> Option<u64> {
-        self.since_log += 1;
-        if self.logged_at.is_some_and(|logged_at| now < logged_at + FAILURES_LOG_INTERVAL) {
-            return None;
-        }
-        self.logged_at = Some(now);
-        Some(std::mem::take(&mut self.since_log))
-    }
-}
-
 async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         // The server's handle was dropped: the server runs until the workers stop.
@@ -303,13 +283,5 @@ mod tests {
             wait_while(|| Instant::now() < ends).await;
             assert_eq!(start.elapsed(), Duration::from_millis(waited_ms), "crowded for {crowded_ms} ms");
         }
-    }
-
-    #[test]
-    fn failures_are_logged_once_in_ten_seconds_with_their_count() {
-        let (mut failures, start) = (Failures::default(), Instant::now());
-        let noted: Vec<_> =
-            (0..500).filter_map(|index| failures.note(start + index * ACCEPT_PAUSE)).collect();
-        assert_eq!(noted, [1, 200, 200]);
     }
 }

@@ -15,8 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use upesi_tls::Peer;
 
 use super::holders::{Holder, OverShare};
-use super::http2::{InFlight, Streams};
 use super::room::Room;
+use super::streams::{self, InFlight, Streams};
 use super::supervision::{Guard, Order, Phase, Supervisor, Watched};
 use super::transport::Transport;
 use super::turns::Turns;
@@ -189,7 +189,7 @@ impl Connection {
 
 /// Marks a request that waits for its peer, or is held back, until it is dropped.
 #[derive(Debug)]
-pub struct Waiting<'a>(Result<http2::Waiting<'a>, &'a Watched>);
+pub struct Waiting<'a>(Result<streams::Waiting<'a>, &'a Watched>);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
-use super::accept::Failures;
+use super::failures::Failures;
 use super::holders::origin_of;
 use crate::guard::Network;
 

@@ -16,8 +16,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use upesi_tls::{HTTP_2, Peer, ServerTls};
 
-use super::accept::Failures;
 use super::failed_handshakes::Addresses;
+use super::failures::Failures;
 use super::turns::Turns;
 use crate::WorkerHandle;
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::Framing;
-use super::http2::Streams;
+use super::streams::Streams;
 use super::supervision::{Phase, Watched};
 use crate::frames::Frames;
 

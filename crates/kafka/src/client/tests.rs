@@ -4,6 +4,8 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 
 use super::*;
+use crate::plain::Security;
+use crate::settings::LastFailure;
 
 const TOPIC: &str = "journal";
 /// Longest wait for what must come.
