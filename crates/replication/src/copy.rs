@@ -11,7 +11,7 @@ use upesi_journal::{
 use crate::error::ReplicationError;
 use crate::partition::{Copied, Partition};
 use crate::place::{History, Place, first_in};
-use crate::shared;
+use crate::records::decode;
 
 /// Minimum interval between writes of the position. A start reads later entries from the log again.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ impl Stream {
     /// Accepts the records of an entry for the next [`Stream::write`]. Existing records are compared, except those that
     /// the store has deleted because its tables contain them.
     fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
-        let Some(records) = shared::decode(entry.body, entry.first_seq, entry.count) else {
+        let Some(records) = decode(entry.body, entry.first_seq, entry.count) else {
             return Err(ReplicationError::Records { log: log.to_owned(), offset });
         };
         let last_seq = self.batch.next_seq() - 1;

@@ -10,11 +10,11 @@ use upesi_journal::{
     Appended, Appender, Batch, Claimed, Damage, Disk, EmbeddedLog, JournalError, Log, LogReader, Maintenance,
 };
 
+use crate::clock::Clock;
 use crate::copy::Copy;
 use crate::partition::{Event, Partition};
-use crate::shared;
+use crate::records::encode;
 use crate::shared::{OfEngine, OfStore, Turns};
-use crate::standby::Clock;
 
 /// Time of one wait of the leader for its client.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -229,7 +229,7 @@ impl Leading {
     fn append_to_log(&mut self, kind: Kind, batch: &Batch) -> Result<u64, JournalError> {
         self.expect_sound()?;
         let mut body = std::mem::take(&mut self.body);
-        let times = shared::encode(batch, &mut body);
+        let times = encode(batch, &mut body);
         // A batch has far fewer records than 2^32.
         let records = Records { count: batch.len() as u32, times, bytes: &body };
         let append = match kind {

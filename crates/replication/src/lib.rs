@@ -9,19 +9,22 @@
 //!
 //! [`upesi_cluster`] decides which entries are valid, and which node is the leader.
 
+mod clock;
 mod copy;
 mod error;
 mod leading;
 mod partition;
 mod place;
+mod records;
 mod repair;
 mod shared;
 mod standby;
 
+pub use clock::{Clock, SystemClock};
 pub use copy::{Copies, CopyOf};
 pub use error::ReplicationError;
 pub use leading::{ReplicatedLog, StoreLog};
 pub use partition::{Copied, Event, Partition};
 pub use place::PLACE_FILE;
 pub use repair::{Repair, survey};
-pub use standby::{Clock, NodeSettings, Progress, Stood, SystemClock, stand_by};
+pub use standby::{NodeSettings, Progress, Stood, stand_by};

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use upesi_cluster::{Append, Position};
 
+use crate::error::ReplicationError;
+
 /// A report of the log's client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -92,4 +94,14 @@ pub trait Partition: Send {
 
     /// The name of the log, for messages.
     fn name(&self) -> &str;
+}
+
+/// The next event of a log.
+pub(crate) fn next(
+    partition: &mut dyn Partition,
+    patience: Duration,
+) -> Result<Option<Event>, ReplicationError> {
+    partition
+        .next(patience)
+        .map_err(|reason| ReplicationError::Client { log: partition.name().to_owned(), reason })
 }

@@ -1,14 +1,13 @@
 //! The position of a node in the log, stored in a file of its data directory.
 
 use std::io;
+use std::time::Duration;
 
 use upesi_cluster::{Chain, ClusterId, Entry, Incarnation, NodeId, Position, StorePosition};
 use upesi_journal::{Access, Disk, JournalError};
 
 use crate::error::ReplicationError;
-use crate::partition::{Event, Partition};
-use crate::repair::{LOOKS_MAX, PATIENCE};
-use crate::standby::next;
+use crate::partition::{Event, Partition, next};
 
 /// File of a data directory with its node's position in the log. A standalone hub has none.
 pub const PLACE_FILE: &str = "place";
@@ -187,6 +186,11 @@ pub(crate) fn first_in(
     }
     Ok(None)
 }
+
+/// How long a read of the log waits for an entry.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
+/// Maximum number of consecutive reads without an entry although the log has more.
+pub(crate) const LOOKS_MAX: u32 = 100;
 
 /// The chain of the entry at an offset, if it is valid.
 fn chain_at(partition: &mut dyn Partition, at: u64, end: u64) -> Result<Option<Chain>, ReplicationError> {

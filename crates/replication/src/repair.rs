@@ -7,12 +7,13 @@ use std::time::Duration;
 use upesi_cluster::{Beginning, ClusterId, Entry, Fold, Kind, Leader, Position, Role, Standby, Verdict};
 use upesi_journal::Disk;
 
+use crate::clock::{Clock, SystemClock};
 use crate::copy::{Copies, Copy};
 use crate::error::ReplicationError;
 use crate::leading::Leading;
-use crate::partition::{Copied, Event, Partition};
-use crate::place::Place;
-use crate::standby::{Clock, NodeSettings, SystemClock, next};
+use crate::partition::{Copied, Event, Partition, next};
+use crate::place::{LOOKS_MAX, PATIENCE, Place};
+use crate::standby::NodeSettings;
 
 /// Maximum duration of the claim.
 const CLAIM_MAX: Duration = Duration::from_secs(30);
@@ -170,10 +171,6 @@ fn claim(
 }
 
 // Reads the log for operators.
-
-pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
-/// Maximum number of consecutive reads without an entry although the log has more.
-pub(crate) const LOOKS_MAX: u32 = 100;
 
 /// Reads the log up to `end`, from the position of a node's directory, or without one from its beginning. Returns the
 /// position of the directory, and the fold at the end. Writes nothing.

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use upesi_cluster::{
     Ahead, Append, Claim, ClusterId, EndLost, Entry, Fold, NodeId, Patience, Position, Role, Standby,
     Verdict, Void,
 };
 
+use crate::clock::Clock;
 use crate::copy::{Copies, Copy};
 use crate::error::ReplicationError;
 use crate::leading::{Leading, ReplicatedLog};
-use crate::partition::{Copied, Event, Partition};
+use crate::partition::{Copied, Event, Partition, next};
 
 /// How long a standby waits for an entry before it checks the clock.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -301,16 +302,6 @@ fn bounds(partition: &mut dyn Partition, stops: &AtomicBool) -> Result<Option<(u
     }
 }
 
-/// The next event of a log.
-pub(crate) fn next(
-    partition: &mut dyn Partition,
-    patience: Duration,
-) -> Result<Option<Event>, ReplicationError> {
-    partition
-        .next(patience)
-        .map_err(|reason| ReplicationError::Client { log: partition.name().to_owned(), reason })
-}
-
 /// The copy, and the last entry that was accepted before the start, until it was seen again.
 struct Following {
     copy: Copy,
@@ -431,36 +422,4 @@ pub struct NodeSettings {
     pub is_unfit: Arc<AtomicBool>,
     /// Interval of its reports to the log about the entries that it needs.
     pub tell_every: Duration,
-}
-
-/// The time of a node.
-pub trait Clock: Send + Sync {
-    /// Monotonic time since some instant.
-    fn now(&self) -> Duration;
-
-    /// The time of day, in nanoseconds since 1970.
-    fn wall_ns(&self) -> i64;
-}
-
-/// The machine's clocks.
-#[derive(Clone, Copy, Debug)]
-pub struct SystemClock {
-    started: Instant,
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self { started: Instant::now() }
-    }
-}
-
-impl Clock for SystemClock {
-    fn now(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    fn wall_ns(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-    }
 }
