@@ -15,6 +15,7 @@ mod clock;
 mod hub;
 mod message;
 mod plan;
+mod remote;
 mod shared_log;
 mod sim_log;
 pub mod stepper;

@@ -12,23 +12,15 @@ pub(crate) use bulks::BulkCounts;
 pub(crate) use conversions::ConversionCounts;
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
-    AbortKind, Actor, Callback, CallbackKey, Event, FundsState, FundsTransfer, Ledger, LedgerAccountTypeId,
-    ParticipantId, Record,
+    AbortKind, Actor, Callback, CallbackKey, Event, FundsState, FundsTransfer, Ledger, Record,
 };
-use upesi_types::{Currency, Timestamp, TransferId};
+use upesi_types::{Timestamp, TransferId};
 
+use super::account::{AccountKey, POSITION, SETTLEMENT, currency_of};
 use super::outside::SentBulk;
 use super::settling::{Accounts, Fee, SettlementBooks, SettlementCounts};
-use super::{Findings, Outside, currency_number};
+use super::{Findings, Outside};
 use crate::message::{Ending, number};
-
-/// An account: the numbers of its owner, its type and its currency.
-pub(super) type AccountKey = (u32, u8, u8);
-
-/// Number of a currency; 0 is the scheme's currency.
-pub(super) fn currency_of(currency: Currency) -> u8 {
-    currency_number(currency.as_str())
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
@@ -125,12 +117,6 @@ pub(super) struct Books {
     /// Whether an id was removed and then committed again, because the clock was set back.
     pub(super) is_twice_committed: bool,
 }
-
-pub(super) const HUB: u32 = ParticipantId::HUB.number();
-pub(super) const MULTILATERAL: u8 = LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT.0;
-pub(super) const INTERCHANGE_FEE: u8 = LedgerAccountTypeId::INTERCHANGE_FEE.0;
-pub(super) const POSITION: u8 = LedgerAccountTypeId::POSITION.0;
-const SETTLEMENT: u8 = LedgerAccountTypeId::SETTLEMENT.0;
 
 impl Books {
     pub(super) const fn last_seq(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! The auditor: it observes the hub from outside. It remembers all messages to and from the hub, keeps its own books,
 //! and reports where the hub's books differ. It shares no rule with the ledger.
 
+mod account;
 mod books;
 mod outside;
 mod settling;
@@ -15,11 +16,10 @@ use upesi_ledger::{CallbackKey, Ledger, LedgerConfig, Record};
 use upesi_tables::archive::Archive;
 use upesi_types::{BulkId, ConversionId, Timestamp, TransferId};
 
+pub(crate) use self::account::currency_number;
 use self::books::Books;
 pub(crate) use self::books::{BulkCounts, ConversionCounts, Finished};
-pub(crate) use self::outside::{
-    Outside, Seen, SentAnswer, SentBulk, SentConversion, SimFee, Told, currency_number,
-};
+pub(crate) use self::outside::{Outside, Seen, SentAnswer, SentBulk, SentConversion, SimFee, Told};
 pub(crate) use self::settling::SettlementCounts;
 use crate::message::Request;
 

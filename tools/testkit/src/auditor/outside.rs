@@ -14,9 +14,10 @@ use upesi_types::{Currency, FspId, TransferId};
 use self::bulks::BulksSeen;
 pub(crate) use self::bulks::{SentAnswer, SentBulk, money_of};
 use super::Findings;
+use super::account::currency_number;
 use super::treasurer::Treasurer;
 use crate::message::{CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Request, Spec, UNITS, name, number};
-use crate::world::Remote;
+use crate::remote::Remote;
 
 type IdBytes = [u8; 17];
 
@@ -80,11 +81,6 @@ pub(crate) struct SentConversion {
     pub(crate) sold: (i128, u8),
     pub(crate) bought: (i128, u8),
     pub(crate) fingerprint: [u8; 16],
-}
-
-/// Number of a currency; 0 is the scheme's currency.
-pub(crate) fn currency_number(currency: &str) -> u8 {
-    u8::from(currency != CURRENCY)
 }
 
 /// The two currencies, indexed by number.

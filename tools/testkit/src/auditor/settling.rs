@@ -10,7 +10,7 @@ use upesi_ledger::{
 use upesi_types::Timestamp;
 
 use super::Findings;
-use super::books::{AccountKey, HUB, INTERCHANGE_FEE, MULTILATERAL, POSITION, currency_of};
+use super::account::{AccountKey, HUB, INTERCHANGE_FEE, MULTILATERAL, POSITION, currency_of};
 
 /// The first account owes this amount to the second.
 pub(super) type Fee = (AccountKey, AccountKey, i128);

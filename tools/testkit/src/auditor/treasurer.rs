@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use upesi_ledger::{Ledger, LedgerAccountTypeId, Settlement, SettlementAccount, SettlementState};
 
 use super::Findings;
-use super::books::currency_of;
+use super::account::currency_of;
 use super::settling::Asked;
 use crate::message::number;
 

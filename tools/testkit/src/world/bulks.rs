@@ -13,7 +13,7 @@ use upesi_types::{ErrorCode, TransferId};
 
 use super::dfsp::ATTEMPTS_MAX;
 use super::event::Event;
-use super::operator::fsp;
+use super::values::fsp;
 use super::{World, random_id};
 use crate::auditor::{Seen, SentAnswer, SentBulk};
 use crate::clock::true_time;

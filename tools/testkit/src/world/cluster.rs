@@ -15,7 +15,8 @@ use upesi_replication::{Clock as _, Copies, CopyOf, NodeSettings, ReplicatedLog,
 
 use super::World;
 use super::event::Event;
-use super::process::{Phase, draw_kept};
+use super::phase::Phase;
+use super::process::draw_kept;
 use crate::archive::SimArchive;
 use crate::clock::ClockKeeper;
 use crate::hub::{CourierTrouble, Hub, Output};

@@ -12,7 +12,7 @@ use upesi_types::{Amount, Currency, ErrorCode, TransferId};
 
 use super::dfsp::{ATTEMPTS_MAX, meaning};
 use super::event::Event;
-use super::operator::{fsp, money};
+use super::values::{fsp, money};
 use super::{World, random_id};
 use crate::auditor::{Seen, SentConversion, currency_number};
 use crate::clock::true_time;

@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use upesi_journal::sim_disk::Random;
 use upesi_ledger::AdminCommand;
 use upesi_types::{ErrorCode, TransferId};
 
 use super::World;
 use super::event::Event;
-use super::operator::fsp;
+use super::values::fsp;
 use crate::auditor::{Seen, currency_number};
 use crate::clock::true_time;
 use crate::message::{self, Ending, Request, Spec, UNITS, number};
-use crate::plan::Plan;
 
 /// Maximum number of attempts for a request.
 pub(super) const ATTEMPTS_MAX: u32 = 5;
@@ -233,34 +231,6 @@ impl World {
         // The schema admits an amount of zero (FSPIOP API v1.1 §7.1.5).
         let units = (amount == "0").then_some(0);
         self.send(liar, request, meaning(&odd, liar, units), 1);
-    }
-}
-
-/// Sets the random stream of proxies apart from a seed's other streams.
-const STREAM: u64 = 0x7072_6f78_6965_7321;
-
-/// The DFSPs behind the proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Remote {
-    /// Number of the first DFSP behind the proxy, which is the number of DFSPs of this scheme.
-    pub(crate) first: usize,
-    /// Number of DFSPs behind the proxy.
-    pub(crate) count: usize,
-    pub(crate) proxy: usize,
-}
-
-impl Remote {
-    /// Draws them for half of the worlds.
-    pub(super) fn draw(seed: u64, plan: &Plan, locals: usize) -> Option<Self> {
-        let mut random = Random::new(seed ^ STREAM);
-        let is_on = plan.faults.proxies && random.one_in(2);
-        let (count, proxy) = (1 + random.below(2) as usize, random.below(locals as u64) as usize);
-        is_on.then_some(Self { first: locals, count, proxy })
-    }
-
-    /// The participant whose accounts carry a DFSP's transfers.
-    pub(crate) const fn liable(self, dfsp: usize) -> usize {
-        if dfsp < self.first { dfsp } else { self.proxy }
     }
 }
 

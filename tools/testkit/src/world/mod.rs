@@ -9,11 +9,13 @@ mod describe;
 mod dfsp;
 mod event;
 mod operator;
+mod phase;
 mod process;
 mod retention;
 mod rot;
 mod treasury;
 mod trouble;
+mod values;
 
 use std::collections::BTreeMap;
 use std::fmt::{Arguments, Write as _};
@@ -21,7 +23,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 pub use describe::Counts;
-use process::Phase;
+use phase::Phase;
 use tokio::time::Instant;
 use upesi_journal::Disk;
 use upesi_journal::sim_disk::{Random, SimDisk};
@@ -33,7 +35,6 @@ use self::change_sets::ChangeSets;
 use self::cluster::Cluster;
 use self::converting::Exchange;
 use self::dfsp::Dfsp;
-pub(crate) use self::dfsp::Remote;
 use self::event::{Event, Schedule};
 use self::operator::Operator;
 use self::process::Tuning;
@@ -45,6 +46,7 @@ use crate::clock::ClockKeeper;
 use crate::hub::Hub;
 use crate::message::{Request, Spec};
 use crate::plan::{Bug, Plan};
+use crate::remote::Remote;
 
 /// Maximum number of events of a world. If there are more, the world does not come to rest.
 const EVENTS_MAX: u64 = 2_000_000;

@@ -13,8 +13,9 @@ use upesi_types::{Amount, Currency, FspId, TransferId};
 use super::World;
 use super::event::Event;
 use super::treasury::is_settlement;
+use super::values::{fsp, kes, money};
 use crate::clock::true_time;
-use crate::message::{CURRENCY, UNITS, name};
+use crate::message::UNITS;
 
 /// Initial cap and cover of each DFSP, in whole units.
 const FUNDS: i64 = 1_000;
@@ -37,18 +38,6 @@ pub(super) struct Operator {
     pub(super) next: VecDeque<Command>,
     /// The accounts of each DFSP: position and settlement.
     pub(super) accounts: Vec<(AccountId, AccountId)>,
-}
-
-pub(super) fn fsp(dfsp: usize) -> FspId {
-    FspId::parse(&name(dfsp)).unwrap_or_else(|| unreachable!("a sound name"))
-}
-
-pub(super) fn kes() -> Currency {
-    Currency::parse(CURRENCY).unwrap_or_else(|| unreachable!("a known currency"))
-}
-
-pub(super) fn money(units: i64) -> Amount {
-    Amount::from_units(units * UNITS as i64).unwrap_or(Amount::ZERO)
 }
 
 pub(super) fn endpoint(dfsp: usize, kind: EndpointType, host: &str) -> Command {

@@ -13,6 +13,7 @@ use upesi_ledger::{Bulk, BulkState, ItemState, LedgerConfig, Limits};
 use super::World;
 use super::cluster::is_explained;
 use super::event::Event;
+use super::phase::Phase;
 use super::rot::names_damage;
 use crate::archive::SimArchive;
 use crate::auditor::Seen;
@@ -352,15 +353,6 @@ fn is_midway(bulk: &Bulk) -> bool {
 const ASK_PAUSE_US: u64 = 1_000_000;
 /// Maximum number of simultaneous queries.
 const QUESTIONS_MAX: usize = 64;
-
-/// The phase of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Trouble,
-    /// The faults have ended, and everything that was accepted finishes.
-    Finishing,
-    Over,
-}
 
 impl World {
     /// Ends all faults, perhaps with one more crash.

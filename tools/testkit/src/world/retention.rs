@@ -17,7 +17,7 @@ use upesi_types::TransferId;
 use super::World;
 use super::dfsp::LASTING_MS;
 use super::event::Event;
-use super::process::Phase;
+use super::phase::Phase;
 use crate::auditor::{Finished, Seen};
 use crate::plan::Plan;
 

@@ -16,7 +16,7 @@ use upesi_tables::archive::Archive as _;
 
 use super::World;
 use super::event::Event;
-use super::process::Phase;
+use super::phase::Phase;
 use crate::hub::Hub;
 
 /// The phrases in which a hub or a reader reports damage.

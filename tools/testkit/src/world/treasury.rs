@@ -16,7 +16,7 @@ use upesi_types::{Amount, TransferId};
 
 use super::World;
 use super::event::Event;
-use super::operator::{kes, money};
+use super::values::{kes, money};
 use crate::auditor::SimFee;
 use crate::plan::Plan;
 

@@ -8,8 +8,9 @@ use upesi_types::TransferId;
 
 use super::World;
 use super::event::{Event, Moment, Relief};
-use super::operator::{ENDPOINTS, endpoint, fsp, kes, money};
-use super::process::Phase;
+use super::operator::{ENDPOINTS, endpoint};
+use super::phase::Phase;
+use super::values::{fsp, kes, money};
 use crate::message::UNITS;
 
 /// Maximum number of faults of the machine and of DFSPs in one world.

@@ -10,8 +10,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use upesi_types::{Timestamp, TransferId};
 
-use super::{IdBytes, Outside, currency_number};
+use super::{IdBytes, Outside};
 use crate::auditor::Findings;
+use crate::auditor::account::currency_number;
 use crate::message::{Answer, BulkSpec, Ending, Spec, UNITS, name};
 
 #[derive(Clone)]
