@@ -17,8 +17,7 @@ use upesi_hub::{
 };
 use upesi_types::text::path;
 
-use super::approvals::{decide_approvals, list_approvals};
-use super::arguments::SettingsArguments;
+use super::approvals::{ApprovalsArguments, decide_approvals, list_approvals};
 use super::calls::ListOptions;
 use super::hub::read_token;
 pub(super) use super::hub::{HubArguments, connect, failure};
@@ -26,7 +25,7 @@ use super::operators::{self, OperatorArguments, RemoveCredentialArguments, Roles
 use super::people;
 use super::people::{EnrolArguments, InviteArguments, LoginArguments, SessionsArguments};
 use super::policy::{self, PolicyArguments};
-use super::run::settings;
+use super::settings::{SettingsArguments, settings};
 use super::trail::{self, TrailArguments};
 
 /// Value of `knownBy` in `GET /self` on a hub without authentication.
@@ -130,19 +129,6 @@ pub struct OpenArguments {
     pub code: PathBuf,
     #[command(flatten)]
     pub to: BootstrapArguments,
-}
-
-/// Arguments of `upesi admin approvals`.
-#[derive(Args, Clone, Debug)]
-pub struct ApprovalsArguments {
-    /// Show this approval in full.
-    #[arg(value_name = "APPROVAL")]
-    pub id: Option<u64>,
-    /// Include approvals that have been decided or have expired.
-    #[arg(long)]
-    pub all: bool,
-    #[command(flatten)]
-    pub options: ListOptions,
 }
 
 /// Arguments of `upesi admin approve` and `upesi admin withdraw`.

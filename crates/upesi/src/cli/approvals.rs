@@ -2,16 +2,29 @@
 
 use std::fmt::Write as _;
 
+use clap::Args;
 use serde_json::{Value, json};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::terminal::note;
 use upesi_hub::times::{Zone, ZoneArguments};
 use upesi_types::text::{Escaped, url_part};
 
-use super::admin::ApprovalsArguments;
 use super::calls::{Calls, ListOptions, instant_cell, instant_text};
 use super::hub::HubArguments;
 use super::table::{Cell, Column, Table};
+
+/// Arguments of `upesi admin approvals`.
+#[derive(Args, Clone, Debug)]
+pub struct ApprovalsArguments {
+    /// Show this approval in full.
+    #[arg(value_name = "APPROVAL")]
+    pub id: Option<u64>,
+    /// Include approvals that have been decided or have expired.
+    #[arg(long)]
+    pub all: bool,
+    #[command(flatten)]
+    pub options: ListOptions,
+}
 
 /// Digits of a digest in the text output; JSON has all.
 const DIGEST_DIGITS: usize = 16;

@@ -10,9 +10,8 @@ use upesi_hub::cluster::{self, ClusterError, Copied, Found, Standing, Status};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::inspect::audit;
 
-use super::arguments::SettingsArguments;
 use super::hub::{self, HubArguments};
-use super::run::settings;
+use super::settings::{SettingsArguments, settings};
 
 /// Subcommands of `upesi cluster`.
 #[derive(Debug, Subcommand)]

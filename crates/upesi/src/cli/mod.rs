@@ -23,11 +23,13 @@ mod process;
 mod rotation;
 mod run;
 mod scheme;
+mod settings;
 mod settlement;
 mod sim;
 mod table;
 mod trail;
 mod transfer;
 
-pub use arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
+pub use arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments};
 pub use run::run;
+pub use settings::SettingsArguments;

@@ -6,7 +6,7 @@ use std::io;
 use clap::Parser;
 use clap::error::ErrorKind;
 use upesi_hub::backup::{self, BackupArguments, RestoreArguments};
-use upesi_hub::config::{self, Effective};
+use upesi_hub::config;
 use upesi_hub::exit::{Exit, Failure, Outcome, flush, write_out};
 use upesi_hub::inspect;
 use upesi_hub::inspect::audit::{self, AuditOptions};
@@ -21,8 +21,9 @@ use upesi_lab::cli as lab;
 
 use super::arguments::{
     AuditArguments, AuditPart, Cli, Command, ConfigArguments, InitArguments, JournalArguments,
-    SettingsArguments, TrailArguments, VerifyArguments,
+    TrailArguments, VerifyArguments,
 };
+use super::settings::{SettingsArguments, settings};
 use super::{
     admin, bindings, callback, cluster, context, dfsp, directory, funds, install, pki, position, process,
     scheme, settlement, sim, transfer,
@@ -125,12 +126,6 @@ fn init(arguments: &InitArguments) -> Outcome {
     let directory = &arguments.directory;
     inspect::make(directory)?;
     write_out(&format!("{} is an empty data directory\n", directory.display()))
-}
-
-/// The settings in effect, or every mistake in them.
-pub fn settings(arguments: &SettingsArguments) -> Result<Effective, Failure> {
-    config::load(&arguments.sources())
-        .map_err(|mistakes| Failure::new(Exit::Usage, config::describe(&mistakes)))
 }
 
 fn show_config(arguments: &ConfigArguments) -> Outcome {
