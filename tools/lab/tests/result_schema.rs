@@ -19,7 +19,7 @@ const SOURCES: [&str; 14] = [
     "lab/src/plan/parameter.rs",
     "lab/src/plan/plot.rs",
     "lab/src/plan/suite_plan.rs",
-    "sim/src/dfsp.rs",
+    "sim/src/counters.rs",
     "sim/src/settings.rs",
 ];
 /// The types of the files.

@@ -14,16 +14,19 @@ use super::table::{Bulk, BulkSide};
 use crate::awaited::error_code;
 use crate::books::{Delivery, IncomingEvent, IncomingState, Money, OutgoingEvent, OutgoingState};
 use crate::callback::{MODIFIED_REQUEST, Role};
-use crate::dfsp::count;
+use crate::counters::count;
+use crate::ids::{fault_key, id, transfer_id};
 use crate::message::{self, BulkText, Family};
-use crate::payee::{Plan, fault_key, is_taken, settle_incoming};
-use crate::payer::{OriginateError, Originator, Pending, packet, settle_outgoing, transfer_id};
-use crate::quoting::{amount_of, currency_of, id};
-use crate::reply::Draw;
+use crate::money::{amount_of, currency_of};
+use crate::originating::Bulking;
+use crate::payee::{Plan, is_taken};
+use crate::payer::{OriginateError, Originator, Pending, packet};
+use crate::reply::{self, Draw};
+use crate::scan;
 use crate::settings::mix;
-use crate::simulator::Shared;
+use crate::settling::{settle_incoming, settle_outgoing};
+use crate::shared::Shared;
 use crate::table::{Finished, Incoming, Outcome, Outgoing};
-use crate::{reply, scan};
 
 /// Maximum number of items of one bulk transfer (FSPIOP API v1.1 §6.10.3.1).
 pub const BULK_ITEMS_MAX: usize = 1_000;
@@ -31,13 +34,6 @@ pub const BULK_ITEMS_MAX: usize = 1_000;
 /// Keeps the ids of bulk transfers, and of their items, apart from those of transfers.
 const BULKS: u64 = 0x6275_6c6b_0000;
 const ITEMS: u64 = 0x6974_656d_7300;
-
-/// Common data of an originator's bulk transfers.
-pub(crate) struct Bulking {
-    items: usize,
-    /// The part of each item between its id and its condition.
-    terms: Vec<u8>,
-}
 
 impl Originator {
     /// Sets the number of items in each bulk transfer: 1 to [`BULK_ITEMS_MAX`].

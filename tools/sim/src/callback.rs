@@ -8,11 +8,10 @@ use upesi_types::TransferId;
 use crate::awaited::error_code;
 use crate::books::{Delivery, IncomingEvent, OutgoingEvent};
 use crate::condition::condition_of;
-use crate::dfsp::count;
-use crate::payee::settle_incoming;
-use crate::payer::settle_outgoing;
+use crate::counters::count;
 use crate::scan;
-use crate::simulator::Shared;
+use crate::settling::{settle_incoming, settle_outgoing};
+use crate::shared::Shared;
 
 /// Code of a message that leaves the outcome of a transfer open: a modified request was rejected, and the original
 /// remains.

@@ -5,21 +5,21 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use upesi_http::{Bytes, HeaderMap, Method, StatusCode};
-use upesi_types::{Amount, Currency, Timestamp, TransferId};
+use upesi_types::{Amount, Timestamp, TransferId};
 
-use crate::books::{IncomingState, Money, OutgoingEvent, OutgoingState};
+use crate::books::{Money, OutgoingEvent, OutgoingState};
 use crate::condition::Secret;
-use crate::dfsp::count;
+use crate::counters::count;
+use crate::ids::{fault_key, id, id_of, transfer_id};
 use crate::message::{self, Family};
-use crate::payee::fault_key;
-use crate::payer::{
-    OriginateError, Originator, Pending, Sending, id_of, settle_outgoing, terms, transfer_id,
-};
-use crate::quoting::{self, amount_of, currency_of, id, push_amount};
+use crate::money::{amount_of, currency_of, push_amount};
+use crate::originating::{ConversionOptions, Converting};
+use crate::payer::{OriginateError, Originator, Pending, Sending, terms};
 use crate::settings::mix;
-use crate::simulator::Shared;
+use crate::settling::settle_outgoing;
+use crate::shared::{PayeeConversions, Shared};
 use crate::table::Outgoing;
-use crate::{exchange, reply, scan};
+use crate::{money, quoting, reply, scan};
 
 /// Accepts a `POST /fxQuotes` and starts to answer it.
 pub(crate) fn take(shared: &Arc<Shared>, provider: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
@@ -43,12 +43,8 @@ fn answer_to(secret: &Secret, rate_per_mille: u32, terms: &[u8]) -> Option<Bytes
     let (source, target) = (scan::member(terms, b"sourceAmount")?, scan::member(terms, b"targetAmount")?);
     let (sold, bought) = (currency_of(source)?, currency_of(target)?);
     let (told, amount, currency) = match scan::text(scan::member(terms, b"amountType")?)? {
-        b"SEND" => {
-            (&b"targetAmount"[..], exchange::bought(amount_of(source)?, rate_per_mille, bought)?, bought)
-        }
-        b"RECEIVE" => {
-            (&b"sourceAmount"[..], exchange::price(amount_of(target)?, rate_per_mille, sold)?, sold)
-        }
+        b"SEND" => (&b"targetAmount"[..], money::bought(amount_of(source)?, rate_per_mille, bought)?, bought),
+        b"RECEIVE" => (&b"sourceAmount"[..], money::price(amount_of(target)?, rate_per_mille, sold)?, sold),
         _ => return None,
     };
     let mut body = Vec::with_capacity(terms.len() + 128);
@@ -72,17 +68,6 @@ fn answer_to(secret: &Secret, rate_per_mille: u32, terms: &[u8]) -> Option<Bytes
 /// Keeps the ids of FX transfers apart from those of transfers.
 const CONVERSIONS: u64 = 0x636f_6e76_6572_7400;
 
-/// Common data of an originator's FX transfers.
-#[derive(Clone, Debug)]
-pub struct ConversionOptions {
-    /// The currency of the transfers. Their payers hold the originator's currency.
-    pub target: Currency,
-    /// Value of a thousand units in it.
-    pub rate_per_mille: u32,
-    /// Indexes of the FXPs, which take turns.
-    pub fxps: Vec<usize>,
-}
-
 #[derive(Debug)]
 pub struct PendingConversion {
     pub id: TransferId,
@@ -90,21 +75,12 @@ pub struct PendingConversion {
     pub fulfilled: oneshot::Receiver<Instant>,
 }
 
-/// [`ConversionOptions`] as messages need them.
-pub(crate) struct Converting {
-    options: ConversionOptions,
-    /// The part of all FX transfers' bodies between the FXP's name and the condition.
-    terms: Vec<u8>,
-    /// The corresponding part of the transfers' bodies.
-    transfer_terms: Vec<u8>,
-}
-
 impl Originator {
     /// Sets the options of FX transfers; `None` if there is no FXP, or the converted amount is zero or too large.
     #[must_use]
     pub fn with_conversions(mut self, options: ConversionOptions) -> Option<Self> {
         let (amount, currency) = (self.options.amount, self.options.currency);
-        let bought = exchange::bought(amount, options.rate_per_mille, options.target);
+        let bought = money::bought(amount, options.rate_per_mille, options.target);
         let bought = bought.filter(|bought| *bought > Amount::ZERO && !options.fxps.is_empty())?;
         let target = options.target;
         let conversion = conversion_terms((amount, currency), (bought, target));
@@ -174,35 +150,8 @@ fn conversion_terms(source: Money, target: Money) -> Vec<u8> {
     format!(r#"","sourceAmount":{source},"targetAmount":{target},"condition":""#).into()
 }
 
-/// Compares the ends of an FX transfer for its initiator and its FXP. If they differ, the hub has contradicted itself.
-pub(crate) fn compare_ends(shared: &Shared, id: &TransferId) {
-    let bought = shared.table.with_outgoing(id, |conversion| conversion.state);
-    let sold = shared.table.with_incoming(id, |conversion| (conversion.payee, conversion.state));
-    let (Some(bought), Some((fxp, sold))) = (bought, sold) else { return };
-    if matches!(
-        (bought, sold),
-        (OutgoingState::Committed, IncomingState::Aborted)
-            | (OutgoingState::Aborted, IncomingState::Confirmed)
-    ) {
-        let fxp = shared.dfsp(fxp);
-        tracing::warn!(conversion = %id, fxp = %fxp.name, ?bought, ?sold, "a conversion has not ended as its transfer");
-        count(&fxp.counters.contradictions);
-    }
-}
-
 /// Keeps the ids of payees' FX transfers apart from those of other FX transfers.
 const SALES: u64 = 0x7361_6c65;
-
-/// The settings by which payees convert the money that they receive.
-#[derive(Clone, Debug)]
-pub struct PayeeConversions {
-    /// The currency that payees want. They sell money that they receive in another currency.
-    pub currency: Currency,
-    /// Value of a thousand units of any other currency in it.
-    pub rate_per_mille: u32,
-    /// Indexes of the FXPs, which take turns.
-    pub fxps: Vec<usize>,
-}
 
 /// A payee's FX transfer that sells the amount of a transfer.
 pub(crate) struct Sale {
@@ -218,7 +167,7 @@ impl Sale {
     /// `None` if the transfer is in the payee's currency, or its amount is worth nothing in it.
     pub fn of(shared: &Shared, transfer: TransferId, sold: Money, prepare: &[u8]) -> Option<Self> {
         let PayeeConversions { currency, rate_per_mille, fxps } = shared.payee_conversions.as_ref()?;
-        let bought = exchange::bought(sold.0, *rate_per_mille, *currency)?;
+        let bought = money::bought(sold.0, *rate_per_mille, *currency)?;
         if sold.1 == *currency || bought <= Amount::ZERO {
             return None;
         }

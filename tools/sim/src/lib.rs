@@ -53,56 +53,71 @@
 #![expect(missing_docs, reason = "a field whose name says it has no comment")]
 
 mod awaited;
+mod awaiting;
 pub mod books;
 mod bulk;
 mod callback;
 mod condition;
 mod conversion;
+mod counters;
 mod dfsp;
 mod exchange;
+mod ids;
+mod lookups;
 mod message;
 mod metrics;
+mod money;
 mod oracle;
 mod order;
+mod originating;
 mod party;
 mod payee;
 mod payer;
 mod payment;
 mod quoting;
+mod registration;
 mod reply;
+mod requests;
 mod rounds;
 mod route;
 mod scan;
 mod secured;
 mod service;
 mod settings;
+mod settling;
+mod shared;
+mod sign_ahead;
 mod simulator;
+mod sockets;
 mod strict;
 mod table;
 mod upstream;
 mod watch;
 
-pub use awaited::{Answer, Awaiting};
+pub use awaiting::{Answer, Awaiting};
 pub use books::ExpectedPosition;
 pub use bulk::BULK_ITEMS_MAX;
 pub use condition::{Secret, Text};
-pub use dfsp::{Counters, DfspReport, PositionReport, REGISTRATION_PARTIES_MAX, Registered};
+pub use conversion::PendingConversion;
+pub use counters::Counters;
+pub use dfsp::{DfspReport, PositionReport};
 pub use exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
+pub use ids::{id_of, transfer_id};
 pub use message::units_text;
 pub use oracle::{
     OracleConfig, OracleCounters, OracleError, OracleFull, OracleRule, OracleSettings, OracleSimulator,
     PARTIES_MAX,
 };
+pub use originating::{AmountType, ConversionOptions, OriginatorOptions, PaymentOptions};
 pub use party::{PARTIES_PER_DFSP, PartyId, owner_of, party_of, prefix_of};
-pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, id_of, transfer_id};
-pub use payment::{AmountType, PaymentOptions};
+pub use payer::{OriginateError, Originator, Pending};
+pub use registration::{REGISTRATION_PARTIES_MAX, Registered};
 pub use secured::{SecurityError, SimSecurity, SimSignatures, SimTls};
 pub use service::answer;
 pub use settings::{DfspSettings, FX_RATE_PER_MILLE_USUAL, Flavour, SettingsError, mix};
+pub use shared::PayeeConversions;
+pub use sign_ahead::Coming;
 pub use simulator::{SimConfig, SimError, Simulator, TransferCounts, secured};
 pub use table::{Finished, Outcome};
 pub use upstream::{Pools, ServiceUrls, Upstream};
 pub use watch::{Direction, SeenMessage};
-
-pub use crate::conversion::{ConversionOptions, PayeeConversions, PendingConversion};
-pub use crate::secured::Coming;

@@ -20,7 +20,8 @@ use prometheus_client::registry::Registry;
 use upesi_http::{HeaderMap, HeaderValue, Method};
 use upesi_types::{FspId, Timestamp};
 
-use crate::dfsp::{Counters, Dfsp};
+use crate::counters::Counters;
+use crate::dfsp::Dfsp;
 use crate::message::{Family, TRACESTATE};
 
 /// Bounds in seconds: those of the hub under Mojaloop's names, and finer ones.
@@ -223,7 +224,7 @@ fn value_of<'list>(member: &'list str, key: &str) -> Option<&'list str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dfsp::count;
+    use crate::counters::count;
     use crate::settings::DfspSettings;
 
     fn assert_has(text: &str, lines: &[&str]) {

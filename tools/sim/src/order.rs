@@ -7,7 +7,7 @@
 //! hub or another DFSP rejected the action. 504: there was no answer in time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,14 +17,16 @@ use upesi_http::{Full, Method, Response, StatusCode};
 use upesi_types::{Amount, Currency, ErrorCode, FspId};
 
 use super::service::{JSON, problem, with_body};
-use crate::awaited::{Answer, error_code, error_description};
+use crate::awaited::{error_code, error_description};
+use crate::awaiting::Answer;
 use crate::exchange::{ExchangeError, Phase};
+use crate::originating::{AmountType, OriginatorOptions, PaymentOptions};
 use crate::party::{PartyId, owner_of};
-use crate::payer::{OriginateError, Originator, OriginatorOptions};
-use crate::payment::{AmountType, PaymentOptions, finished};
-use crate::simulator::Shared;
+use crate::payer::{OriginateError, Originator};
+use crate::payment::finished;
+use crate::scan;
+use crate::shared::Shared;
 use crate::table::Outcome;
-use crate::{message, scan};
 
 /// Maximum duration of an order.
 const ORDER_DEADLINE: Duration = Duration::from_secs(30);
@@ -32,20 +34,6 @@ const ORDER_DEADLINE: Duration = Duration::from_secs(30);
 const TRANSFER_EXPIRY: Duration = Duration::from_secs(60);
 /// Maximum length of a part of a party's identifier (FSPIOP API v1.1 §7.3.24).
 const IDENTIFIER_CHARS_MAX: usize = 128;
-
-/// Numbers the orders of a simulator.
-#[derive(Debug)]
-pub(crate) struct Orders {
-    /// Keeps ids apart from those of other simulators.
-    nonce: u64,
-    next: AtomicU64,
-}
-
-impl Orders {
-    pub fn new() -> Self {
-        Self { nonce: message::now().as_ns().unsigned_abs(), next: AtomicU64::new(0) }
-    }
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -6,19 +6,20 @@ use bytes::Bytes;
 use upesi_http::{HeaderMap, Method, StatusCode};
 use upesi_types::{Amount, Currency, TransferId};
 
-use super::conversion::{Sale, compare_ends};
-use crate::books::{Delivery, IncomingEvent, IncomingState, Money, OutgoingEvent};
+use crate::books::{IncomingEvent, IncomingState, Money};
 use crate::bulk::bulk_id;
 use crate::condition::{Text, wrong_fulfilment};
-use crate::dfsp::{AtomicCounters, count};
+use crate::conversion::Sale;
+use crate::counters::{AtomicCounters, count};
+use crate::ids::{fault_key, id};
 use crate::message::{self, Family};
-use crate::payer::settle_outgoing;
-use crate::quoting::{amount_of, currency_of, id};
-use crate::reply::Draw;
+use crate::money::{amount_of, currency_of};
+use crate::reply::{self, Draw};
+use crate::scan;
 use crate::settings::{DfspSettings, Flavour};
-use crate::simulator::Shared;
+use crate::settling::settle_incoming;
+use crate::shared::Shared;
 use crate::table::Incoming;
-use crate::{reply, scan};
 
 /// A payee's answer to a transfer: the right fulfilment, a wrong one, or an error.
 pub(crate) enum Plan {
@@ -108,11 +109,6 @@ pub(crate) fn take_prepare(
     let answering = Answering { shared, payee, family, id, headers, settings, sale };
     tokio::spawn(answering.run(plan, copies));
     StatusCode::ACCEPTED
-}
-
-/// The half of an id that does not depend on the run.
-pub(crate) fn fault_key(id: &TransferId) -> u64 {
-    id.to_bytes().last_chunk().map_or(0, |low| u64::from_be_bytes(*low))
 }
 
 /// The data of a prepare or FX transfer that the books need.
@@ -208,31 +204,4 @@ pub(crate) fn is_taken(answer: Option<StatusCode>, counters: &AtomicCounters) ->
         None => count(&counters.fulfilments_unanswered),
     }
     is_taken
-}
-
-/// Applies an event to an incoming transfer and its payee's book.
-pub(crate) fn settle_incoming(shared: &Shared, id: &TransferId, event: IncomingEvent) -> Option<Delivery> {
-    let ((payee, received, sold), (from, to, delivery), sale) =
-        shared.table.with_incoming(id, |transfer| {
-            let from = transfer.state;
-            let (to, delivery) = from.after(event);
-            transfer.state = to;
-            let moved = (transfer.payee, transfer.received, transfer.sold);
-            (moved, (from, to, delivery), transfer.conversion)
-        })?;
-    if from != to {
-        shared.dfsp(payee).book().move_incoming(received, sold, Some(from), to);
-        let ending = match to {
-            IncomingState::Confirmed => Some(OutgoingEvent::Committed),
-            IncomingState::Aborted => Some(OutgoingEvent::Aborted),
-            _ => None,
-        };
-        if let Some((sale, ending)) = sale.zip(ending) {
-            settle_outgoing(shared, &sale, ending, None);
-        }
-        if sold.is_some() {
-            compare_ends(shared, id);
-        }
-    }
-    Some(delivery)
 }

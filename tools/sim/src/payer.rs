@@ -1,45 +1,29 @@
 //! The payer's side: originating transfers and waiting for their callbacks.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use upesi_fspiop::ilp;
 use upesi_http::{Bytes, HeaderMap, HeaderValue, Method, SendError, StatusCode};
-use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{FspId, Timestamp, TransferId};
 
-use super::conversion::{Converting, compare_ends};
-use crate::books::{Delivery, Money, OutgoingEvent, OutgoingState};
-use crate::bulk::Bulking;
-use crate::dfsp::{Dfsp, count};
+use crate::books::{Money, OutgoingEvent, OutgoingState};
+use crate::counters::count;
+use crate::dfsp::Dfsp;
+use crate::exchange::ExchangeError;
+use crate::ids::{fault_key, trace_id, transfer_id};
 use crate::message::{self, Family};
-use crate::payee::fault_key;
-use crate::payment::PaymentOptions;
+use crate::originating::{Bulking, Converting, OriginatorOptions, PaymentOptions};
 use crate::settings::{Fault, PER_MILLE_MAX, hits, mix};
-use crate::simulator::{Shared, Simulator};
-use crate::table::{Finished, Outcome, Outgoing};
+use crate::settling::settle_outgoing;
+use crate::shared::Shared;
+use crate::table::{Finished, Outgoing};
 
 /// Length of a prepare's body without its terms, with the usual short names, in bytes.
 const BODY_BESIDE_TERMS_BYTES: usize = 176;
 /// Pause between two attempts to send the same POST.
 const RESEND_PAUSE: Duration = Duration::from_millis(100);
-
-/// Common data of an originator's transfers.
-#[derive(Clone, Debug)]
-pub struct OriginatorOptions {
-    /// Amount of each transfer; positive.
-    pub amount: Amount,
-    pub currency: Currency,
-    /// Time until a transfer expires.
-    pub expiry: Duration,
-    /// Determines ids, together with the nonce, and so the transfers that faults affect.
-    pub seed: u64,
-    pub nonce: u64,
-    /// Whether messages carry a W3C `traceparent`.
-    pub trace: bool,
-    /// Maximum number of times that the same POST is sent again if the hub does not answer or answers 5xx.
-    pub resends_max: u32,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum OriginateError {
@@ -51,6 +35,16 @@ pub enum OriginateError {
     Unanswered(#[from] SendError),
     #[error("transfer number {0} was originated before")]
     Repeated(u64),
+}
+
+impl From<OriginateError> for ExchangeError {
+    fn from(error: OriginateError) -> Self {
+        match error {
+            OriginateError::Refused { status, .. } => Self::Refused(status),
+            OriginateError::Unanswered(_) => Self::Unanswered,
+            OriginateError::Repeated(number) => Self::Repeated(number),
+        }
+    }
 }
 
 /// An accepted transfer or bulk transfer that waits for its callback.
@@ -72,17 +66,6 @@ pub struct Originator {
     pub(crate) bulking: Option<Bulking>,
 }
 
-/// The id of transfer `number` of a run. Its lower half depends on seed and number only, so that faults affect the same
-/// numbers in every run with the same seed. The upper half keeps runs apart.
-pub fn transfer_id(seed: u64, nonce: u64, number: u64) -> TransferId {
-    id_of(mix(mix(nonce).wrapping_add(number)), mix(mix(seed) ^ number))
-}
-
-/// The id made of these two random halves.
-pub fn id_of(high: u64, low: u64) -> TransferId {
-    TransferId::from_random_bytes((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
-}
-
 /// The part of all bodies between the payee's name and the condition.
 pub(crate) fn terms(moved: Money, note_bytes: usize) -> Vec<u8> {
     message::terms("amount", moved, &packet(moved, note_bytes))
@@ -102,11 +85,6 @@ pub(crate) fn packet((amount, currency): Money, note_bytes: usize) -> String {
 }
 
 impl Originator {
-    /// Prepares to send for the DFSPs of `simulator`.
-    pub fn new(simulator: &Simulator, options: OriginatorOptions) -> Self {
-        Self::over(simulator.shared().clone(), options)
-    }
-
     pub(crate) fn over(shared: Arc<Shared>, options: OriginatorOptions) -> Self {
         let terms = terms((options.amount, options.currency), 0);
         Self { shared, options, terms, payments: PaymentOptions::default(), converting: None, bulking: None }
@@ -256,10 +234,6 @@ fn traceparent(nonce: u64, number: u64) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-pub(crate) fn trace_id(nonce: u64, number: u64) -> u128 {
-    u128::from(mix(nonce)) << 64 | u128::from(mix(nonce ^ number))
-}
-
 /// A transfer or FX transfer that is about to be sent.
 pub(crate) struct Sending<'receiver> {
     pub number: u64,
@@ -273,46 +247,6 @@ impl<'receiver> Sending<'receiver> {
         let outgoing = Outgoing::new(payer as u32, moved);
         Self { number, id, receiver: receiver.as_str(), outgoing }
     }
-}
-
-/// Applies an event to an outgoing transfer: to its state, its payer's book, and its waiter. Returns the meaning of the
-/// message for the transfer; `None` if the transfer is unknown.
-pub(crate) fn settle_outgoing(
-    shared: &Shared,
-    id: &TransferId,
-    event: OutgoingEvent,
-    error_code: Option<ErrorCode>,
-) -> Option<Delivery> {
-    let (entry, (from, to, delivery), waiter, (is_conversion, conversion)) =
-        shared.table.with_outgoing(id, |transfer| {
-            let from = transfer.state;
-            let (to, delivery) = from.after(event);
-            transfer.state = to;
-            let waiter = if to.is_final() { transfer.waiter.take() } else { None };
-            if to.is_final() {
-                // A waiter for the fulfilment learns that there will be none.
-                transfer.fulfilled = None;
-            }
-            let conversion = transfer.conversion.filter(|_| to.is_final() && event != OutgoingEvent::Refused);
-            let entry = (transfer.payer, transfer.moved, transfer.bought);
-            (entry, (from, to, delivery), waiter, (transfer.is_conversion, conversion))
-        })?;
-    let (payer, moved, bought) = entry;
-    if from != to {
-        shared.dfsp(payer).book().move_outgoing(moved, bought, Some(from), to);
-        if is_conversion {
-            compare_ends(shared, id);
-        }
-        if let Some(conversion) = conversion {
-            settle_outgoing(shared, &conversion, event, error_code);
-        }
-    }
-    if let Some(waiter) = waiter {
-        let outcome = if to == OutgoingState::Committed { Outcome::Committed } else { Outcome::Aborted };
-        // The load generator may have stopped waiting; the books are updated regardless.
-        let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code });
-    }
-    Some(delivery)
 }
 
 /// After this time, transfers have usually ended, so that the repeated prepare is about a finished transfer.
@@ -375,18 +309,10 @@ impl Repeat {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
+    use upesi_types::{Amount, Currency};
 
-    #[test]
-    fn ids_differ_between_numbers_and_runs_but_share_the_half_that_faults_go_by() {
-        let ids: BTreeSet<_> = (0..10_000).map(|number| transfer_id(1, 2, number)).collect();
-        assert_eq!(ids.len(), 10_000);
-        let (one, other) = (transfer_id(1, 2, 3), transfer_id(1, 99, 3));
-        assert_ne!(one, other);
-        assert_eq!(one.to_bytes()[9..], other.to_bytes()[9..]);
-        assert_ne!(one.to_bytes()[9..], transfer_id(7, 2, 3).to_bytes()[9..]);
-    }
+    use super::*;
+    use crate::simulator::Simulator;
 
     #[test]
     fn a_packet_makes_bodies_about_as_long_as_is_asked_for() {

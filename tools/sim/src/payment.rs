@@ -6,57 +6,18 @@ use tokio::sync::oneshot;
 use upesi_http::{Bytes, Method};
 use upesi_types::{FspId, Timestamp, TransferId};
 
-use crate::awaited::{Awaiting, Place};
+use crate::awaiting::{Awaiting, Place};
 use crate::exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
+use crate::ids::{trace_id, transfer_id};
 use crate::message::{self, Family};
-use crate::party::{PARTIES_PER_DFSP, PartyId, party_of};
-use crate::payer::{OriginateError, Originator, Pending, Sending, trace_id, transfer_id};
+use crate::originating::PaymentOptions;
+use crate::party::{PartyId, party_of};
+use crate::payer::{OriginateError, Originator, Pending, Sending};
 use crate::settings::mix;
 use crate::table::{Finished, Outcome};
 
 /// Keeps the ids of quotes apart from those of transfers.
 const QUOTES: u64 = 0x7175_6f74;
-
-/// Whether the amount of a quote is what the payer sends or what the payee receives (FSPIOP API v1.1 §7.3.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum AmountType {
-    /// The payer sends the amount, and fees are deducted from it.
-    #[default]
-    Send,
-    /// The payee receives the amount, and fees are added to it.
-    Receive,
-}
-
-impl AmountType {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Send => "SEND",
-            Self::Receive => "RECEIVE",
-        }
-    }
-}
-
-/// Common options of an originator's lookups, quotes and payments, beside [`crate::OriginatorOptions`].
-#[derive(Clone, Copy, Debug)]
-pub struct PaymentOptions {
-    /// Time that a payment waits for the callback of each phase.
-    pub callback_timeout: Duration,
-    /// Number of the payee's parties over which the numbers are spread: number `n` looks up party `n` modulo this
-    /// number.
-    pub parties_per_dfsp: u64,
-    pub amount_type: AmountType,
-}
-
-impl Default for PaymentOptions {
-    fn default() -> Self {
-        Self {
-            callback_timeout: Duration::from_secs(30),
-            parties_per_dfsp: PARTIES_PER_DFSP,
-            amount_type: AmountType::Send,
-        }
-    }
-}
 
 impl Originator {
     /// Sets the options of lookups, quotes and payments.

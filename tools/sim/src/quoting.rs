@@ -9,13 +9,14 @@ use upesi_http::{HeaderMap, StatusCode};
 use upesi_types::{Amount, Currency, ErrorCode, Timestamp, TransferId};
 
 use crate::condition::{Secret, encode};
-use crate::dfsp::count;
+use crate::counters::count;
+use crate::ids::{fault_key, id};
 use crate::message::{self, Family};
-use crate::payee::fault_key;
+use crate::money::{amount_of, currency_of, push_amount};
 use crate::reply::{Reply, Saying};
 use crate::settings::DfspSettings;
-use crate::simulator::Shared;
-use crate::{exchange, scan};
+use crate::shared::Shared;
+use crate::{money, scan};
 
 /// Validity of a quote's terms.
 const QUOTE_LIFE_MS: i64 = 60_000;
@@ -63,7 +64,7 @@ impl<'body> Question<'body> {
             return None;
         }
         scan::text(self.transaction_id)?;
-        let fee = exchange::fee(asked, settings.fee_per_mille, currency);
+        let fee = money::fee(asked, settings.fee_per_mille, currency);
         let (transfer, receive) = match scan::text(self.amount_type)? {
             b"SEND" => (asked, asked.checked_sub(fee)?),
             b"RECEIVE" => (asked.checked_add(fee)?, asked),
@@ -97,25 +98,12 @@ impl<'body> Question<'body> {
     }
 }
 
-pub(crate) fn currency_of(money: &[u8]) -> Option<Currency> {
-    Currency::parse(std::str::from_utf8(scan::text(scan::member(money, b"currency")?)?).ok()?)
-}
-
-pub(crate) fn amount_of(money: &[u8]) -> Option<Amount> {
-    Amount::parse_wire(std::str::from_utf8(scan::text(scan::member(money, b"amount")?)?).ok()?).ok()
-}
-
 #[derive(Clone, Copy, Debug)]
 struct TermsOffered {
     currency: Currency,
     transfer: Amount,
     receive: Amount,
     fee: Amount,
-}
-
-/// Writes a money object after `before`.
-pub(crate) fn push_amount(out: &mut Vec<u8>, before: &str, amount: Amount, currency: Currency) {
-    let _ = write!(out, "{before}{{\"amount\":\"{amount}\",\"currency\":\"{currency}\"}}");
 }
 
 /// Writes the members of the terms, up to and including the condition.
@@ -132,7 +120,7 @@ fn push_terms(
         push_amount(out, ",\"payeeFspFee\":", terms.fee, terms.currency);
     }
     let transaction = question.transaction(terms, expiration);
-    let minor = exchange::minor_units(terms.transfer, terms.currency);
+    let minor = money::minor_units(terms.transfer, terms.currency);
     let (packet, condition) = seal(secret, &transaction, minor, expiration);
     out.extend_from_slice(b",\"ilpPacket\":\"");
     out.extend_from_slice(packet.as_bytes());
@@ -150,10 +138,6 @@ fn seal(
 ) -> (String, crate::condition::Text) {
     let condition = ilp::condition_of(&secret.fulfilment_of_transaction(transaction));
     (ilp::encode_packet_v4(minor_units, expiration, &condition, transaction), encode(&condition))
-}
-
-pub(crate) fn id(value: &[u8]) -> Option<TransferId> {
-    TransferId::parse(std::str::from_utf8(scan::text(value)?).ok()?)
 }
 
 /// Accepts a `POST /quotes` and starts to answer it.

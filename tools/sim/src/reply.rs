@@ -9,10 +9,11 @@ use upesi_http::{HeaderMap, HeaderValue, Method, StatusCode};
 use upesi_types::ErrorCode;
 
 use super::metrics;
-use crate::dfsp::{Dfsp, count};
+use crate::counters::count;
+use crate::dfsp::Dfsp;
 use crate::message::{self, Family};
 use crate::settings::{DfspSettings, Fault, hits};
-use crate::simulator::Shared;
+use crate::shared::Shared;
 
 /// First pause before an answer is sent again. It doubles each time.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);

@@ -1,7 +1,6 @@
 //! Authenticated simulated DFSPs: mutual TLS in both directions, and messages that are signed and verified.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use hashbrown::HashMap;
 use upesi_http::{Bytes, ClientTls, HeaderMap, HeaderName, HeaderValue, Method, ServerTls, Uri, header};
@@ -13,9 +12,9 @@ use upesi_pki::Trial;
 use upesi_tls::{Protocols, TlsError};
 use upesi_types::{FspId, Timestamp};
 
-use crate::dfsp::{Dfsp, count};
+use crate::counters::count;
+use crate::dfsp::Dfsp;
 use crate::message::{self, Family};
-use crate::payer::{Originator, transfer_id};
 
 const FSPIOP_URI: HeaderName = HeaderName::from_static("fspiop-uri");
 const FSPIOP_METHOD: HeaderName = HeaderName::from_static("fspiop-http-method");
@@ -174,13 +173,13 @@ fn method_value(method: &Method) -> HeaderValue {
 
 const DIGEST_BYTES: usize = 32;
 
-type Digest = [u8; DIGEST_BYTES];
-type Signature = Box<[u8]>;
+pub(crate) type Digest = [u8; DIGEST_BYTES];
+pub(crate) type Signature = Box<[u8]>;
 
 /// Signatures by the digest of the signed content, and the times that the messages contain.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    signatures: HashMap<Digest, Signature, foldhash::fast::RandomState>,
+    pub signatures: HashMap<Digest, Signature, foldhash::fast::RandomState>,
     /// Expiry of the prepares.
     pub expiration: Timestamp,
     /// The completion time in the payees' answers.
@@ -191,68 +190,5 @@ impl Ahead {
     pub fn find(&self, digest: &[u8]) -> Option<&[u8]> {
         let digest: &Digest = digest.try_into().ok()?;
         self.signatures.get(digest).map(|signature| &**signature)
-    }
-}
-
-/// A future transfer: its number, and the indexes of payer and payee.
-pub type Coming = (u64, usize, usize);
-
-impl Originator {
-    /// Makes the signatures of future transfers, for their prepares and fulfilments, on this many threads. All of these
-    /// prepares expire that long from now. Returns the number of signatures: 0 without signatures, or if it was done
-    /// before. Panics if a thread panicked.
-    pub fn sign_ahead(&self, coming: &[Coming], threads: usize, valid: Duration) -> usize {
-        let Some(signing) = &self.shared.signing else { return 0 };
-        let now = message::now();
-        let expiration = now.plus_ms(i64::try_from(valid.as_millis()).unwrap_or(i64::MAX));
-        let mut ahead = Ahead { signatures: HashMap::default(), expiration, completed_at: now };
-        let parts = coming.chunks(coming.len().div_ceil(threads.max(1)).max(1));
-        let sign = |part: &[Coming]| -> Vec<(Digest, Signature)> {
-            part.iter().flat_map(|one| self.signatures(signing, &ahead, *one)).collect()
-        };
-        let made: Vec<_> = std::thread::scope(|scope| {
-            let sign = &sign;
-            let signers: Vec<_> = parts.map(|part| scope.spawn(move || sign(part))).collect();
-            let join = |signer: std::thread::ScopedJoinHandle<'_, _>| {
-                signer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            signers.into_iter().flat_map(join).collect()
-        });
-        ahead.signatures.extend(made);
-        let count = ahead.signatures.len();
-        if signing.ahead.set(ahead).is_ok() { count } else { 0 }
-    }
-
-    fn signatures(&self, signing: &Signing, ahead: &Ahead, coming: Coming) -> Vec<(Digest, Signature)> {
-        let (number, payer, payee) = coming;
-        let (payer, payee) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
-        let id = transfer_id(self.options.seed, self.options.nonce, number);
-        let prepare = self.body(&id, payer, payee, &self.terms, ahead.expiration);
-        let fulfilment = self.shared.secret.fulfilment(&id);
-        let fulfil = message::fulfil_body(
-            Family::Transfers,
-            &fulfilment,
-            ahead.completed_at,
-            payee.settings().flavour,
-        );
-        let messages = [
-            (payer, payee, Method::POST, "transfers".to_owned(), prepare),
-            (payee, payer, Method::PUT, format!("transfers/{id}"), fulfil),
-        ];
-        let sign = |(sender, receiver, method, path, body): (&Dfsp, &Dfsp, Method, String, Bytes)| {
-            let (_, uri) = self.shared.way(receiver.name.as_str(), &path);
-            let message = Message {
-                uri: uri.path(),
-                method: method.as_str(),
-                source: sender.name.as_str(),
-                destination: Some(receiver.name.as_str()),
-                date: None,
-            };
-            let key = signing.key(sender);
-            let draft = key.draft(message, &body).ok()?;
-            let signature = key.signature(&draft).ok()?;
-            Some((draft.digest().try_into().ok()?, signature.into_boxed_slice()))
-        };
-        messages.into_iter().filter_map(sign).collect()
     }
 }

@@ -14,19 +14,20 @@ use upesi_http::{
 };
 use upesi_types::TransferId;
 
-use super::{metrics, party};
+use super::metrics;
 use crate::awaited::Arrived;
 use crate::callback::{self, Role};
-use crate::dfsp::{Dfsp, count};
+use crate::counters::count;
+use crate::dfsp::Dfsp;
 use crate::message::{self, Family};
 use crate::metrics::Leg;
 use crate::order::{carry_out, is_order};
 use crate::party::decoded;
 use crate::route::{Asked, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
-use crate::simulator::Shared;
+use crate::shared::Shared;
 use crate::watch::{Direction, SeenMessage};
-use crate::{bulk, conversion, exchange, payee, quoting, strict};
+use crate::{bulk, conversion, lookups, payee, quoting, requests, strict};
 
 /// Maximum length of a body that a simulator accepts.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -261,17 +262,17 @@ impl SimService {
     fn asked(&self, head: &Received<'_>, family: Family, asked: Asked<'_>, body: &[u8]) -> StatusCode {
         let (shared, receiver, headers) = (&self.shared, head.receiver, head.headers);
         match (asked, family) {
-            (Asked::Party { path }, _) => party::take(shared, receiver, headers, path, head.owns_it),
+            (Asked::Party { path }, _) => lookups::take(shared, receiver, headers, path, head.owns_it),
             (Asked::Posted, Family::Quotes) => quoting::take_quote(shared, receiver, headers, body),
             (Asked::Posted, Family::BulkQuotes) => quoting::take_bulk(shared, receiver, headers, body),
             (Asked::Posted, Family::FxQuotes) => conversion::take(shared, receiver, headers, body),
-            (Asked::Posted, _) => exchange::take(shared, receiver, headers, body),
+            (Asked::Posted, _) => requests::take(shared, receiver, headers, body),
             (Asked::Again { id }, Family::TransactionRequests) => {
-                exchange::take_again(shared, receiver, headers, id)
+                requests::take_again(shared, receiver, headers, id)
             }
             (Asked::Again { id }, _) => quoting::take_again(shared, receiver, headers, family, id),
             (Asked::Authorization { id }, _) => {
-                exchange::take_authorization(shared, receiver, headers, id, head.uri.query())
+                requests::take_authorization(shared, receiver, headers, id, head.uri.query())
             }
         }
     }

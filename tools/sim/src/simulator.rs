@@ -3,32 +3,32 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
-use upesi_http::{BindError, Limits, Method, Secured, Server, ServerTls, Uri, UrlError, Workers};
+use upesi_http::{BindError, Limits, Secured, Server, ServerTls, UrlError, Workers};
 use upesi_types::{Currency, FspId, TransferId};
 
-use super::conversion::PayeeConversions;
-use super::party::currency_list;
-use super::table::{Bulks, Remembered};
-use super::watch::{Channels, SocketServer};
 use crate::books::{ExpectedPosition, IncomingState, OutgoingState};
 use crate::condition::Secret;
-use crate::dfsp::{Counters, Dfsp, DfspReport};
-use crate::message::family_of;
+use crate::counters::Counters;
+use crate::dfsp::{Dfsp, DfspReport};
+use crate::ids::Orders;
+use crate::lookups::currency_list;
 use crate::metrics::SimMetrics;
-use crate::order::Orders;
+use crate::originating::OriginatorOptions;
+use crate::party::DFSPS_MAX;
+use crate::payer::Originator;
 use crate::rounds::Rounds;
 use crate::secured::{Signing, SimSecurity};
 use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
-use crate::table::Table;
+use crate::shared::{PayeeConversions, Shared};
+use crate::sockets::SocketServer;
+use crate::table::{Bulks, Remembered, Table};
 use crate::upstream::{Route, Upstream};
-use crate::watch::{Direction, SeenMessage, Watch};
-
-pub const DFSPS_MAX: usize = 10_000;
+use crate::watch::{Channels, SeenMessage, Watch};
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of unfinished handshakes: a hub, or all DFSPs together, open their connections at once.
@@ -100,80 +100,6 @@ pub enum SimError {
     Bind(#[from] BindError),
     #[error("cannot listen for web sockets on {address}: {source}")]
     Socket { address: SocketAddr, source: std::io::Error },
-}
-
-pub(crate) struct Shared {
-    pub dfsps: Vec<Dfsp>,
-    pub by_name: HashMap<String, u32, foldhash::fast::RandomState>,
-    pub table: Table,
-    pub bulks: Bulks,
-    pub remembered: Remembered,
-    /// Prepares that a fault setting rejected.
-    pub refused: Remembered,
-    pub currencies: String,
-    pub payee_conversions: Option<PayeeConversions>,
-    pub secret: Secret,
-    pub seed: u64,
-    pub orders: Orders,
-    pub channels: Channels,
-    pub answer_attempts_max: u32,
-    pub rounds: Rounds,
-    pub watch: Watch,
-    /// `None` if no metrics are configured; then nothing is measured.
-    pub metrics: Option<SimMetrics>,
-    /// `None` if messages are unsigned.
-    pub signing: Option<Signing>,
-    route: Route,
-}
-
-impl Shared {
-    pub fn dfsp(&self, index: u32) -> &Dfsp {
-        &self.dfsps[index as usize]
-    }
-
-    /// The index of the connections that a message takes, and its path there.
-    pub fn way(&self, receiver: &str, path: &str) -> (usize, Uri) {
-        self.route.way(receiver, path)
-    }
-
-    /// Sends a message of `sender` towards `receiver`.
-    pub async fn send(
-        &self,
-        sender: &Dfsp,
-        method: Method,
-        receiver: &str,
-        path: &str,
-        mut headers: upesi_http::HeaderMap,
-        body: bytes::Bytes,
-    ) -> Result<upesi_http::Answer, upesi_http::SendError> {
-        let way = self.way(receiver, path);
-        if let Some(signing) = &self.signing {
-            signing.sign(sender, &method, &way.1, &mut headers, &body);
-        }
-        let seen = self.watch.is_on().then(|| SeenMessage {
-            at: Instant::now(),
-            dfsp: sender.name,
-            direction: Direction::Sent,
-            method: method.clone(),
-            path: way.1.path().to_owned(),
-            headers: headers.clone(),
-            body: body.clone(),
-            status: None,
-        });
-        let timed = self
-            .metrics
-            .as_ref()
-            .and_then(|metrics| Some((metrics, method.clone(), family_of(path)?, Instant::now())));
-        let answer = self.route.send(sender, method, way, headers, body).await;
-        if let Some((metrics, method, family, began)) = timed {
-            metrics.called(&method, family, began.elapsed());
-        }
-        if let Some(mut seen) = seen {
-            seen.status = answer.as_ref().ok().map(|answer| answer.status);
-            self.watch.show(seen);
-        }
-        answer
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -374,4 +300,11 @@ fn dfsps(config: &SimConfig) -> Result<(Vec<Dfsp>, ByName), SimError> {
         dfsps.push(Dfsp::new(index, *name, *settings));
     }
     Ok((dfsps, by_name))
+}
+
+impl Originator {
+    /// Prepares to send for the DFSPs of `simulator`.
+    pub fn new(simulator: &Simulator, options: OriginatorOptions) -> Self {
+        Self::over(simulator.shared().clone(), options)
+    }
 }

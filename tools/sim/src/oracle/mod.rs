@@ -22,7 +22,7 @@ use service::OracleService;
 use upesi_http::{BindError, Limits, Server, Workers};
 use upesi_types::{Currency, FspId};
 
-use crate::dfsp::counters;
+use crate::counters::counters;
 use crate::party::{PartyId, prefix_of};
 use crate::settings::{SettingsError, check};
 

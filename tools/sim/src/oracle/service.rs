@@ -12,7 +12,7 @@ use upesi_http::{Connection, Full, Incoming, Method, Request, Response, Service,
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{OracleFull, OracleReport, OracleSettings, Owner, Shared};
-use crate::dfsp::count;
+use crate::counters::count;
 use crate::party::{decoded, quoted};
 use crate::reply::wait_ms;
 use crate::service::{JSON, answer, with_body};

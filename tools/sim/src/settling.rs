@@ -1,0 +1,93 @@
+//! Applies events to transfers and FX transfers: to their states, the books of their DFSPs, and their waiters.
+
+use std::time::Instant;
+
+use upesi_types::{ErrorCode, TransferId};
+
+use crate::books::{Delivery, IncomingEvent, IncomingState, OutgoingEvent, OutgoingState};
+use crate::counters::count;
+use crate::shared::Shared;
+use crate::table::{Finished, Outcome};
+
+/// Applies an event to an outgoing transfer: to its state, its payer's book, and its waiter. Returns the meaning of the
+/// message for the transfer; `None` if the transfer is unknown.
+pub(crate) fn settle_outgoing(
+    shared: &Shared,
+    id: &TransferId,
+    event: OutgoingEvent,
+    error_code: Option<ErrorCode>,
+) -> Option<Delivery> {
+    let (entry, (from, to, delivery), waiter, (is_conversion, conversion)) =
+        shared.table.with_outgoing(id, |transfer| {
+            let from = transfer.state;
+            let (to, delivery) = from.after(event);
+            transfer.state = to;
+            let waiter = if to.is_final() { transfer.waiter.take() } else { None };
+            if to.is_final() {
+                // A waiter for the fulfilment learns that there will be none.
+                transfer.fulfilled = None;
+            }
+            let conversion = transfer.conversion.filter(|_| to.is_final() && event != OutgoingEvent::Refused);
+            let entry = (transfer.payer, transfer.moved, transfer.bought);
+            (entry, (from, to, delivery), waiter, (transfer.is_conversion, conversion))
+        })?;
+    let (payer, moved, bought) = entry;
+    if from != to {
+        shared.dfsp(payer).book().move_outgoing(moved, bought, Some(from), to);
+        if is_conversion {
+            compare_ends(shared, id);
+        }
+        if let Some(conversion) = conversion {
+            settle_outgoing(shared, &conversion, event, error_code);
+        }
+    }
+    if let Some(waiter) = waiter {
+        let outcome = if to == OutgoingState::Committed { Outcome::Committed } else { Outcome::Aborted };
+        // The load generator may have stopped waiting; the books are updated regardless.
+        let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code });
+    }
+    Some(delivery)
+}
+
+/// Applies an event to an incoming transfer and its payee's book.
+pub(crate) fn settle_incoming(shared: &Shared, id: &TransferId, event: IncomingEvent) -> Option<Delivery> {
+    let ((payee, received, sold), (from, to, delivery), sale) =
+        shared.table.with_incoming(id, |transfer| {
+            let from = transfer.state;
+            let (to, delivery) = from.after(event);
+            transfer.state = to;
+            let moved = (transfer.payee, transfer.received, transfer.sold);
+            (moved, (from, to, delivery), transfer.conversion)
+        })?;
+    if from != to {
+        shared.dfsp(payee).book().move_incoming(received, sold, Some(from), to);
+        let ending = match to {
+            IncomingState::Confirmed => Some(OutgoingEvent::Committed),
+            IncomingState::Aborted => Some(OutgoingEvent::Aborted),
+            _ => None,
+        };
+        if let Some((sale, ending)) = sale.zip(ending) {
+            settle_outgoing(shared, &sale, ending, None);
+        }
+        if sold.is_some() {
+            compare_ends(shared, id);
+        }
+    }
+    Some(delivery)
+}
+
+/// Compares the ends of an FX transfer for its initiator and its FXP. If they differ, the hub has contradicted itself.
+pub(crate) fn compare_ends(shared: &Shared, id: &TransferId) {
+    let bought = shared.table.with_outgoing(id, |conversion| conversion.state);
+    let sold = shared.table.with_incoming(id, |conversion| (conversion.payee, conversion.state));
+    let (Some(bought), Some((fxp, sold))) = (bought, sold) else { return };
+    if matches!(
+        (bought, sold),
+        (OutgoingState::Committed, IncomingState::Aborted)
+            | (OutgoingState::Aborted, IncomingState::Confirmed)
+    ) {
+        let fxp = shared.dfsp(fxp);
+        tracing::warn!(conversion = %id, fxp = %fxp.name, ?bought, ?sold, "a conversion has not ended as its transfer");
+        count(&fxp.counters.contradictions);
+    }
+}

@@ -1,0 +1,103 @@
+//! What all parts of a simulator share.
+
+use std::time::Instant;
+
+use hashbrown::HashMap;
+use upesi_http::{Method, Uri};
+use upesi_types::Currency;
+
+use crate::condition::Secret;
+use crate::dfsp::Dfsp;
+use crate::ids::Orders;
+use crate::message::family_of;
+use crate::metrics::SimMetrics;
+use crate::rounds::Rounds;
+use crate::secured::Signing;
+use crate::table::{Bulks, Remembered, Table};
+use crate::upstream::Route;
+use crate::watch::{Channels, Direction, SeenMessage, Watch};
+
+/// The settings by which payees convert the money that they receive.
+#[derive(Clone, Debug)]
+pub struct PayeeConversions {
+    /// The currency that payees want. They sell money that they receive in another currency.
+    pub currency: Currency,
+    /// Value of a thousand units of any other currency in it.
+    pub rate_per_mille: u32,
+    /// Indexes of the FXPs, which take turns.
+    pub fxps: Vec<usize>,
+}
+
+pub(crate) struct Shared {
+    pub dfsps: Vec<Dfsp>,
+    pub by_name: HashMap<String, u32, foldhash::fast::RandomState>,
+    pub table: Table,
+    pub bulks: Bulks,
+    pub remembered: Remembered,
+    /// Prepares that a fault setting rejected.
+    pub refused: Remembered,
+    pub currencies: String,
+    pub payee_conversions: Option<PayeeConversions>,
+    pub secret: Secret,
+    pub seed: u64,
+    pub orders: Orders,
+    pub channels: Channels,
+    pub answer_attempts_max: u32,
+    pub rounds: Rounds,
+    pub watch: Watch,
+    /// `None` if no metrics are configured; then nothing is measured.
+    pub metrics: Option<SimMetrics>,
+    /// `None` if messages are unsigned.
+    pub signing: Option<Signing>,
+    pub route: Route,
+}
+
+impl Shared {
+    pub fn dfsp(&self, index: u32) -> &Dfsp {
+        &self.dfsps[index as usize]
+    }
+
+    /// The index of the connections that a message takes, and its path there.
+    pub fn way(&self, receiver: &str, path: &str) -> (usize, Uri) {
+        self.route.way(receiver, path)
+    }
+
+    /// Sends a message of `sender` towards `receiver`.
+    pub async fn send(
+        &self,
+        sender: &Dfsp,
+        method: Method,
+        receiver: &str,
+        path: &str,
+        mut headers: upesi_http::HeaderMap,
+        body: bytes::Bytes,
+    ) -> Result<upesi_http::Answer, upesi_http::SendError> {
+        let way = self.way(receiver, path);
+        if let Some(signing) = &self.signing {
+            signing.sign(sender, &method, &way.1, &mut headers, &body);
+        }
+        let seen = self.watch.is_on().then(|| SeenMessage {
+            at: Instant::now(),
+            dfsp: sender.name,
+            direction: Direction::Sent,
+            method: method.clone(),
+            path: way.1.path().to_owned(),
+            headers: headers.clone(),
+            body: body.clone(),
+            status: None,
+        });
+        let timed = self
+            .metrics
+            .as_ref()
+            .and_then(|metrics| Some((metrics, method.clone(), family_of(path)?, Instant::now())));
+        let answer = self.route.send(sender, method, way, headers, body).await;
+        if let Some((metrics, method, family, began)) = timed {
+            metrics.called(&method, family, began.elapsed());
+        }
+        if let Some(mut seen) = seen {
+            seen.status = answer.as_ref().ok().map(|answer| answer.status);
+            self.watch.show(seen);
+        }
+        answer
+    }
+}
