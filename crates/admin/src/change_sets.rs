@@ -4,14 +4,14 @@
 //! leaves its command in a [`Collector`] instead of submitting it. So a change follows the same rules and needs the
 //! same permission, alone and in a set.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Extension, Request};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{Method, Uri};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
@@ -28,6 +28,7 @@ use upesi_types::ErrorCode;
 use crate::access::Caller;
 use crate::body::{Field, JsonBody};
 use crate::call::Call;
+use crate::collector::Collector;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::ok;
@@ -46,25 +47,6 @@ const ERROR_BYTES_MAX: usize = 4 * 1024;
 const ROOTS: [&str; 6] =
     ["/participants", "/blocks", "/settlementModels", "/feeRules", "/ledgerAccountTypes", "/v2"];
 const METHODS: [Method; 3] = [Method::POST, Method::PUT, Method::DELETE];
-
-/// Receives the command of a change that is proposed as part of a set.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Collector(Arc<Mutex<Option<AdminCommand>>>);
-
-impl Collector {
-    /// Stores the command; returns the error that ends its handler.
-    pub(crate) fn collect(&self, command: AdminCommand) -> ApiError {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
-        ApiError {
-            status: StatusCode::ACCEPTED,
-            ..ApiError::new(ErrorCode::CLIENT, "The change is part of a change set")
-        }
-    }
-
-    fn take(&self) -> Option<AdminCommand> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
 
 /// All operations, for the changes of a set.
 #[derive(Clone, Debug)]

@@ -10,61 +10,21 @@ use upesi_http::Schemes;
 use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{AdminCommand, AdminOutcome, AdminRefusal, Change, Command, Ledger, Reply};
 use upesi_oidc::Provider;
-use upesi_tables::TablesError;
 use upesi_types::{ErrorCode, Timestamp};
 
-use super::lanes::{Lanes, NoLanes};
-use super::operations::Holders;
-use super::signature_keys::HubKeys;
 use crate::access::{Access, Caller, Permission, Rights, forbidden, may_change_in_emergency, permission_of};
 use crate::approvals;
 use crate::audit::AuditPort;
-use crate::change_sets::Collector;
-use crate::directory::DirectoryHandle;
+use crate::collector::Collector;
 use crate::error::ApiError;
 use crate::follower::FollowedNow;
 use crate::hosts::{AllowedHosts, AllowedOrigins};
 use crate::metrics_text::MetricsText;
-use crate::quotes::QuoteView;
-use crate::signature_keys::SignatureKeyRules;
+use crate::parts::{DirectoryHandle, FixedLog, Holders, Lanes, LogLevel, NoLanes};
+use crate::public_keys::{HubKeys, SignatureKeyRules};
+use crate::stored_quote::FindQuote;
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The log level, and its changes.
-pub trait LogLevel: Send + Sync {
-    /// The current level, or list of directives.
-    fn level(&self) -> String;
-
-    /// Targets that directives may name.
-    fn targets(&self) -> Vec<String>;
-
-    /// Sets another level.
-    ///
-    /// # Errors
-    /// The reason why it is invalid; nothing was changed.
-    fn set_level(&self, level: &str) -> Result<(), String>;
-}
-
-/// A log whose level cannot be changed.
-#[derive(Clone, Copy, Debug)]
-pub struct FixedLog;
-
-impl LogLevel for FixedLog {
-    fn level(&self) -> String {
-        "unknown".to_owned()
-    }
-
-    fn targets(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn set_level(&self, _level: &str) -> Result<(), String> {
-        Err("this process cannot change its log level".to_owned())
-    }
-}
-
-/// Finds a stored quote by its id.
-pub type FindQuote = Arc<dyn Fn(&str) -> Result<Option<QuoteView>, TablesError> + Send + Sync>;
 
 /// The dependencies of the API. Cheap to clone.
 #[derive(Clone)]

@@ -8,10 +8,10 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use upesi_http::Bytes;
 use upesi_ledger::{Change, ParticipantId};
-use upesi_parties::builtin::{BuiltInDirectory, RegisterError};
-use upesi_parties::import::{Chunk, Columns, Conflict, ImportError, ImportId, Imports, Progress};
+use upesi_parties::builtin::RegisterError;
+use upesi_parties::import::{Chunk, Columns, Conflict, ImportError, ImportId, Progress};
 use upesi_parties::party::{Entry, Owner, PartyIdType, check_identifier};
-use upesi_parties::registry::{OracleError, OracleRegistry};
+use upesi_parties::registry::OracleError;
 use upesi_tables::TablesError;
 use upesi_types::{ErrorCode, FspId, hex};
 
@@ -22,24 +22,7 @@ use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{empty, ok};
-
-/// Dependencies of `/oracles` and `/directory`.
-#[derive(Clone, Debug)]
-pub struct DirectoryHandle {
-    /// Parties of the built-in directory.
-    pub built_in: BuiltInDirectory,
-    /// Bulk imports into it.
-    pub imports: Imports,
-    /// The oracles.
-    pub oracles: OracleRegistry,
-}
-
-impl DirectoryHandle {
-    /// Uses this directory and registry.
-    pub fn new(built_in: BuiltInDirectory, oracles: OracleRegistry) -> Result<Self, TablesError> {
-        Ok(Self { imports: Imports::open(&built_in)?, built_in, oracles })
-    }
-}
+use crate::parts::DirectoryHandle;
 
 impl AdminContext {
     pub(crate) fn directory(&self) -> Result<&DirectoryHandle, ApiError> {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use axum::response::Response;
 use serde::Serialize;
-use upesi_delivery::lanes::{Courier, Failure, LaneStatus};
+use upesi_delivery::lanes::LaneStatus;
 use upesi_engine::{Clock as _, DfspSummary, KindSummary, PairSummary, RequestKind, ResponseTimes};
-use upesi_ledger::{CallbackKey, Ledger, ParticipantId, courier_of};
+use upesi_ledger::{Ledger, ParticipantId, courier_of};
 
 use crate::call::Call;
 use crate::callbacks::Key;
@@ -15,39 +15,6 @@ use crate::json::ok;
 
 /// Maximum number of pairs with failures that a lane shows.
 const PAIRS_SHOWN_MAX: usize = 10;
-
-/// The state of callback lanes.
-pub trait Lanes: Send + Sync {
-    /// The current state of every lane.
-    fn lanes(&self) -> Vec<LaneStatus>;
-
-    /// Failures of the given callbacks that are still being repeated.
-    fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure>;
-}
-
-impl Lanes for Courier {
-    fn lanes(&self) -> Vec<LaneStatus> {
-        Self::lanes(self)
-    }
-
-    fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
-        Self::failures(self, keys)
-    }
-}
-
-/// For a process without a courier.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoLanes;
-
-impl Lanes for NoLanes {
-    fn lanes(&self) -> Vec<LaneStatus> {
-        Vec::new()
-    }
-
-    fn failures(&self, _keys: &[CallbackKey]) -> Vec<Failure> {
-        Vec::new()
-    }
-}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

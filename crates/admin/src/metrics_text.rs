@@ -6,15 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
-use upesi_http::{Bytes, Connection, Full, Incoming, Method, Pace, Request, Response, Service, StatusCode};
+use upesi_http::Bytes;
 
 pub(crate) use self::format::Format;
-use crate::hosts::AllowedHosts;
-use crate::service::{NO_CACHE, answer};
 
 /// The metrics in the OpenMetrics text format. However many clients request them, they are rendered at most once in an
 /// interval. An earlier request waits for the next rendering, so that no answer is older than its request.
@@ -51,54 +47,6 @@ impl MetricsText {
 impl fmt::Debug for MetricsText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MetricsText").field("interval", &self.interval).finish_non_exhaustive()
-    }
-}
-
-// The metrics on a separate port, for a monitoring system that must not reach the admin API.
-
-/// Answers only `GET /metrics`.
-#[derive(Clone, Debug)]
-pub struct MetricsService {
-    text: MetricsText,
-    hosts: AllowedHosts,
-    pace: Arc<Pace>,
-}
-
-impl MetricsService {
-    /// `text` may be shared with other ports; `hosts` are the permitted host names.
-    pub fn new(text: MetricsText, hosts: AllowedHosts) -> Self {
-        Self { text, hosts, pace: Arc::default() }
-    }
-}
-
-impl Service for MetricsService {
-    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
-        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        match (is_read, request.uri().path()) {
-            (true, "/metrics") => self.pace.keep_probe(connection).await,
-            _ => self.pace.keep_patiently(connection).await,
-        }
-        if let Err(error) = self.hosts.check(&request) {
-            return answer(&error);
-        }
-        let mut response = Response::new(Full::default());
-        match (is_read, request.uri().path()) {
-            (true, "/metrics") => {
-                let _waiting = connection.wait();
-                let format = Format::requested(request.headers());
-                *response.body_mut() = Full::new(format.of(self.text.text().await));
-                let headers = response.headers_mut();
-                headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
-                headers.insert(CACHE_CONTROL, NO_CACHE);
-            }
-            (false, "/metrics") => *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED,
-            _ => *response.status_mut() = StatusCode::NOT_FOUND,
-        }
-        response
-    }
-
-    async fn hold_back(&self, connection: &Connection) {
-        self.pace.keep_patiently(connection).await;
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use upesi_apidocs::Surface;
 use upesi_engine::{Clock, StopReason};
 use upesi_ledger::{AdminCommand, Change};
-use upesi_profile::{Holder, Profile, ProfileError, SECONDS_MAX, memory};
+use upesi_profile::{Profile, ProfileError, SECONDS_MAX, memory};
 use upesi_types::ErrorCode;
 
 use super::call::Parameters;
@@ -21,6 +21,7 @@ use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, ok};
+use crate::parts::Holders;
 use crate::transfers::REASON_CHARS_MAX;
 
 /// Maximum length of a log level, in characters; a level may be a list of filters.
@@ -199,9 +200,6 @@ pub(crate) async fn get_docs(uri: Uri, headers: HeaderMap) -> Response {
 }
 
 // `GET /debug/profile` and `GET /debug/heap`: use of CPU time and memory by this process.
-
-/// Returns the current memory use of the hub's parts.
-pub type Holders = Arc<dyn Fn() -> Vec<Holder> + Send + Sync>;
 
 const SECONDS_DEFAULT: usize = 10;
 /// The graph contains its script and style, and loads nothing.

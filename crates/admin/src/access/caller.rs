@@ -8,7 +8,7 @@ use upesi_types::{ErrorCode, FspId};
 
 use super::break_glass::EMERGENCY;
 use super::{Permission, Session, permission};
-use crate::change_sets::Collector;
+use crate::collector::Collector;
 use crate::error::ApiError;
 
 /// The permissions of a caller.

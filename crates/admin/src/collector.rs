@@ -1,0 +1,28 @@
+//! The command of a change that is proposed as part of a set.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::StatusCode;
+use upesi_ledger::AdminCommand;
+use upesi_types::ErrorCode;
+
+use crate::error::ApiError;
+
+/// Receives the command of a change that is proposed as part of a set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Collector(Arc<Mutex<Option<AdminCommand>>>);
+
+impl Collector {
+    /// Stores the command; returns the error that ends its handler.
+    pub(crate) fn collect(&self, command: AdminCommand) -> ApiError {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
+        ApiError {
+            status: StatusCode::ACCEPTED,
+            ..ApiError::new(ErrorCode::CLIENT, "The change is part of a change set")
+        }
+    }
+
+    pub(crate) fn take(&self) -> Option<AdminCommand> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
