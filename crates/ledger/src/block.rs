@@ -9,9 +9,9 @@ use core::fmt::{self, Display, Formatter};
 
 use upesi_types::{FspId, Timestamp, hex, unhex};
 
-use crate::Ledger;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::show::{Show, Shown};
+use crate::state::Ledger;
 use crate::stored::Stored;
 
 /// A blocked participant, key or certificate.

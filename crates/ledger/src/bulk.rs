@@ -19,10 +19,7 @@ use crate::state::Ledger;
 use crate::transfer::{Fingerprint, TransferState};
 
 pub(crate) mod stored;
-mod table;
-
-pub use table::BulkTotals;
-pub(crate) use table::Bulks;
+pub(crate) mod table;
 
 /// Maximum number of items in a bulk transfer.
 pub const BULK_ITEMS_MAX: usize = 1_000;

@@ -9,17 +9,21 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId, hex};
 
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::action::AdminAction;
+use crate::admin_command::{AdminCommand, ChangeSet};
+use crate::admin_outcome::AdminOutcome;
 use crate::block::Block;
-use crate::command::{
-    AdminCommand, AdminOutcome, CoverItem, Deposit, EndpointValue, Expire, FundsAction, FundsEnd,
-    FundsPrepare, NewFeeRule, NewSettlement, NewSettlementModel, NewSignatureKey, SettlementAbort,
-    SettlementAdvance, SettlementCover,
-};
+use crate::command::tick::Expire;
 use crate::endpoint::EndpointType;
 use crate::funds::{FundsDirection, FundsState};
+use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
 use crate::operator::Operator;
 use crate::participant::Limit;
+use crate::scheme_changes::{EndpointValue, NewSignatureKey};
 use crate::settlement::SettlementState;
+use crate::settlement_changes::{
+    CoverItem, NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance, SettlementCover,
+};
 use crate::state::Ledger;
 use crate::trail::short_digest;
 use crate::window::SettlementId;
@@ -461,4 +465,17 @@ fn model_created(model: &NewSettlementModel) -> String {
         model.delay.as_str(),
         model.ledger_account_type
     )
+}
+
+impl ChangeSet {
+    /// The actions of the changes, with the number of changes for each.
+    pub(crate) fn summary(&self, ledger: &Ledger) -> String {
+        let mut counts = BTreeMap::<AdminAction, usize>::new();
+        for change in &self.changes {
+            *counts.entry(ledger.action_of(&change.command)).or_default() += 1;
+        }
+        let parts: Vec<_> =
+            counts.iter().map(|(action, count)| format!("{count} {}", action.name())).collect();
+        parts.join(", ")
+    }
 }

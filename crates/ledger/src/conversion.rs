@@ -14,6 +14,7 @@ use upesi_types::{Amount, ConversionId, Currency, Money, Timestamp, TransferId};
 use crate::account::AccountId;
 use crate::callback::TransferView;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::conversion::table::ConversionTotals;
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
@@ -24,10 +25,7 @@ use crate::transfer::{AbortKind, Fingerprint, PublicState, TransferState};
 use crate::window::WindowId;
 
 pub(crate) mod ended;
-mod table;
-
-pub use table::ConversionTotals;
-pub(crate) use table::Conversions;
+pub(crate) mod table;
 
 wire_enum! {
     /// The side of the determining transfer that an FX transfer is on.
@@ -493,3 +491,6 @@ impl Show for Conversion {
         }
     }
 }
+
+/// Maximum number of live FX transfers of one transfer: the payer's and the payee's.
+pub(crate) const CONVERSIONS_PER_TRANSFER_MAX: usize = 2;

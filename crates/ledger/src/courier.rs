@@ -6,8 +6,6 @@
 use alloc::vec::Vec;
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::command::Decision;
-use crate::event::Event;
 use crate::participant::ParticipantId;
 use crate::state::Ledger;
 
@@ -32,15 +30,6 @@ impl Ledger {
     pub fn couriers(&self) -> &[u32] {
         &self.couriers
     }
-
-    pub(crate) fn decide_couriers(&self, nodes: &[u32], out: &mut Decision) {
-        let mut nodes = nodes.to_vec();
-        nodes.sort_unstable();
-        nodes.dedup();
-        if nodes != self.couriers {
-            out.events.push(Event::CouriersSet { nodes });
-        }
-    }
 }
 
 pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
@@ -58,14 +47,7 @@ pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use upesi_types::Timestamp;
-
     use super::*;
-    use crate::command::Command;
-    use crate::facts::Facts;
-    use crate::limits::LedgerConfig;
 
     fn shares(nodes: &[u32]) -> Vec<Option<u32>> {
         (1..=3_000).map(|number| courier_of(nodes, ParticipantId::new(number).unwrap())).collect()
@@ -90,25 +72,5 @@ mod tests {
     fn every_version_shares_alike() {
         let first: Vec<_> = shares(&[1, 2, 3]).into_iter().take(12).flatten().collect();
         assert_eq!(first, [3, 3, 3, 2, 3, 2, 3, 2, 2, 2, 1, 2]);
-    }
-
-    #[test]
-    fn couriers_are_recorded_once() {
-        let mut ledger = Ledger::new(LedgerConfig::default());
-        let decide = |ledger: &Ledger, nodes: &[u32]| {
-            let mut decision = Decision::default();
-            let command = Command::SetCouriers(nodes.to_vec());
-            ledger.decide(&command, &Facts::at(Timestamp::from_ms(1)), &mut decision);
-            decision.events
-        };
-        assert_eq!(decide(&ledger, &[]), []);
-        let events = decide(&ledger, &[3, 1, 3]);
-        assert_eq!(events, [Event::CouriersSet { nodes: vec![1, 3] }]);
-        ledger.evolve(1, Timestamp::from_ms(1), events, &[]);
-        assert_eq!((ledger.couriers(), decide(&ledger, &[3, 1])), (&[1, 3][..], vec![]));
-        let mut bytes = Vec::new();
-        ledger.encode_snapshot(&mut bytes);
-        let read = Ledger::decode_snapshot(&bytes, LedgerConfig::default()).unwrap();
-        assert_eq!(read.couriers(), [1, 3]);
     }
 }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, BulkId, ConversionId, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
-use crate::approval::{ApprovalPolicy, Proposal, ProposalState};
+use crate::approval::{Proposal, ProposalState};
 use crate::binding::BindingKind;
 use crate::block::Block;
 use crate::bulk::{Bulk, BulkAnswer, ItemResult};
@@ -21,6 +21,7 @@ use crate::fee::{FeeRule, NoFee};
 use crate::funds::{FundsState, FundsTransfer};
 use crate::operator::{Credential, Person, Roles};
 use crate::participant::ParticipantId;
+use crate::policy::ApprovalPolicy;
 use crate::refusal::Cause;
 use crate::settlement::{CarriedRemainder, SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;

@@ -67,3 +67,6 @@ impl<'a> Facts<'a> {
         self.present.at
     }
 }
+
+/// The archive must be queried before this can be decided.
+pub(crate) struct ArchiveLookupNeeded;

@@ -8,7 +8,11 @@
 extern crate alloc;
 
 mod account;
+mod action;
 mod actor;
+mod admin_command;
+mod admin_outcome;
+mod admin_refusal;
 mod approval;
 pub mod audit;
 mod binding;
@@ -21,6 +25,7 @@ pub mod codec;
 pub mod command;
 mod conversion;
 mod courier;
+mod decision;
 mod endpoint;
 mod event;
 mod facts;
@@ -28,15 +33,20 @@ mod fee;
 mod funds;
 mod index;
 mod limits;
+mod money_changes;
 mod obligation;
 mod operator;
+mod operator_changes;
 mod outbox;
 mod participant;
+mod policy;
 mod query;
 mod record;
 mod refusal;
 mod remainder;
+mod scheme_changes;
 mod settlement;
+mod settlement_changes;
 mod settlement_model;
 mod show;
 mod signature_key;
@@ -51,62 +61,68 @@ mod transfer;
 mod transfer_table;
 mod window;
 
-pub use account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
-pub use actor::Actor;
-pub use approval::{
-    AdminAction, ApprovalPolicy, Approvals, Area, PROPOSAL_REASON_CHARS_MIN, PROPOSALS_ENDED_MAX,
-    PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Proposal, ProposalEnd, ProposalState, WAIVERS_MAX,
+pub use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
+pub use crate::action::{AdminAction, Area};
+pub use crate::actor::Actor;
+pub use crate::admin_command::{AdminCommand, ChangeSet, SetChange};
+pub use crate::admin_outcome::AdminOutcome;
+pub use crate::admin_refusal::AdminRefusal;
+pub use crate::approval::table::{Approvals, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
+pub use crate::approval::{PROPOSAL_REASON_CHARS_MIN, Proposal, ProposalEnd, ProposalState};
+pub use crate::binding::{Binding, BindingKind};
+pub use crate::block::Block;
+pub use crate::bulk::table::BulkTotals;
+pub use crate::bulk::{
+    AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemOutcome,
+    ItemResult, ItemState, ItemsFault, NewItems, PublicBulkState,
 };
-pub use binding::{Binding, BindingKind};
-pub use block::Block;
-pub use bulk::{
-    AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkTotals, BulkView,
-    ItemOutcome, ItemResult, ItemState, ItemsFault, NewItems, PublicBulkState,
-};
-pub use callback::{
+pub use crate::callback::{
     Callback, CallbackContent, CallbackKey, ResourceId, ResourceKind, StateMethod, Subject, TransferView,
 };
-pub use change::Change;
-pub use change_set::{
-    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, ChangeSet, Progress, SetChange,
+pub use crate::change::Change;
+pub use crate::change_set::{
+    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, Progress,
 };
-pub use command::{AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Reply};
-pub use conversion::{
+pub use crate::command::Command;
+pub use crate::conversion::table::ConversionTotals;
+pub use crate::conversion::{
     Conversion, ConversionAccounts, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState,
-    ConversionTotals, LegWindows,
+    LegWindows,
 };
-pub use courier::courier_of;
-pub use endpoint::EndpointType;
-pub use event::Event;
-pub use facts::{Archived, Facts};
-pub use fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
-pub use funds::{FundsDirection, FundsState, FundsTransfer};
-pub use limits::{CALLBACKS_PER_RECORD_MAX, FundsOutGuard, LedgerConfig, Limits, UnknownTransfer};
-pub use obligation::{Obligation, ObligationKind};
-pub use operator::{
+pub use crate::courier::courier_of;
+pub use crate::decision::{Decision, Reply};
+pub use crate::endpoint::EndpointType;
+pub use crate::event::Event;
+pub use crate::facts::{Archived, Facts};
+pub use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
+pub use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+pub use crate::limits::{CALLBACKS_PER_RECORD_MAX, FundsOutGuard, LedgerConfig, Limits, UnknownTransfer};
+pub use crate::obligation::{Obligation, ObligationKind};
+pub use crate::operator::{
     CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, EXCLUSIONS, OPERATOR_NAME_BYTES_MAX, OPERATORS_MAX,
     Operator, Operators, Person, Role, Roles, SEALED_BYTES, SEED_BYTES, Sealed, Secret, TOKEN_DAYS_MAX,
 };
-pub use outbox::{Outbox, OutboxEntry, Parked};
-pub use participant::{AccountRef, Limit, Participant, ParticipantId};
-pub use record::{Payload, Record};
-pub use refusal::{Cause, Refusal};
-pub use settlement::{
+pub use crate::outbox::{Outbox, OutboxEntry, Parked};
+pub use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
+pub use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
+pub use crate::record::{Payload, Record};
+pub use crate::refusal::{Cause, Refusal};
+pub use crate::settlement::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
 };
-pub use settlement_model::{Delay, Granularity, Interchange, SettlementModel};
-pub use show::{Names, Show, Shown};
-pub use signature_key::{
+pub use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
+pub use crate::show::{Names, Show, Shown};
+pub use crate::signature_key::{
     KEY_OVERLAP_HOURS, KEY_OVERLAP_HOURS_MAX, ParticipantKeys, PublicKeyDer, RevokedKey,
     SIGNATURE_KEY_BYTES_MAX, SignatureKey, SignatureKeyState, SignatureKeys,
 };
-pub use snapshot::SnapshotError;
-pub use state::{Ledger, Totals};
-pub use stored::Stored;
-pub use trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail, effects_of};
-pub use transfer::{
+pub use crate::snapshot::SnapshotError;
+pub use crate::state::{Ledger, Totals};
+pub use crate::stored::Stored;
+pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail, effects_of};
+pub use crate::transfer::{
     AbortKind, Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState,
 };
-pub use window::{
+pub use crate::window::{
     Content, ContentId, ContentRef, Net, NewContent, Pair, SettlementId, Sum, Window, WindowId, WindowState,
 };

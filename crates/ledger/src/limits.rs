@@ -3,7 +3,7 @@
 use upesi_types::FspId;
 
 use crate::account::SEEDED_TYPES;
-use crate::command::CONVERSIONS_PER_TRANSFER_MAX;
+use crate::conversion::CONVERSIONS_PER_TRANSFER_MAX;
 
 /// Maximum number of callbacks that one record may owe. Their index is stored in a byte.
 pub const CALLBACKS_PER_RECORD_MAX: usize = u8::MAX as usize + 1;

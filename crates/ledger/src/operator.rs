@@ -505,6 +505,13 @@ impl Show for Person {
     }
 }
 
+/// Shows the kind and the beginning of the digest.
+impl Show for Secret {
+    fn show(&self) -> Shown<'_> {
+        Shown::Text(Cow::Owned(alloc::format!("{self:?}")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::format;

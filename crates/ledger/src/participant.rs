@@ -6,11 +6,11 @@ use core::num::NonZeroU32;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
-use crate::Ledger;
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::binding::Binding;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::endpoint::EndpointType;
+use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
 
 /// Identifies a participant; the hub is 1.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
-use crate::approval::Approvals;
+use crate::approval::table::Approvals;
 use crate::fee::FeeRule;
 use crate::funds::FundsTransfer;
 use crate::limits::LedgerConfig;

@@ -17,12 +17,12 @@ use crate::funds::{FundsState, FundsTransfer};
 use crate::limits::LedgerConfig;
 use crate::operator::Operators;
 use crate::outbox::Parked;
-use crate::participant::{Participant, ParticipantId};
+use crate::participant::{self, Participant, ParticipantId};
 use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
-use crate::{approval, block, bulk, conversion, courier, participant, signature_key};
+use crate::{approval, block, bulk, conversion, courier, signature_key};
 
 /// The reason why a snapshot cannot be read.
 pub type SnapshotError = DecodeError;
@@ -104,7 +104,7 @@ sections! {
     45 "creators" 1: write_creators, read_creators, optional;
     50 "audit trail" 1: write_trail, read_trail;
     51 "operators" 2: write_operators, read_operators;
-    52 "approvals" 2: approval::write, approval::read, 1: approval::read_of_version_1;
+    52 "approvals" 2: approval::table::write, approval::table::read, 1: approval::table::read_of_version_1;
 }
 
 impl Ledger {

@@ -9,13 +9,14 @@ use hashbrown::HashMap;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId, SEEDED_TYPES};
-use crate::approval::{Approvals, ProposalEnd};
+use crate::approval::ProposalEnd;
+use crate::approval::table::Approvals;
 use crate::binding::Binding;
 use crate::block::Block;
-use crate::bulk::Bulks;
+use crate::bulk::table::Bulks;
 use crate::callback::{Callback, CallbackKey};
 use crate::change_set::Progress;
-use crate::conversion::Conversions;
+use crate::conversion::table::Conversions;
 use crate::event::Event;
 use crate::fee::FeeRule;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer, OpenWithdrawals};

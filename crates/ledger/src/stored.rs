@@ -42,13 +42,13 @@ stored_by_copy! {
 /// Implements `Stored` for types that are stored as a number of which not every value is valid.
 macro_rules! stored_by_number {
     ($($type:ty: $name:ident, $unknown:literal);* $(;)?) => {
-        $(impl Stored for $type {
-            fn encode(&self, encoder: &mut Encoder<'_>) {
+        $(impl $crate::stored::Stored for $type {
+            fn encode(&self, encoder: &mut $crate::codec::Encoder<'_>) {
                 encoder.$name(self.number());
             }
 
-            fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
-                Self::from_number(decoder.$name()?).ok_or(DecodeError($unknown))
+            fn decode(decoder: &mut $crate::codec::Decoder<'_>) -> $crate::codec::Decoded<Self> {
+                Self::from_number(decoder.$name()?).ok_or($crate::codec::DecodeError($unknown))
             }
         })*
     };

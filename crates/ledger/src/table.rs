@@ -134,4 +134,15 @@ macro_rules! key {
     };
 }
 
-pub(crate) use {events, key, stored_enum};
+/// Implements `Show` for structs: they are printed field by field, under the names of their fields or other names.
+macro_rules! shown_struct {
+    ($($type:ident { $($field:ident $(as $key:literal)?),* $(,)? })*) => {
+        $(impl $crate::show::Show for $type {
+            fn show(&self) -> $crate::show::Shown<'_> {
+                $crate::show::Shown::Fields(alloc::vec![$(($crate::table::key!($field $($key)?), $crate::show::Show::show(&self.$field))),*])
+            }
+        })*
+    };
+}
+
+pub(crate) use {events, key, shown_struct, stored_enum};

@@ -1,10 +1,9 @@
 //! The audit trail: who changed what, from where and why. Each entry is chained to all earlier ones.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 use core::fmt::{self, Formatter};
 
 use sha2::{Digest, Sha256};

@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
-use super::{ApprovalPolicy, Proposal, ProposalEnd, ProposalState};
+use crate::approval::{Proposal, ProposalEnd, ProposalState};
 use crate::change_set::{self, Progress};
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::policy::ApprovalPolicy;
 use crate::state::Ledger;
 use crate::stored::Stored;
 

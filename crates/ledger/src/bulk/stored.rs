@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, AmountError, BulkId};
 
-use super::table::BulkTotals;
-use super::{
+use crate::bulk::table::BulkTotals;
+use crate::bulk::{
     AskedItem, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemOutcome, ItemResult,
     ItemState,
 };

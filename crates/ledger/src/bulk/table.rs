@@ -8,9 +8,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{BulkId, Timestamp, TransferId};
 
-use super::{Bulk, BulkAnswer, BulkItem, BulkState, ItemResult, ItemState};
-use crate::Ledger;
+use crate::bulk::{Bulk, BulkAnswer, BulkItem, BulkState, ItemResult, ItemState};
 use crate::refusal::Cause;
+use crate::state::Ledger;
 use crate::transfer::TransferState;
 
 /// Totals of bulk transfers since the ledger began, by outcome.
@@ -37,9 +37,9 @@ pub struct BulkTotals {
 pub(crate) struct Entry {
     pub(crate) bulk: Box<Bulk>,
     /// Number of leading items that are decided.
-    pub(super) decided: usize,
+    pub(crate) decided: usize,
     /// Number of items whose transfers are reserved.
-    pub(super) open: usize,
+    pub(crate) open: usize,
     is_due: bool,
 }
 
@@ -57,7 +57,7 @@ impl Entry {
         self.bulk.items.get(self.decided).map(|item| (self.decided as u32, item))
     }
 
-    pub(super) fn pass_decided(&mut self) {
+    pub(crate) fn pass_decided(&mut self) {
         let rest = self.bulk.items.iter().skip(self.decided);
         self.decided += rest.take_while(|item| item.state != ItemState::Waiting).count();
     }
@@ -150,12 +150,12 @@ impl Bulks {
         self.all.get(self.due.front()?)
     }
 
-    pub(super) fn due_ids(&self) -> impl ExactSizeIterator<Item = &BulkId> {
+    pub(crate) fn due_ids(&self) -> impl ExactSizeIterator<Item = &BulkId> {
         self.due.iter()
     }
 
     /// Adds a bulk transfer that the record `seq` received or ended.
-    pub(super) fn insert(&mut self, seq: u64, bulk: Box<Bulk>) {
+    pub(crate) fn insert(&mut self, seq: u64, bulk: Box<Bulk>) {
         let id = bulk.id;
         let entry = Entry::new(bulk);
         let is_live = entry.bulk.is_live();
@@ -176,7 +176,7 @@ impl Bulks {
     }
 
     /// Restores the order of the queue from a snapshot.
-    pub(super) fn restore_due(&mut self, ids: Vec<BulkId>) -> bool {
+    pub(crate) fn restore_due(&mut self, ids: Vec<BulkId>) -> bool {
         for id in ids {
             match self.all.get_mut(&id).filter(|entry| entry.needs_step() && !entry.is_due) {
                 Some(entry) => entry.is_due = true,
@@ -188,7 +188,7 @@ impl Bulks {
     }
 
     /// Changes a live bulk transfer. If it still has a step to take, it moves to the end of the queue.
-    pub(super) fn change(&mut self, id: BulkId, change: impl FnOnce(&mut Entry)) {
+    pub(crate) fn change(&mut self, id: BulkId, change: impl FnOnce(&mut Entry)) {
         let found = self.all.get_mut(&id).filter(|entry| entry.bulk.is_live());
         let entry = found.unwrap_or_else(|| panic!("bulk {id} changes, but is not live"));
         change(entry);
@@ -210,12 +210,12 @@ impl Bulks {
     }
 
     /// Forgets an item that is final: its transfer no longer belongs to a live bulk transfer.
-    pub(super) fn release(&mut self, transfer: TransferId) {
+    pub(crate) fn release(&mut self, transfer: TransferId) {
         self.items.remove(&transfer);
     }
 
     /// Drops the payer's item requests after they were sent to the payee, or if they never will be.
-    pub(super) fn drop_asked(&mut self, id: BulkId) {
+    pub(crate) fn drop_asked(&mut self, id: BulkId) {
         let Some(entry) = self.all.get_mut(&id) else { return };
         self.asked_bytes -= entry.asked_bytes();
         entry.bulk.items.iter_mut().for_each(|item| item.asked = None);
@@ -223,7 +223,7 @@ impl Bulks {
     }
 
     /// Ends a live bulk transfer that has no open item.
-    pub(super) fn finish(&mut self, seq: u64, id: BulkId, state: BulkState) {
+    pub(crate) fn finish(&mut self, seq: u64, id: BulkId, state: BulkState) {
         self.drop_asked(id);
         self.change(id, |entry| {
             assert!(entry.open == 0, "bulk {id} ends with items that are reserved");

@@ -4,12 +4,12 @@ use alloc::boxed::Box;
 
 use upesi_types::{ErrorCode, FspId};
 
-use super::put::{self, Ending, Put, PutKind};
-use super::{ArchiveLookupNeeded, Decision, Reply};
-use crate::Ledger;
 use crate::callback::{CallbackContent, ResourceId};
-use crate::facts::Facts;
+use crate::command::put::{self, Ending, Put, PutKind};
+use crate::decision::{Decision, Reply};
+use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::refusal::{Cause, Refusal};
+use crate::state::Ledger;
 use crate::transfer::{AbortKind, Fingerprint};
 
 /// An abort as parsed by the gateway.
@@ -30,7 +30,7 @@ pub struct Abort {
 }
 
 impl Ledger {
-    pub(super) fn decide_abort(&self, abort: &Abort, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_abort(&self, abort: &Abort, facts: &Facts<'_>, out: &mut Decision) {
         let now = facts.now();
         let Some(sender) = self.participant_id_ignoring_case(&abort.source) else {
             return out.reply = Reply::UnknownSender(abort.source);

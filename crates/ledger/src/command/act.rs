@@ -7,13 +7,19 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
-use super::{AdminCommand, AdminOutcome, ApplyNext, Decision, Entrance, Expire, Reply, Verdict};
-use crate::Ledger;
+use crate::admin_command::AdminCommand;
+use crate::admin_outcome::AdminOutcome;
 use crate::approval::{Proposal, ProposalState};
 use crate::callback::CallbackKey;
 use crate::change::Change;
+use crate::command::approvals::Verdict;
+use crate::command::change_sets::ApplyNext;
+use crate::command::operators::Entrance;
+use crate::command::tick::Expire;
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::state::Ledger;
 use crate::trail::{Attribution, AuditEntry, clip, clip_before};
 
 /// An operator's action or attempt, with the operator who is responsible.
@@ -71,7 +77,7 @@ impl Deed {
 
 impl Ledger {
     /// Decides the action, without its audit entry.
-    pub(super) fn decide_deed(&self, act: &Act, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_deed(&self, act: &Act, facts: &Facts<'_>, out: &mut Decision) {
         match &act.deed {
             Deed::Change(command) if !act.is_alone && self.needs_second(&act.by.operator, command) => {
                 let reply = self.decide_propose(&act.by, command, facts, out);
@@ -100,7 +106,7 @@ impl Ledger {
 
     /// Appends the audit entry if an action was made, or an attempt was rejected before it reached the ledger. A
     /// rejection by the ledger's own rules adds no entry here.
-    pub(super) fn record_act(&self, act: &Act, now: Timestamp, out: &mut Decision) {
+    pub(crate) fn record_act(&self, act: &Act, now: Timestamp, out: &mut Decision) {
         let Reply::Admin(Ok(outcome)) = &out.reply else { return };
         let mut by = act.by.clone();
         let (change, refused) = match &act.deed {

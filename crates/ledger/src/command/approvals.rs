@@ -8,18 +8,21 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use super::{AdminCommand, AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
-use crate::approval::{
-    AdminAction, ApprovalPolicy, PROPOSAL_BYTES_MAX, PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX,
-    PROPOSALS_OF_MAKER_MAX, Proposal, ProposalState, WAIVERS_MAX,
-};
+use crate::action::AdminAction;
+use crate::admin_command::AdminCommand;
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::approval::table::{PROPOSAL_BYTES_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
+use crate::approval::{PROPOSAL_REASON_CHARS_MIN, Proposal, ProposalState};
 use crate::change::Change;
 use crate::change_set::CHANGE_SETS_OF_MAKER_MAX;
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::funds::FundsDirection;
 use crate::operator::{Operator, Role};
+use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
+use crate::state::Ledger;
 use crate::trail::{Attribution, clip, clip_with_digest};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
@@ -95,7 +98,7 @@ impl Ledger {
 
     /// Proposes a change that the rules would allow now. If the same maker already proposed the same change, nothing is
     /// added.
-    pub(super) fn decide_propose(
+    pub(crate) fn decide_propose(
         &self,
         by: &Attribution,
         command: &AdminCommand,
@@ -170,7 +173,7 @@ impl Ledger {
         Some(pending.find(|proposal| proposal.command.as_ref().is_some_and(has_id))?.id)
     }
 
-    pub(super) fn decide_verdict(
+    pub(crate) fn decide_verdict(
         &self,
         by: &Attribution,
         verdict: &Verdict,
@@ -239,7 +242,7 @@ impl Ledger {
         self.decide_admin(command, facts, out).map_err(NotExecuted::Refused)
     }
 
-    pub(super) fn decide_set_policy(&self, policy: &ApprovalPolicy, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_set_policy(&self, policy: &ApprovalPolicy, out: &mut Decision) -> Outcome {
         if policy.second.iter().any(|action| !action.is_of_policy()) || policy.waived.len() > WAIVERS_MAX {
             return Err(AdminRefusal::PolicyInvalid);
         }

@@ -4,17 +4,19 @@ use alloc::string::ToString as _;
 
 use upesi_types::FspId;
 
-use super::{AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
 use crate::binding::{Binding, BindingKind};
 use crate::block::Block;
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::participant::ParticipantId;
+use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 impl Ledger {
-    pub(super) fn decide_add_binding(
+    pub(crate) fn decide_add_binding(
         &self,
         name: &FspId,
         kind: BindingKind,
@@ -56,7 +58,7 @@ impl Ledger {
         owner.map(|owner| owner.name)
     }
 
-    pub(super) fn decide_remove_binding(
+    pub(crate) fn decide_remove_binding(
         &self,
         name: &FspId,
         kind: BindingKind,
@@ -77,7 +79,7 @@ impl Ledger {
 // Blocks: one person can set them, but lifting them takes two.
 
 impl Ledger {
-    pub(super) fn decide_set_block(&self, block: Block, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_set_block(&self, block: Block, out: &mut Decision) -> Outcome {
         if let Block::Participant(name) = &block
             && self.known_participant(name)?.id == ParticipantId::HUB
         {
@@ -93,7 +95,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    pub(super) fn decide_lift_block(&self, block: Block, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_lift_block(&self, block: Block, out: &mut Decision) -> Outcome {
         if !self.blocks.contains_key(&block) {
             return Err(AdminRefusal::BlockUnknown);
         }

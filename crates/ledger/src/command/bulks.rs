@@ -3,7 +3,7 @@
 //! A bulk transfer is decided in steps, with one record per item. Requests of other DFSPs are processed between the
 //! steps, and no record is longer than one message about a bulk transfer.
 
-mod put;
+pub(crate) mod put;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,15 +11,14 @@ use alloc::vec::Vec;
 
 use upesi_types::{BulkId, ErrorCode, FspId, Present, Timestamp, TransferId};
 
-use super::{ArchiveLookupNeeded, Decision};
-use crate::Ledger;
 use crate::bulk::{AskedItem, Bulk, BulkItem, BulkState, ItemResult, ItemState, NewItems, PublicBulkState};
 use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
-use crate::command::Reply;
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
-use crate::facts::{Archived, Facts};
+use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
 use crate::participant::{Participant, ParticipantId};
 use crate::refusal::{Cause, Refusal};
+use crate::state::Ledger;
 use crate::transfer::Fingerprint;
 
 /// A DFSP's request about a bulk transfer.
@@ -140,7 +139,7 @@ impl BulkCommand {
 }
 
 impl Ledger {
-    pub(super) fn decide_bulk(&self, command: &BulkCommand, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_bulk(&self, command: &BulkCommand, facts: &Facts<'_>, out: &mut Decision) {
         match command {
             BulkCommand::Prepare(prepare) => self.decide_bulk_prepare(prepare, facts, out),
             BulkCommand::Fulfil(fulfil) => self.decide_bulk_fulfil(fulfil, facts, out),
@@ -165,12 +164,12 @@ impl Ledger {
     }
 
     /// Whether a transfer is an item of a live bulk transfer and is not final, decided or not.
-    pub(super) fn is_item_of_bulk(&self, transfer: TransferId) -> bool {
+    pub(crate) fn is_item_of_bulk(&self, transfer: TransferId) -> bool {
         self.bulks.holding(transfer).is_some()
     }
 
     /// Whether the payee's result for such an item was accepted and is about to take effect.
-    pub(super) fn is_answered_item(&self, transfer: TransferId) -> bool {
+    pub(crate) fn is_answered_item(&self, transfer: TransferId) -> bool {
         self.bulks.holding(transfer).is_some_and(|(bulk, place)| bulk.results.contains_key(&place))
     }
 }

@@ -2,13 +2,15 @@
 
 use alloc::vec::Vec;
 
-use super::{AdminOutcome, AdminRefusal, Decision, Reply};
-use crate::Ledger;
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
 use crate::callback::CallbackKey;
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
+use crate::state::Ledger;
 
 impl Ledger {
-    pub(super) fn decide_delivered(&self, keys: &[CallbackKey], out: &mut Decision) {
+    pub(crate) fn decide_delivered(&self, keys: &[CallbackKey], out: &mut Decision) {
         let mut owed: Vec<_> = keys.iter().copied().filter(|key| self.outbox().get(*key).is_some()).collect();
         // Each key once, because a report may contain a callback twice if it was sent twice.
         owed.sort_unstable();
@@ -18,13 +20,13 @@ impl Ledger {
         }
     }
 
-    pub(super) fn decide_park(&self, key: CallbackKey, attempts: u32, reason: &str, out: &mut Decision) {
+    pub(crate) fn decide_park(&self, key: CallbackKey, attempts: u32, reason: &str, out: &mut Decision) {
         if self.outbox().get(key).is_some() {
             out.events.push(Event::CallbackParked { key, attempts, reason: reason.into() });
         }
     }
 
-    pub(super) fn decide_redeliver(&self, keys: &[CallbackKey], out: &mut Decision) {
+    pub(crate) fn decide_redeliver(&self, keys: &[CallbackKey], out: &mut Decision) {
         let is_parked =
             |key: &CallbackKey| self.outbox().get(*key).is_some_and(|entry| entry.parked.is_some());
         let parked: Vec<_> = keys.iter().copied().filter(is_parked).collect();

@@ -7,21 +7,22 @@ use alloc::vec::Vec;
 
 use upesi_types::TransferId;
 
-use super::approvals::Words;
-use super::{AdminCommand, AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
-use crate::approval::{AdminAction, Proposal, ProposalState};
+use crate::action::AdminAction;
+use crate::admin_command::{AdminCommand, ChangeSet, SetChange, counted};
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::approval::{Proposal, ProposalState};
 use crate::change::Change;
-use crate::change_set::{
-    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, ChangeSet, Progress, SetChange, counted,
-};
+use crate::change_set::{CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, Progress};
+use crate::command::approvals::Words;
+use crate::command::change_sets::draft::Preview;
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::state::Ledger;
 use crate::trail::{Attribution, clip, clip_before, clip_with_digest};
 
-mod draft;
-
-pub use draft::Preview;
+pub(crate) mod draft;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
@@ -36,7 +37,7 @@ pub struct ApplyNext {
 
 impl AdminCommand {
     /// The movements of funds that the command names.
-    pub(super) fn named_funds(&self) -> Vec<TransferId> {
+    pub(crate) fn named_funds(&self) -> Vec<TransferId> {
         match self {
             Self::PrepareFunds(funds) => [funds.id].into(),
             Self::Deposit(deposit) => [deposit.id].into(),
@@ -57,7 +58,7 @@ fn passed_over(outcome: &AdminOutcome) -> Option<String> {
 impl Ledger {
     /// Whether the decision about a change depends on windows and settlements. A position can only be corrected while
     /// no window or settlement contains it.
-    pub(super) fn is_decided_by_windows(&self, command: &AdminCommand) -> bool {
+    pub(crate) fn is_decided_by_windows(&self, command: &AdminCommand) -> bool {
         match command {
             AdminCommand::CloseWindow { .. }
             | AdminCommand::CreateSettlement(_)
@@ -73,7 +74,7 @@ impl Ledger {
 
     /// Returns the set in the form in which it is proposed: with the state before each change, and without changes that
     /// have no effect. Returns `None` if no change is left.
-    pub(super) fn checked_set(
+    pub(crate) fn checked_set(
         &self,
         set: &ChangeSet,
         facts: &Facts<'_>,
@@ -111,7 +112,7 @@ impl Ledger {
 
     /// Approves a set: all its changes are decided again, and if the rules allow them, the hub starts to apply the set.
     /// A stopped set continues.
-    pub(super) fn approve_set(
+    pub(crate) fn approve_set(
         &self,
         (by, comment): (&Attribution, Option<&str>),
         (id, set): (u64, &ChangeSet),
@@ -178,7 +179,7 @@ impl Ledger {
     }
 
     /// Makes the next change of a set, or stops the set if the rules reject the change.
-    pub(super) fn decide_apply_next(
+    pub(crate) fn decide_apply_next(
         &self,
         next: &ApplyNext,
         facts: &Facts<'_>,
@@ -223,7 +224,7 @@ impl Ledger {
     }
 
     /// The audit entry of a step: by the approver, on behalf of the maker, with the name of the set.
-    pub(super) fn stepped(
+    pub(crate) fn stepped(
         &self,
         id: u64,
         outcome: &AdminOutcome,
@@ -256,7 +257,7 @@ impl Ledger {
     }
 
     /// The result of a set that ends early.
-    pub(super) fn result_of_stopped(&self, proposal: &Proposal) -> Option<Box<str>> {
+    pub(crate) fn result_of_stopped(&self, proposal: &Proposal) -> Option<Box<str>> {
         Some(made_of(self.approvals.progress(proposal.id)?, proposal.set()?).into())
     }
 

@@ -1,25 +1,24 @@
 //! Commands about FX transfers: `/fxTransfers` (FSPIOP API v2.0).
 
-mod put;
+pub(crate) mod put;
 
 use alloc::boxed::Box;
 
-pub(crate) use put::CONVERSIONS_PER_TRANSFER_MAX;
 use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Present, Timestamp, TransferId,
 };
 
-use super::{ArchiveLookupNeeded, Decision, FulfilState, Fulfilment};
-use crate::Ledger;
 use crate::account::Account;
 use crate::callback::{Callback, CallbackContent, ResourceId, StateMethod, Subject};
-use crate::command::Reply;
+use crate::command::fulfil::{FulfilState, Fulfilment};
 use crate::command::prepare::active;
 use crate::conversion::{Conversion, ConversionAccounts, ConversionSide, ConversionState};
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
-use crate::facts::{Archived, Facts};
+use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
 use crate::participant::{Participant, ParticipantId};
 use crate::refusal::{Cause, Refusal};
+use crate::state::Ledger;
 use crate::transfer::{Fingerprint, Transfer, TransferState};
 
 /// A DFSP's or FXP's request about an FX transfer.
@@ -159,7 +158,7 @@ enum Determining<'a> {
 }
 
 impl Ledger {
-    pub(super) fn decide_conversion(
+    pub(crate) fn decide_conversion(
         &self,
         command: &ConversionCommand,
         facts: &Facts<'_>,

@@ -4,47 +4,24 @@
 //! A payer that is COMMITTED has its position back. If a later record debited its money, the payer could spend the
 //! cover in between, and nothing would be left to debit. No creditor account is credited before all debtors have paid.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, Timestamp, TransferId};
+use upesi_types::{Amount, Timestamp};
 
-use super::settlements::{AdvanceFault, Movements};
-use super::{AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::command::settlements::Movements;
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::limits::FundsOutGuard;
 use crate::participant::ParticipantId;
 use crate::settlement::{Settlement, SettlementAccount, SettlementStage, SettlementState};
-use crate::window::SettlementId;
-
-/// `PUT /settlements/{id}/cover`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettlementCover {
-    /// The settlement.
-    pub id: SettlementId,
-    /// The accounts.
-    pub items: Vec<CoverItem>,
-}
-
-/// An account whose net amount the bank moved, as an operator names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CoverItem {
-    /// Number of the participant.
-    pub participant: u32,
-    /// Number of the account.
-    pub account: u32,
-    /// The id of the withdrawal or deposit.
-    pub funds: TransferId,
-    /// The operator's reason.
-    pub reason: Box<str>,
-    /// The bank's reference.
-    pub external_reference: Option<Box<str>>,
-}
+use crate::settlement_changes::{AdvanceFault, CoverItem, SettlementCover};
+use crate::state::Ledger;
 
 impl SettlementAccount {
     /// The state in which the cover moves: COMMITTED, or SETTLED if the account is already SETTLED.
@@ -59,7 +36,7 @@ impl SettlementAccount {
 impl Ledger {
     /// Moves the cover of the given accounts. Accounts that cannot be finished are skipped. Payers are processed first,
     /// whatever their order in the call.
-    pub(super) fn decide_move_cover(
+    pub(crate) fn decide_move_cover(
         &self,
         cover: &SettlementCover,
         now: Timestamp,

@@ -4,31 +4,22 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
-use super::{AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
 use crate::conversion::ConversionSide;
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
+use crate::money_changes::NewFeeRule;
 use crate::participant::ParticipantId;
-use crate::state::accounts_of;
+use crate::state::{Ledger, accounts_of};
 use crate::transfer::Transfer;
 
 /// Maximum number of DFSPs that a rule names on each side.
 pub const FEE_RULE_PARTIES_MAX: usize = 100;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
-
-/// A fee rule to be created.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewFeeRule {
-    /// The terms of the rule.
-    pub terms: FeeTerms<FspId>,
-    /// First instant at which the rule applies; not before now. If absent, the rule applies from now on.
-    pub from: Option<Timestamp>,
-    /// First instant at which the rule no longer applies.
-    pub until: Option<Timestamp>,
-}
 
 fn check_terms(terms: &FeeTerms<FspId>) -> Result<(), AdminRefusal> {
     let is_name =
@@ -55,7 +46,7 @@ fn charges_finer(terms: &FeeTerms<FspId>) -> bool {
 }
 
 impl Ledger {
-    pub(super) fn decide_create_fee_rule(
+    pub(crate) fn decide_create_fee_rule(
         &self,
         new: &NewFeeRule,
         now: Timestamp,
@@ -125,7 +116,7 @@ impl Ledger {
         Ok(())
     }
 
-    pub(super) fn decide_end_fee_rule(
+    pub(crate) fn decide_end_fee_rule(
         &self,
         name: &str,
         until: Option<Timestamp>,

@@ -5,18 +5,17 @@ use alloc::boxed::Box;
 use sha2::{Digest, Sha256};
 use upesi_types::{Amount, FspId, Timestamp};
 
-use super::put::{self, Put, PutKind};
-use super::{ArchiveLookupNeeded, Decision, Reply};
-use crate::Ledger;
 use crate::account::{Account, AccountId};
 use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
+use crate::command::put::{self, Put, PutKind};
 use crate::conversion::Conversion;
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
-use crate::facts::Facts;
+use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::participant::ParticipantId;
 use crate::refusal::Refusal;
 use crate::settlement_model::SettlementModel;
-use crate::state::accounts_of;
+use crate::state::{Ledger, accounts_of};
 use crate::transfer::{Fingerprint, PublicState, Settled, Transfer};
 
 /// A fulfil as parsed by the gateway.
@@ -63,7 +62,7 @@ pub enum Fulfilment {
 }
 
 impl Ledger {
-    pub(super) fn decide_fulfil(&self, fulfil: &Fulfil, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_fulfil(&self, fulfil: &Fulfil, facts: &Facts<'_>, out: &mut Decision) {
         let now = facts.now();
         let Some(sender) = self.participant_id_ignoring_case(&fulfil.source) else {
             return out.reply = Reply::UnknownSender(fulfil.source);
@@ -137,7 +136,7 @@ impl Ledger {
 
 impl Ledger {
     /// Records the commit of a reserved transfer with its fees. Returns payer and payee.
-    pub(super) fn record_commit(
+    pub(crate) fn record_commit(
         &self,
         transfer: &Transfer,
         (fulfilment, fingerprint, extensions): ([u8; 32], Fingerprint, Option<Box<str>>),

@@ -1,96 +1,25 @@
 //! Decides funds in (deposits) and funds out (withdrawals).
 
-use alloc::boxed::Box;
+use upesi_types::{Amount, FspId, Timestamp};
 
-use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
-
-use super::{AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::{Archived, Facts};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED};
 use crate::limits::FundsOutGuard;
+use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare};
 use crate::participant::{Participant, ParticipantId};
-use crate::transfer::Fingerprint;
+use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
-
-/// A deposit, or the first step of a withdrawal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FundsPrepare {
-    /// Deposit or withdrawal.
-    pub direction: FundsDirection,
-    /// `transferId`, chosen by the operator.
-    pub id: TransferId,
-    /// The participant whose funds move.
-    pub name: FspId,
-    /// The settlement account in the path.
-    pub account: AccountId,
-    /// The amount.
-    pub amount: Amount,
-    /// The currency.
-    pub currency: Currency,
-    /// The bank's reference.
-    pub external_reference: Box<str>,
-    /// The operator's reason.
-    pub reason: Box<str>,
-    /// JSON text of the extension array.
-    pub extensions: Option<Box<str>>,
-    /// Fingerprint of the body.
-    pub fingerprint: Fingerprint,
-}
-
-/// A deposit to a participant's SETTLEMENT account in a currency. The account is determined when the deposit is
-/// decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deposit {
-    /// `transferId`, chosen by the operator.
-    pub id: TransferId,
-    /// The participant whose funds move.
-    pub name: FspId,
-    /// The amount.
-    pub amount: Amount,
-    /// The currency.
-    pub currency: Currency,
-    /// The bank's reference.
-    pub external_reference: Box<str>,
-    /// The operator's reason.
-    pub reason: Box<str>,
-    /// JSON text of the extension array.
-    pub extensions: Option<Box<str>>,
-    /// Fingerprint of the body.
-    pub fingerprint: Fingerprint,
-}
-
-/// The second step of a withdrawal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FundsEnd {
-    /// Commit or abort.
-    pub action: FundsAction,
-    /// The id of the withdrawal.
-    pub id: TransferId,
-    /// The participant whose funds move.
-    pub name: FspId,
-    /// The settlement account in the path.
-    pub account: AccountId,
-    /// The operator's reason.
-    pub reason: Box<str>,
-}
-
-/// The end of a withdrawal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FundsAction {
-    /// The bank paid out.
-    Commit,
-    /// The bank did not pay out.
-    Abort,
-}
 
 impl Ledger {
     /// Decides a deposit or withdrawal. Funds of a suspended DFSP can move, too: suspension stops its new payments, but
     /// not the settlement of earlier ones.
-    pub(super) fn decide_prepare_funds(
+    pub(crate) fn decide_prepare_funds(
         &self,
         funds: &FundsPrepare,
         facts: &Facts<'_>,
@@ -159,7 +88,7 @@ impl Ledger {
         Ok(AdminOutcome::Funds(funds.id, state))
     }
 
-    pub(super) fn decide_deposit(&self, deposit: &Deposit, facts: &Facts<'_>, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_deposit(&self, deposit: &Deposit, facts: &Facts<'_>, out: &mut Decision) -> Outcome {
         let participant = self.known_participant(&deposit.name)?;
         let account = participant.account(deposit.currency, LedgerAccountTypeId::SETTLEMENT);
         let Deposit { id, name, amount, currency, .. } = *deposit;
@@ -226,7 +155,7 @@ impl Ledger {
         settlement.balance.checked_add(amount).is_some_and(|balance| balance.negated() >= needed)
     }
 
-    pub(super) fn decide_end_funds(&self, end: &FundsEnd, now: Timestamp, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_end_funds(&self, end: &FundsEnd, now: Timestamp, out: &mut Decision) -> Outcome {
         let (_, account) = self.settlement_account(&end.name, end.account)?;
         let Some(funds) = self.funds(end.id).filter(|funds| funds.account == account.id) else {
             return Err(AdminRefusal::FundsUnknown);

@@ -2,11 +2,11 @@
 
 use upesi_types::FspId;
 
-use super::{ArchiveLookupNeeded, Decision, Reply};
-use crate::Ledger;
 use crate::callback::{CallbackContent, ResourceId, StateMethod};
-use crate::facts::Facts;
+use crate::decision::{Decision, Reply};
+use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::refusal::Refusal;
+use crate::state::Ledger;
 use crate::transfer::TransferState;
 
 /// A query as parsed by the gateway.
@@ -21,7 +21,7 @@ pub struct Get {
 }
 
 impl Ledger {
-    pub(super) fn decide_get(&self, get: &Get, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_get(&self, get: &Get, facts: &Facts<'_>, out: &mut Decision) {
         let Some(requester) = self.participant_named(&get.source) else {
             return out.reply = Reply::UnknownSender(get.source);
         };

@@ -1,65 +1,69 @@
 //! Commands: requests to change or query the state of the ledger. Each subject is decided in its own file.
 
-mod abort;
-mod act;
-mod admin;
-mod approvals;
-mod bindings;
-mod bulks;
-mod callbacks;
-mod change_sets;
-mod conversions;
-mod cover;
-mod fees;
-mod fulfil;
-mod funds;
-mod get;
-mod operators;
-mod participants;
-mod prepare;
-mod put;
-mod settlement_models;
-mod settlements;
-mod signature_keys;
-mod stored;
-mod tick;
+pub(crate) mod abort;
+pub(crate) mod act;
+pub(crate) mod admin;
+pub(crate) mod approvals;
+pub(crate) mod bindings;
+pub(crate) mod bulks;
+pub(crate) mod callbacks;
+pub(crate) mod change_sets;
+pub(crate) mod conversions;
+pub(crate) mod couriers;
+pub(crate) mod cover;
+pub(crate) mod fees;
+pub(crate) mod fulfil;
+pub(crate) mod funds;
+pub(crate) mod get;
+pub(crate) mod operators;
+pub(crate) mod participants;
+pub(crate) mod prepare;
+pub(crate) mod put;
+pub(crate) mod settlement_models;
+pub(crate) mod settlements;
+pub(crate) mod signature_keys;
+pub(crate) mod tick;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-pub use abort::Abort;
-pub use act::{Act, Deed};
-pub use admin::{AdminCommand, AdminOutcome, AdminRefusal};
-pub use approvals::{Verdict, VerdictKind, Words};
-pub use bulks::{AbortBulk, BulkCommand, FulfilBulk, GetBulk, PrepareBulk};
-pub use change_sets::{ApplyNext, Preview};
-pub(crate) use conversions::CONVERSIONS_PER_TRANSFER_MAX;
-pub use conversions::{
+use upesi_types::TransferId;
+
+use crate::actor::Actor;
+use crate::callback::{CallbackKey, ResourceId};
+use crate::decision::{Decision, Reply};
+use crate::event::Event;
+use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::state::Ledger;
+use crate::transfer::Transfer;
+
+pub use crate::admin_command::AdminCommand;
+pub use crate::admin_outcome::AdminOutcome;
+pub use crate::admin_refusal::AdminRefusal;
+pub use crate::binding::BINDING_VALUE_BYTES_MAX;
+pub use crate::command::abort::Abort;
+pub use crate::command::act::{Act, Deed};
+pub use crate::command::approvals::{Verdict, VerdictKind, Words};
+pub use crate::command::bulks::{AbortBulk, BulkCommand, FulfilBulk, GetBulk, PrepareBulk};
+pub use crate::command::change_sets::ApplyNext;
+pub use crate::command::change_sets::draft::Preview;
+pub use crate::command::conversions::{
     AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, GetConversion, PrepareConversion,
 };
-pub use cover::{CoverItem, SettlementCover};
-pub use fees::{FEE_RULE_PARTIES_MAX, NewFeeRule};
-pub use fulfil::{Fulfil, FulfilState, Fulfilment};
-pub use funds::{Deposit, FundsAction, FundsEnd, FundsPrepare};
-pub use get::Get;
-pub use operators::{Entrance, EntranceKind, NewCredential, NewOperator};
-pub use participants::{ENDPOINT_VALUE_BYTES_MAX, EndpointValue};
-pub use prepare::Prepare;
-pub use settlement_models::NewSettlementModel;
-pub use settlements::{AdvanceFault, AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
-pub use signature_keys::NewSignatureKey;
-pub use tick::Expire;
-use upesi_types::{FspId, TransferId};
-
-use crate::Ledger;
-use crate::actor::Actor;
-pub use crate::binding::BINDING_VALUE_BYTES_MAX;
-use crate::callback::{Callback, CallbackContent, CallbackKey, ResourceId, Subject};
-use crate::event::Event;
-use crate::facts::{Archived, Facts};
-use crate::participant::ParticipantId;
-use crate::refusal::Refusal;
-use crate::transfer::Transfer;
+pub use crate::command::fees::FEE_RULE_PARTIES_MAX;
+pub use crate::command::fulfil::{Fulfil, FulfilState, Fulfilment};
+pub use crate::command::get::Get;
+pub use crate::command::operators::{Entrance, EntranceKind};
+pub use crate::command::participants::ENDPOINT_VALUE_BYTES_MAX;
+pub use crate::command::prepare::Prepare;
+pub use crate::command::tick::Expire;
+pub use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
+pub use crate::operator_changes::{NewCredential, NewOperator};
+pub use crate::scheme_changes::{EndpointValue, NewSignatureKey};
+pub use crate::settlement_changes::{
+    AdvanceFault, AdvanceItem, CoverItem, NewSettlement, NewSettlementModel, SettlementAbort,
+    SettlementAdvance, SettlementCover,
+};
 
 /// A request to change or query the state of the ledger.
 #[derive(Clone, Debug)]
@@ -181,75 +185,6 @@ impl Command {
     }
 }
 
-/// The decision about a command. It is reused from command to command, so that deciding allocates little.
-#[derive(Debug, Default)]
-pub struct Decision {
-    /// The actor that caused the command.
-    pub actor: Actor,
-    /// The state changes.
-    pub events: Vec<Event>,
-    /// The callbacks that are owed.
-    pub callbacks: Vec<Callback>,
-    /// The reply that is sent once the record is durable.
-    pub reply: Reply,
-}
-
-/// The reply to the sender of a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Reply {
-    /// Accepted. Any further answer is sent by callback.
-    #[default]
-    Accepted,
-    /// The sender is not a participant, so no callback could reach it. The command is rejected immediately, and nothing
-    /// was decided.
-    UnknownSender(FspId),
-    /// The transfer is not in memory. Query the archive and decide again with its answer. Nothing was decided.
-    NeedsArchive,
-    /// An operator's change was made or rejected.
-    Admin(Result<AdminOutcome, AdminRefusal>),
-}
-
-impl Decision {
-    /// Empties the decision for the next command.
-    pub fn clear(&mut self) {
-        self.events.clear();
-        self.callbacks.clear();
-        self.reply = Reply::Accepted;
-    }
-
-    /// Whether the decision requires no journal record.
-    pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.callbacks.is_empty()
-    }
-
-    /// Replies to an operator. A rejection discards all changes.
-    fn answer(&mut self, reply: Result<AdminOutcome, AdminRefusal>) {
-        if reply.is_err() {
-            self.clear();
-        }
-        self.reply = Reply::Admin(reply);
-    }
-
-    /// Owes a callback about a transfer.
-    pub(crate) fn tell(
-        &mut self,
-        target: ParticipantId,
-        transfer: impl Into<ResourceId>,
-        content: CallbackContent,
-    ) {
-        self.callbacks.push(Callback { target, subject: Subject::transfer(transfer), content });
-    }
-
-    pub(crate) fn tell_error(
-        &mut self,
-        target: ParticipantId,
-        transfer: impl Into<ResourceId>,
-        refusal: Refusal,
-    ) {
-        self.tell(target, transfer, CallbackContent::Error(refusal.into()));
-    }
-}
-
 impl Ledger {
     /// Decides a command, given the facts, without changing the state. `out` must be empty.
     ///
@@ -333,9 +268,6 @@ impl Ledger {
         }
     }
 }
-
-/// The archive must be queried before this can be decided.
-struct ArchiveLookupNeeded;
 
 // Removal of finished transfers from the archive.
 

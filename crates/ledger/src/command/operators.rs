@@ -4,48 +4,27 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
 
-use upesi_types::{FspId, Timestamp};
+use upesi_types::Timestamp;
 
-use super::{AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
 use crate::change::Change;
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::operator::{
-    CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, OPERATORS_MAX, Operator, Person, Roles, Sealed, Secret,
+    CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, OPERATORS_MAX, Operator, Person, Sealed, Secret,
     TOKEN_DAYS_MAX, is_operator_name,
 };
+use crate::operator_changes::{NewCredential, NewOperator};
+use crate::state::Ledger;
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// An operator as it should be after the change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewOperator {
-    /// The operator's name. An unknown name creates an operator.
-    pub name: Box<str>,
-    /// The operator's roles.
-    pub roles: Roles,
-    /// The DFSP to which the operator belongs. This cannot change.
-    pub participant: Option<FspId>,
-    /// Whether the operator may do anything.
-    pub is_active: bool,
-}
-
-/// A credential to be added to an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewCredential {
-    /// The operator's name.
-    pub name: Box<str>,
-    /// The secret that proves that a client is the operator.
-    pub secret: Secret,
-    /// Time from which the credential is rejected.
-    pub expires_at: Timestamp,
-}
-
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 impl Ledger {
-    pub(super) fn decide_set_operator(&self, new: &NewOperator, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_set_operator(&self, new: &NewOperator, out: &mut Decision) -> Outcome {
         let NewOperator { name, roles, is_active, .. } = new;
         if !is_operator_name(name) {
             return Err(AdminRefusal::OperatorName);
@@ -79,7 +58,7 @@ impl Ledger {
     }
 
     /// Adds a credential. Expired tokens are removed to make space.
-    pub(super) fn decide_add_credential(
+    pub(crate) fn decide_add_credential(
         &self,
         new: &NewCredential,
         now: Timestamp,
@@ -116,7 +95,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    pub(super) fn decide_remove_credential(&self, name: &str, id: u32, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_remove_credential(&self, name: &str, id: u32, out: &mut Decision) -> Outcome {
         let operator = self.operators.named(name);
         let operator = operator.ok_or_else(|| AdminRefusal::OperatorUnknown { name: name.into() })?;
         let is_of_person = operator.person.is_some_and(|person| person.id == id);
@@ -171,7 +150,7 @@ pub enum EntranceKind {
 }
 
 impl Ledger {
-    pub(super) fn decide_entrance(&self, entrance: &Entrance, now: Timestamp, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_entrance(&self, entrance: &Entrance, now: Timestamp, out: &mut Decision) -> Outcome {
         let Entrance { operator: name, code_step, kind } = entrance;
         let operator = self.operators.named(name).filter(|operator| operator.is_active);
         let operator = operator.ok_or_else(|| AdminRefusal::OperatorUnknown { name: name.clone() })?;

@@ -5,12 +5,15 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId};
 
-use super::{AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::decision::Decision;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::participant::{Participant, ParticipantId};
+use crate::scheme_changes::EndpointValue;
+use crate::state::Ledger;
 
 /// Longest endpoint value, in bytes.
 pub const ENDPOINT_VALUE_BYTES_MAX: usize = 512;
@@ -20,21 +23,12 @@ const ALARM_BASIS_POINTS_DEFAULT: u16 = 8_000;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
-/// An endpoint of a participant as it should be after the change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndpointValue {
-    /// The endpoint's type.
-    pub kind: EndpointType,
-    /// URL template or address.
-    pub value: Box<str>,
-}
-
 impl Ledger {
-    pub(super) fn known_participant(&self, name: &FspId) -> Result<&Participant, AdminRefusal> {
+    pub(crate) fn known_participant(&self, name: &FspId) -> Result<&Participant, AdminRefusal> {
         self.participant_named(name).ok_or(AdminRefusal::ParticipantUnknown { name: *name })
     }
 
-    pub(super) fn decide_create_participant(
+    pub(crate) fn decide_create_participant(
         &self,
         name: FspId,
         currency: Currency,
@@ -125,7 +119,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    pub(super) fn decide_participant_activity(
+    pub(crate) fn decide_participant_activity(
         &self,
         name: &FspId,
         is_active: bool,
@@ -139,7 +133,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    pub(super) fn decide_set_endpoint(
+    pub(crate) fn decide_set_endpoint(
         &self,
         name: &FspId,
         kind: EndpointType,
@@ -159,7 +153,7 @@ impl Ledger {
     }
 
     /// Sets several endpoints. Endpoints of other types stay.
-    pub(super) fn decide_set_endpoints(
+    pub(crate) fn decide_set_endpoints(
         &self,
         name: &FspId,
         endpoints: &[EndpointValue],
@@ -175,7 +169,7 @@ impl Ledger {
     }
 
     /// Sets the first net debit cap, opens the currency's accounts with a balance, and activates them.
-    pub(super) fn decide_open_accounts(
+    pub(crate) fn decide_open_accounts(
         &self,
         name: &FspId,
         currency: Currency,
@@ -268,7 +262,7 @@ impl Ledger {
             && self.settlements().iter().all(|settlement| settlement.account(position).is_none())
     }
 
-    pub(super) fn decide_set_limit(
+    pub(crate) fn decide_set_limit(
         &self,
         name: &FspId,
         currency: Currency,
@@ -290,7 +284,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    pub(super) fn decide_create_hub_account(
+    pub(crate) fn decide_create_hub_account(
         &self,
         name: &FspId,
         currency: Currency,
@@ -319,7 +313,7 @@ impl Ledger {
         self.create_accounts(participant.id, currency, &[kind.id], true, out)
     }
 
-    pub(super) fn decide_account_activity(
+    pub(crate) fn decide_account_activity(
         &self,
         name: &FspId,
         account: AccountId,
@@ -362,7 +356,7 @@ fn check_opening(net_debit_cap: Amount, initial_position: Amount) -> Result<(), 
 // DFSPs of other schemes and the proxies in front of them.
 
 impl Ledger {
-    pub(super) fn decide_add_proxied(&self, proxy: &FspId, name: &FspId, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_add_proxied(&self, proxy: &FspId, name: &FspId, out: &mut Decision) -> Outcome {
         let found = self.known_participant(proxy)?;
         if !found.is_proxy {
             return Err(AdminRefusal::NotAProxy { name: *proxy });
@@ -402,7 +396,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    pub(super) fn decide_remove_proxied(&self, proxy: &FspId, name: &FspId, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_remove_proxied(&self, proxy: &FspId, name: &FspId, out: &mut Decision) -> Outcome {
         let proxy_id = self.known_participant(proxy)?.id;
         let participant = self.known_participant(name)?.id;
         if self.proxy_of(participant) != Some(proxy_id) {
@@ -414,7 +408,7 @@ impl Ledger {
 
     /// Checks that a participant is not behind a proxy. A DFSP behind a proxy has no accounts, endpoints or bindings of
     /// its own.
-    pub(super) fn check_not_proxied(&self, found: Option<&Participant>) -> Result<(), AdminRefusal> {
+    pub(crate) fn check_not_proxied(&self, found: Option<&Participant>) -> Result<(), AdminRefusal> {
         let proxied = found.and_then(|one| Some((one.name, self.proxy_of(one.id)?)));
         match proxied {
             Some((name, proxy)) => Err(AdminRefusal::IsProxied { name, proxy: self.participant(proxy).name }),

@@ -4,15 +4,15 @@ use alloc::boxed::Box;
 
 use upesi_types::{Amount, AmountError, Currency, FspId, Present, Timestamp, TransferId};
 
-use super::{ArchiveLookupNeeded, Decision, Reply};
-use crate::Ledger;
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
 use crate::callback::{CallbackContent, StateMethod};
 use crate::conversion::Conversion;
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
-use crate::facts::Facts;
+use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::participant::{Participant, ParticipantId};
 use crate::refusal::{Cause, Refusal};
+use crate::state::Ledger;
 use crate::transfer::{Aborted, Fingerprint, Transfer, TransferState};
 
 /// A prepare as parsed by the gateway.
@@ -50,7 +50,7 @@ struct Reservation {
 }
 
 impl Ledger {
-    pub(super) fn decide_prepare(&self, prepare: &Prepare, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_prepare(&self, prepare: &Prepare, facts: &Facts<'_>, out: &mut Decision) {
         let Some(sender) = self.participant_id(&prepare.source) else {
             return out.reply = Reply::UnknownSender(prepare.source);
         };
@@ -89,7 +89,7 @@ impl Ledger {
     }
 
     /// Records a new transfer, reserved or rejected. Returns the payee, or the cause of the rejection.
-    pub(super) fn reserve(
+    pub(crate) fn reserve(
         &self,
         prepare: &Prepare,
         (payer, payee): (Option<&Participant>, Option<&Participant>),
@@ -180,7 +180,7 @@ impl Ledger {
     }
 
     /// Checks that the expiration is not in the past and not further ahead than the scheme allows.
-    pub(super) fn check_expiration(&self, expires_at: Timestamp, present: Present) -> Result<(), Refusal> {
+    pub(crate) fn check_expiration(&self, expires_at: Timestamp, present: Present) -> Result<(), Refusal> {
         if expires_at < present.at {
             return Err(Refusal::ExpirationPassed { expires_at });
         }
@@ -195,7 +195,7 @@ impl Ledger {
 
     /// Checks the liquidity cover first, then the net debit cap, of the position's owner. Reaching either exactly is
     /// allowed.
-    pub(super) fn check_liquidity(
+    pub(crate) fn check_liquidity(
         &self,
         payer: &Participant,
         position: &Account,
@@ -217,7 +217,7 @@ impl Ledger {
     }
 
     /// The account for a participant's payments: its own account or its proxy's.
-    pub(super) fn active_position_account(
+    pub(crate) fn active_position_account(
         &self,
         party: &Participant,
         currency: Currency,
@@ -255,7 +255,7 @@ impl Ledger {
     }
 }
 
-pub(super) fn active<'a>(found: Option<&'a Participant>, name: &FspId) -> Result<&'a Participant, Refusal> {
+pub(crate) fn active<'a>(found: Option<&'a Participant>, name: &FspId) -> Result<&'a Participant, Refusal> {
     match found {
         None => Err(Refusal::ParticipantUnknown { name: *name }),
         Some(participant) if !participant.is_active => Err(Refusal::ParticipantInactive { name: *name }),

@@ -4,45 +4,45 @@ use alloc::boxed::Box;
 
 use upesi_types::{FspId, Timestamp};
 
-use super::Decision;
-use crate::Ledger;
 use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::limits::UnknownTransfer;
 use crate::participant::ParticipantId;
 use crate::refusal::{Cause, Refusal};
+use crate::state::Ledger;
 use crate::transfer::{AbortKind, Aborted, Fingerprint, Transfer, TransferState};
 
 /// A PUT request to end a transfer.
-pub(super) struct Put {
-    pub(super) kind: PutKind,
+pub(crate) struct Put {
+    pub(crate) kind: PutKind,
     /// The participant that sent it.
-    pub(super) sender: ParticipantId,
-    pub(super) destination: Option<FspId>,
+    pub(crate) sender: ParticipantId,
+    pub(crate) destination: Option<FspId>,
     /// Whether the payee reserved and waits for a PATCH.
-    pub(super) reserves: bool,
-    pub(super) fingerprint: Fingerprint,
-    pub(super) now: Timestamp,
+    pub(crate) reserves: bool,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) now: Timestamp,
 }
 
 /// Fulfils and aborts are compared only with requests of the same kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum PutKind {
+pub(crate) enum PutKind {
     Fulfil,
     Abort,
 }
 
 /// The way in which a transfer is aborted.
-pub(super) struct Ending {
-    pub(super) kind: AbortKind,
-    pub(super) cause: Cause,
+pub(crate) struct Ending {
+    pub(crate) kind: AbortKind,
+    pub(crate) cause: Cause,
     /// The reason of the operator who ends it, if an operator does.
-    pub(super) operator_reason: Option<Box<str>>,
+    pub(crate) operator_reason: Option<Box<str>>,
 }
 
 impl Ending {
     /// The ending of a transfer whose deadline passed, or that an operator expires.
-    pub(super) fn expiry(operator_reason: Option<Box<str>>) -> Self {
+    pub(crate) fn expiry(operator_reason: Option<Box<str>>) -> Self {
         Self { kind: AbortKind::Expired, cause: Refusal::Expired.into(), operator_reason }
     }
 }
@@ -53,7 +53,7 @@ impl Ledger {
     /// Only the payee may end it, and only with the payer as destination. Another participant's PUT is rejected and
     /// changes nothing. The payee's own PUT with a wrong destination aborts a reserved transfer. A final state never
     /// changes.
-    pub(super) fn may_end(&self, put: &Put, transfer: &Transfer, out: &mut Decision) -> bool {
+    pub(crate) fn may_end(&self, put: &Put, transfer: &Transfer, out: &mut Decision) -> bool {
         let is_reserved = transfer.state == TransferState::Reserved;
         if Some(put.sender) != transfer.payee {
             refuse(&Put { reserves: false, ..*put }, transfer, Refusal::SourceNotPayee, out);
@@ -77,7 +77,7 @@ impl Ledger {
         false
     }
 
-    pub(super) fn answer_unknown_transfer(
+    pub(crate) fn answer_unknown_transfer(
         &self,
         sender: ParticipantId,
         transfer: &ResourceId,
@@ -91,7 +91,7 @@ impl Ledger {
     }
 
     /// Ends a reserved transfer whose deadline has passed and informs both parties.
-    pub(super) fn expire(&self, transfer: &Transfer, late: Option<&Put>, now: Timestamp, out: &mut Decision) {
+    pub(crate) fn expire(&self, transfer: &Transfer, late: Option<&Put>, now: Timestamp, out: &mut Decision) {
         let ending = Ending::expiry(None);
         self.tell_parties(transfer, &ending, out);
         let reserves = late.is_some_and(|put| put.reserves);
@@ -103,7 +103,7 @@ impl Ledger {
 
     /// Informs both parties why a transfer ends. For an item of a bulk transfer, the end of the bulk transfer informs
     /// them instead.
-    pub(super) fn tell_parties(&self, transfer: &Transfer, ending: &Ending, out: &mut Decision) {
+    pub(crate) fn tell_parties(&self, transfer: &Transfer, ending: &Ending, out: &mut Decision) {
         if self.is_item_of_bulk(transfer.id) {
             return;
         }
@@ -114,7 +114,7 @@ impl Ledger {
 }
 
 /// Rejects a PUT and leaves the transfer unchanged. A payee that reserved receives the transfer's actual state.
-pub(super) fn refuse(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
+pub(crate) fn refuse(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
     tell_sender(put, transfer, refusal, out);
     if put.reserves && transfer.state != TransferState::Reserved {
         out.tell(put.sender, transfer.id, CallbackContent::State(StateMethod::Patch, patch_view(transfer)));
@@ -123,7 +123,7 @@ pub(super) fn refuse(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut
 
 /// Ends a reserved transfer because the payee's PUT is invalid. The payer's money is released, and the payer is
 /// informed of the reason.
-pub(super) fn abort_invalid(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
+pub(crate) fn abort_invalid(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
     let cause = Cause::Hub(refusal);
     if let Some(payer) = transfer.payer {
         out.tell(payer, transfer.id, CallbackContent::Error(cause.clone()));
@@ -137,7 +137,7 @@ pub(super) fn abort_invalid(put: &Put, transfer: &Transfer, refusal: Refusal, ou
 }
 
 /// Ends a reserved transfer. A payee that reserved is informed by PATCH.
-pub(super) fn end(
+pub(crate) fn end(
     transfer: &Transfer,
     ending: Ending,
     fingerprint: Option<Fingerprint>,

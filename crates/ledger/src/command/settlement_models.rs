@@ -1,60 +1,20 @@
 //! Manages settlement models and ledger account types.
 
-use alloc::boxed::Box;
-
 use upesi_types::{Currency, Timestamp};
 
-use super::{AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::decision::Decision;
 use crate::event::Event;
-use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
+use crate::settlement_changes::NewSettlementModel;
+use crate::settlement_model::SettlementModel;
+use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
-/// A settlement model to be created.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewSettlementModel {
-    /// Name, alphanumeric, 2–30 characters.
-    pub name: Box<str>,
-    /// Gross or net.
-    pub granularity: Granularity,
-    /// Bilateral or multilateral.
-    pub interchange: Interchange,
-    /// Immediate or deferred.
-    pub delay: Delay,
-    /// Currency; absent for the default model.
-    pub currency: Option<Currency>,
-    /// Whether liquidity must be checked.
-    pub require_liquidity_check: bool,
-    /// Name of the ledger account type that is settled.
-    pub ledger_account_type: Box<str>,
-    /// Name of the ledger account type that provides cover.
-    pub settlement_account_type: Box<str>,
-    /// Whether positions are reset when a settlement completes.
-    pub auto_position_reset: bool,
-}
-
-impl NewSettlementModel {
-    /// The model that nearly every scheme uses: deferred, net and multilateral, for positions, covered by settlement
-    /// accounts. Without a currency it is the default model.
-    pub fn deferred_net(name: &str, currency: Option<Currency>) -> Self {
-        Self {
-            name: name.into(),
-            granularity: Granularity::Net,
-            interchange: Interchange::Multilateral,
-            delay: Delay::Deferred,
-            currency,
-            require_liquidity_check: true,
-            ledger_account_type: "POSITION".into(),
-            settlement_account_type: "SETTLEMENT".into(),
-            auto_position_reset: true,
-        }
-    }
-}
-
 impl Ledger {
-    pub(super) fn decide_create_model(
+    pub(crate) fn decide_create_model(
         &self,
         new: &NewSettlementModel,
         now: Timestamp,
@@ -179,7 +139,7 @@ impl Ledger {
         Ok(())
     }
 
-    pub(super) fn decide_model_activity(&self, name: &str, is_active: bool, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_model_activity(&self, name: &str, is_active: bool, out: &mut Decision) -> Outcome {
         let Some(model) = self.model_named(name) else {
             return Err(AdminRefusal::ModelUnknown { name: name.into() });
         };
@@ -193,7 +153,7 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    pub(super) fn decide_create_account_type(
+    pub(crate) fn decide_create_account_type(
         &self,
         name: &str,
         description: &str,

@@ -6,105 +6,25 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency};
 
-use super::{AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::participant::ParticipantId;
 use crate::remainder;
 use crate::settlement::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
 };
+use crate::settlement_changes::{AdvanceFault, NewSettlement, SettlementAbort, SettlementAdvance};
 use crate::settlement_model::{Delay, Granularity, SettlementModel};
+use crate::state::Ledger;
 use crate::window::{ContentId, ContentRef, NewContent, SettlementId, WindowId, WindowState};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
-/// `POST /settlements`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewSettlement {
-    /// Name of the settlement model.
-    pub model: Box<str>,
-    /// The operator's reason.
-    pub reason: Box<str>,
-    /// The windows to settle.
-    pub windows: Vec<WindowId>,
-}
-
-/// `PUT /settlements/{id}` with accounts and the states that they reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettlementAdvance {
-    /// The settlement.
-    pub id: SettlementId,
-    /// The accounts.
-    pub items: Vec<AdvanceItem>,
-}
-
-/// An account and its new state, as an operator names them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdvanceItem {
-    /// Number of the participant.
-    pub participant: u32,
-    /// Number of the account.
-    pub account: u32,
-    /// The state.
-    pub state: SettlementState,
-    /// The operator's reason.
-    pub reason: Box<str>,
-    /// The bank's reference.
-    pub external_reference: Option<Box<str>>,
-}
-
-/// `PUT /settlements/{id}` with the state ABORTED.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettlementAbort {
-    /// The settlement.
-    pub id: SettlementId,
-    /// The operator's reason.
-    pub reason: Box<str>,
-    /// The bank's reference.
-    pub external_reference: Option<Box<str>>,
-}
-
-/// The reason why one account of a call was skipped. The other accounts advance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AdvanceFault {
-    /// The settlement has no such account.
-    AccountUnknown,
-    /// The account belongs to another participant.
-    AccountOfAnother,
-    /// The call names the account more than once.
-    AccountRepeated,
-    /// The account cannot change to this state now.
-    StateNotAllowed,
-    /// The remaining cover would be less than the position needs.
-    CoverMissing,
-    /// A debtor account is not COMMITTED with its withdrawal, so no creditor account can be credited.
-    PayerUnfinished,
-    /// The owner has no open cover account.
-    CoverAccountMissing,
-    /// The id belongs to another movement of funds, or to one that moved nothing.
-    FundsIdTaken,
-}
-
-impl AdvanceFault {
-    /// The fault as text for operators.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AccountUnknown => "Account not found",
-            Self::AccountOfAnother => "Participant and account mismatch",
-            Self::AccountRepeated => "Account already processed once",
-            Self::StateNotAllowed => "State change not allowed",
-            Self::CoverMissing => "The cover that would remain does not cover the position",
-            Self::PayerUnfinished => "A payer of the settlement is not finished",
-            Self::CoverAccountMissing => "Settlement account not found or not open",
-            Self::FundsIdTaken => "Another movement of funds has this transferId",
-        }
-    }
-}
-
 impl Ledger {
-    pub(super) fn decide_create_settlement(&self, new: &NewSettlement, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_create_settlement(&self, new: &NewSettlement, out: &mut Decision) -> Outcome {
         let model = self.model_named(&new.model).filter(|model| model.is_active);
         let model = model.ok_or_else(|| AdminRefusal::SettlementModelUnknown { name: new.model.clone() })?;
         if model.granularity == Granularity::Gross || model.delay == Delay::Immediate {
@@ -189,7 +109,7 @@ impl Ledger {
         Ok((nets, remainders))
     }
 
-    pub(super) fn decide_advance_settlement(
+    pub(crate) fn decide_advance_settlement(
         &self,
         advance: &SettlementAdvance,
         out: &mut Decision,
@@ -227,7 +147,7 @@ impl Ledger {
     }
 
     /// Finds the account that a call names, and checks that the call names it only once.
-    pub(super) fn check_account<'a>(
+    pub(crate) fn check_account<'a>(
         &self,
         settlement: &'a Settlement,
         (participant, number): (u32, u32),
@@ -244,7 +164,7 @@ impl Ledger {
         Ok(account)
     }
 
-    pub(super) fn decide_abort_settlement(&self, abort: &SettlementAbort, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_abort_settlement(&self, abort: &SettlementAbort, out: &mut Decision) -> Outcome {
         use SettlementState as S;
         let settlement = self.settlement(abort.id).ok_or(AdminRefusal::SettlementUnknown)?;
         if matches!(settlement.state, S::Committed | S::Settling | S::Settled) {
@@ -268,17 +188,17 @@ impl Ledger {
 }
 
 /// The postings of one call. Each is checked against the balances after the previous ones.
-pub(super) struct Movements<'a> {
+pub(crate) struct Movements<'a> {
     ledger: &'a Ledger,
     settlement: SettlementId,
     moves_money: bool,
     checks_liquidity: bool,
     balances: BTreeMap<AccountId, Amount>,
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
 }
 
 impl<'a> Movements<'a> {
-    pub(super) fn new(ledger: &'a Ledger, settlement: &Settlement) -> Self {
+    pub(crate) fn new(ledger: &'a Ledger, settlement: &Settlement) -> Self {
         let model = ledger.models().get((settlement.model as usize).wrapping_sub(1));
         Self {
             ledger,
@@ -291,7 +211,7 @@ impl<'a> Movements<'a> {
     }
 
     /// Makes the postings of a state change. Recipients are paid at RESERVED, before senders are relieved at COMMITTED.
-    pub(super) fn advance(
+    pub(crate) fn advance(
         &mut self,
         account: &SettlementAccount,
         state: SettlementState,
@@ -309,7 +229,7 @@ impl<'a> Movements<'a> {
     }
 
     /// Whether the state change may move an account's position.
-    pub(super) fn is_due(&self, account: &SettlementAccount, state: SettlementState) -> bool {
+    pub(crate) fn is_due(&self, account: &SettlementAccount, state: SettlementState) -> bool {
         self.moves_money && account.state != state
     }
 
@@ -369,12 +289,12 @@ impl<'a> Movements<'a> {
     }
 
     /// A balance after the previous postings.
-    pub(super) fn balance(&self, id: AccountId) -> Amount {
+    pub(crate) fn balance(&self, id: AccountId) -> Amount {
         self.balances.get(&id).copied().unwrap_or_else(|| self.ledger.account_ref(id).balance)
     }
 
     /// Adds an amount to a balance. The result must stay in range even after all reserved transfers lower it.
-    pub(super) fn add(&mut self, id: AccountId, change: Amount) -> Result<(), AdminRefusal> {
+    pub(crate) fn add(&mut self, id: AccountId, change: Amount) -> Result<(), AdminRefusal> {
         let account = self.ledger.account_ref(id);
         let balance = self.balances.entry(id).or_insert(account.balance);
         let after = balance.checked_add(change).ok_or(AdminRefusal::BalanceFull)?;
@@ -388,7 +308,7 @@ impl<'a> Movements<'a> {
 
 impl Ledger {
     /// Closes the open window and opens the next one, in one record. The window's contents were added at each commit.
-    pub(super) fn decide_close_window(
+    pub(crate) fn decide_close_window(
         &self,
         id: WindowId,
         reason: &str,

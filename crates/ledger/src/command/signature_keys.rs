@@ -2,37 +2,21 @@
 
 use upesi_types::{FspId, Timestamp};
 
-use super::{AdminOutcome, AdminRefusal, Decision};
-use crate::Ledger;
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::participant::{Participant, ParticipantId};
-use crate::signature_key::{
-    KEY_OVERLAP_HOURS_MAX, ParticipantKeys, PublicKeyDer, SIGNATURE_KEY_BYTES_MAX, SignatureKey,
-};
+use crate::scheme_changes::NewSignatureKey;
+use crate::signature_key::{KEY_OVERLAP_HOURS_MAX, ParticipantKeys, SIGNATURE_KEY_BYTES_MAX, SignatureKey};
+use crate::state::Ledger;
 
 const HOUR_MS: i64 = 3_600_000;
-
-/// A key to be added to a participant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewSignatureKey {
-    /// The participant.
-    pub name: FspId,
-    /// The key.
-    pub public_key: PublicKeyDer,
-    /// Start of the validity of the key's certificate.
-    pub not_before: Option<Timestamp>,
-    /// End of the validity of the key's certificate.
-    pub not_after: Option<Timestamp>,
-    /// Time from which the participant signs with the key. If absent, from now on.
-    pub starts_at: Option<Timestamp>,
-    /// Hours during which earlier keys remain valid after this key has started.
-    pub overlap_hours: u16,
-}
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 impl Ledger {
-    pub(super) fn decide_add_signature_key(
+    pub(crate) fn decide_add_signature_key(
         &self,
         new: &NewSignatureKey,
         now: Timestamp,
@@ -82,7 +66,7 @@ impl Ledger {
     }
 
     /// Revokes a key. A key that is only in a file can also be revoked.
-    pub(super) fn decide_revoke_signature_key(
+    pub(crate) fn decide_revoke_signature_key(
         &self,
         name: &FspId,
         sha256: [u8; 32],

@@ -4,17 +4,19 @@ use alloc::boxed::Box;
 
 use upesi_types::{Timestamp, TransferId};
 
-use super::put::Ending;
-use super::{AdminOutcome, AdminRefusal, ArchiveLookupNeeded, Decision, Reply, put};
-use crate::Ledger;
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
 use crate::approval::ProposalState;
+use crate::command::put::{self, Ending};
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
-use crate::facts::Facts;
+use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::funds::{FundsState, REASON_LATE};
+use crate::state::Ledger;
 use crate::transfer::{Transfer, TransferState};
 
 impl Ledger {
-    pub(super) fn decide_tick(&self, now: Timestamp, out: &mut Decision) {
+    pub(crate) fn decide_tick(&self, now: Timestamp, out: &mut Decision) {
         let limits = &self.config.limits;
         let max = if self.conversions.are_none_live() {
             limits.expiries_per_tick
@@ -55,7 +57,7 @@ pub struct Expire {
 impl Ledger {
     /// Expires the reservation. The payer's money is released and both parties receive error 3303, as when the deadline
     /// passes.
-    pub(super) fn decide_expire(&self, expire: &Expire, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_expire(&self, expire: &Expire, facts: &Facts<'_>, out: &mut Decision) {
         out.reply = match self.find(&expire.transfer.into(), facts) {
             Err(ArchiveLookupNeeded) => Reply::NeedsArchive,
             Ok(None) => Reply::Admin(Err(AdminRefusal::TransferUnknown)),

@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 
 use upesi_types::TransferId;
 
-use crate::Ledger;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::participant::ParticipantId;
 use crate::refusal::Refusal;
+use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
 
 /// Maximum number of ended links of one payer. A further link replaces the oldest one. This is not a setting, because a
@@ -55,7 +55,7 @@ impl EndedLinks {
     }
 
     /// Records that a payer's FX transfer ended. A later link for the same transfer replaces the earlier one.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         (transfer, payer): (TransferId, ParticipantId),
         (seq, is_expired): (u64, bool),

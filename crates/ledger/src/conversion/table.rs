@@ -8,12 +8,14 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{Amount, ConversionId, Timestamp, TransferId};
 
-use super::ended::EndedLinks;
-use super::{Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows};
-use crate::Ledger;
 use crate::account::AccountId;
+use crate::conversion::ended::EndedLinks;
+use crate::conversion::{
+    Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows,
+};
 use crate::participant::ParticipantId;
 use crate::refusal::{Cause, Refusal};
+use crate::state::Ledger;
 use crate::transfer::{AbortKind, Settled, Transfer, TransferState};
 
 /// Transfer, number of the side, and initiator. It identifies a live FX transfer of a transfer.
@@ -44,7 +46,7 @@ pub(crate) struct Conversions {
     pub(crate) ended: EndedLinks,
     deadlines: BTreeSet<(Timestamp, ConversionId)>,
     finished: VecDeque<(u64, ConversionId)>,
-    pub(super) totals: ConversionTotals,
+    pub(crate) totals: ConversionTotals,
 }
 
 impl Conversions {
@@ -89,7 +91,7 @@ impl Conversions {
         self.get(*self.links.get(&(transfer, side.number(), party?))?)
     }
 
-    pub(super) fn insert(&mut self, seq: u64, conversion: Box<Conversion>) {
+    pub(crate) fn insert(&mut self, seq: u64, conversion: Box<Conversion>) {
         let id = conversion.id;
         if conversion.is_live() {
             self.deadlines.insert((conversion.expires_at, id));
@@ -103,13 +105,13 @@ impl Conversions {
     }
 
     /// A live FX transfer, mutable.
-    pub(super) fn live_mut(&mut self, id: ConversionId) -> &mut Conversion {
+    pub(crate) fn live_mut(&mut self, id: ConversionId) -> &mut Conversion {
         let found = self.all.get_mut(&id).filter(|conversion| conversion.is_live());
         found.unwrap_or_else(|| panic!("conversion {id} changes, but is not live"))
     }
 
     /// Ends a live FX transfer. `change` sets the final state.
-    pub(super) fn finish(&mut self, seq: u64, id: ConversionId, change: impl FnOnce(&mut Conversion)) {
+    pub(crate) fn finish(&mut self, seq: u64, id: ConversionId, change: impl FnOnce(&mut Conversion)) {
         let conversion = self.live_mut(id);
         let (place, link) = ((conversion.expires_at, id), link(conversion));
         change(conversion);
@@ -125,7 +127,7 @@ impl Conversions {
     }
 
     /// The live FX transfers, oldest request first.
-    pub(super) fn live_by_age(&self) -> impl ExactSizeIterator<Item = &Conversion> {
+    pub(crate) fn live_by_age(&self) -> impl ExactSizeIterator<Item = &Conversion> {
         let mut live: Vec<_> = self.live().collect();
         live.sort_unstable_by_key(|conversion| (conversion.prepare_seq, conversion.id));
         live.into_iter()

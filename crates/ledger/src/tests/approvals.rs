@@ -8,16 +8,22 @@ use alloc::vec::Vec;
 use upesi_types::{FspId, Timestamp};
 
 use super::{absent_facts, account, amount, id, participant, sound, xts};
-use crate::approval::{
-    AdminAction, ApprovalPolicy, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, ProposalState,
-};
-use crate::command::{
-    Act, AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Deed, FundsPrepare, NewCredential,
-    NewOperator, Reply, Verdict, VerdictKind,
-};
+use crate::action::AdminAction;
+use crate::admin_command::AdminCommand;
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::approval::ProposalState;
+use crate::approval::table::{PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
+use crate::command::Command;
+use crate::command::act::{Act, Deed};
+use crate::command::approvals::{Verdict, VerdictKind};
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::funds::FundsDirection;
+use crate::money_changes::FundsPrepare;
 use crate::operator::{Role, Secret};
+use crate::operator_changes::{NewCredential, NewOperator};
+use crate::policy::ApprovalPolicy;
 use crate::state::Ledger;
 use crate::trail::Attribution;
 

@@ -9,12 +9,18 @@ use upesi_types::FspId;
 
 use super::approvals::{Outcome, act, approve, ask, capped, deposit, limit, waits};
 use super::id;
-use crate::approval::PROPOSAL_BYTES_MAX;
+use crate::admin_command::AdminCommand;
+use crate::admin_command::{ChangeSet, SetChange};
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::approval::table::PROPOSAL_BYTES_MAX;
 use crate::change::Change;
-use crate::change_set::{CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, ChangeSet, SetChange};
-use crate::command::{AdminCommand, AdminOutcome, AdminRefusal, ApplyNext, Deed, EndpointValue};
+use crate::change_set::{CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX};
+use crate::command::act::Deed;
+use crate::command::change_sets::ApplyNext;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
+use crate::scheme_changes::EndpointValue;
 use crate::state::Ledger;
 
 fn set(name: &str, commands: impl IntoIterator<Item = AdminCommand>) -> AdminCommand {

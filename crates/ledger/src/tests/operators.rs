@@ -8,16 +8,20 @@ use alloc::{format, vec};
 use upesi_types::{FspId, Timestamp};
 
 use super::{absent_facts, sound, xts};
+use crate::admin_command::AdminCommand;
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
 use crate::change::Change;
-use crate::command::{
-    Act, AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Deed, Entrance, EntranceKind,
-    NewCredential, NewOperator, Reply,
-};
+use crate::command::Command;
+use crate::command::act::{Act, Deed};
+use crate::command::operators::{Entrance, EntranceKind};
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::limits::LedgerConfig;
 use crate::operator::{
     CREDENTIALS_MAX, ENROLMENT_HOURS_MAX, OPERATORS_MAX, Role, SEALED_BYTES, Sealed, Secret,
 };
+use crate::operator_changes::{NewCredential, NewOperator};
 use crate::state::Ledger;
 use crate::trail::{Attribution, AuditEntry, Trail};
 

@@ -8,17 +8,21 @@ use upesi_types::{Amount, FspId, Timestamp};
 
 use super::{absent_facts, account, amount, id, participant, sound, transfer, xts};
 use crate::account::{Account, LedgerAccountTypeId};
+use crate::admin_command::AdminCommand;
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
 use crate::audit::check;
 use crate::codec::Encoder;
-use crate::command::{
-    AdminCommand, AdminOutcome, AdminRefusal, AdvanceItem, Command, Decision, FEE_RULE_PARTIES_MAX,
-    NewFeeRule, NewSettlement, NewSettlementModel, Reply, SettlementAdvance,
-};
+use crate::command::Command;
+use crate::command::fees::FEE_RULE_PARTIES_MAX;
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::fee::{FeePayer, FeeTerms, NoFee};
 use crate::limits::{LedgerConfig, Limits};
+use crate::money_changes::NewFeeRule;
 use crate::participant::AccountRef;
 use crate::settlement::{Settlement, SettlementState};
+use crate::settlement_changes::{AdvanceItem, NewSettlement, NewSettlementModel, SettlementAdvance};
 use crate::settlement_model::Granularity;
 use crate::state::Ledger;
 use crate::stored::Stored as _;

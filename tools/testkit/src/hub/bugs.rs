@@ -8,9 +8,9 @@ use bytes::Bytes;
 use upesi_engine::{EngineHandle, Mistake};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::{Access, Disk, DiskFile};
-use upesi_ledger::command::{BulkCommand, ConversionCommand, Decision, Prepare};
+use upesi_ledger::command::{BulkCommand, ConversionCommand, Prepare};
 use upesi_ledger::{
-    AbortKind, AdminCommand, CallbackContent, Cause, Command, Event, ItemOutcome, Refusal, Settled,
+    AbortKind, AdminCommand, CallbackContent, Cause, Command, Decision, Event, ItemOutcome, Refusal, Settled,
     TransferState, WindowId,
 };
 use upesi_types::{Amount, FspId, TransferId};

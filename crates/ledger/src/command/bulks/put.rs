@@ -6,19 +6,20 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest, Sha256};
 use upesi_types::{BulkId, ErrorCode, FspId, Present, Timestamp, TransferId};
 
-use super::{AbortBulk, ArchiveLookupNeeded, FulfilBulk};
-use crate::Ledger;
 use crate::bulk::{
     Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemResult, ItemState, PublicBulkState,
 };
 use crate::callback::{CallbackContent, ResourceId};
-use crate::command::put::Ending;
-use crate::command::{Decision, Prepare, Reply, put};
+use crate::command::bulks::{AbortBulk, FulfilBulk};
+use crate::command::prepare::Prepare;
+use crate::command::put::{self, Ending};
 use crate::conversion::ConversionSide;
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
-use crate::facts::Facts;
+use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::participant::ParticipantId;
 use crate::refusal::{Cause, Refusal};
+use crate::state::Ledger;
 use crate::transfer::{AbortKind, Transfer};
 
 /// A payee's PUT.
@@ -29,7 +30,7 @@ struct Put<'a> {
 }
 
 impl Ledger {
-    pub(super) fn decide_bulk_fulfil(&self, fulfil: &FulfilBulk, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_bulk_fulfil(&self, fulfil: &FulfilBulk, facts: &Facts<'_>, out: &mut Decision) {
         let answer = BulkAnswer {
             is_error: false,
             fingerprint: fulfil.fingerprint,
@@ -58,7 +59,7 @@ impl Ledger {
 
     /// Aborts every open item. The payer receives the payee's own message immediately, because the outcome can no
     /// longer change.
-    pub(super) fn decide_bulk_abort(&self, abort: &AbortBulk, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_bulk_abort(&self, abort: &AbortBulk, facts: &Facts<'_>, out: &mut Decision) {
         let is_known = abort.code.is_known_to_api();
         let cause = if is_known {
             Cause::Payee { code: abort.code, description: abort.description.clone() }
@@ -198,7 +199,7 @@ impl Ledger {
         Some(STEP_BYTES + 2 * (message + texts.sum::<usize>()))
     }
 
-    pub(in crate::command) fn decide_bulk_step(&self, present: Present, out: &mut Decision) {
+    pub(crate) fn decide_bulk_step(&self, present: Present, out: &mut Decision) {
         let Some(entry) = self.bulks.due() else { return };
         let bulk = &entry.bulk;
         if let Some((place, item)) = entry.next_waiting() {

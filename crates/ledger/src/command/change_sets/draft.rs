@@ -3,16 +3,19 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::Ledger;
-use crate::approval::{AdminAction, Approvals};
-use crate::bulk::Bulks;
+use crate::action::AdminAction;
+use crate::admin_command::{AdminCommand, ChangeSet};
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::approval::table::Approvals;
+use crate::bulk::table::Bulks;
 use crate::change::Change;
-use crate::change_set::ChangeSet;
-use crate::command::{AdminCommand, AdminOutcome, AdminRefusal, Decision};
-use crate::conversion::Conversions;
+use crate::conversion::table::Conversions;
+use crate::decision::Decision;
 use crate::facts::Facts;
 use crate::operator::Operators;
 use crate::outbox::Outbox;
+use crate::state::Ledger;
 use crate::transfer_table::TransferTable;
 use crate::window::Windows;
 

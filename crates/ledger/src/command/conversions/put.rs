@@ -6,18 +6,19 @@ use alloc::vec::Vec;
 use sha2::{Digest, Sha256};
 use upesi_types::{Amount, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-use super::{AbortConversion, ArchiveLookupNeeded, FulfilConversion};
-use crate::Ledger;
 use crate::account::Account;
 use crate::actor::Actor;
 use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
-use crate::command::prepare::active;
-use crate::command::{Decision, FulfilState, Fulfilment, Prepare, Reply};
+use crate::command::conversions::{AbortConversion, FulfilConversion};
+use crate::command::fulfil::{FulfilState, Fulfilment};
+use crate::command::prepare::{Prepare, active};
 use crate::conversion::{Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState};
+use crate::decision::{Decision, Reply};
 use crate::event::Event;
-use crate::facts::Facts;
+use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::participant::{Participant, ParticipantId};
 use crate::refusal::{Cause, Refusal};
+use crate::state::Ledger;
 use crate::transfer::{AbortKind, PublicState, Settled, Transfer, TransferState};
 
 /// An FXP's PUT.
@@ -30,7 +31,7 @@ struct Put {
 }
 
 impl Ledger {
-    pub(super) fn decide_conversion_fulfil(
+    pub(crate) fn decide_conversion_fulfil(
         &self,
         fulfil: &FulfilConversion,
         facts: &Facts<'_>,
@@ -66,7 +67,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn decide_conversion_abort(
+    pub(crate) fn decide_conversion_abort(
         &self,
         abort: &AbortConversion,
         facts: &Facts<'_>,
@@ -193,7 +194,7 @@ fn abort_invalid(put: &Put, conversion: &Conversion, refusal: Refusal, out: &mut
 }
 
 /// Ends an FX transfer whose deadline has passed and informs both parties.
-pub(super) fn expire_conversion(conversion: &Conversion, late: Option<ConversionAnswer>, out: &mut Decision) {
+pub(crate) fn expire_conversion(conversion: &Conversion, late: Option<ConversionAnswer>, out: &mut Decision) {
     let cause = Cause::Hub(Refusal::Expired);
     for party in [conversion.initiator, conversion.fxp].into_iter().flatten() {
         out.tell_of_conversion(party, conversion.id.id(), CallbackContent::Error(cause.clone()));
@@ -202,7 +203,7 @@ pub(super) fn expire_conversion(conversion: &Conversion, late: Option<Conversion
 }
 
 /// Records the end. `out` already contains the callbacks.
-pub(super) fn end(
+pub(crate) fn end(
     conversion: &Conversion,
     kind: AbortKind,
     cause: Cause,
@@ -213,7 +214,7 @@ pub(super) fn end(
 }
 
 /// The message to an FXP that fulfilled an FX transfer which was aborted afterwards.
-pub(super) fn aborted_patch(cause: &Cause, now: Timestamp) -> CallbackContent {
+pub(crate) fn aborted_patch(cause: &Cause, now: Timestamp) -> CallbackContent {
     let view = TransferView {
         state: PublicState::Aborted,
         completed_at: Some(now),
@@ -231,13 +232,10 @@ fn initiator(conversion: &Conversion) -> ParticipantId {
 // The link between FX transfers and their transfers: a transfer needs its FX transfers, and they end with it, in one
 // record.
 
-/// Maximum number of live FX transfers of one transfer: the payer's and the payee's.
-pub(crate) const CONVERSIONS_PER_TRANSFER_MAX: usize = 2;
-
 impl Ledger {
     /// The FX transfer with which the payer funds a new transfer. FX transfers of other initiators and ended ones are
     /// ignored.
-    pub(in crate::command) fn payers_conversion(
+    pub(crate) fn payers_conversion(
         &self,
         prepare: &Prepare,
         payer: Option<&Participant>,
@@ -247,7 +245,7 @@ impl Ledger {
     }
 
     /// Returns the FXP and its account that pay a transfer after conversion.
-    pub(in crate::command) fn check_converted(
+    pub(crate) fn check_converted(
         &self,
         conversion: &Conversion,
         (amount, currency): (Amount, Currency),
@@ -266,20 +264,20 @@ impl Ledger {
     }
 
     /// The deadline for fulfilling a reserved transfer. The payer's FX transfer may expire before the transfer itself.
-    pub(in crate::command) fn deadline(&self, transfer: &Transfer) -> Timestamp {
+    pub(crate) fn deadline(&self, transfer: &Transfer) -> Timestamp {
         let payers = self.conversions.linked(transfer.id, ConversionSide::Payer, transfer.payer);
         payers.map_or(transfer.expires_at, |conversion| conversion.expires_at.min(transfer.expires_at))
     }
 
     /// Whether a transfer cannot be committed yet because its payee has requested an FX transfer that is not fulfilled.
-    pub(in crate::command) fn awaits_conversion(&self, transfer: &Transfer, now: Timestamp) -> bool {
+    pub(crate) fn awaits_conversion(&self, transfer: &Transfer, now: Timestamp) -> bool {
         let payees = self.conversions.linked(transfer.id, ConversionSide::Payee, transfer.payee);
         payees.is_some_and(|conversion| !is_fulfilled(conversion, now))
     }
 
     /// Ends the FX transfers of every transfer that the decision ends. They are committed with it, or aborted for the
     /// same cause. The rejection of a new transfer also ends its payer's FX transfer.
-    pub(in crate::command) fn cascade(&self, now: Timestamp, out: &mut Decision) {
+    pub(crate) fn cascade(&self, now: Timestamp, out: &mut Decision) {
         let ended: Vec<_> = out.events.iter().flat_map(|event| self.ended_by(event, out)).collect();
         for (conversion, abort) in ended {
             match abort {
@@ -367,7 +365,7 @@ impl Ledger {
 
     /// Expires FX transfers whose deadline has passed. The payer's FX transfer also ends its reserved transfer. The
     /// payee's FX transfer does not, because the payee may convert elsewhere.
-    pub(in crate::command) fn expire_conversions(&self, now: Timestamp, max: usize, out: &mut Decision) {
+    pub(crate) fn expire_conversions(&self, now: Timestamp, max: usize, out: &mut Decision) {
         for conversion in self.conversions.due(now).take(max) {
             let transfer = conversion.determining_transfer.and_then(|id| self.transfer(id));
             let transfer = transfer.filter(|transfer| {

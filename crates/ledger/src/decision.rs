@@ -1,0 +1,82 @@
+//! The decision about a command: events, callbacks and the reply.
+
+use alloc::vec::Vec;
+
+use upesi_types::FspId;
+
+use crate::actor::Actor;
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
+use crate::event::Event;
+use crate::participant::ParticipantId;
+use crate::refusal::Refusal;
+
+/// The decision about a command. It is reused from command to command, so that deciding allocates little.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// The actor that caused the command.
+    pub actor: Actor,
+    /// The state changes.
+    pub events: Vec<Event>,
+    /// The callbacks that are owed.
+    pub callbacks: Vec<Callback>,
+    /// The reply that is sent once the record is durable.
+    pub reply: Reply,
+}
+
+/// The reply to the sender of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Reply {
+    /// Accepted. Any further answer is sent by callback.
+    #[default]
+    Accepted,
+    /// The sender is not a participant, so no callback could reach it. The command is rejected immediately, and nothing
+    /// was decided.
+    UnknownSender(FspId),
+    /// The transfer is not in memory. Query the archive and decide again with its answer. Nothing was decided.
+    NeedsArchive,
+    /// An operator's change was made or rejected.
+    Admin(Result<AdminOutcome, AdminRefusal>),
+}
+
+impl Decision {
+    /// Empties the decision for the next command.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.callbacks.clear();
+        self.reply = Reply::Accepted;
+    }
+
+    /// Whether the decision requires no journal record.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.callbacks.is_empty()
+    }
+
+    /// Replies to an operator. A rejection discards all changes.
+    pub(crate) fn answer(&mut self, reply: Result<AdminOutcome, AdminRefusal>) {
+        if reply.is_err() {
+            self.clear();
+        }
+        self.reply = Reply::Admin(reply);
+    }
+
+    /// Owes a callback about a transfer.
+    pub(crate) fn tell(
+        &mut self,
+        target: ParticipantId,
+        transfer: impl Into<ResourceId>,
+        content: CallbackContent,
+    ) {
+        self.callbacks.push(Callback { target, subject: Subject::transfer(transfer), content });
+    }
+
+    pub(crate) fn tell_error(
+        &mut self,
+        target: ParticipantId,
+        transfer: impl Into<ResourceId>,
+        refusal: Refusal,
+    ) {
+        self.tell(target, transfer, CallbackContent::Error(refusal.into()));
+    }
+}

@@ -1,0 +1,49 @@
+//! Operators' changes of participants as data, with their stored and printed forms.
+
+use alloc::boxed::Box;
+
+use upesi_types::{FspId, Timestamp};
+
+use crate::endpoint::EndpointType;
+use crate::signature_key::PublicKeyDer;
+use crate::stored::stored_struct;
+use crate::table::shown_struct;
+
+/// An endpoint of a participant as it should be after the change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointValue {
+    /// The endpoint's type.
+    pub kind: EndpointType,
+    /// URL template or address.
+    pub value: Box<str>,
+}
+
+/// A key to be added to a participant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSignatureKey {
+    /// The participant.
+    pub name: FspId,
+    /// The key.
+    pub public_key: PublicKeyDer,
+    /// Start of the validity of the key's certificate.
+    pub not_before: Option<Timestamp>,
+    /// End of the validity of the key's certificate.
+    pub not_after: Option<Timestamp>,
+    /// Time from which the participant signs with the key. If absent, from now on.
+    pub starts_at: Option<Timestamp>,
+    /// Hours during which earlier keys remain valid after this key has started.
+    pub overlap_hours: u16,
+}
+
+stored_struct! {
+    EndpointValue { kind, value }
+    NewSignatureKey { name, public_key, not_before, not_after, starts_at, overlap_hours }
+}
+
+shown_struct! {
+    EndpointValue { kind as "endpointType", value }
+    NewSignatureKey {
+        name, public_key as "publicKey", not_before as "notBefore", not_after as "notAfter", starts_at as "startsAt",
+        overlap_hours as "overlapHours",
+    }
+}
