@@ -1,53 +1,11 @@
 //! Accounts: one balance per participant, currency and ledger account type.
 
 use alloc::boxed::Box;
-use core::num::NonZeroU32;
 
 use upesi_types::{Amount, Currency, Timestamp};
 
-use crate::participant::ParticipantId;
+use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::stored::stored_struct;
-
-/// Identifies an account; the integer that the admin API shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AccountId(pub NonZeroU32);
-
-impl AccountId {
-    /// Creates an id from the integer of the admin API. Returns `None` for 0.
-    pub fn new(number: u32) -> Option<Self> {
-        NonZeroU32::new(number).map(Self)
-    }
-
-    /// The integer.
-    pub const fn number(self) -> u32 {
-        self.0.get()
-    }
-
-    pub(crate) const fn index(self) -> usize {
-        self.0.get() as usize - 1
-    }
-}
-
-/// Identifies a ledger account type. Types 1–6 exist from the start; operators may add more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LedgerAccountTypeId(pub u8);
-
-impl LedgerAccountTypeId {
-    /// Net obligation of a DFSP in the current settlement cycle.
-    pub const POSITION: Self = Self(1);
-    /// Mirror of the funds that a DFSP holds at the settlement bank.
-    pub const SETTLEMENT: Self = Self(2);
-    /// The hub's counter-account for funds in and out.
-    pub const HUB_RECONCILIATION: Self = Self(3);
-    /// The hub's counter-account for net settlement.
-    pub const HUB_MULTILATERAL_SETTLEMENT: Self = Self(4);
-    /// Fee obligations of a DFSP.
-    pub const INTERCHANGE_FEE: Self = Self(5);
-    /// Mirror of the funds for fee settlement.
-    pub const INTERCHANGE_FEE_SETTLEMENT: Self = Self(6);
-    /// Name of the type that hub operators may add for fees.
-    pub const HUB_FEE_NAME: &'static str = "HUB_FEE";
-}
 
 /// A ledger account type.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use alloc::{format, vec};
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-use crate::account::AccountId;
 use crate::binding::BindingKind;
 use crate::block::Block;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::endpoint::EndpointType;
+use crate::ids::{AccountId, WindowId};
 use crate::money_changes::{Deposit, FundsEnd, FundsPrepare, NewFeeRule};
 use crate::operator_changes::{NewCredential, NewOperator};
 use crate::policy::ApprovalPolicy;
@@ -22,7 +22,6 @@ use crate::settlement_changes::{
 use crate::show::{Show, Shown};
 use crate::stored::{Stored, stored_struct};
 use crate::table::stored_enum;
-use crate::window::WindowId;
 
 stored_enum! {
     /// An operator's change. Names of participants are written as operators write them.

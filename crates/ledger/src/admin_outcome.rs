@@ -7,8 +7,8 @@ use upesi_types::TransferId;
 
 use crate::approval::ProposalState;
 use crate::funds::FundsState;
+use crate::ids::{SettlementId, WindowId};
 use crate::settlement_changes::AdvanceFault;
-use crate::window::{SettlementId, WindowId};
 
 /// The outcome of an operator's change.
 #[derive(Clone, Debug, PartialEq, Eq)]

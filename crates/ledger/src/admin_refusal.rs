@@ -5,14 +5,13 @@ use alloc::vec::Vec;
 
 use upesi_types::{Currency, FspId};
 
-use crate::account::LedgerAccountTypeId;
 use crate::approval::ProposalState;
 use crate::binding::BindingKind;
 use crate::funds::FundsState;
+use crate::ids::{LedgerAccountTypeId, WindowId};
 use crate::operator::Role;
 use crate::settlement_changes::AdvanceFault;
 use crate::settlement_model::{Delay, Granularity, Interchange};
-use crate::window::WindowId;
 
 /// The reason why an operator's command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,16 +8,16 @@ use core::fmt::{self, Formatter};
 use sha2::{Digest, Sha256};
 use upesi_types::{Amount, Timestamp};
 
-use crate::account::AccountId;
 use crate::action::AdminAction;
 use crate::admin_command::{AdminCommand, ChangeSet};
 use crate::codec::{Decoded, Decoder, Encoder};
 use crate::funds::FundsDirection;
+use crate::ids::AccountId;
 use crate::money_changes::{FundsAction, FundsEnd};
 use crate::settlement::SettlementState;
 use crate::settlement_changes::{CoverItem, SettlementAdvance, SettlementCover};
 use crate::settlement_model::wire_enum;
-use crate::show::{Names, Show, Shown};
+use crate::show::{Names, Show, Shown, shown_as_word};
 use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
 
@@ -249,3 +249,5 @@ impl Show for Box<Proposal> {
         write!(f, " \"{reason}\"")
     }
 }
+
+shown_as_word!(ProposalState: as_str);

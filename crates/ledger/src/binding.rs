@@ -8,6 +8,7 @@ use core::fmt::{self, Display, Formatter};
 use upesi_types::{hex, unhex};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::show::shown_as_word;
 use crate::stored::{Stored, stored_struct};
 
 /// Longest value of a binding, in bytes.
@@ -253,6 +254,8 @@ impl Stored for BindingKind {
 stored_struct! {
     Binding { kind, value }
 }
+
+shown_as_word!(BindingKind: name);
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, AmountError, BulkId, Currency, FspId, Timestamp, TransferId};
 
-use crate::participant::ParticipantId;
+use crate::ids::ParticipantId;
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
 use crate::show::{Names, Show, Shown};

@@ -8,22 +8,10 @@ use upesi_types::{Timestamp, TransferId};
 use crate::bulk::{BulkRequest, BulkView};
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::endpoint::EndpointType;
-use crate::participant::ParticipantId;
+use crate::ids::{CallbackKey, ParticipantId};
 use crate::refusal::Cause;
 use crate::stored::{Stored, stored_by_number, stored_struct};
 use crate::transfer::PublicState;
-
-/// Identifies a callback permanently: its target, and the place in the journal where it was decided. Keys are ordered
-/// by target, then time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallbackKey {
-    /// The participant that receives the callback.
-    pub target: ParticipantId,
-    /// Journal sequence number of the record that owes the callback.
-    pub seq: u64,
-    /// Index among the callbacks of that record.
-    pub index: u8,
-}
 
 /// A kind of resource that callbacks can concern. [`ResourceKind::endpoints`] defines where they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,22 +75,6 @@ impl ResourceKind {
 
 stored_by_number! {
     ResourceKind: u8, "unknown kind of resource";
-}
-
-impl CallbackKey {
-    /// The callback's position in the order of its target's callbacks.
-    pub const fn age(self) -> (u64, u8) {
-        (self.seq, self.index)
-    }
-
-    /// The key of the callback with this index in a record.
-    ///
-    /// No record owes more than [`CALLBACKS_PER_RECORD_MAX`](crate::CALLBACKS_PER_RECORD_MAX) callbacks; `limits.rs`
-    /// proves this for the decisions of commands.
-    pub fn of(callback: &Callback, seq: u64, index: usize) -> Self {
-        let Ok(index) = u8::try_from(index) else { panic!("record {seq} owes too many callbacks") };
-        Self { target: callback.target, seq, index }
-    }
 }
 
 /// An id as it appears in a path.
@@ -285,6 +257,17 @@ impl CallbackContent {
     }
 }
 
+impl CallbackKey {
+    /// The key of the callback with this index in a record.
+    ///
+    /// No record owes more than [`CALLBACKS_PER_RECORD_MAX`](crate::CALLBACKS_PER_RECORD_MAX) callbacks; `limits.rs`
+    /// proves this for the decisions of commands.
+    pub fn of(callback: &Callback, seq: u64, index: usize) -> Self {
+        let Ok(index) = u8::try_from(index) else { panic!("record {seq} owes too many callbacks") };
+        Self { target: callback.target, seq, index }
+    }
+}
+
 impl Callback {
     /// The endpoint type to which the callback is sent.
     pub const fn endpoint_type(&self) -> EndpointType {
@@ -358,7 +341,6 @@ impl Stored for CallbackContent {
 }
 
 stored_struct! {
-    CallbackKey { target, seq, index }
     Subject { resource, id }
     TransferView { state, completed_at, fulfilment, extensions, cause }
     Callback { target, subject, content }

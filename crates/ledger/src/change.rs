@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId, hex};
 
-use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::account::Account;
 use crate::action::AdminAction;
 use crate::admin_command::{AdminCommand, ChangeSet};
 use crate::admin_outcome::AdminOutcome;
@@ -16,6 +16,7 @@ use crate::block::Block;
 use crate::command::tick::Expire;
 use crate::endpoint::EndpointType;
 use crate::funds::{FundsDirection, FundsState};
+use crate::ids::{AccountId, LedgerAccountTypeId, SettlementId};
 use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
 use crate::operator::Operator;
 use crate::participant::Limit;
@@ -26,7 +27,6 @@ use crate::settlement_changes::{
 };
 use crate::state::Ledger;
 use crate::trail::short_digest;
-use crate::window::SettlementId;
 
 /// Maximum number of endpoints outside the common base URL that a text lists individually.
 const ENDPOINTS_LISTED_MAX: usize = 16;

@@ -11,18 +11,16 @@ use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, ConversionId, Currency, Money, Timestamp, TransferId};
 
-use crate::account::AccountId;
 use crate::callback::TransferView;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::conversion::table::ConversionTotals;
-use crate::participant::ParticipantId;
+use crate::ids::{AccountId, ParticipantId, WindowId};
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
 use crate::show::{Names, Show, Shown};
 use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::{AbortKind, Fingerprint, PublicState, TransferState};
-use crate::window::WindowId;
 
 pub(crate) mod ended;
 pub(crate) mod table;

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::participant::ParticipantId;
+use crate::ids::ParticipantId;
 use crate::state::Ledger;
 
 /// The node, among `nodes`, that delivers to a participant: the one with the highest hash of node and participant. When

@@ -9,7 +9,7 @@ use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
 use crate::event::Event;
-use crate::participant::ParticipantId;
+use crate::ids::ParticipantId;
 use crate::refusal::Refusal;
 
 /// The decision about a command. It is reused from command to command, so that deciding allocates little.

@@ -1,5 +1,8 @@
 //! Endpoint types: the purposes of a DFSP's callback URLs and addresses.
 
+use crate::show::shown_as_word;
+use crate::stored::stored_by_number;
+
 /// A kind of endpoint, from the fixed catalogue that schemes use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointType(u8);
@@ -254,6 +257,12 @@ const NAMES: [&str; 63] = [
     "TP_CB_URL_SERVICES_PUT_ERROR",
     "FSPIOP_CALLBACK_URL_SERVICES",
 ];
+
+stored_by_number! {
+    EndpointType: u8, "unknown endpoint type";
+}
+
+shown_as_word!(EndpointType: name);
 
 #[cfg(test)]
 mod tests {

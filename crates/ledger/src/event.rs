@@ -9,18 +9,16 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, BulkId, ConversionId, Currency, FspId, Timestamp, TransferId};
 
-use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::approval::{Proposal, ProposalState};
 use crate::binding::BindingKind;
 use crate::block::Block;
 use crate::bulk::{Bulk, BulkAnswer, ItemResult};
-use crate::callback::CallbackKey;
 use crate::conversion::{Conversion, ConversionAnswer};
 use crate::endpoint::EndpointType;
 use crate::fee::{FeeRule, NoFee};
 use crate::funds::{FundsState, FundsTransfer};
+use crate::ids::{AccountId, CallbackKey, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::operator::{Credential, Person, Roles};
-use crate::participant::ParticipantId;
 use crate::policy::ApprovalPolicy;
 use crate::refusal::Cause;
 use crate::settlement::{CarriedRemainder, SettlementNet, SettlementStage};
@@ -29,7 +27,7 @@ use crate::signature_key::SignatureKey;
 use crate::table::events;
 use crate::trail::AuditEntry;
 use crate::transfer::{AbortKind, Fingerprint, Settled, Transfer};
-use crate::window::{ContentRef, NewContent, SettlementId, WindowId};
+use crate::window::{ContentRef, NewContent};
 
 events! {
     /// A change of state. Its time is the time of its journal record, or of [`Event::DecidedAt`].

@@ -1,12 +1,16 @@
 //! Interchange fees: rules that are stored as data and applied to a transfer when it is committed.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, Currency, Timestamp};
 
-use crate::participant::ParticipantId;
+use crate::ids::ParticipantId;
 use crate::settlement_model::wire_enum;
+use crate::show::{Names, Show, Shown, shown_as_word};
 use crate::stored::stored_struct;
 use crate::transfer::Transfer;
 
@@ -132,5 +136,34 @@ impl FeeTerms<ParticipantId> {
         let whole = i128::from(RATE_WHOLE) * step;
         let share = i128::from(amount.units()) * i128::from(self.rate);
         (2 * share + whole).div_euclid(2 * whole) * step
+    }
+}
+
+shown_as_word!(FeePayer: as_str, NoFee: as_str);
+
+impl Show for FeeRule {
+    fn show(&self) -> Shown<'_> {
+        let terms = &self.terms;
+        Shown::Fields(vec![
+            ("id", self.id.show()),
+            ("name", terms.name.show()),
+            ("currency", terms.currency.show()),
+            ("payers", terms.payers.show()),
+            ("payees", terms.payees.show()),
+            ("amountMin", terms.amount_min.show()),
+            ("amountMax", terms.amount_max.show()),
+            ("rateMillionths", terms.rate.show()),
+            ("decimals", Shown::Number(i128::from(terms.decimals))),
+            ("fixed", terms.fixed.show()),
+            ("paidBy", Shown::Text(Cow::Borrowed(terms.paid_by.as_str()))),
+            ("from", self.from.show()),
+            ("until", self.until.show()),
+        ])
+    }
+
+    fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        let FeeTerms { name, currency, rate, fixed, paid_by, .. } = &self.terms;
+        let (id, paid_by) = (self.id, paid_by.as_str());
+        write!(f, "{id} {name} {currency}, {rate} millionths and {fixed}, paid by {paid_by}")
     }
 }

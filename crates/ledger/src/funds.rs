@@ -2,13 +2,16 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
-use crate::account::{Account, AccountId};
+use crate::account::Account;
 use crate::callback::TransferView;
-use crate::participant::ParticipantId;
+use crate::ids::{AccountId, ParticipantId};
 use crate::settlement_model::wire_enum;
+use crate::show::{Names, Show, Shown, shown_as_word};
 use crate::stored::stored_struct;
 use crate::transfer::{Fingerprint, PublicState};
 
@@ -142,5 +145,34 @@ stored_struct! {
     FundsTransfer {
         id, direction, participant, account, hub_account, amount, currency, external_reference, reason, extensions,
         fingerprint, state, created_at, changed_at, expires_at,
+    }
+}
+
+shown_as_word!(FundsDirection: as_str, FundsState: as_str);
+
+impl Show for FundsTransfer {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![
+            ("transferId", self.id.show()),
+            ("action", self.direction.show()),
+            ("participant", self.participant.show()),
+            ("account", self.account.show()),
+            ("hubAccount", self.hub_account.show()),
+            ("amount", self.amount.show()),
+            ("currency", self.currency.show()),
+            ("externalReference", self.external_reference.show()),
+            ("reason", self.reason.show()),
+            ("state", self.state.show()),
+        ])
+    }
+
+    fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        let direction = match self.direction {
+            FundsDirection::In => "in",
+            FundsDirection::Out => "out",
+        };
+        let owner = names.participant(self.participant);
+        let state = self.state.as_str();
+        write!(f, "{direction} {} {owner} {} {} {state}", self.id, self.amount, self.currency)
     }
 }

@@ -31,6 +31,7 @@ mod event;
 mod facts;
 mod fee;
 mod funds;
+mod ids;
 mod index;
 mod limits;
 mod money_changes;
@@ -61,7 +62,7 @@ mod transfer;
 mod transfer_table;
 mod window;
 
-pub use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
+pub use crate::account::{Account, LedgerAccountType};
 pub use crate::action::{AdminAction, Area};
 pub use crate::actor::Actor;
 pub use crate::admin_command::{AdminCommand, ChangeSet, SetChange};
@@ -77,7 +78,7 @@ pub use crate::bulk::{
     ItemResult, ItemState, ItemsFault, NewItems, PublicBulkState,
 };
 pub use crate::callback::{
-    Callback, CallbackContent, CallbackKey, ResourceId, ResourceKind, StateMethod, Subject, TransferView,
+    Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject, TransferView,
 };
 pub use crate::change::Change;
 pub use crate::change_set::{
@@ -96,6 +97,9 @@ pub use crate::event::Event;
 pub use crate::facts::{Archived, Facts};
 pub use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 pub use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+pub use crate::ids::{
+    AccountId, CallbackKey, ContentId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId,
+};
 pub use crate::limits::{CALLBACKS_PER_RECORD_MAX, FundsOutGuard, LedgerConfig, Limits, UnknownTransfer};
 pub use crate::obligation::{Obligation, ObligationKind};
 pub use crate::operator::{
@@ -103,7 +107,7 @@ pub use crate::operator::{
     Operator, Operators, Person, Role, Roles, SEALED_BYTES, SEED_BYTES, Sealed, Secret, TOKEN_DAYS_MAX,
 };
 pub use crate::outbox::{Outbox, OutboxEntry, Parked};
-pub use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
+pub use crate::participant::{AccountRef, Limit, Participant};
 pub use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
 pub use crate::record::{Payload, Record};
 pub use crate::refusal::{Cause, Refusal};
@@ -123,6 +127,4 @@ pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail, eff
 pub use crate::transfer::{
     AbortKind, Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState,
 };
-pub use crate::window::{
-    Content, ContentId, ContentRef, Net, NewContent, Pair, SettlementId, Sum, Window, WindowId, WindowState,
-};
+pub use crate::window::{Content, ContentRef, Net, NewContent, Pair, Sum, Window, WindowState};

@@ -5,10 +5,10 @@ use alloc::boxed::Box;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-use crate::account::AccountId;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::fee::FeeTerms;
 use crate::funds::FundsDirection;
+use crate::ids::AccountId;
 use crate::show::{Show, Shown};
 use crate::stored::{Stored, stored_struct};
 use crate::table::shown_struct;

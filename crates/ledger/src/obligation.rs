@@ -4,11 +4,10 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, TransferId};
 
-use crate::account::AccountId;
 use crate::conversion::{Conversion, ConversionState};
+use crate::ids::{AccountId, WindowId};
 use crate::settlement_model::wire_enum;
 use crate::transfer::{Transfer, TransferState};
-use crate::window::WindowId;
 
 wire_enum! {
     /// The origin of an obligation.

@@ -12,7 +12,7 @@ use Role as R;
 use upesi_types::{Timestamp, hex};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::participant::ParticipantId;
+use crate::ids::ParticipantId;
 use crate::show::{Names, Show, Shown};
 use crate::stored::{Stored, stored_struct};
 

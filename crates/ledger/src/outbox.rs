@@ -7,8 +7,7 @@ use core::ops::Bound;
 
 use upesi_types::Timestamp;
 
-use crate::callback::CallbackKey;
-use crate::participant::ParticipantId;
+use crate::ids::{CallbackKey, ParticipantId};
 use crate::stored::stored_struct;
 
 /// A queue with fewer places than this is not compacted.

@@ -2,39 +2,15 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::num::NonZeroU32;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
-use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::binding::Binding;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::endpoint::EndpointType;
+use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
-
-/// Identifies a participant; the hub is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ParticipantId(pub NonZeroU32);
-
-impl ParticipantId {
-    /// The hub itself.
-    pub const HUB: Self = Self(NonZeroU32::MIN);
-
-    /// Creates an id from a stored integer. Returns `None` for 0.
-    pub fn new(number: u32) -> Option<Self> {
-        NonZeroU32::new(number).map(Self)
-    }
-
-    /// The integer.
-    pub const fn number(self) -> u32 {
-        self.0.get()
-    }
-
-    pub(crate) const fn index(self) -> usize {
-        self.0.get() as usize - 1
-    }
-}
 
 /// A participant of the scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]

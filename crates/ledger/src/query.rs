@@ -5,20 +5,21 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
+use crate::account::{Account, LedgerAccountType};
 use crate::approval::table::Approvals;
 use crate::fee::FeeRule;
 use crate::funds::FundsTransfer;
+use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::limits::LedgerConfig;
 use crate::operator::Operators;
 use crate::outbox::Outbox;
-use crate::participant::{Participant, ParticipantId};
+use crate::participant::Participant;
 use crate::settlement::Settlement;
 use crate::settlement_model::SettlementModel;
 use crate::state::{Ledger, Totals};
 use crate::trail::Trail;
 use crate::transfer::Transfer;
-use crate::window::{Pair, SettlementId, Window, WindowId, WindowState};
+use crate::window::{Pair, Window, WindowState};
 
 impl Ledger {
     /// The proposals, and the policy that defines which changes need a second person.

@@ -2,15 +2,17 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use upesi_types::{Amount, Timestamp, TransferId};
 
-use crate::account::AccountId;
 use crate::codec::{Decoded, Decoder};
+use crate::ids::{AccountId, SettlementId};
 use crate::settlement_model::wire_enum;
+use crate::show::{Show, Shown, shown_as_word};
 use crate::stored::{Stored, stored_struct};
-use crate::window::{ContentRef, SettlementId, WindowState, Windows};
+use crate::window::{ContentRef, WindowState, Windows};
 
 const SOME_SETTLED: &str = "Some settlement accounts are SETTLED";
 const ALL_SETTLED: &str = "All settlement accounts are SETTLED";
@@ -345,5 +347,35 @@ impl Settlement {
         if external_reference.is_some() {
             self.external_reference = external_reference;
         }
+    }
+}
+
+shown_as_word!(SettlementState: as_str);
+
+impl Show for SettlementNet {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![("account", self.account.show()), ("netSettlementAmount", self.net.show())])
+    }
+}
+
+impl Show for CarriedRemainder {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![
+            ("account", self.account.show()),
+            ("carriedIn", self.carried_in.show()),
+            ("carriedOver", self.carried_over.show()),
+        ])
+    }
+}
+
+impl Show for SettlementStage {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![
+            ("account", self.account.show()),
+            ("state", self.state.show()),
+            ("reason", self.reason.show()),
+            ("externalReference", self.external_reference.show()),
+            ("netDebitCapRaisedTo", self.cap_raised_to.show()),
+        ])
     }
 }

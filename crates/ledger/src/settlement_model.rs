@@ -1,10 +1,14 @@
 //! Settlement models: the accounts that a currency uses, and how they are settled.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::vec;
+use core::fmt::{self, Formatter};
 
 use upesi_types::{Currency, Timestamp};
 
-use crate::account::LedgerAccountTypeId;
+use crate::ids::LedgerAccountTypeId;
+use crate::show::{Names, Show, Shown, shown_as_word};
 use crate::stored::stored_struct;
 
 macro_rules! wire_enum {
@@ -137,5 +141,28 @@ stored_struct! {
     SettlementModel {
         id, name, is_active, granularity, interchange, delay, currency, require_liquidity_check, ledger_account_type,
         settlement_account_type, auto_position_reset, created_at,
+    }
+}
+
+shown_as_word!(Granularity: as_str, Interchange: as_str, Delay: as_str);
+
+impl Show for SettlementModel {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![
+            ("id", self.id.show()),
+            ("name", self.name.show()),
+            ("settlementGranularity", Shown::Text(Cow::Borrowed(self.granularity.as_str()))),
+            ("settlementInterchange", Shown::Text(Cow::Borrowed(self.interchange.as_str()))),
+            ("settlementDelay", Shown::Text(Cow::Borrowed(self.delay.as_str()))),
+            ("currency", self.currency.show()),
+            ("requireLiquidityCheck", self.require_liquidity_check.show()),
+            ("ledgerAccountType", self.ledger_account_type.show()),
+            ("settlementAccountType", self.settlement_account_type.show()),
+            ("autoPositionReset", self.auto_position_reset.show()),
+        ])
+    }
+
+    fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
     }
 }

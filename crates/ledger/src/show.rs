@@ -3,25 +3,15 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
-use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Formatter};
 
 use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId, hex};
 
-use crate::account::{AccountId, LedgerAccountTypeId};
-use crate::approval::ProposalState;
-use crate::binding::BindingKind;
-use crate::callback::CallbackKey;
-use crate::endpoint::EndpointType;
-use crate::fee::{FeePayer, FeeRule, FeeTerms, NoFee};
-use crate::funds::{FundsDirection, FundsState, FundsTransfer};
-use crate::participant::ParticipantId;
+use crate::ids::{
+    AccountId, CallbackKey, ContentId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId,
+};
 use crate::refusal::Cause;
-use crate::settlement::{CarriedRemainder, SettlementNet, SettlementStage, SettlementState};
-use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
-use crate::transfer::{AbortKind, Settled, Transfer, TransferState};
-use crate::window::{ContentId, ContentRef, NewContent, SettlementId, WindowId};
 
 /// Maximum number of list items in a line of text.
 const ITEMS_SHOWN_MAX: usize = 4;
@@ -135,20 +125,14 @@ shown_as_text!(TransferId, FspId, Amount, Currency, Timestamp, AmountError);
 /// Implements `Show` for values that are printed as a word.
 macro_rules! shown_as_word {
     ($($type:ty: $word:ident),* $(,)?) => {
-        $(impl Show for $type {
-            fn show(&self) -> Shown<'_> {
-                Shown::Text(Cow::Borrowed(self.$word()))
+        $(impl $crate::show::Show for $type {
+            fn show(&self) -> $crate::show::Shown<'_> {
+                $crate::show::Shown::Text(alloc::borrow::Cow::Borrowed(self.$word()))
             }
         })*
     };
 }
-
-shown_as_word!(
-    EndpointType: name, BindingKind: name, AbortKind: as_str, FundsDirection: as_str, FundsState: as_str,
-    SettlementState: as_str, ProposalState: as_str, Granularity: as_str, Interchange: as_str, Delay: as_str,
-    FeePayer: as_str,
-    NoFee: as_str,
-);
+pub(crate) use shown_as_word;
 
 macro_rules! shown_as_number {
     ($($type:ty),*) => {
@@ -231,175 +215,5 @@ impl Show for CallbackKey {
 impl Show for Cause {
     fn show(&self) -> Shown<'_> {
         Shown::Cause(self)
-    }
-}
-
-impl Show for Transfer {
-    fn show(&self) -> Shown<'_> {
-        let mut fields = vec![
-            ("transferId", self.id.show()),
-            ("payer", self.payer.show()),
-            ("payee", self.payee.show()),
-            ("amount", self.amount.show()),
-            ("currency", self.currency.show()),
-            ("condition", self.condition.show()),
-            ("expiration", self.expires_at.show()),
-            ("state", Shown::Text(Cow::Borrowed(self.public_state().as_str()))),
-        ];
-        if let TransferState::Aborted(end) = &self.state {
-            fields.extend([("kind", end.kind.show()), ("cause", end.cause.show())]);
-        }
-        Shown::Fields(fields)
-    }
-
-    fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
-        let party =
-            |id: Option<ParticipantId>| id.map_or_else(|| "?".to_string(), |id| names.participant(id));
-        let (payer, payee) = (party(self.payer), party(self.payee));
-        write!(f, "{} {payer} → {payee} {} {} ", self.id, self.amount, self.currency)?;
-        match &self.state {
-            TransferState::Reserved => write!(f, "RESERVED until {}", self.expires_at),
-            TransferState::Committed(_) => f.write_str("COMMITTED"),
-            TransferState::Aborted(end) => write!(f, "{} {}", end.kind.as_str(), names.cause(&end.cause)),
-        }
-    }
-}
-
-impl Show for Settled {
-    fn show(&self) -> Shown<'_> {
-        match self {
-            Self::InWindow => Shown::Absent,
-            Self::AtOnce { payer, payee } => {
-                Shown::Fields(vec![("payerAccount", payer.show()), ("payeeAccount", payee.show())])
-            }
-        }
-    }
-
-    fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InWindow => Ok(()),
-            Self::AtOnce { payer, payee } => {
-                write!(f, ", settled from {} to {}", names.account(*payer), names.account(*payee))
-            }
-        }
-    }
-}
-
-impl Show for FundsTransfer {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
-            ("transferId", self.id.show()),
-            ("action", self.direction.show()),
-            ("participant", self.participant.show()),
-            ("account", self.account.show()),
-            ("hubAccount", self.hub_account.show()),
-            ("amount", self.amount.show()),
-            ("currency", self.currency.show()),
-            ("externalReference", self.external_reference.show()),
-            ("reason", self.reason.show()),
-            ("state", self.state.show()),
-        ])
-    }
-
-    fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
-        let direction = match self.direction {
-            FundsDirection::In => "in",
-            FundsDirection::Out => "out",
-        };
-        let owner = names.participant(self.participant);
-        let state = self.state.as_str();
-        write!(f, "{direction} {} {owner} {} {} {state}", self.id, self.amount, self.currency)
-    }
-}
-
-impl Show for SettlementModel {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
-            ("id", self.id.show()),
-            ("name", self.name.show()),
-            ("settlementGranularity", Shown::Text(Cow::Borrowed(self.granularity.as_str()))),
-            ("settlementInterchange", Shown::Text(Cow::Borrowed(self.interchange.as_str()))),
-            ("settlementDelay", Shown::Text(Cow::Borrowed(self.delay.as_str()))),
-            ("currency", self.currency.show()),
-            ("requireLiquidityCheck", self.require_liquidity_check.show()),
-            ("ledgerAccountType", self.ledger_account_type.show()),
-            ("settlementAccountType", self.settlement_account_type.show()),
-            ("autoPositionReset", self.auto_position_reset.show()),
-        ])
-    }
-
-    fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
-    }
-}
-
-impl Show for FeeRule {
-    fn show(&self) -> Shown<'_> {
-        let terms = &self.terms;
-        Shown::Fields(vec![
-            ("id", self.id.show()),
-            ("name", terms.name.show()),
-            ("currency", terms.currency.show()),
-            ("payers", terms.payers.show()),
-            ("payees", terms.payees.show()),
-            ("amountMin", terms.amount_min.show()),
-            ("amountMax", terms.amount_max.show()),
-            ("rateMillionths", terms.rate.show()),
-            ("decimals", Shown::Number(i128::from(terms.decimals))),
-            ("fixed", terms.fixed.show()),
-            ("paidBy", Shown::Text(Cow::Borrowed(terms.paid_by.as_str()))),
-            ("from", self.from.show()),
-            ("until", self.until.show()),
-        ])
-    }
-
-    fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
-        let FeeTerms { name, currency, rate, fixed, paid_by, .. } = &self.terms;
-        let (id, paid_by) = (self.id, paid_by.as_str());
-        write!(f, "{id} {name} {currency}, {rate} millionths and {fixed}, paid by {paid_by}")
-    }
-}
-
-impl Show for NewContent {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
-            ("id", self.id.show()),
-            ("currency", self.currency.show()),
-            ("ledgerAccountType", self.kind.show()),
-        ])
-    }
-}
-
-impl Show for ContentRef {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![("settlementWindowId", self.window.show()), ("id", self.content.show())])
-    }
-}
-
-impl Show for SettlementNet {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![("account", self.account.show()), ("netSettlementAmount", self.net.show())])
-    }
-}
-
-impl Show for CarriedRemainder {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
-            ("account", self.account.show()),
-            ("carriedIn", self.carried_in.show()),
-            ("carriedOver", self.carried_over.show()),
-        ])
-    }
-}
-
-impl Show for SettlementStage {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
-            ("account", self.account.show()),
-            ("state", self.state.show()),
-            ("reason", self.reason.show()),
-            ("externalReference", self.external_reference.show()),
-            ("netDebitCapRaisedTo", self.cap_raised_to.show()),
-        ])
     }
 }

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use upesi_types::{FspId, Timestamp, hex};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::participant::ParticipantId;
+use crate::ids::ParticipantId;
 use crate::show::{Names, Show, Shown};
 use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};

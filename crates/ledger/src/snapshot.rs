@@ -9,15 +9,14 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Timestamp};
 
-use crate::account::AccountId;
-use crate::callback::CallbackKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::fee::FeeRule;
 use crate::funds::{FundsState, FundsTransfer};
+use crate::ids::{AccountId, CallbackKey, ParticipantId};
 use crate::limits::LedgerConfig;
 use crate::operator::Operators;
 use crate::outbox::Parked;
-use crate::participant::{self, Participant, ParticipantId};
+use crate::participant::{self, Participant};
 use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};

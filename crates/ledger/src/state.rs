@@ -8,22 +8,23 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId, SEEDED_TYPES};
+use crate::account::{Account, LedgerAccountType, SEEDED_TYPES};
 use crate::approval::ProposalEnd;
 use crate::approval::table::Approvals;
 use crate::binding::Binding;
 use crate::block::Block;
 use crate::bulk::table::Bulks;
-use crate::callback::{Callback, CallbackKey};
+use crate::callback::Callback;
 use crate::change_set::Progress;
 use crate::conversion::table::Conversions;
 use crate::event::Event;
 use crate::fee::FeeRule;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer, OpenWithdrawals};
+use crate::ids::{AccountId, CallbackKey, LedgerAccountTypeId, ParticipantId, SettlementId};
 use crate::limits::LedgerConfig;
 use crate::operator::{OperatorFields, Operators};
 use crate::outbox::{Outbox, Parked};
-use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
+use crate::participant::{AccountRef, Limit, Participant};
 use crate::remainder;
 use crate::settlement::{CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;
@@ -31,7 +32,7 @@ use crate::signature_key::SignatureKeys;
 use crate::trail::{AuditEntry, Trail};
 use crate::transfer::{Aborted, ChargedFee, Committed, Settled, Transfer, TransferState};
 use crate::transfer_table::TransferTable;
-use crate::window::{ContentRef, SettlementId, WindowState, Windows};
+use crate::window::{ContentRef, WindowState, Windows};
 
 /// Totals of transfers since the ledger began, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

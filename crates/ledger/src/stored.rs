@@ -5,10 +5,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::endpoint::EndpointType;
-use crate::participant::ParticipantId;
 
 /// A value with a stored form.
 pub trait Stored: Sized {
@@ -57,7 +54,6 @@ pub(crate) use stored_by_number;
 
 stored_by_number! {
     ErrorCode: u16, "unknown error code";
-    EndpointType: u8, "unknown endpoint type";
 }
 
 /// Implements `Stored` for structs, field by field in this order.
@@ -75,36 +71,6 @@ macro_rules! stored_struct {
     };
 }
 pub(crate) use stored_struct;
-
-impl Stored for ParticipantId {
-    fn encode(&self, encoder: &mut Encoder<'_>) {
-        encoder.u32(self.number());
-    }
-
-    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
-        Self::new(decoder.u32()?).ok_or(DecodeError("participant 0"))
-    }
-}
-
-impl Stored for AccountId {
-    fn encode(&self, encoder: &mut Encoder<'_>) {
-        encoder.u32(self.number());
-    }
-
-    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
-        Self::new(decoder.u32()?).ok_or(DecodeError("account 0"))
-    }
-}
-
-impl Stored for LedgerAccountTypeId {
-    fn encode(&self, encoder: &mut Encoder<'_>) {
-        encoder.u8(self.0);
-    }
-
-    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
-        decoder.u8().map(Self)
-    }
-}
 
 impl Stored for AmountError {
     fn encode(&self, encoder: &mut Encoder<'_>) {

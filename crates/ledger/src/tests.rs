@@ -15,14 +15,15 @@ use alloc::{format, vec};
 
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::audit::{check, sums};
-use crate::callback::{Callback, CallbackContent, CallbackKey, Subject};
+use crate::callback::{Callback, CallbackContent, Subject};
 use crate::event::Event;
 use crate::facts::{Archived, Facts};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::ids::CallbackKey;
+use crate::ids::ParticipantId;
+use crate::ids::{AccountId, LedgerAccountTypeId};
 use crate::limits::LedgerConfig;
-use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::state::Ledger;
 use crate::transfer::{Settled, Transfer, TransferState};

@@ -1,18 +1,21 @@
 //! A transfer and its states: RESERVED, then either COMMITTED or ABORTED.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
-use crate::account::AccountId;
 use crate::callback::TransferView;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::participant::ParticipantId;
+use crate::ids::{AccountId, ParticipantId, WindowId};
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
+use crate::show::{Names, Show, Shown, shown_as_word};
 use crate::stored::{Stored, stored_struct};
-use crate::window::WindowId;
 
 /// First half of the SHA-256 of a request body; equal for a resend, different for a modified request.
 pub type Fingerprint = [u8; 16];
@@ -336,5 +339,58 @@ impl Stored for Transfer {
             extensions: Stored::decode(decoder)?,
             state: Stored::decode(decoder)?,
         })
+    }
+}
+
+shown_as_word!(AbortKind: as_str);
+
+impl Show for Transfer {
+    fn show(&self) -> Shown<'_> {
+        let mut fields = vec![
+            ("transferId", self.id.show()),
+            ("payer", self.payer.show()),
+            ("payee", self.payee.show()),
+            ("amount", self.amount.show()),
+            ("currency", self.currency.show()),
+            ("condition", self.condition.show()),
+            ("expiration", self.expires_at.show()),
+            ("state", Shown::Text(Cow::Borrowed(self.public_state().as_str()))),
+        ];
+        if let TransferState::Aborted(end) = &self.state {
+            fields.extend([("kind", end.kind.show()), ("cause", end.cause.show())]);
+        }
+        Shown::Fields(fields)
+    }
+
+    fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        let party =
+            |id: Option<ParticipantId>| id.map_or_else(|| "?".to_string(), |id| names.participant(id));
+        let (payer, payee) = (party(self.payer), party(self.payee));
+        write!(f, "{} {payer} → {payee} {} {} ", self.id, self.amount, self.currency)?;
+        match &self.state {
+            TransferState::Reserved => write!(f, "RESERVED until {}", self.expires_at),
+            TransferState::Committed(_) => f.write_str("COMMITTED"),
+            TransferState::Aborted(end) => write!(f, "{} {}", end.kind.as_str(), names.cause(&end.cause)),
+        }
+    }
+}
+
+impl Show for Settled {
+    fn show(&self) -> Shown<'_> {
+        match self {
+            Self::InWindow => Shown::Absent,
+            Self::AtOnce { payer, payee } => {
+                Shown::Fields(vec![("payerAccount", payer.show()), ("payeeAccount", payee.show())])
+            }
+        }
+    }
+
+    fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InWindow => Ok(()),
+            Self::AtOnce { payer, payee } => {
+                write!(f, ", settled from {} to {}", names.account(*payer), names.account(*payee))
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -13,54 +14,15 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{Amount, Currency, Timestamp};
 
-use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::account::Account;
 use crate::codec::{Decoded, Decoder, Encoder};
+use crate::ids::{AccountId, ContentId, LedgerAccountTypeId, SettlementId, WindowId};
 use crate::settlement_model::wire_enum;
+use crate::show::{Show, Shown};
 use crate::stored::{Stored, stored_struct};
 
 /// Maximum number of transfers that a stored sum may state. It guarantees that adding sums does not exceed 128 bits.
 const TRANSFERS_MAX: u64 = 1 << 40;
-
-macro_rules! numbered {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-            pub struct $name(pub u32);
-
-            impl $name {
-                pub(crate) const fn index(self) -> usize {
-                    (self.0 as usize).wrapping_sub(1)
-                }
-            }
-
-            impl fmt::Display for $name {
-                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    self.0.fmt(f)
-                }
-            }
-
-            impl Stored for $name {
-                fn encode(&self, encoder: &mut Encoder<'_>) {
-                    encoder.u32(self.0);
-                }
-
-                fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
-                    decoder.u32().map(Self)
-                }
-            }
-        )*
-    };
-}
-
-numbered! {
-    /// Identifies a window; the first is 1.
-    WindowId;
-    /// Identifies a content of a window, unique across windows.
-    ContentId;
-    /// Identifies a settlement; the first is 1.
-    SettlementId;
-}
 
 wire_enum! {
     /// The state of a window or of one of its contents.
@@ -498,5 +460,21 @@ impl Entries {
             content
         });
         contents.collect()
+    }
+}
+
+impl Show for NewContent {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![
+            ("id", self.id.show()),
+            ("currency", self.currency.show()),
+            ("ledgerAccountType", self.kind.show()),
+        ])
+    }
+}
+
+impl Show for ContentRef {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![("settlementWindowId", self.window.show()), ("id", self.content.show())])
     }
 }

@@ -12,7 +12,7 @@ use crate::bulk::{
     ItemState,
 };
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::participant::ParticipantId;
+use crate::ids::ParticipantId;
 use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::TransferState;

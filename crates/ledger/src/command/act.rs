@@ -10,7 +10,6 @@ use upesi_types::Timestamp;
 use crate::admin_command::AdminCommand;
 use crate::admin_outcome::AdminOutcome;
 use crate::approval::{Proposal, ProposalState};
-use crate::callback::CallbackKey;
 use crate::change::Change;
 use crate::command::approvals::Verdict;
 use crate::command::change_sets::ApplyNext;
@@ -19,6 +18,7 @@ use crate::command::tick::Expire;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::ids::CallbackKey;
 use crate::state::Ledger;
 use crate::trail::{Attribution, AuditEntry, clip, clip_before};
 

@@ -10,7 +10,7 @@ use crate::binding::{Binding, BindingKind};
 use crate::block::Block;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::participant::ParticipantId;
+use crate::ids::ParticipantId;
 use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;

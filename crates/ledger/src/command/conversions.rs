@@ -16,7 +16,8 @@ use crate::conversion::{Conversion, ConversionAccounts, ConversionSide, Conversi
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
-use crate::participant::{Participant, ParticipantId};
+use crate::ids::ParticipantId;
+use crate::participant::Participant;
 use crate::refusal::{Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::{Fingerprint, Transfer, TransferState};

@@ -10,15 +10,15 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Timestamp};
 
-use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::account::Account;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::command::settlements::Movements;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::limits::FundsOutGuard;
-use crate::participant::ParticipantId;
 use crate::settlement::{Settlement, SettlementAccount, SettlementStage, SettlementState};
 use crate::settlement_changes::{AdvanceFault, CoverItem, SettlementCover};
 use crate::state::Ledger;

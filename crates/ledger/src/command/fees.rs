@@ -4,15 +4,14 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
-use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::conversion::ConversionSide;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
+use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::money_changes::NewFeeRule;
-use crate::participant::ParticipantId;
 use crate::state::{Ledger, accounts_of};
 use crate::transfer::Transfer;
 

@@ -5,14 +5,14 @@ use alloc::boxed::Box;
 use sha2::{Digest, Sha256};
 use upesi_types::{Amount, FspId, Timestamp};
 
-use crate::account::{Account, AccountId};
+use crate::account::Account;
 use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
 use crate::command::put::{self, Put, PutKind};
 use crate::conversion::Conversion;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
-use crate::participant::ParticipantId;
+use crate::ids::{AccountId, ParticipantId};
 use crate::refusal::Refusal;
 use crate::settlement_model::SettlementModel;
 use crate::state::{Ledger, accounts_of};

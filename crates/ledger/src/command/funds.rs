@@ -2,16 +2,17 @@
 
 use upesi_types::{Amount, FspId, Timestamp};
 
-use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::account::Account;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::{Archived, Facts};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED};
+use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::limits::FundsOutGuard;
 use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare};
-use crate::participant::{Participant, ParticipantId};
+use crate::participant::Participant;
 use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;

@@ -5,13 +5,13 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId};
 
-use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::decision::Decision;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
-use crate::participant::{Participant, ParticipantId};
+use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::participant::Participant;
 use crate::scheme_changes::EndpointValue;
 use crate::state::Ledger;
 

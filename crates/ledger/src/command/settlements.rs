@@ -6,12 +6,11 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency};
 
-use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::participant::ParticipantId;
+use crate::ids::{AccountId, ContentId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::remainder;
 use crate::settlement::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
@@ -19,7 +18,7 @@ use crate::settlement::{
 use crate::settlement_changes::{AdvanceFault, NewSettlement, SettlementAbort, SettlementAdvance};
 use crate::settlement_model::{Delay, Granularity, SettlementModel};
 use crate::state::Ledger;
-use crate::window::{ContentId, ContentRef, NewContent, SettlementId, WindowId, WindowState};
+use crate::window::{ContentRef, NewContent, WindowState};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

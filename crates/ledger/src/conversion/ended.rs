@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use upesi_types::TransferId;
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::participant::ParticipantId;
+use crate::ids::ParticipantId;
 use crate::refusal::Refusal;
 use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};

@@ -8,12 +8,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{Amount, ConversionId, Timestamp, TransferId};
 
-use crate::account::AccountId;
 use crate::conversion::ended::EndedLinks;
 use crate::conversion::{
     Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows,
 };
-use crate::participant::ParticipantId;
+use crate::ids::{AccountId, ParticipantId};
 use crate::refusal::{Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::{AbortKind, Settled, Transfer, TransferState};

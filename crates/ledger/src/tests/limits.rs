@@ -8,16 +8,16 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use super::{absent_facts, account, amount, id, participant, sound, transfer, xts};
-use crate::account::LedgerAccountTypeId;
 use crate::admin_command::AdminCommand;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::binding::Binding;
-use crate::callback::CallbackKey;
 use crate::command::Command;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState};
+use crate::ids::CallbackKey;
+use crate::ids::LedgerAccountTypeId;
 use crate::limits::{LedgerConfig, Limits};
 use crate::money_changes::FundsPrepare;
 use crate::settlement_changes::NewSettlementModel;

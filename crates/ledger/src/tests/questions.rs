@@ -7,8 +7,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, Timestamp};
 
 use super::{account, amount, funds, id, participant, sound, transfer, xts};
-use crate::account::LedgerAccountTypeId;
-use crate::callback::{Callback, CallbackContent, CallbackKey, ResourceId, StateMethod, Subject};
+use crate::callback::{Callback, CallbackContent, ResourceId, StateMethod, Subject};
 use crate::codec::DecodeError;
 use crate::command::Command;
 use crate::decision::Decision;
@@ -16,6 +15,8 @@ use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::funds::{FundsDirection, FundsState};
+use crate::ids::CallbackKey;
+use crate::ids::LedgerAccountTypeId;
 use crate::limits::LedgerConfig;
 use crate::record::Record;
 use crate::refusal::Refusal;

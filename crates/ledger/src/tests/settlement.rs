@@ -7,7 +7,7 @@ use alloc::{format, vec};
 use upesi_types::{Amount, FspId, Timestamp};
 
 use super::{absent_facts, account, amount, id, participant, sound, transfer, xts};
-use crate::account::{Account, LedgerAccountTypeId};
+use crate::account::Account;
 use crate::admin_command::AdminCommand;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
@@ -18,6 +18,8 @@ use crate::command::fees::FEE_RULE_PARTIES_MAX;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::fee::{FeePayer, FeeTerms, NoFee};
+use crate::ids::LedgerAccountTypeId;
+use crate::ids::{ContentId, SettlementId, WindowId};
 use crate::limits::{LedgerConfig, Limits};
 use crate::money_changes::NewFeeRule;
 use crate::participant::AccountRef;
@@ -27,7 +29,7 @@ use crate::settlement_model::Granularity;
 use crate::state::Ledger;
 use crate::stored::Stored as _;
 use crate::transfer::{Settled, TransferState};
-use crate::window::{ContentId, ContentRef, Net, Pair, SettlementId, Sum, Window, WindowId, WindowState};
+use crate::window::{ContentRef, Net, Pair, Sum, Window, WindowState};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

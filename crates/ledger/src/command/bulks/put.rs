@@ -17,7 +17,7 @@ use crate::conversion::ConversionSide;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
-use crate::participant::ParticipantId;
+use crate::ids::ParticipantId;
 use crate::refusal::{Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::{AbortKind, Transfer};

@@ -16,7 +16,8 @@ use crate::conversion::{Conversion, ConversionAnswer, ConversionLeg, ConversionS
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
-use crate::participant::{Participant, ParticipantId};
+use crate::ids::ParticipantId;
+use crate::participant::Participant;
 use crate::refusal::{Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::{AbortKind, PublicState, Settled, Transfer, TransferState};
