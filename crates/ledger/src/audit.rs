@@ -13,7 +13,9 @@ use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::transfer::TransferState;
 use crate::window::{Net, Pair, Sum, Window, WindowState};
-use crate::{bulk, conversion};
+
+mod bulks;
+mod conversions;
 
 /// Checks a state. Each finding is a sentence for users; the list is empty if all invariants hold.
 ///
@@ -27,8 +29,8 @@ pub fn check(ledger: &Ledger) -> Vec<String> {
     check_sums(ledger, &mut findings);
     check_pending(ledger, &mut findings);
     check_totals(ledger, &mut findings);
-    conversion::check_conversions(ledger, &mut findings);
-    bulk::check_bulks(ledger, &mut findings);
+    conversions::check_conversions(ledger, &mut findings);
+    bulks::check_bulks(ledger, &mut findings);
     check_windows(ledger, &mut findings);
     ledger.settlements().iter().for_each(|settlement| check_settlement(ledger, settlement, &mut findings));
     check_carried(ledger, &mut findings);
@@ -56,7 +58,7 @@ pub fn sums(ledger: &Ledger) -> BTreeMap<Currency, i128> {
             add(funds.currency, funds.amount, -1);
         }
     }
-    conversion::take_reserved(ledger, &mut sums);
+    conversions::take_reserved(ledger, &mut sums);
     sums
 }
 
@@ -80,7 +82,7 @@ fn check_pending(ledger: &Ledger, findings: &mut Vec<String>) {
             }
         }
     }
-    conversion::add_pending(ledger, &mut pending);
+    conversions::add_pending(ledger, &mut pending);
     for account in ledger.accounts() {
         let expected = pending.get(&account.id).copied().unwrap_or(0);
         if i128::from(account.pending_credits.units()) != expected {

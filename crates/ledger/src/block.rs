@@ -3,15 +3,13 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use core::fmt::{self, Display, Formatter};
 
-use upesi_types::{FspId, Timestamp, hex, unhex};
+use upesi_types::{FspId, hex, unhex};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::show::{Show, Shown};
-use crate::state::Ledger;
 use crate::stored::Stored;
 
 /// A blocked participant, key or certificate.
@@ -96,29 +94,6 @@ impl Stored for Block {
             _ => Err(DecodeError("unknown kind of block")),
         }
     }
-}
-
-impl Ledger {
-    /// The blocks in force, with the time when each was set.
-    pub const fn blocks(&self) -> &BTreeMap<Block, Timestamp> {
-        &self.blocks
-    }
-}
-
-pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    encoder.list(ledger.blocks.iter(), |encoder, (block, at)| {
-        block.encode(encoder);
-        at.encode(encoder);
-    });
-}
-
-pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    for (block, at) in d.list(<(Block, Timestamp)>::decode)? {
-        if ledger.blocks.insert(block, at).is_some() {
-            return Err(DecodeError("it has a block twice"));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
+use alloc::vec;
 use alloc::vec::Vec;
-use alloc::{format, vec};
 use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, AmountError, BulkId, Currency, FspId, Timestamp, TransferId};
@@ -15,8 +15,7 @@ use crate::ids::ParticipantId;
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
 use crate::show::{Names, Show, Shown};
-use crate::state::Ledger;
-use crate::transfer::{Fingerprint, TransferState};
+use crate::transfer::Fingerprint;
 
 pub(crate) mod stored;
 pub(crate) mod table;
@@ -363,42 +362,6 @@ impl Bulk {
         }
     }
 }
-
-// The invariants of bulk transfers: their totals and their references to transfers.
-
-/// Checks that totals match the bulk transfers in memory. An item is open exactly while its transfer is reserved, and
-/// its transfer belongs to no other bulk transfer.
-pub(crate) fn check_bulks(ledger: &Ledger, findings: &mut Vec<String>) {
-    let totals = ledger.bulk_totals();
-    // Wide integers, because a snapshot may contain any counts.
-    let ended = u128::from(totals.completed) + u128::from(totals.rejected);
-    if u128::from(totals.taken) != ended + ledger.live_bulks_len() as u128 {
-        findings.push(format!(
-            "{} bulks were taken, but {ended} ended and {} are live",
-            totals.taken,
-            ledger.live_bulks_len()
-        ));
-    }
-    for entry in ledger.bulks.live_by_age() {
-        let bulk = &entry.bulk;
-        let is_open = |item: &&BulkItem| item.state == ItemState::Accepted;
-        let open = bulk.items.iter().filter(is_open);
-        if open.clone().count() != entry.open_len() {
-            findings.push(format!("bulk {} counts {} open items wrongly", bulk.id, entry.open_len()));
-        }
-        for item in open {
-            let transfer = ledger.transfer(item.transfer);
-            if !transfer.is_some_and(|transfer| transfer.state == TransferState::Reserved) {
-                findings.push(format!("bulk {} waits for transfer {}, which ended", bulk.id, item.transfer));
-            }
-            if ledger.bulk_of(item.transfer).is_none_or(|(owner, _)| owner.id != bulk.id) {
-                findings.push(format!("transfer {} is not the item of bulk {}", item.transfer, bulk.id));
-            }
-        }
-    }
-}
-
-// Printing of bulk transfers.
 
 impl Show for BulkId {
     fn show(&self) -> Shown<'_> {

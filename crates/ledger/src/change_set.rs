@@ -11,12 +11,9 @@
 //!    withdrawn or expires, and the changes made until then stay in effect.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use crate::approval::ProposalState;
-use crate::codec::{Decoded, Decoder, Encoder};
-use crate::state::Ledger;
-use crate::stored::{Stored, stored_struct};
+use crate::stored::stored_struct;
 
 /// Maximum number of changes in a set.
 pub const CHANGE_SET_CHANGES_MAX: usize = 2_000;
@@ -51,21 +48,4 @@ impl Progress {
     pub fn state(&self) -> ProposalState {
         if self.stopped.is_some() { ProposalState::Stopped } else { ProposalState::Applying }
     }
-}
-
-// The snapshot section; it follows the proposals.
-
-pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    encoder.list(ledger.approvals.all_progress(), |encoder, (id, progress)| {
-        encoder.u64(*id);
-        encoder.sized(|encoder| progress.encode(encoder));
-    });
-}
-
-pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    let all: Vec<(u64, Progress)> = d.list(|d| Ok((d.u64()?, Stored::decode(&mut d.sized()?)?)))?;
-    for (id, progress) in all {
-        ledger.approvals.restore_progress(id, progress)?;
-    }
-    Ok(())
 }

@@ -3,24 +3,20 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use alloc::{format, vec};
+use alloc::string::ToString;
+use alloc::vec;
 use core::fmt::{self, Formatter};
 
-use upesi_types::{Amount, ConversionId, Currency, Money, Timestamp, TransferId};
+use upesi_types::{Amount, ConversionId, Money, Timestamp, TransferId};
 
 use crate::callback::TransferView;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::conversion::table::ConversionTotals;
 use crate::ids::{AccountId, ParticipantId, WindowId};
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
 use crate::show::{Names, Show, Shown};
-use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
-use crate::transfer::{AbortKind, Fingerprint, PublicState, TransferState};
+use crate::transfer::{AbortKind, Fingerprint, PublicState};
 
 pub(crate) mod ended;
 pub(crate) mod table;
@@ -297,133 +293,6 @@ stored_struct! {
         prepare_seq, prepare_fingerprint, fulfilment, answer, state,
     }
 }
-
-// The snapshot section of FX transfers.
-
-stored_struct! {
-    ConversionTotals { reserved, refused, committed, aborted, expired, committed_legs }
-}
-
-/// Writes the totals, the live FX transfers (oldest first), and the ended ones with the sequence numbers of the records
-/// that ended them.
-pub(crate) fn write_conversions(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    ledger.conversions.totals().encode(encoder);
-    encoder.list(ledger.conversions.live_by_age(), |encoder, item| {
-        encoder.sized(|encoder| item.encode(encoder));
-    });
-    encoder.list(ledger.conversions.finished(), |encoder, (seq, item)| {
-        encoder.u64(seq);
-        encoder.sized(|encoder| item.encode(encoder));
-    });
-}
-
-pub(crate) fn read_conversions(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    ledger.conversions.totals = Stored::decode(d)?;
-    let live: Vec<Conversion> = d.list(|d| Conversion::decode(&mut d.sized()?))?;
-    for conversion in live {
-        restore(ledger, conversion.prepare_seq, conversion, true)?;
-    }
-    for (seq, conversion) in d.list(|d| Ok((d.u64()?, Conversion::decode(&mut d.sized()?)?)))? {
-        restore(ledger, seq, conversion, false)?;
-    }
-    Ok(())
-}
-
-fn restore(ledger: &mut Ledger, seq: u64, conversion: Conversion, is_live: bool) -> Decoded<()> {
-    if conversion.is_live() != is_live {
-        return Err(DecodeError("a conversion is listed under another state"));
-    }
-    let is_known = ledger.conversion(conversion.id).is_some();
-    let is_linked = conversion.determining_transfer.is_some_and(|transfer| {
-        is_live && ledger.conversions.linked(transfer, conversion.side, conversion.initiator).is_some()
-    });
-    if is_known || is_linked {
-        return Err(DecodeError("a conversion is listed twice"));
-    }
-    if is_live && !is_whole(&conversion) {
-        return Err(DecodeError("a live conversion lacks a party, an account or its transfer"));
-    }
-    ledger.conversions.insert(seq, Box::new(conversion));
-    Ok(())
-}
-
-fn is_whole(conversion: &Conversion) -> bool {
-    let is_payees = conversion.side == ConversionSide::Payee;
-    conversion.determining_transfer.is_some()
-        && conversion.initiator.is_some()
-        && conversion.fxp.is_some()
-        && conversion.accounts.is_some_and(|accounts| accounts.initiator_target.is_some() == is_payees)
-}
-
-/// Whether all participants and accounts that FX transfers reference are known.
-pub(crate) fn are_references_known(
-    ledger: &Ledger,
-    is_participant: impl Fn(ParticipantId) -> bool,
-    is_account: impl Fn(AccountId) -> bool,
-) -> bool {
-    let mut all =
-        ledger.live_conversions().chain(ledger.finished_conversions().map(|(_, conversion)| conversion));
-    let mut payers = ledger.ended_links().map(|(_, payer, _)| payer);
-    payers.all(&is_participant)
-        && all.all(|conversion| {
-            let accounts = conversion.accounts.iter().flat_map(|accounts| {
-                let all = [Some(accounts.initiator_source), accounts.initiator_target];
-                all.into_iter().flatten().chain([accounts.fxp_source, accounts.fxp_target])
-            });
-            [conversion.initiator, conversion.fxp].into_iter().flatten().all(&is_participant)
-                && accounts.into_iter().all(&is_account)
-        })
-}
-
-// The invariants of FX transfers: their reservations, totals and references.
-
-/// Subtracts the reservations of live FX transfers from the sums per currency.
-pub(crate) fn take_reserved(ledger: &Ledger, sums: &mut BTreeMap<Currency, i128>) {
-    for leg in ledger.live_conversions().filter_map(Conversion::reserved_leg) {
-        *sums.entry(leg.money.currency).or_default() -= i128::from(leg.money.amount.units());
-    }
-}
-
-/// Adds the amounts that the ends of live FX transfers may still credit, per account.
-pub(crate) fn add_pending(ledger: &Ledger, pending: &mut BTreeMap<AccountId, i128>) {
-    for (account, amount) in ledger.live_conversions().flat_map(Conversion::pending_credits) {
-        *pending.entry(account).or_default() += i128::from(amount.units());
-    }
-}
-
-/// Checks that totals match the FX transfers in memory, and that no FX transfer outlives its transfer. While one on the
-/// payee's side is live, its transfer is reserved. One on the payer's side is live only until its transfer ends.
-pub(crate) fn check_conversions(ledger: &Ledger, findings: &mut Vec<String>) {
-    let totals = ledger.conversion_totals();
-    // Wide integers, because a snapshot may contain any counts.
-    let ended = u128::from(totals.committed) + u128::from(totals.aborted);
-    if u128::from(totals.reserved) != ended + ledger.live_conversions_len() as u128 {
-        findings.push(format!(
-            "{} conversions were reserved, but {ended} ended and {} are live",
-            totals.reserved,
-            ledger.live_conversions_len()
-        ));
-    }
-    for conversion in ledger.live_conversions() {
-        let transfer = conversion.determining_transfer.and_then(|id| ledger.transfer(id));
-        let is_left_behind = match (conversion.side, transfer) {
-            (ConversionSide::Payee, None) => true,
-            (ConversionSide::Payee, Some(transfer)) => transfer.state != TransferState::Reserved,
-            (ConversionSide::Payer, None) => false,
-            // The transfer was rejected before it was linked to this FX transfer: another DFSP sent the prepare.
-            (ConversionSide::Payer, Some(transfer)) => {
-                transfer.payer == conversion.initiator
-                    && transfer.payer_account.is_some()
-                    && transfer.state != TransferState::Reserved
-            }
-        };
-        if is_left_behind {
-            findings.push(format!("conversion {} is live, but its transfer is not", conversion.id));
-        }
-    }
-}
-
-// Printing of FX transfers.
 
 impl Show for ConversionId {
     fn show(&self) -> Shown<'_> {

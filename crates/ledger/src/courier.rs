@@ -3,11 +3,7 @@
 //! The leader records which nodes are alive. All nodes that have read the journal up to the same record therefore agree
 //! which node delivers to which participant.
 
-use alloc::vec::Vec;
-
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::ids::ParticipantId;
-use crate::state::Ledger;
 
 /// The node, among `nodes`, that delivers to a participant: the one with the highest hash of node and participant. When
 /// a node joins or leaves, only its own participants move. Returns `None` if there are no nodes.
@@ -25,28 +21,10 @@ const fn mixed(number: u64) -> u64 {
     number ^ (number >> 32)
 }
 
-impl Ledger {
-    /// The nodes that deliver callbacks, in order. The list is empty while the leader delivers all callbacks.
-    pub fn couriers(&self) -> &[u32] {
-        &self.couriers
-    }
-}
-
-pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    encoder.list(ledger.couriers.iter(), |encoder, node| encoder.u32(*node));
-}
-
-pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    let nodes: Vec<u32> = d.list(Decoder::u32)?;
-    if !nodes.is_sorted_by(|before, after| before < after) {
-        return Err(DecodeError("it has couriers twice or out of order"));
-    }
-    ledger.couriers = nodes;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     fn shares(nodes: &[u32]) -> Vec<Option<u32>> {

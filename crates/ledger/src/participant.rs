@@ -6,11 +6,9 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
 use crate::binding::Binding;
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::endpoint::EndpointType;
 use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::state::Ledger;
-use crate::stored::{Stored, stored_struct};
+use crate::stored::stored_struct;
 
 /// A participant of the scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,44 +97,4 @@ stored_struct! {
     AccountRef { currency, kind, id }
     Limit { currency, value, alarm_basis_points }
     Participant { id, name, is_active, is_proxy, created_at, accounts, limits, endpoints, bindings }
-}
-
-// DFSPs of other schemes that are reached through proxies.
-//
-// Each is a participant without accounts and endpoints. It uses the accounts and endpoints of its proxy.
-
-impl Ledger {
-    /// The proxy in front of a participant, if any.
-    pub fn proxy_of(&self, id: ParticipantId) -> Option<ParticipantId> {
-        self.proxies.get(&id).copied()
-    }
-
-    /// Participants behind proxies, each with its proxy.
-    pub fn proxied(&self) -> impl Iterator<Item = (ParticipantId, ParticipantId)> {
-        self.proxies.iter().map(|(participant, proxy)| (*participant, *proxy))
-    }
-
-    /// The participant that is liable for a participant's payments: itself or its proxy.
-    pub(crate) fn liable<'a>(&'a self, party: &'a Participant) -> &'a Participant {
-        self.proxy_of(party.id).map_or(party, |proxy| self.participant(proxy))
-    }
-
-    /// Whether the same participant is liable for both parties.
-    pub(crate) fn are_one(&self, one: &Participant, other: &Participant) -> bool {
-        self.liable(one).id == self.liable(other).id
-    }
-}
-
-pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    let proxied: alloc::vec::Vec<_> = ledger.proxied().collect();
-    encoder.list(proxied.iter(), |encoder, pair| pair.encode(encoder));
-}
-
-pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    for (participant, proxy) in d.list(<(ParticipantId, ParticipantId)>::decode)? {
-        if ledger.proxies.insert(participant, proxy).is_some() {
-            return Err(DecodeError("it has a participant behind two proxies"));
-        }
-    }
-    Ok(())
 }

@@ -362,4 +362,9 @@ impl Ledger {
     pub const fn outbox(&self) -> &Outbox {
         &self.outbox
     }
+
+    /// The nodes that deliver callbacks, in order. The list is empty while the leader delivers all callbacks.
+    pub fn couriers(&self) -> &[u32] {
+        &self.couriers
+    }
 }

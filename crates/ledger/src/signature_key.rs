@@ -3,18 +3,16 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{self, Debug, Formatter};
 
 use sha2::{Digest, Sha256};
-use upesi_types::{FspId, Timestamp, hex};
+use upesi_types::{Timestamp, hex};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::ids::ParticipantId;
 use crate::show::{Names, Show, Shown};
-use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
 
 /// Longest public key, in bytes. An RSA key of 8,192 bits has 1,062.
@@ -225,27 +223,6 @@ impl SignatureKeys {
     }
 }
 
-impl Ledger {
-    /// The keys with which participants sign.
-    pub const fn signature_keys(&self) -> &SignatureKeys {
-        &self.signature_keys
-    }
-
-    /// Describes a key of a participant at its current state, for operators.
-    pub(crate) fn describe_signature_key(&self, name: &FspId, sha256: &[u8; 32]) -> String {
-        let keys = self.participant_named(name).and_then(|found| self.signature_keys.of(found.id));
-        let Some(keys) = keys else { return "none".into() };
-        match (keys.find(sha256), keys.revocation_of(sha256)) {
-            (_, Some(_)) => "revoked".into(),
-            (Some(SignatureKey { starts_at, ends_at: Some(end), .. }), None) => {
-                alloc::format!("from {starts_at} until {end}")
-            }
-            (Some(SignatureKey { starts_at, .. }), None) => alloc::format!("from {starts_at}"),
-            (None, None) => "none".into(),
-        }
-    }
-}
-
 impl Show for SignatureKey {
     fn show(&self) -> Shown<'_> {
         Shown::Fields(vec![
@@ -262,19 +239,23 @@ impl Show for SignatureKey {
     }
 }
 
-pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    encoder.list(ledger.signature_keys.0.iter(), |encoder, (participant, keys)| {
-        participant.encode(encoder);
-        encoder.sized(|encoder| keys.encode(encoder));
-    });
-}
-
-pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    let entries = d.list(|d| Ok((ParticipantId::decode(d)?, ParticipantKeys::decode(&mut d.sized()?)?)))?;
-    for (participant, keys) in entries {
-        if ledger.signature_keys.0.insert(participant, keys).is_some() {
-            return Err(DecodeError("it has the keys of a participant twice"));
-        }
+impl Stored for SignatureKeys {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.list(self.0.iter(), |encoder, (participant, keys)| {
+            participant.encode(encoder);
+            encoder.sized(|encoder| keys.encode(encoder));
+        });
     }
-    Ok(())
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        let mut all = Self::default();
+        let entries =
+            decoder.list(|d| Ok((ParticipantId::decode(d)?, ParticipantKeys::decode(&mut d.sized()?)?)))?;
+        for (participant, keys) in entries {
+            if all.0.insert(participant, keys).is_some() {
+                return Err(DecodeError("it has the keys of a participant twice"));
+            }
+        }
+        Ok(all)
+    }
 }

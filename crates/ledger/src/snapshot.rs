@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Timestamp};
 
+use crate::approval::table::Approvals;
+use crate::block::Block;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::fee::FeeRule;
 use crate::funds::{FundsState, FundsTransfer};
@@ -16,12 +18,11 @@ use crate::ids::{AccountId, CallbackKey, ParticipantId};
 use crate::limits::LedgerConfig;
 use crate::operator::Operators;
 use crate::outbox::Parked;
-use crate::participant::{self, Participant};
+use crate::participant::Participant;
 use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
-use crate::{approval, block, bulk, conversion, courier, signature_key};
 
 /// The reason why a snapshot cannot be read.
 pub type SnapshotError = DecodeError;
@@ -93,17 +94,17 @@ sections! {
     10 "settlement windows" 2: write_windows, read_windows;
     11 "settlements" 3: write_settlements, read_settlements, 2: read_settlements_of_version_2;
     12 "fee rules" 1: write_fee_rules, read_fee_rules;
-    13 "couriers" 1: courier::write, courier::read;
-    30 "conversions" 1: conversion::write_conversions, conversion::read_conversions;
-    31 "ended links" 1: conversion::ended::write, conversion::ended::read, optional;
-    40 "bulks" 2: bulk::stored::write, bulk::stored::read;
-    42 "proxied participants" 1: participant::write, participant::read;
-    43 "signature keys" 1: signature_key::write, signature_key::read;
-    44 "blocks" 1: block::write, block::read;
+    13 "couriers" 1: write_couriers, read_couriers;
+    30 "conversions" 1: write_conversions, read_conversions;
+    31 "ended links" 1: write_ended_links, read_ended_links, optional;
+    40 "bulks" 2: write_bulks, read_bulks;
+    42 "proxied participants" 1: write_proxied, read_proxied;
+    43 "signature keys" 1: write_signature_keys, read_signature_keys;
+    44 "blocks" 1: write_blocks, read_blocks;
     45 "creators" 1: write_creators, read_creators, optional;
     50 "audit trail" 1: write_trail, read_trail;
     51 "operators" 2: write_operators, read_operators;
-    52 "approvals" 2: approval::table::write, approval::table::read, 1: approval::table::read_of_version_1;
+    52 "approvals" 2: write_approvals, read_approvals, 1: read_approvals_of_version_1;
 }
 
 impl Ledger {
@@ -194,8 +195,8 @@ impl Ledger {
                 [item.payer, item.payee].into_iter().flatten().all(participant)
                     && [item.payer_account, item.payee_account].into_iter().flatten().all(account)
             })
-            && conversion::are_references_known(self, participant, account)
-            && bulk::stored::are_references_known(self, participant)
+            && self.conversions.refer_to(participant, account)
+            && self.bulks.refer_to(participant)
             && self.outbox.iter().all(|(key, _)| participant(key.target))
             && self.fee_rules.iter().flat_map(FeeRule::parties).all(participant)
             && self.proxies.iter().all(|(one, proxy)| participant(*one) && participant(*proxy))
@@ -408,4 +409,96 @@ fn read_operators(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
 
 fn are_numbered_from_1(settlements: &[Settlement]) -> bool {
     settlements.iter().enumerate().all(|(at, item)| item.id.index() == at)
+}
+
+fn write_blocks(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    encoder.list(ledger.blocks.iter(), |encoder, (block, at)| {
+        block.encode(encoder);
+        at.encode(encoder);
+    });
+}
+
+fn read_blocks(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    for (block, at) in d.list(<(Block, Timestamp)>::decode)? {
+        if ledger.blocks.insert(block, at).is_some() {
+            return Err(DecodeError("it has a block twice"));
+        }
+    }
+    Ok(())
+}
+
+fn write_proxied(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    let proxied: alloc::vec::Vec<_> = ledger.proxied().collect();
+    encoder.list(proxied.iter(), |encoder, pair| pair.encode(encoder));
+}
+
+fn read_proxied(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    for (participant, proxy) in d.list(<(ParticipantId, ParticipantId)>::decode)? {
+        if ledger.proxies.insert(participant, proxy).is_some() {
+            return Err(DecodeError("it has a participant behind two proxies"));
+        }
+    }
+    Ok(())
+}
+
+fn write_couriers(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    encoder.list(ledger.couriers.iter(), |encoder, node| encoder.u32(*node));
+}
+
+fn read_couriers(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    let nodes: Vec<u32> = d.list(Decoder::u32)?;
+    if !nodes.is_sorted_by(|before, after| before < after) {
+        return Err(DecodeError("it has couriers twice or out of order"));
+    }
+    ledger.couriers = nodes;
+    Ok(())
+}
+
+fn write_conversions(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    ledger.conversions.encode(encoder);
+}
+
+fn read_conversions(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.conversions.decode(d)
+}
+
+fn write_ended_links(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    ledger.conversions.ended.encode(encoder);
+}
+
+fn read_ended_links(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.conversions.ended = Stored::decode(d)?;
+    Ok(())
+}
+
+fn write_bulks(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    ledger.bulks.encode(encoder);
+}
+
+fn read_bulks(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    let Ledger { bulks, transfers, .. } = ledger;
+    bulks.decode(d, |id| transfers.get(id).is_some_and(|transfer| transfer.state == TransferState::Reserved))
+}
+
+fn write_signature_keys(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    ledger.signature_keys.encode(encoder);
+}
+
+fn read_signature_keys(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.signature_keys = Stored::decode(d)?;
+    Ok(())
+}
+
+fn write_approvals(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    ledger.approvals.encode(encoder);
+}
+
+fn read_approvals(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.approvals = Approvals::decode(d)?;
+    Ok(())
+}
+
+fn read_approvals_of_version_1(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.approvals = Approvals::decode_of_version_1(d)?;
+    Ok(())
 }

@@ -7,10 +7,9 @@ use alloc::vec::Vec;
 use upesi_types::Timestamp;
 
 use crate::approval::{Proposal, ProposalEnd, ProposalState};
-use crate::change_set::{self, Progress};
+use crate::change_set::Progress;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::policy::ApprovalPolicy;
-use crate::state::Ledger;
 use crate::stored::Stored;
 
 /// Maximum number of pending proposals.
@@ -74,10 +73,6 @@ impl Approvals {
         self.progress.iter().filter(|(_, progress)| progress.stopped.is_none()).map(|(id, _)| *id)
     }
 
-    pub(crate) fn all_progress(&self) -> impl ExactSizeIterator<Item = (&u64, &Progress)> {
-        self.progress.iter()
-    }
-
     /// Starts applying a change set, or continues it after it stopped.
     pub(crate) fn begin(&mut self, id: u64, by: Progress) {
         let made = self.progress(id).map_or(0, |before| before.made);
@@ -99,7 +94,7 @@ impl Approvals {
     }
 
     /// Restores the progress from a snapshot.
-    pub(crate) fn restore_progress(&mut self, id: u64, progress: Progress) -> Decoded<()> {
+    fn restore_progress(&mut self, id: u64, progress: Progress) -> Decoded<()> {
         let changes = self.get(id).and_then(Proposal::set).map(|set| set.changes.len());
         if changes.is_none_or(|count| progress.made as usize >= count) {
             return Err(DecodeError("its change sets contradict its approvals"));
@@ -184,33 +179,40 @@ impl Approvals {
     }
 }
 
-/// Writes the snapshot section. The progress of change sets follows the proposals.
-pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    let approvals = &ledger.approvals;
-    approvals.policy.encode(encoder);
-    encoder.u64(approvals.made);
-    encoder
-        .list(approvals.all.values(), |encoder, proposal| encoder.sized(|encoder| proposal.encode(encoder)));
-    change_set::write(ledger, encoder);
-}
-
-pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    read_of_version_1(ledger, d)?;
-    change_set::read(ledger, d)
-}
-
-/// Reads the format of the time before change sets.
-pub(crate) fn read_of_version_1(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    let mut approvals = Approvals { policy: Stored::decode(d)?, made: d.u64()?, ..Approvals::default() };
-    let proposals: Vec<Box<Proposal>> = d.list(|d| Stored::decode(&mut d.sized()?))?;
-    for proposal in proposals {
-        let is_in_order = approvals.all.last_key_value().is_none_or(|(last, _)| *last < proposal.id);
-        let has_either = proposal.command.is_some() != proposal.end.is_some();
-        if !is_in_order || !has_either || !(1..=approvals.made).contains(&proposal.id) {
-            return Err(DecodeError("its approvals contradict each other"));
-        }
-        approvals.insert(*proposal);
+impl Approvals {
+    /// Writes the snapshot section. The progress of change sets follows the proposals.
+    pub(crate) fn encode(&self, encoder: &mut Encoder<'_>) {
+        self.policy.encode(encoder);
+        encoder.u64(self.made);
+        encoder
+            .list(self.all.values(), |encoder, proposal| encoder.sized(|encoder| proposal.encode(encoder)));
+        encoder.list(self.progress.iter(), |encoder, (id, progress)| {
+            encoder.u64(*id);
+            encoder.sized(|encoder| progress.encode(encoder));
+        });
     }
-    ledger.approvals = approvals;
-    Ok(())
+
+    pub(crate) fn decode(d: &mut Decoder<'_>) -> Decoded<Self> {
+        let mut approvals = Self::decode_of_version_1(d)?;
+        let all: Vec<(u64, Progress)> = d.list(|d| Ok((d.u64()?, Stored::decode(&mut d.sized()?)?)))?;
+        for (id, progress) in all {
+            approvals.restore_progress(id, progress)?;
+        }
+        Ok(approvals)
+    }
+
+    /// Reads the format of the time before change sets.
+    pub(crate) fn decode_of_version_1(d: &mut Decoder<'_>) -> Decoded<Self> {
+        let mut approvals = Self { policy: Stored::decode(d)?, made: d.u64()?, ..Self::default() };
+        let proposals: Vec<Box<Proposal>> = d.list(|d| Stored::decode(&mut d.sized()?))?;
+        for proposal in proposals {
+            let is_in_order = approvals.all.last_key_value().is_none_or(|(last, _)| *last < proposal.id);
+            let has_either = proposal.command.is_some() != proposal.end.is_some();
+            if !is_in_order || !has_either || !(1..=approvals.made).contains(&proposal.id) {
+                return Err(DecodeError("its approvals contradict each other"));
+            }
+            approvals.insert(*proposal);
+        }
+        Ok(approvals)
+    }
 }

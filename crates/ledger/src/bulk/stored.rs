@@ -4,18 +4,16 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, AmountError, BulkId};
+use upesi_types::{Amount, AmountError, BulkId, TransferId};
 
-use crate::bulk::table::BulkTotals;
+use crate::bulk::table::{BulkTotals, Bulks};
 use crate::bulk::{
     AskedItem, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemOutcome, ItemResult,
     ItemState,
 };
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::ids::ParticipantId;
-use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
-use crate::transfer::TransferState;
 
 impl Stored for BulkId {
     fn encode(&self, encoder: &mut Encoder<'_>) {
@@ -159,89 +157,91 @@ stored_struct! {
     }
 }
 
-// The snapshot section of bulk transfers.
-
 stored_struct! {
     BulkTotals { taken, refused, completed, rejected, items, items_committed, results_ignored }
 }
 
-/// Writes the totals, the live bulk transfers (oldest first) and the queue of those with a step to take. The ended ones
-/// follow, with the sequence numbers of the records that ended them.
-pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    ledger.bulks.totals().encode(encoder);
-    encoder.list(ledger.live_bulks(), |encoder, bulk| encoder.sized(|encoder| bulk.encode(encoder)));
-    encoder.list(ledger.bulks.due_ids(), |encoder, id| id.encode(encoder));
-    encoder.list(ledger.finished_bulks(), |encoder, (seq, bulk)| {
-        encoder.u64(seq);
-        encoder.sized(|encoder| bulk.encode(encoder));
-    });
-}
+impl Bulks {
+    /// Writes the totals, the live bulk transfers (oldest first) and the queue of those with a step to take. The ended
+    /// ones follow, with the sequence numbers of the records that ended them.
+    pub(crate) fn encode(&self, encoder: &mut Encoder<'_>) {
+        self.totals().encode(encoder);
+        encoder
+            .list(self.live_by_age(), |encoder, entry| encoder.sized(|encoder| entry.bulk.encode(encoder)));
+        encoder.list(self.due_ids(), |encoder, id| id.encode(encoder));
+        encoder.list(self.finished(), |encoder, (seq, bulk)| {
+            encoder.u64(seq);
+            encoder.sized(|encoder| bulk.encode(encoder));
+        });
+    }
 
-pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    ledger.bulks.totals = Stored::decode(d)?;
-    for bulk in d.list(|d| Bulk::decode(&mut d.sized()?))? {
-        restore(ledger, bulk.prepare_seq, bulk, true)?;
-    }
-    let due: Vec<BulkId> = Stored::decode(d)?;
-    if !ledger.bulks.restore_due(due) {
-        return Err(DecodeError("its bulks do not take their steps in turn"));
-    }
-    for (seq, bulk) in d.list(|d| Ok((d.u64()?, Bulk::decode(&mut d.sized()?)?)))? {
-        restore(ledger, seq, bulk, false)?;
-    }
-    Ok(())
-}
-
-fn restore(ledger: &mut Ledger, seq: u64, bulk: Bulk, is_live: bool) -> Decoded<()> {
-    if bulk.is_live() != is_live {
-        return Err(DecodeError("a bulk is listed under another state"));
-    }
-    if ledger.bulk(bulk.id).is_some() {
-        return Err(DecodeError("a bulk is listed twice"));
-    }
-    if is_live && !is_whole(ledger, &bulk) {
-        return Err(DecodeError("a live bulk contradicts itself or its transfers"));
-    }
-    ledger.bulks.insert(seq, Box::new(bulk));
-    Ok(())
-}
-
-/// Whether a live bulk transfer has its parties and items that fit its state, and shares no open item with another.
-fn is_whole(ledger: &Ledger, bulk: &Bulk) -> bool {
-    let is_received = bulk.state == BulkState::Received;
-    let mut open =
-        bulk.items.iter().filter(|item| is_open(item)).map(|item| item.transfer).collect::<Vec<_>>();
-    let count = open.len();
-    open.sort_unstable();
-    open.dedup();
-    let is_sound = |item: &BulkItem| {
-        let is_reserved = || {
-            ledger.transfer(item.transfer).is_some_and(|transfer| transfer.state == TransferState::Reserved)
-        };
-        match item.state {
-            ItemState::Waiting => is_received && item.asked.is_some(),
-            ItemState::Accepted => is_reserved() && item.asked.is_some() == is_received,
-            _ => true,
+    pub(crate) fn decode(
+        &mut self,
+        d: &mut Decoder<'_>,
+        is_reserved: impl Fn(TransferId) -> bool,
+    ) -> Decoded<()> {
+        self.totals = Stored::decode(d)?;
+        for bulk in d.list(|d| Bulk::decode(&mut d.sized()?))? {
+            if bulk.is_live() && self.get(bulk.id).is_none() && !self.is_whole(&bulk, &is_reserved) {
+                return Err(DecodeError("a live bulk contradicts itself or its transfers"));
+            }
+            self.restore(bulk.prepare_seq, bulk, true)?;
         }
-    };
-    let is_answered =
-        |place: &u32| bulk.items.get(*place as usize).is_some_and(|item| item.state == ItemState::Accepted);
-    count == open.len()
-        && open.iter().all(|transfer| ledger.bulk_of(*transfer).is_none())
-        && bulk.payer.is_some()
-        && bulk.payee.is_some()
-        && bulk.items.iter().all(is_sound)
-        && bulk.results.keys().all(is_answered)
-        && (bulk.answer.is_some() == (bulk.state == BulkState::Processing))
-        && (bulk.results.is_empty() || bulk.state == BulkState::Processing)
+        let due: Vec<BulkId> = Stored::decode(d)?;
+        if !self.restore_due(due) {
+            return Err(DecodeError("its bulks do not take their steps in turn"));
+        }
+        for (seq, bulk) in d.list(|d| Ok((d.u64()?, Bulk::decode(&mut d.sized()?)?)))? {
+            self.restore(seq, bulk, false)?;
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, seq: u64, bulk: Bulk, is_live: bool) -> Decoded<()> {
+        if bulk.is_live() != is_live {
+            return Err(DecodeError("a bulk is listed under another state"));
+        }
+        if self.get(bulk.id).is_some() {
+            return Err(DecodeError("a bulk is listed twice"));
+        }
+        self.insert(seq, Box::new(bulk));
+        Ok(())
+    }
+
+    /// Whether a live bulk transfer has its parties and items that fit its state, and shares no open item with another.
+    fn is_whole(&self, bulk: &Bulk, is_reserved: impl Fn(TransferId) -> bool) -> bool {
+        let is_received = bulk.state == BulkState::Received;
+        let mut open =
+            bulk.items.iter().filter(|item| is_open(item)).map(|item| item.transfer).collect::<Vec<_>>();
+        let count = open.len();
+        open.sort_unstable();
+        open.dedup();
+        let is_sound = |item: &BulkItem| match item.state {
+            ItemState::Waiting => is_received && item.asked.is_some(),
+            ItemState::Accepted => is_reserved(item.transfer) && item.asked.is_some() == is_received,
+            _ => true,
+        };
+        let is_answered = |place: &u32| {
+            bulk.items.get(*place as usize).is_some_and(|item| item.state == ItemState::Accepted)
+        };
+        count == open.len()
+            && open.iter().all(|transfer| self.holding(*transfer).is_none())
+            && bulk.payer.is_some()
+            && bulk.payee.is_some()
+            && bulk.items.iter().all(is_sound)
+            && bulk.results.keys().all(is_answered)
+            && (bulk.answer.is_some() == (bulk.state == BulkState::Processing))
+            && (bulk.results.is_empty() || bulk.state == BulkState::Processing)
+    }
+
+    /// Whether all participants that bulk transfers reference are known.
+    pub(crate) fn refer_to(&self, is_participant: impl Fn(ParticipantId) -> bool) -> bool {
+        let live = self.live_by_age().map(|entry| &*entry.bulk);
+        let mut all = live.chain(self.finished().map(|(_, bulk)| bulk));
+        all.all(|bulk| [bulk.payer, bulk.payee].into_iter().flatten().all(&is_participant))
+    }
 }
 
 fn is_open(item: &BulkItem) -> bool {
     matches!(item.state, ItemState::Waiting | ItemState::Accepted)
-}
-
-/// Whether all participants that bulk transfers reference are known.
-pub(crate) fn are_references_known(ledger: &Ledger, is_participant: impl Fn(ParticipantId) -> bool) -> bool {
-    let mut all = ledger.live_bulks().chain(ledger.finished_bulks().map(|(_, bulk)| bulk));
-    all.all(|bulk| [bulk.payer, bulk.payee].into_iter().flatten().all(&is_participant))
 }

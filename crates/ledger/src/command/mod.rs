@@ -2,6 +2,7 @@
 
 pub(crate) mod abort;
 pub(crate) mod act;
+pub(crate) mod actions;
 pub(crate) mod admin;
 pub(crate) mod approvals;
 pub(crate) mod bindings;

@@ -11,7 +11,6 @@ use upesi_types::TransferId;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::ids::ParticipantId;
 use crate::refusal::Refusal;
-use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
 
 /// Maximum number of ended links of one payer. A further link replaces the oldest one. This is not a setting, because a
@@ -47,6 +46,11 @@ pub(crate) struct EndedLinks {
 }
 
 impl EndedLinks {
+    /// The transfers and payers of the links, with the sequence numbers of the records that ended the FX transfers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TransferId, ParticipantId, u64)> {
+        self.all.iter().map(|((transfer, payer), link)| (*transfer, *payer, link.seq))
+    }
+
     pub(crate) fn get(&self, transfer: TransferId, payer: ParticipantId) -> Option<EndedLink> {
         if self.all.is_empty() {
             return None;
@@ -99,39 +103,27 @@ impl EndedLinks {
     }
 }
 
-impl Ledger {
-    /// Transfers whose payers' FX transfers ended before them: transfer, payer, and sequence number of the ending
-    /// record.
-    pub fn ended_links(&self) -> impl Iterator<Item = (TransferId, ParticipantId, u64)> {
-        self.conversions.ended.all.iter().map(|((transfer, payer), link)| (*transfer, *payer, link.seq))
+impl Stored for EndedLinks {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.list(self.all.iter(), |encoder, ((transfer, payer), link)| {
+            encoder.transfer_id(*transfer);
+            payer.encode(encoder);
+            link.encode(encoder);
+        });
     }
 
-    /// Removes all ended links. Two ledgers with the same history may have different older links, if one of them
-    /// started with a snapshot of a version that did not store links.
-    pub fn forget_ended_links(&mut self) {
-        self.conversions.ended = EndedLinks::default();
-    }
-}
-
-pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    encoder.list(ledger.conversions.ended.all.iter(), |encoder, ((transfer, payer), link)| {
-        encoder.transfer_id(*transfer);
-        payer.encode(encoder);
-        link.encode(encoder);
-    });
-}
-
-pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    for (transfer, payer, link) in
-        d.list(|d| Ok((d.transfer_id()?, ParticipantId::decode(d)?, EndedLink::decode(d)?)))?
-    {
-        let ended = &mut ledger.conversions.ended;
-        if ended.get(transfer, payer).is_some() {
-            return Err(DecodeError("it lists an ended conversion of a transfer twice"));
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        let mut ended = Self::default();
+        for (transfer, payer, link) in
+            decoder.list(|d| Ok((d.transfer_id()?, ParticipantId::decode(d)?, EndedLink::decode(d)?)))?
+        {
+            if ended.get(transfer, payer).is_some() {
+                return Err(DecodeError("it lists an ended conversion of a transfer twice"));
+            }
+            ended.insert((transfer, payer), (link.seq, link.is_expired));
         }
-        ended.insert((transfer, payer), (link.seq, link.is_expired));
+        Ok(ended)
     }
-    Ok(())
 }
 
 #[cfg(test)]

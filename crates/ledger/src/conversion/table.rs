@@ -6,16 +6,13 @@ use alloc::vec::Vec;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use upesi_types::{Amount, ConversionId, Timestamp, TransferId};
+use upesi_types::{ConversionId, Timestamp, TransferId};
 
+use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::conversion::ended::EndedLinks;
-use crate::conversion::{
-    Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows,
-};
+use crate::conversion::{Conversion, ConversionSide};
 use crate::ids::{AccountId, ParticipantId};
-use crate::refusal::{Cause, Refusal};
-use crate::state::Ledger;
-use crate::transfer::{AbortKind, Settled, Transfer, TransferState};
+use crate::stored::{Stored, stored_struct};
 
 /// Transfer, number of the side, and initiator. It identifies a live FX transfer of a transfer.
 type Link = (TransferId, u8, ParticipantId);
@@ -174,165 +171,76 @@ fn link(conversion: &Conversion) -> Link {
     }
 }
 
-// Effects of events on FX transfers and on the positions that carry them, and queries.
+stored_struct! {
+    ConversionTotals { reserved, refused, committed, aborted, expired, committed_legs }
+}
 
-impl Ledger {
-    pub(crate) fn apply_conversion_prepared(
-        &mut self,
-        seq: u64,
-        now: Timestamp,
-        conversion: Box<Conversion>,
-    ) {
-        if conversion.is_live() {
-            self.conversions.totals.reserved += 1;
-            let (reserved, _) = legs(&conversion);
-            self.post(reserved.debtor, reserved.money.amount, now);
-            self.change_pending(&conversion, |amount| amount);
-        } else {
-            self.conversions.totals.refused += 1;
-            if let ConversionState::Aborted { kind, cause, .. } = &conversion.state {
-                self.note_ended_link(seq, &conversion, (*kind, cause));
-            }
-        }
-        self.conversions.insert(seq, conversion);
-    }
-
-    pub(crate) fn apply_conversion_fulfilled(
-        &mut self,
-        id: ConversionId,
-        fulfilment: [u8; 32],
-        answer: ConversionAnswer,
-    ) {
-        let conversion = self.conversions.live_mut(id);
-        assert!(conversion.state == ConversionState::Reserved, "conversion {id} is fulfilled twice");
-        conversion.state = ConversionState::Fulfilled;
-        (conversion.fulfilment, conversion.answer) = (Some(fulfilment), Some(answer));
-    }
-
-    /// Applies the movements of a commit. The reserved movement is settled. A further movement is carried by its debtor
-    /// from now on, or settled immediately.
-    pub(crate) fn apply_conversion_committed(
-        &mut self,
-        seq: u64,
-        now: Timestamp,
-        id: ConversionId,
-        (settled, further_settled): (Settled, Option<Settled>),
-    ) {
-        let conversion = self.conversions.live_mut(id).clone();
-        assert!(conversion.state == ConversionState::Fulfilled, "conversion {id} is committed unfulfilled");
-        let (reserved, further) = legs(&conversion);
-        let open = self.windows.open_id();
-        let window_of = |settled: Settled| (settled == Settled::InWindow).then_some(open);
-        let mut windows = LegWindows { reserved: window_of(settled), further: None };
-        let credited = self.settle_leg(now, reserved, settled);
-        self.post(credited, reserved.money.amount.negated(), now);
-        if let Some(leg) = further {
-            let settled = further_settled
-                .unwrap_or_else(|| panic!("conversion {id} is committed without its second movement"));
-            windows.further = window_of(settled);
-            let credited = self.settle_leg(now, leg, settled);
-            // If the debtor itself is credited immediately, its balance stays the same, even if it could not hold the
-            // amount.
-            let carried = if credited == leg.debtor { Amount::ZERO } else { leg.money.amount };
-            self.post(leg.debtor, carried, now);
-            self.post(credited, carried.negated(), now);
-        }
-        self.change_pending(&conversion, Amount::negated);
-        self.conversions.totals.committed += 1;
-        self.conversions.finish(seq, id, |conversion| {
-            conversion.state = ConversionState::Committed { at: now, windows: Some(windows) };
+impl Conversions {
+    /// Writes the totals, the live FX transfers (oldest first), and the ended ones with the sequence numbers of the
+    /// records that ended them. Ended links are another section of the snapshot.
+    pub(crate) fn encode(&self, encoder: &mut Encoder<'_>) {
+        self.totals().encode(encoder);
+        encoder.list(self.live_by_age(), |encoder, item| encoder.sized(|encoder| item.encode(encoder)));
+        encoder.list(self.finished(), |encoder, (seq, item)| {
+            encoder.u64(seq);
+            encoder.sized(|encoder| item.encode(encoder));
         });
     }
 
-    /// Releases the reserved amount.
-    pub(crate) fn apply_conversion_aborted(
-        &mut self,
-        seq: u64,
-        now: Timestamp,
-        id: ConversionId,
-        (kind, cause): (AbortKind, Cause),
-        answer: Option<ConversionAnswer>,
-    ) {
-        let conversion = self.conversions.live_mut(id).clone();
-        let (reserved, _) = legs(&conversion);
-        self.post(reserved.debtor, reserved.money.amount.negated(), now);
-        self.change_pending(&conversion, Amount::negated);
-        self.conversions.totals.aborted += 1;
-        self.conversions.totals.expired += u64::from(kind == AbortKind::Expired);
-        self.note_ended_link(seq, &conversion, (kind, &cause));
-        self.conversions.finish(seq, id, |conversion| {
-            conversion.answer = answer.or(conversion.answer);
-            conversion.state = ConversionState::Aborted { kind, cause, at: now };
+    pub(crate) fn decode(&mut self, d: &mut Decoder<'_>) -> Decoded<()> {
+        self.totals = Stored::decode(d)?;
+        let live: Vec<Conversion> = d.list(|d| Conversion::decode(&mut d.sized()?))?;
+        for conversion in live {
+            self.restore(conversion.prepare_seq, conversion, true)?;
+        }
+        for (seq, conversion) in d.list(|d| Ok((d.u64()?, Conversion::decode(&mut d.sized()?)?)))? {
+            self.restore(seq, conversion, false)?;
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, seq: u64, conversion: Conversion, is_live: bool) -> Decoded<()> {
+        if conversion.is_live() != is_live {
+            return Err(DecodeError("a conversion is listed under another state"));
+        }
+        let is_known = self.get(conversion.id).is_some();
+        let is_linked = conversion.determining_transfer.is_some_and(|transfer| {
+            is_live && self.linked(transfer, conversion.side, conversion.initiator).is_some()
         });
-    }
-
-    /// Records a payer's FX transfer that ended without its transfer. A request from another sender than the initiator
-    /// is not recorded.
-    fn note_ended_link(&mut self, seq: u64, conversion: &Conversion, (kind, cause): (AbortKind, &Cause)) {
-        let link = conversion.determining_transfer.zip(conversion.initiator);
-        let Some((transfer, payer)) = link.filter(|_| conversion.side == ConversionSide::Payer) else {
-            return;
-        };
-        // Finished transfers of earlier records may have left memory, so they are not considered.
-        let is_reserved = |found: &Transfer| found.state == TransferState::Reserved;
-        let is_used = self.transfers.is_finished_by(seq, transfer)
-            || self.transfer(transfer).is_some_and(is_reserved)
-            || self.bulks.holding(transfer).is_some();
-        if *cause != Cause::Hub(Refusal::SourceNotPayer) && !is_used {
-            let end = (seq, kind == AbortKind::Expired);
-            self.conversions.ended.insert((transfer, payer), end);
+        if is_known || is_linked {
+            return Err(DecodeError("a conversion is listed twice"));
         }
-    }
-
-    /// Settles a movement immediately or with the open window. Returns the account that is credited.
-    fn settle_leg(&mut self, now: Timestamp, leg: ConversionLeg, settled: Settled) -> AccountId {
-        self.conversions.totals.committed_legs += 1;
-        self.settle_commit(now, (leg.debtor, leg.creditor), leg.money.amount, settled)
-    }
-
-    fn change_pending(&mut self, conversion: &Conversion, change: impl Fn(Amount) -> Amount) {
-        for (account, amount) in conversion.pending_credits() {
-            self.add_pending(account, change(amount));
+        if is_live && !is_whole(&conversion) {
+            return Err(DecodeError("a live conversion lacks a party, an account or its transfer"));
         }
+        self.insert(seq, Box::new(conversion));
+        Ok(())
     }
 
-    /// An FX transfer in memory: live, or ended and not yet archived.
-    pub fn conversion(&self, id: ConversionId) -> Option<&Conversion> {
-        self.conversions.get(id)
-    }
-
-    /// The live FX transfers, oldest deadline first.
-    pub fn live_conversions(&self) -> impl Iterator<Item = &Conversion> {
-        self.conversions.live()
-    }
-
-    /// Number of live FX transfers.
-    pub fn live_conversions_len(&self) -> usize {
-        self.conversions.live_len()
-    }
-
-    /// The ended FX transfers in memory, oldest first, with the sequence number of the record that ended each.
-    pub fn finished_conversions(&self) -> impl ExactSizeIterator<Item = (u64, &Conversion)> {
-        self.conversions.finished()
-    }
-
-    /// Number of ended FX transfers in memory that wait for the archive.
-    pub fn finished_conversions_len(&self) -> usize {
-        self.conversions.finished_len()
-    }
-
-    /// Removes the FX transfers that ended at or before `seq` from memory, like [`Ledger::take_finished`] for
-    /// transfers.
-    pub fn take_finished_conversions(&mut self, seq: u64) -> impl Iterator<Item = (u64, Box<Conversion>)> {
-        self.conversions.drain_finished(seq)
-    }
-
-    /// Totals of FX transfers since the ledger began.
-    pub const fn conversion_totals(&self) -> ConversionTotals {
-        self.conversions.totals()
+    /// Whether all participants and accounts that FX transfers reference are known.
+    pub(crate) fn refer_to(
+        &self,
+        is_participant: impl Fn(ParticipantId) -> bool,
+        is_account: impl Fn(AccountId) -> bool,
+    ) -> bool {
+        let mut all = self.live().chain(self.finished().map(|(_, conversion)| conversion));
+        let mut payers = self.ended.iter().map(|(_, payer, _)| payer);
+        payers.all(&is_participant)
+            && all.all(|conversion| {
+                let accounts = conversion.accounts.iter().flat_map(|accounts| {
+                    let all = [Some(accounts.initiator_source), accounts.initiator_target];
+                    all.into_iter().flatten().chain([accounts.fxp_source, accounts.fxp_target])
+                });
+                [conversion.initiator, conversion.fxp].into_iter().flatten().all(&is_participant)
+                    && accounts.into_iter().all(&is_account)
+            })
     }
 }
 
-fn legs(conversion: &Conversion) -> (ConversionLeg, Option<ConversionLeg>) {
-    conversion.legs().unwrap_or_else(|| panic!("conversion {} was reserved without accounts", conversion.id))
+fn is_whole(conversion: &Conversion) -> bool {
+    let is_payees = conversion.side == ConversionSide::Payee;
+    conversion.determining_transfer.is_some()
+        && conversion.initiator.is_some()
+        && conversion.fxp.is_some()
+        && conversion.accounts.is_some_and(|accounts| accounts.initiator_target.is_some() == is_payees)
 }

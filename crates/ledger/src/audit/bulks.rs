@@ -1,0 +1,41 @@
+//! The invariants of bulk transfers: their totals and their references to transfers.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::bulk::{BulkItem, ItemState};
+use crate::state::Ledger;
+use crate::transfer::TransferState;
+
+/// Checks that totals match the bulk transfers in memory. An item is open exactly while its transfer is reserved, and
+/// its transfer belongs to no other bulk transfer.
+pub(crate) fn check_bulks(ledger: &Ledger, findings: &mut Vec<String>) {
+    let totals = ledger.bulk_totals();
+    // Wide integers, because a snapshot may contain any counts.
+    let ended = u128::from(totals.completed) + u128::from(totals.rejected);
+    if u128::from(totals.taken) != ended + ledger.live_bulks_len() as u128 {
+        findings.push(format!(
+            "{} bulks were taken, but {ended} ended and {} are live",
+            totals.taken,
+            ledger.live_bulks_len()
+        ));
+    }
+    for entry in ledger.bulks.live_by_age() {
+        let bulk = &entry.bulk;
+        let is_open = |item: &&BulkItem| item.state == ItemState::Accepted;
+        let open = bulk.items.iter().filter(is_open);
+        if open.clone().count() != entry.open_len() {
+            findings.push(format!("bulk {} counts {} open items wrongly", bulk.id, entry.open_len()));
+        }
+        for item in open {
+            let transfer = ledger.transfer(item.transfer);
+            if !transfer.is_some_and(|transfer| transfer.state == TransferState::Reserved) {
+                findings.push(format!("bulk {} waits for transfer {}, which ended", bulk.id, item.transfer));
+            }
+            if ledger.bulk_of(item.transfer).is_none_or(|(owner, _)| owner.id != bulk.id) {
+                findings.push(format!("transfer {} is not the item of bulk {}", item.transfer, bulk.id));
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The invariants of FX transfers: their reservations, totals and references.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use upesi_types::Currency;
+
+use crate::conversion::{Conversion, ConversionSide};
+use crate::ids::AccountId;
+use crate::state::Ledger;
+use crate::transfer::TransferState;
+
+/// Subtracts the reservations of live FX transfers from the sums per currency.
+pub(crate) fn take_reserved(ledger: &Ledger, sums: &mut BTreeMap<Currency, i128>) {
+    for leg in ledger.live_conversions().filter_map(Conversion::reserved_leg) {
+        *sums.entry(leg.money.currency).or_default() -= i128::from(leg.money.amount.units());
+    }
+}
+
+/// Adds the amounts that the ends of live FX transfers may still credit, per account.
+pub(crate) fn add_pending(ledger: &Ledger, pending: &mut BTreeMap<AccountId, i128>) {
+    for (account, amount) in ledger.live_conversions().flat_map(Conversion::pending_credits) {
+        *pending.entry(account).or_default() += i128::from(amount.units());
+    }
+}
+
+/// Checks that totals match the FX transfers in memory, and that no FX transfer outlives its transfer. While one on the
+/// payee's side is live, its transfer is reserved. One on the payer's side is live only until its transfer ends.
+pub(crate) fn check_conversions(ledger: &Ledger, findings: &mut Vec<String>) {
+    let totals = ledger.conversion_totals();
+    // Wide integers, because a snapshot may contain any counts.
+    let ended = u128::from(totals.committed) + u128::from(totals.aborted);
+    if u128::from(totals.reserved) != ended + ledger.live_conversions_len() as u128 {
+        findings.push(format!(
+            "{} conversions were reserved, but {ended} ended and {} are live",
+            totals.reserved,
+            ledger.live_conversions_len()
+        ));
+    }
+    for conversion in ledger.live_conversions() {
+        let transfer = conversion.determining_transfer.and_then(|id| ledger.transfer(id));
+        let is_left_behind = match (conversion.side, transfer) {
+            (ConversionSide::Payee, None) => true,
+            (ConversionSide::Payee, Some(transfer)) => transfer.state != TransferState::Reserved,
+            (ConversionSide::Payer, None) => false,
+            // The transfer was rejected before it was linked to this FX transfer: another DFSP sent the prepare.
+            (ConversionSide::Payer, Some(transfer)) => {
+                transfer.payer == conversion.initiator
+                    && transfer.payer_account.is_some()
+                    && transfer.state != TransferState::Reserved
+            }
+        };
+        if is_left_behind {
+            findings.push(format!("conversion {} is live, but its transfer is not", conversion.id));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Queries about participants: their proxies, keys and blocks.
+//!
+//! A DFSP of another scheme is reached through a proxy. It is a participant without accounts and endpoints, and uses the
+//! accounts and endpoints of its proxy.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
+use upesi_types::{FspId, Timestamp};
+
+use crate::block::Block;
+use crate::ids::ParticipantId;
+use crate::participant::Participant;
+use crate::signature_key::{SignatureKey, SignatureKeys};
+use crate::state::Ledger;
+
+impl Ledger {
+    /// The proxy in front of a participant, if any.
+    pub fn proxy_of(&self, id: ParticipantId) -> Option<ParticipantId> {
+        self.proxies.get(&id).copied()
+    }
+
+    /// Participants behind proxies, each with its proxy.
+    pub fn proxied(&self) -> impl Iterator<Item = (ParticipantId, ParticipantId)> {
+        self.proxies.iter().map(|(participant, proxy)| (*participant, *proxy))
+    }
+
+    /// The participant that is liable for a participant's payments: itself or its proxy.
+    pub(crate) fn liable<'a>(&'a self, party: &'a Participant) -> &'a Participant {
+        self.proxy_of(party.id).map_or(party, |proxy| self.participant(proxy))
+    }
+
+    /// Whether the same participant is liable for both parties.
+    pub(crate) fn are_one(&self, one: &Participant, other: &Participant) -> bool {
+        self.liable(one).id == self.liable(other).id
+    }
+
+    /// The keys with which participants sign.
+    pub const fn signature_keys(&self) -> &SignatureKeys {
+        &self.signature_keys
+    }
+
+    /// Describes a key of a participant at its current state, for operators.
+    pub(crate) fn describe_signature_key(&self, name: &FspId, sha256: &[u8; 32]) -> String {
+        let keys = self.participant_named(name).and_then(|found| self.signature_keys.of(found.id));
+        let Some(keys) = keys else { return "none".into() };
+        match (keys.find(sha256), keys.revocation_of(sha256)) {
+            (_, Some(_)) => "revoked".into(),
+            (Some(SignatureKey { starts_at, ends_at: Some(end), .. }), None) => {
+                alloc::format!("from {starts_at} until {end}")
+            }
+            (Some(SignatureKey { starts_at, .. }), None) => alloc::format!("from {starts_at}"),
+            (None, None) => "none".into(),
+        }
+    }
+
+    /// The blocks in force, with the time when each was set.
+    pub const fn blocks(&self) -> &BTreeMap<Block, Timestamp> {
+        &self.blocks
+    }
+}
