@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use upesi_types::{Timestamp, TransferId};
+use upesi_types::TransferId;
 
 use crate::bulk::{BulkRequest, BulkView};
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
@@ -11,7 +11,7 @@ use crate::endpoint::EndpointType;
 use crate::ids::{CallbackKey, ParticipantId};
 use crate::refusal::Cause;
 use crate::stored::{Stored, stored_by_number, stored_struct};
-use crate::transfer::PublicState;
+use crate::transfer::TransferView;
 
 /// A kind of resource that callbacks can concern. [`ResourceKind::endpoints`] defines where they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -217,21 +217,6 @@ pub enum StateMethod {
     Patch,
 }
 
-/// The view of a transfer that is sent to its parties.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TransferView {
-    /// The state.
-    pub state: PublicState,
-    /// Time when it became final; absent before.
-    pub completed_at: Option<Timestamp>,
-    /// The fulfilment, if the transfer is committed.
-    pub fulfilment: Option<[u8; 32]>,
-    /// JSON text of the extension array.
-    pub extensions: Option<Box<str>>,
-    /// The reason, if the transfer was aborted.
-    pub cause: Option<Cause>,
-}
-
 impl CallbackContent {
     /// Whether the callback forwards a DFSP's own message.
     pub const fn is_forwarded(&self) -> bool {
@@ -342,6 +327,5 @@ impl Stored for CallbackContent {
 
 stored_struct! {
     Subject { resource, id }
-    TransferView { state, completed_at, fulfilment, extensions, cause }
     Callback { target, subject, content }
 }

@@ -9,14 +9,13 @@ use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, ConversionId, Money, Timestamp, TransferId};
 
-use crate::callback::TransferView;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::ids::{AccountId, ParticipantId, WindowId};
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
 use crate::show::{Names, Show, Shown};
 use crate::stored::{Stored, stored_struct};
-use crate::transfer::{AbortKind, Fingerprint, PublicState};
+use crate::transfer::{AbortKind, Fingerprint, PublicState, TransferView};
 
 pub(crate) mod ended;
 pub(crate) mod table;

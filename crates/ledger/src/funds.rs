@@ -8,12 +8,11 @@ use core::fmt::{self, Formatter};
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use crate::account::Account;
-use crate::callback::TransferView;
 use crate::ids::{AccountId, ParticipantId};
 use crate::settlement_model::wire_enum;
 use crate::show::{Names, Show, Shown, shown_as_word};
 use crate::stored::stored_struct;
-use crate::transfer::{Fingerprint, PublicState};
+use crate::transfer::{Fingerprint, PublicState, TransferView};
 
 /// The reason of a withdrawal that was rejected.
 pub(crate) const REASON_NOT_COVERED: &str = "Aborted due to insufficient funds";

@@ -81,9 +81,7 @@ pub use crate::bulk::{
     AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemOutcome,
     ItemResult, ItemState, ItemsFault, NewItems, PublicBulkState,
 };
-pub use crate::callback::{
-    Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject, TransferView,
-};
+pub use crate::callback::{Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject};
 pub use crate::change::Change;
 pub use crate::change_set::{
     CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, Progress,
@@ -130,5 +128,6 @@ pub use crate::stored::Stored;
 pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail, effects_of};
 pub use crate::transfer::{
     AbortKind, Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState,
+    TransferView,
 };
 pub use crate::window::{Content, ContentRef, Net, NewContent, Pair, Sum, Window, WindowState};

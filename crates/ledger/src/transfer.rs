@@ -9,7 +9,6 @@ use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
-use crate::callback::TransferView;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::ids::{AccountId, ParticipantId, WindowId};
 use crate::refusal::Cause;
@@ -393,4 +392,23 @@ impl Show for Settled {
             }
         }
     }
+}
+
+/// The view of a transfer that is sent to its parties.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransferView {
+    /// The state.
+    pub state: PublicState,
+    /// Time when it became final; absent before.
+    pub completed_at: Option<Timestamp>,
+    /// The fulfilment, if the transfer is committed.
+    pub fulfilment: Option<[u8; 32]>,
+    /// JSON text of the extension array.
+    pub extensions: Option<Box<str>>,
+    /// The reason, if the transfer was aborted.
+    pub cause: Option<Cause>,
+}
+
+stored_struct! {
+    TransferView { state, completed_at, fulfilment, extensions, cause }
 }

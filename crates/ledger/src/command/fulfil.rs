@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use upesi_types::{Amount, FspId, Timestamp};
 
 use crate::account::Account;
-use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
+use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::command::put::{self, Put, PutKind};
 use crate::conversion::Conversion;
 use crate::decision::{Decision, Reply};
@@ -16,7 +16,7 @@ use crate::ids::{AccountId, ParticipantId};
 use crate::refusal::Refusal;
 use crate::settlement_model::SettlementModel;
 use crate::state::{Ledger, accounts_of};
-use crate::transfer::{Fingerprint, PublicState, Settled, Transfer};
+use crate::transfer::{Fingerprint, PublicState, Settled, Transfer, TransferView};
 
 /// A fulfil as parsed by the gateway.
 #[derive(Clone, Debug)]

@@ -4,14 +4,14 @@ use alloc::boxed::Box;
 
 use upesi_types::{FspId, Timestamp};
 
-use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
+use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::ids::ParticipantId;
 use crate::limits::UnknownTransfer;
 use crate::refusal::{Cause, Refusal};
 use crate::state::Ledger;
-use crate::transfer::{AbortKind, Aborted, Fingerprint, Transfer, TransferState};
+use crate::transfer::{AbortKind, Aborted, Fingerprint, Transfer, TransferState, TransferView};
 
 /// A PUT request to end a transfer.
 pub(crate) struct Put {

@@ -8,7 +8,7 @@ use upesi_types::{Amount, ConversionId, Currency, ErrorCode, FspId, Timestamp, T
 
 use crate::account::Account;
 use crate::actor::Actor;
-use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
+use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::command::conversions::{AbortConversion, FulfilConversion};
 use crate::command::fulfil::{FulfilState, Fulfilment};
 use crate::command::prepare::{Prepare, active};
@@ -20,7 +20,7 @@ use crate::ids::ParticipantId;
 use crate::participant::Participant;
 use crate::refusal::{Cause, Refusal};
 use crate::state::Ledger;
-use crate::transfer::{AbortKind, PublicState, Settled, Transfer, TransferState};
+use crate::transfer::{AbortKind, PublicState, Settled, Transfer, TransferState, TransferView};
 
 /// An FXP's PUT.
 struct Put {
