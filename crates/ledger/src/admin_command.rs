@@ -21,9 +21,9 @@ use crate::settlement_changes::{
 };
 use crate::show::{Show, Shown};
 use crate::stored::{Stored, stored_struct};
-use crate::table::stored_enum;
+use crate::table::shown_enum;
 
-stored_enum! {
+shown_enum! {
     /// An operator's change. Names of participants are written as operators write them.
     AdminCommand, "unknown change; it was written by a newer version" {
         /// `POST /participants`: a new DFSP, or a new currency for one.

@@ -11,9 +11,8 @@ use upesi_types::Timestamp;
 use crate::action::AdminAction;
 use crate::admin_command::{AdminCommand, ChangeSet};
 use crate::codec::{Decoded, Decoder, Encoder};
-use crate::settlement_model::wire_enum;
 use crate::show::{Names, Show, Shown, shown_as_word};
-use crate::stored::{Stored, stored_struct};
+use crate::stored::{Stored, stored_struct, wire_enum};
 
 pub(crate) mod table;
 

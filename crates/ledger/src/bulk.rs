@@ -13,8 +13,8 @@ use upesi_types::{Amount, AmountError, BulkId, Currency, FspId, Timestamp, Trans
 
 use crate::ids::ParticipantId;
 use crate::refusal::Cause;
-use crate::settlement_model::wire_enum;
 use crate::show::{Names, Show, Shown};
+use crate::stored::wire_enum;
 use crate::transfer::Fingerprint;
 
 pub(crate) mod stored;

@@ -11,11 +11,10 @@ use upesi_types::{Amount, ConversionId, Money, Timestamp, TransferId};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::ids::{AccountId, ParticipantId, WindowId};
-use crate::refusal::Cause;
-use crate::settlement_model::wire_enum;
+use crate::refusal::{AbortKind, Cause};
 use crate::show::{Names, Show, Shown};
-use crate::stored::{Stored, stored_struct};
-use crate::transfer::{AbortKind, Fingerprint, PublicState, TransferView};
+use crate::stored::{Stored, stored_struct, wire_enum};
+use crate::transfer::{Fingerprint, PublicState, TransferView};
 
 pub(crate) mod ended;
 pub(crate) mod table;

@@ -8,9 +8,9 @@ use crate::conversion::{
     Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows,
 };
 use crate::ids::AccountId;
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::{AbortKind, Cause, Refusal};
 use crate::state::Ledger;
-use crate::transfer::{AbortKind, Settled, Transfer, TransferState};
+use crate::transfer::{Settled, Transfer, TransferState};
 
 impl Ledger {
     pub(crate) fn apply_conversion_prepared(

@@ -20,13 +20,13 @@ use crate::funds::{FundsState, FundsTransfer};
 use crate::ids::{AccountId, CallbackKey, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::operator::{Credential, Person, Roles};
 use crate::policy::ApprovalPolicy;
-use crate::refusal::Cause;
+use crate::refusal::{AbortKind, Cause};
 use crate::settlement::{CarriedRemainder, SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;
 use crate::signature_key::SignatureKey;
 use crate::table::events;
 use crate::trail::AuditEntry;
-use crate::transfer::{AbortKind, Fingerprint, Settled, Transfer};
+use crate::transfer::{Fingerprint, Settled, Transfer};
 use crate::window::{ContentRef, NewContent};
 
 events! {

@@ -9,9 +9,8 @@ use core::fmt::{self, Formatter};
 use upesi_types::{Amount, Currency, Timestamp};
 
 use crate::ids::ParticipantId;
-use crate::settlement_model::wire_enum;
 use crate::show::{Names, Show, Shown, shown_as_word};
-use crate::stored::stored_struct;
+use crate::stored::{stored_struct, wire_enum};
 use crate::transfer::Transfer;
 
 /// The rate that stands for the whole amount: a rate of 6,000 is 0.6 %.

@@ -9,9 +9,8 @@ use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use crate::account::Account;
 use crate::ids::{AccountId, ParticipantId};
-use crate::settlement_model::wire_enum;
 use crate::show::{Names, Show, Shown, shown_as_word};
-use crate::stored::stored_struct;
+use crate::stored::{stored_struct, wire_enum};
 use crate::transfer::{Fingerprint, PublicState, TransferView};
 
 /// The reason of a withdrawal that was rejected.

@@ -58,6 +58,7 @@ mod signature_key;
 mod snapshot;
 mod state;
 mod stored;
+mod stored_enum;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -112,7 +113,7 @@ pub use crate::outbox::{Outbox, OutboxEntry, Parked};
 pub use crate::participant::{AccountRef, Limit, Participant};
 pub use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
 pub use crate::record::{Payload, Record};
-pub use crate::refusal::{Cause, Refusal};
+pub use crate::refusal::{AbortKind, Cause, Refusal};
 pub use crate::settlement::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
 };
@@ -127,7 +128,6 @@ pub use crate::state::{Ledger, Totals};
 pub use crate::stored::Stored;
 pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail, effects_of};
 pub use crate::transfer::{
-    AbortKind, Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState,
-    TransferView,
+    Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState, TransferView,
 };
 pub use crate::window::{Content, ContentRef, Net, NewContent, Pair, Sum, Window, WindowState};

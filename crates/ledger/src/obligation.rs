@@ -6,7 +6,7 @@ use upesi_types::{Amount, TransferId};
 
 use crate::conversion::{Conversion, ConversionState};
 use crate::ids::{AccountId, WindowId};
-use crate::settlement_model::wire_enum;
+use crate::stored::wire_enum;
 use crate::transfer::{Transfer, TransferState};
 
 wire_enum! {

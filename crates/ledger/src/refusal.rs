@@ -5,9 +5,26 @@ use alloc::boxed::Box;
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::stored::Stored;
-use crate::table::stored_enum;
-use crate::transfer::AbortKind;
+use crate::stored::{Stored, wire_enum};
+use crate::stored_enum::stored_enum;
+
+wire_enum! {
+    /// The kind of an abort. Operators see these names; DFSPs see ABORTED.
+    AbortKind {
+        /// Rejected at prepare by a validation rule.
+        Invalid = 1 "INVALID",
+        /// Rejected at prepare because of insufficient cover or the net debit cap.
+        Rejected = 2 "ABORTED_REJECTED",
+        /// Aborted by the payee.
+        ByPayee = 3 "ABORTED_ERROR",
+        /// The payee's fulfil was invalid.
+        InvalidFulfil = 4 "ABORTED_INVALID_FULFIL",
+        /// The payee's abort was invalid.
+        InvalidAbort = 5 "ABORTED_INVALID_ABORT",
+        /// The deadline passed, or an operator expired the transfer.
+        Expired = 6 "EXPIRED_RESERVED",
+    }
+}
 
 stored_enum! {
     /// The reason why a DFSP's request was rejected or its transfer ended. It is stored, so tags are never reused.

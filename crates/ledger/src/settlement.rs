@@ -9,9 +9,8 @@ use upesi_types::{Amount, Timestamp, TransferId};
 
 use crate::codec::{Decoded, Decoder};
 use crate::ids::{AccountId, SettlementId};
-use crate::settlement_model::wire_enum;
 use crate::show::{Show, Shown, shown_as_word};
-use crate::stored::{Stored, stored_struct};
+use crate::stored::{Stored, stored_struct, wire_enum};
 use crate::window::{ContentRef, WindowState, Windows};
 
 const SOME_SETTLED: &str = "Some settlement accounts are SETTLED";

@@ -6,12 +6,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Formatter};
 
-use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId, hex};
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId, hex};
 
 use crate::ids::{
     AccountId, CallbackKey, ContentId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId,
 };
-use crate::refusal::Cause;
+use crate::refusal::{AbortKind, Cause};
 
 /// Maximum number of list items in a line of text.
 const ITEMS_SHOWN_MAX: usize = 4;
@@ -120,7 +120,7 @@ macro_rules! shown_as_text {
     };
 }
 
-shown_as_text!(TransferId, FspId, Amount, Currency, Timestamp, AmountError);
+shown_as_text!(TransferId, FspId, Amount, Currency, Timestamp);
 
 /// Implements `Show` for values that are printed as a word.
 macro_rules! shown_as_word {
@@ -211,6 +211,8 @@ impl Show for CallbackKey {
         Shown::Callback(*self)
     }
 }
+
+shown_as_word!(AbortKind: as_str);
 
 impl Show for Cause {
     fn show(&self) -> Shown<'_> {

@@ -93,6 +93,52 @@ impl Stored for AmountError {
     }
 }
 
+/// An enum whose values have a stored number and a name on the wire.
+macro_rules! wire_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$variant_doc])* $variant = $number),* }
+
+        impl $name {
+            /// Every value.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The name on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+
+            /// Finds the value with a name.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == text)
+            }
+
+            /// The stored number.
+            pub const fn number(self) -> u8 {
+                self as u8
+            }
+
+            /// Finds the value with a stored number.
+            pub fn from_number(number: u8) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.number() == number)
+            }
+        }
+
+        impl $crate::stored::Stored for $name {
+            fn encode(&self, encoder: &mut $crate::codec::Encoder<'_>) {
+                encoder.u8(self.number());
+            }
+
+            fn decode(decoder: &mut $crate::codec::Decoder<'_>) -> $crate::codec::Decoded<Self> {
+                const UNKNOWN: &str = concat!("unknown ", stringify!($name));
+                Self::from_number(decoder.u8()?).ok_or($crate::codec::DecodeError(UNKNOWN))
+            }
+        }
+    };
+}
+pub(crate) use wire_enum;
+
 impl<const N: usize> Stored for [u8; N] {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.raw(self);

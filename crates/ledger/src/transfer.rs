@@ -11,10 +11,9 @@ use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::ids::{AccountId, ParticipantId, WindowId};
-use crate::refusal::Cause;
-use crate::settlement_model::wire_enum;
-use crate::show::{Names, Show, Shown, shown_as_word};
-use crate::stored::{Stored, stored_struct};
+use crate::refusal::{AbortKind, Cause};
+use crate::show::{Names, Show, Shown};
+use crate::stored::{Stored, stored_struct, wire_enum};
 
 /// First half of the SHA-256 of a request body; equal for a resend, different for a modified request.
 pub type Fingerprint = [u8; 16];
@@ -141,24 +140,6 @@ pub enum Settled {
         /// The payee's cover account.
         payee: AccountId,
     },
-}
-
-wire_enum! {
-    /// The kind of an abort. Operators see these names; DFSPs see ABORTED.
-    AbortKind {
-        /// Rejected at prepare by a validation rule.
-        Invalid = 1 "INVALID",
-        /// Rejected at prepare because of insufficient cover or the net debit cap.
-        Rejected = 2 "ABORTED_REJECTED",
-        /// Aborted by the payee.
-        ByPayee = 3 "ABORTED_ERROR",
-        /// The payee's fulfil was invalid.
-        InvalidFulfil = 4 "ABORTED_INVALID_FULFIL",
-        /// The payee's abort was invalid.
-        InvalidAbort = 5 "ABORTED_INVALID_ABORT",
-        /// The deadline passed, or an operator expired the transfer.
-        Expired = 6 "EXPIRED_RESERVED",
-    }
 }
 
 wire_enum! {
@@ -340,8 +321,6 @@ impl Stored for Transfer {
         })
     }
 }
-
-shown_as_word!(AbortKind: as_str);
 
 impl Show for Transfer {
     fn show(&self) -> Shown<'_> {

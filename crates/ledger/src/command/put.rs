@@ -9,9 +9,9 @@ use crate::decision::Decision;
 use crate::event::Event;
 use crate::ids::ParticipantId;
 use crate::limits::UnknownTransfer;
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::{AbortKind, Cause, Refusal};
 use crate::state::Ledger;
-use crate::transfer::{AbortKind, Aborted, Fingerprint, Transfer, TransferState, TransferView};
+use crate::transfer::{Aborted, Fingerprint, Transfer, TransferState, TransferView};
 
 /// A PUT request to end a transfer.
 pub(crate) struct Put {

@@ -9,7 +9,8 @@ use foldhash::fast::FixedState;
 use upesi_types::{Timestamp, TransferId};
 
 use super::transfer;
-use crate::transfer::{AbortKind, Aborted, Transfer, TransferState};
+use crate::refusal::AbortKind;
+use crate::transfer::{Aborted, Transfer, TransferState};
 use crate::transfer_table::TransferTable;
 
 const HASH_SEED: u64 = 7;

@@ -18,9 +18,9 @@ use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::ids::ParticipantId;
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::{AbortKind, Cause, Refusal};
 use crate::state::Ledger;
-use crate::transfer::{AbortKind, Transfer};
+use crate::transfer::Transfer;
 
 /// A payee's PUT.
 struct Put<'a> {

@@ -18,9 +18,9 @@ use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::ids::ParticipantId;
 use crate::participant::Participant;
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::{AbortKind, Cause, Refusal};
 use crate::state::Ledger;
-use crate::transfer::{AbortKind, PublicState, Settled, Transfer, TransferState, TransferView};
+use crate::transfer::{PublicState, Settled, Transfer, TransferState, TransferView};
 
 /// An FXP's PUT.
 struct Put {
