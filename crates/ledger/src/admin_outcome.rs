@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use upesi_types::TransferId;
 
-use crate::approval::ProposalState;
 use crate::funds::FundsState;
 use crate::ids::{SettlementId, WindowId};
+use crate::proposal_state::ProposalState;
 use crate::settlement_changes::AdvanceFault;
 
 /// The outcome of an operator's change.

@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 
 use upesi_types::{Currency, FspId};
 
-use crate::approval::ProposalState;
 use crate::binding::BindingKind;
 use crate::funds::FundsState;
 use crate::ids::{LedgerAccountTypeId, WindowId};
 use crate::operator::Role;
+use crate::proposal_state::ProposalState;
 use crate::settlement_changes::AdvanceFault;
 use crate::settlement_model::{Delay, Granularity, Interchange};
 

@@ -11,35 +11,14 @@ use upesi_types::Timestamp;
 use crate::action::AdminAction;
 use crate::admin_command::{AdminCommand, ChangeSet};
 use crate::codec::{Decoded, Decoder, Encoder};
-use crate::show::{Names, Show, Shown, shown_as_word};
-use crate::stored::{Stored, stored_struct, wire_enum};
+use crate::proposal_state::ProposalState;
+use crate::show::{Names, Show, Shown};
+use crate::stored::{Stored, stored_struct};
 
 pub(crate) mod table;
 
 /// Minimum length of a proposal's reason, in characters.
 pub const PROPOSAL_REASON_CHARS_MIN: usize = 10;
-
-wire_enum! {
-    /// The state of a proposal: waiting, being applied, stopped, or ended.
-    ProposalState {
-        /// The proposal waits for a second person.
-        Pending = 1 "pending",
-        /// The proposal was approved, and the change was made in the same record.
-        Executed = 2 "executed",
-        /// The proposal was approved, but the rules rejected the change.
-        Failed = 3 "failed",
-        /// The second person rejected the proposal.
-        Rejected = 4 "rejected",
-        /// The proposal was not decided in time.
-        Expired = 5 "expired",
-        /// The maker withdrew the proposal.
-        Withdrawn = 6 "withdrawn",
-        /// A change set was approved, and the hub is applying its changes.
-        Applying = 7 "applying",
-        /// The rules rejected a change while the set was applied. The set can be continued.
-        Stopped = 8 "stopped",
-    }
-}
 
 /// The end of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,5 +138,3 @@ impl Show for Box<Proposal> {
         write!(f, " \"{reason}\"")
     }
 }
-
-shown_as_word!(ProposalState: as_str);

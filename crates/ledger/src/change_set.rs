@@ -12,7 +12,7 @@
 
 use alloc::boxed::Box;
 
-use crate::approval::ProposalState;
+use crate::proposal_state::ProposalState;
 use crate::stored::stored_struct;
 
 /// Maximum number of changes in a set.

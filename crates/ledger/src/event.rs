@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, BulkId, ConversionId, Currency, FspId, Timestamp, TransferId};
 
-use crate::approval::{Proposal, ProposalState};
+use crate::approval::Proposal;
 use crate::binding::BindingKind;
 use crate::block::Block;
 use crate::bulk::{Bulk, BulkAnswer, ItemResult};
@@ -20,6 +20,7 @@ use crate::funds::{FundsState, FundsTransfer};
 use crate::ids::{AccountId, CallbackKey, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::operator::{Credential, Person, Roles};
 use crate::policy::ApprovalPolicy;
+use crate::proposal_state::ProposalState;
 use crate::refusal::{AbortKind, Cause};
 use crate::settlement::{CarriedRemainder, SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;

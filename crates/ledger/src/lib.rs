@@ -28,6 +28,7 @@ mod conversion;
 mod conversion_fold;
 mod courier;
 mod decision;
+mod effects;
 mod endpoint;
 mod event;
 mod facts;
@@ -44,6 +45,7 @@ mod operator_changes;
 mod outbox;
 mod participant;
 mod policy;
+mod proposal_state;
 mod query;
 mod record;
 mod refusal;
@@ -74,7 +76,7 @@ pub use crate::admin_command::{AdminCommand, ChangeSet, SetChange};
 pub use crate::admin_outcome::AdminOutcome;
 pub use crate::admin_refusal::AdminRefusal;
 pub use crate::approval::table::{Approvals, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
-pub use crate::approval::{PROPOSAL_REASON_CHARS_MIN, Proposal, ProposalEnd, ProposalState};
+pub use crate::approval::{PROPOSAL_REASON_CHARS_MIN, Proposal, ProposalEnd};
 pub use crate::binding::{Binding, BindingKind};
 pub use crate::block::Block;
 pub use crate::bulk::table::BulkTotals;
@@ -95,6 +97,7 @@ pub use crate::conversion::{
 };
 pub use crate::courier::courier_of;
 pub use crate::decision::{Decision, Reply};
+pub use crate::effects::effects_of;
 pub use crate::endpoint::EndpointType;
 pub use crate::event::Event;
 pub use crate::facts::{Archived, Facts};
@@ -112,6 +115,7 @@ pub use crate::operator::{
 pub use crate::outbox::{Outbox, OutboxEntry, Parked};
 pub use crate::participant::{AccountRef, Limit, Participant};
 pub use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
+pub use crate::proposal_state::ProposalState;
 pub use crate::record::{Payload, Record};
 pub use crate::refusal::{AbortKind, Cause, Refusal};
 pub use crate::settlement::{
@@ -126,7 +130,7 @@ pub use crate::signature_key::{
 pub use crate::snapshot::SnapshotError;
 pub use crate::state::{Ledger, Totals};
 pub use crate::stored::Stored;
-pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail, effects_of};
+pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};
 pub use crate::transfer::{
     Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState, TransferView,
 };

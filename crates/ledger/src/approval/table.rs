@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
-use crate::approval::{Proposal, ProposalEnd, ProposalState};
+use crate::approval::{Proposal, ProposalEnd};
 use crate::change_set::Progress;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::policy::ApprovalPolicy;
+use crate::proposal_state::ProposalState;
 use crate::stored::Stored;
 
 /// Maximum number of pending proposals.

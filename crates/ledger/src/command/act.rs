@@ -9,7 +9,7 @@ use upesi_types::Timestamp;
 
 use crate::admin_command::AdminCommand;
 use crate::admin_outcome::AdminOutcome;
-use crate::approval::{Proposal, ProposalState};
+use crate::approval::Proposal;
 use crate::change::Change;
 use crate::command::approvals::Verdict;
 use crate::command::change_sets::ApplyNext;
@@ -19,6 +19,7 @@ use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::ids::CallbackKey;
+use crate::proposal_state::ProposalState;
 use crate::state::Ledger;
 use crate::trail::{Attribution, AuditEntry, clip, clip_before};
 

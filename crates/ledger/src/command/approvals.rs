@@ -13,7 +13,7 @@ use crate::admin_command::AdminCommand;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::approval::table::{PROPOSAL_BYTES_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
-use crate::approval::{PROPOSAL_REASON_CHARS_MIN, Proposal, ProposalState};
+use crate::approval::{PROPOSAL_REASON_CHARS_MIN, Proposal};
 use crate::change::Change;
 use crate::change_set::CHANGE_SETS_OF_MAKER_MAX;
 use crate::decision::Decision;
@@ -22,6 +22,7 @@ use crate::facts::Facts;
 use crate::funds::FundsDirection;
 use crate::operator::{Operator, Role};
 use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
+use crate::proposal_state::ProposalState;
 use crate::state::Ledger;
 use crate::trail::{Attribution, clip, clip_with_digest};
 

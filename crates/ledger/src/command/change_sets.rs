@@ -11,7 +11,7 @@ use crate::action::AdminAction;
 use crate::admin_command::{AdminCommand, ChangeSet, SetChange, counted};
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
-use crate::approval::{Proposal, ProposalState};
+use crate::approval::Proposal;
 use crate::change::Change;
 use crate::change_set::{CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, Progress};
 use crate::command::approvals::Words;
@@ -19,6 +19,7 @@ use crate::command::change_sets::draft::Preview;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::proposal_state::ProposalState;
 use crate::state::Ledger;
 use crate::trail::{Attribution, clip, clip_before, clip_with_digest};
 

@@ -6,12 +6,12 @@ use upesi_types::{Timestamp, TransferId};
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
-use crate::approval::ProposalState;
 use crate::command::put::{self, Ending};
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::funds::{FundsState, REASON_LATE};
+use crate::proposal_state::ProposalState;
 use crate::state::Ledger;
 use crate::transfer::{Transfer, TransferState};
 

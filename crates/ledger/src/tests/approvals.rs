@@ -12,7 +12,6 @@ use crate::action::AdminAction;
 use crate::admin_command::AdminCommand;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
-use crate::approval::ProposalState;
 use crate::approval::table::{PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
 use crate::command::Command;
 use crate::command::act::{Act, Deed};
@@ -24,6 +23,7 @@ use crate::money_changes::FundsPrepare;
 use crate::operator::{Role, Secret};
 use crate::operator_changes::{NewCredential, NewOperator};
 use crate::policy::ApprovalPolicy;
+use crate::proposal_state::ProposalState;
 use crate::state::Ledger;
 use crate::trail::Attribution;
 
