@@ -2,17 +2,185 @@
 
 use alloc::boxed::Box;
 
-use upesi_types::{BulkId, ConversionId, TransferId};
+use upesi_types::{Amount, BulkId, ConversionId, Currency, Timestamp, TransferId};
 
+use crate::account::{Account, LedgerAccountType};
 use crate::bulk::Bulk;
 use crate::bulk::table::BulkTotals;
 use crate::conversion::Conversion;
 use crate::conversion::ended::EndedLinks;
 use crate::conversion::table::ConversionTotals;
-use crate::ids::ParticipantId;
+use crate::fee::FeeRule;
+use crate::funds::FundsTransfer;
+use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::participant::Participant;
+use crate::settlement_model::SettlementModel;
 use crate::state::Ledger;
+use crate::transfer::Transfer;
 
 impl Ledger {
+    /// All accounts in order of creation.
+    pub fn accounts(&self) -> &[Account] {
+        &self.accounts
+    }
+
+    /// An account, if it exists.
+    pub fn account(&self, id: AccountId) -> Option<&Account> {
+        self.accounts.get(id.index())
+    }
+
+    pub(crate) fn account_ref(&self, id: AccountId) -> &Account {
+        &self.accounts[id.index()]
+    }
+
+    /// All ledger account types.
+    pub fn account_types(&self) -> &[LedgerAccountType] {
+        &self.account_types
+    }
+
+    /// A ledger account type by name.
+    pub fn account_type_named(&self, name: &str) -> Option<&LedgerAccountType> {
+        self.account_types.iter().find(|kind| &*kind.name == name)
+    }
+
+    /// The name of a ledger account type.
+    pub fn account_type_name(&self, id: LedgerAccountTypeId) -> &str {
+        self.account_types.get(usize::from(id.0).wrapping_sub(1)).map_or("UNKNOWN", |kind| &kind.name)
+    }
+
+    /// The operator who requested an account; `None` if its record does not state it.
+    pub fn creator_of(&self, account: AccountId) -> Option<&str> {
+        self.creators.get(&account).map(|operator| &**operator)
+    }
+
+    /// The liquidity cover of a participant's position in a currency: the funds on its account of the type that the
+    /// model for positions names. Zero without a model or without such an account. Prepares are decided with this
+    /// amount.
+    pub fn cover(&self, participant: &Participant, currency: Currency) -> Amount {
+        self.position_model(currency)
+            .map_or(Amount::ZERO, |model| self.cover_by(model, participant, currency))
+    }
+
+    /// Like [`Self::cover`], for a known model.
+    pub(crate) fn cover_by(
+        &self,
+        model: &SettlementModel,
+        participant: &Participant,
+        currency: Currency,
+    ) -> Amount {
+        let account = participant.account(currency, model.settlement_account_type);
+        account.map_or(Amount::ZERO, |id| self.account_ref(id).balance.negated())
+    }
+
+    /// A transfer in memory: in flight, or finished and not yet archived.
+    pub fn transfer(&self, id: TransferId) -> Option<&Transfer> {
+        self.transfers.get(id)
+    }
+
+    /// Loads the table entries of several transfers from memory into the processor's caches at once. Otherwise each
+    /// decision would wait for its own memory access.
+    pub fn fetch(&self, ids: impl Iterator<Item = TransferId>) {
+        self.transfers.fetch(ids);
+    }
+
+    /// Number of reserved transfers.
+    pub fn reserved_len(&self) -> usize {
+        self.transfers.reserved_len()
+    }
+
+    /// Number of finished transfers in memory that wait for the archive.
+    pub fn finished_len(&self) -> usize {
+        self.transfers.finished_len()
+    }
+
+    /// The reserved transfers, oldest deadline first.
+    pub fn reserved_transfers(&self) -> impl Iterator<Item = &Transfer> {
+        self.transfers.reserved()
+    }
+
+    /// The sequence number of the record that prepared the oldest reserved transfer or live FX transfer.
+    pub fn oldest_reserved_seq(&self) -> Option<u64> {
+        let conversions = self.conversions.oldest_live_seq();
+        [self.transfers.oldest_reserved_seq(), conversions].into_iter().flatten().min()
+    }
+
+    /// The finished transfers in memory, oldest first.
+    pub fn finished_transfers(&self) -> impl Iterator<Item = &Transfer> {
+        self.transfers.finished().map(|(_, transfer)| transfer)
+    }
+
+    /// The reserved transfers after a position, oldest deadline first, with the position of each.
+    pub fn reserved_behind(
+        &self,
+        place: Option<(Timestamp, u32)>,
+    ) -> impl Iterator<Item = ((Timestamp, u32), &Transfer)> {
+        self.transfers.reserved_behind(place)
+    }
+
+    /// The finished transfers in memory after a position, oldest first, with the position of each. A position consists
+    /// of the journal sequence number that finished the transfer, and its number among those with this sequence number,
+    /// from 1.
+    pub fn finished_behind(&self, place: (u64, u32)) -> impl Iterator<Item = ((u64, u32), &Transfer)> {
+        self.transfers.finished_behind(place)
+    }
+
+    /// Turns this into a ledger that only applies records: it no longer keeps reserved transfers in order of their
+    /// deadlines. Queries return the same results, but queries in that order are slower.
+    #[must_use]
+    pub fn without_order_of_deadlines(mut self) -> Self {
+        self.transfers.count_deadlines();
+        self
+    }
+
+    /// Removes the transfers that finished at or before `seq` from memory. The archive contains them, or is about to.
+    pub fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = Transfer> {
+        self.take_finished(seq).map(|(_, transfer)| transfer)
+    }
+
+    /// Like [`Ledger::drain_finished`], with the sequence number of the record that finished each transfer.
+    pub fn take_finished(&mut self, seq: u64) -> impl Iterator<Item = (u64, Transfer)> {
+        self.transfers.drain_finished(seq)
+    }
+
+    /// The sequence number of the record that finished the transfer at this index, counted from the oldest finished one
+    /// in memory. Returns 0 if there are fewer.
+    pub fn finished_seq(&self, index: usize) -> u64 {
+        self.transfers.finished_seq(index)
+    }
+
+    pub(crate) fn due_transfers(&self, now: Timestamp) -> impl Iterator<Item = &Transfer> {
+        self.transfers.due(now)
+    }
+
+    /// All movements of funds, by id.
+    pub fn all_funds(&self) -> impl Iterator<Item = &FundsTransfer> {
+        self.funds.values()
+    }
+
+    /// A movement of funds.
+    pub fn funds(&self, id: TransferId) -> Option<&FundsTransfer> {
+        self.funds.get(&id)
+    }
+
+    pub(crate) fn funds_len(&self) -> usize {
+        self.funds.len()
+    }
+
+    pub(crate) fn due_funds(&self, now: Timestamp) -> impl Iterator<Item = &FundsTransfer> {
+        let due = self.withdrawals.deadlines().take_while(move |(deadline, _)| *deadline < now);
+        due.filter_map(|(_, id)| self.funds.get(&id))
+    }
+
+    /// All interchange fee rules in order of creation.
+    pub fn fee_rules(&self) -> &[FeeRule] {
+        &self.fee_rules
+    }
+
+    /// An interchange fee rule by name.
+    pub fn fee_rule_named(&self, name: &str) -> Option<&FeeRule> {
+        self.fee_rules.iter().find(|rule| &*rule.terms.name == name)
+    }
+
     /// An FX transfer in memory: live, or ended and not yet archived.
     pub fn conversion(&self, id: ConversionId) -> Option<&Conversion> {
         self.conversions.get(id)

@@ -15,6 +15,37 @@ use crate::signature_key::{SignatureKey, SignatureKeys};
 use crate::state::Ledger;
 
 impl Ledger {
+    /// All participants in order of creation, the hub first.
+    pub fn participants(&self) -> &[Participant] {
+        &self.participants
+    }
+
+    /// A participant that is known to exist.
+    pub fn participant(&self, id: ParticipantId) -> &Participant {
+        &self.participants[id.index()]
+    }
+
+    /// A participant by its exact name.
+    pub fn participant_named(&self, name: &FspId) -> Option<&Participant> {
+        self.participant_id(name).map(|id| self.participant(id))
+    }
+
+    /// A participant's id by its exact name.
+    pub fn participant_id(&self, name: &FspId) -> Option<ParticipantId> {
+        self.names.get(name).copied()
+    }
+
+    /// A participant's id by its name in any case.
+    pub(crate) fn participant_id_ignoring_case(&self, name: &FspId) -> Option<ParticipantId> {
+        let any_case = || self.participants.iter().find(|participant| participant.name.eq_ignore_case(name));
+        self.participant_id(name).or_else(|| any_case().map(|participant| participant.id))
+    }
+
+    pub(crate) fn next_participant_id(&self) -> ParticipantId {
+        ParticipantId::new(self.participants.len() as u32 + 1)
+            .unwrap_or_else(|| unreachable!("participants count from 1"))
+    }
+
     /// The proxy in front of a participant, if any.
     pub fn proxy_of(&self, id: ParticipantId) -> Option<ParticipantId> {
         self.proxies.get(&id).copied()

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, LedgerAccountType, SEEDED_TYPES};
 use crate::approval::ProposalEnd;
@@ -19,20 +19,19 @@ use crate::change_set::Progress;
 use crate::conversion::table::Conversions;
 use crate::event::Event;
 use crate::fee::FeeRule;
-use crate::funds::{FundsDirection, FundsState, FundsTransfer, OpenWithdrawals};
-use crate::ids::{AccountId, CallbackKey, LedgerAccountTypeId, ParticipantId, SettlementId};
+use crate::funds::{FundsTransfer, OpenWithdrawals};
+use crate::ids::{AccountId, CallbackKey, LedgerAccountTypeId, ParticipantId};
 use crate::limits::LedgerConfig;
 use crate::operator::{OperatorFields, Operators};
 use crate::outbox::{Outbox, Parked};
-use crate::participant::{AccountRef, Limit, Participant};
-use crate::remainder;
-use crate::settlement::{CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage};
+use crate::participant::{Limit, Participant};
+use crate::settlement::Settlement;
 use crate::settlement_model::SettlementModel;
 use crate::signature_key::SignatureKeys;
 use crate::trail::{AuditEntry, Trail};
-use crate::transfer::{Aborted, ChargedFee, Committed, Settled, Transfer, TransferState};
+use crate::transfer::{Aborted, ChargedFee, Committed, Settled};
 use crate::transfer_table::TransferTable;
-use crate::window::{ContentRef, WindowState, Windows};
+use crate::window::Windows;
 
 /// Totals of transfers since the ledger began, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -216,72 +215,33 @@ impl Ledger {
             Event::AccountCreated { id, participant, currency, kind, is_opened } => {
                 self.add_account(now, (id, participant), currency, kind, is_opened);
             }
-            Event::AccountOpened { id } => {
-                let account = self.account_mut(id);
-                account.is_opened = true;
-                account.is_active = true;
-                account.changed_at = now;
-            }
+            Event::AccountOpened { id } => self.open_account(now, id),
             Event::AccountActivitySet { id, is_active } => self.account_mut(id).is_active = is_active,
             Event::Posted { debit, credit, amount } => {
                 self.post(debit, amount, now);
                 self.post(credit, amount.negated(), now);
             }
             Event::EndpointSet { participant, kind, value } => {
-                let endpoints = &mut self.participant_mut(participant).endpoints;
-                match endpoints.binary_search_by_key(&kind, |(kind, _)| *kind) {
-                    Ok(at) => endpoints[at].1 = value,
-                    Err(at) => endpoints.insert(at, (kind, value)),
-                }
+                self.set_endpoint(participant, kind, value);
             }
             Event::BindingAdded { participant, kind, value } => {
-                let bindings = &mut self.participant_mut(participant).bindings;
-                let binding = Binding { kind, value };
-                match bindings.binary_search(&binding) {
-                    Ok(_) => panic!("a participant has a binding once"),
-                    Err(at) => bindings.insert(at, binding),
-                }
+                self.add_binding(participant, Binding { kind, value });
             }
             Event::BindingRemoved { participant, kind, value } => {
-                let binding = Binding { kind, value };
-                self.participant_mut(participant).bindings.retain(|known| *known != binding);
+                self.remove_binding(participant, &Binding { kind, value });
             }
-            Event::ProxiedAdded { participant, proxy } => {
-                let before = self.proxies.insert(participant, proxy);
-                assert!(before.is_none(), "a participant is behind one proxy");
-            }
-            Event::ProxiedRemoved { participant, proxy } => {
-                let before = self.proxies.remove(&participant);
-                assert!(before == Some(proxy), "a participant leaves the proxy that it is behind");
-            }
+            Event::ProxiedAdded { participant, proxy } => self.add_proxied(participant, proxy),
+            Event::ProxiedRemoved { participant, proxy } => self.remove_proxied(participant, proxy),
             Event::LimitSet { participant, currency, value, alarm_basis_points } => {
-                let limits = &mut self.participant_mut(participant).limits;
-                limits.retain(|limit| limit.currency != currency);
-                limits.push(Limit { currency, value, alarm_basis_points });
+                self.set_limit(participant, Limit { currency, value, alarm_basis_points });
                 self.forget_cap_raises(participant, currency);
             }
-            Event::SettlementModelCreated(model) => {
-                assert!(
-                    model.id as usize == self.models.len() + 1,
-                    "settlement models are numbered without gaps"
-                );
-                self.models.push(model);
-            }
+            Event::SettlementModelCreated(model) => self.add_model(model),
             Event::SettlementModelActivitySet { id, is_active } => {
                 self.models[id as usize - 1].is_active = is_active
             }
             Event::LedgerAccountTypeCreated { id, name, description, is_active, is_settleable } => {
-                assert!(
-                    usize::from(id.0) == self.account_types.len() + 1,
-                    "account types are numbered without gaps"
-                );
-                self.account_types.push(LedgerAccountType {
-                    id,
-                    name,
-                    description,
-                    is_active,
-                    is_settleable,
-                });
+                self.add_account_type(LedgerAccountType { id, name, description, is_active, is_settleable });
             }
             Event::FundsPrepared(funds) => self.apply_funds_prepared(now, funds),
             Event::FundsEnded { id, state, reason } => self.apply_funds_ended(now, id, state, reason),
@@ -299,29 +259,20 @@ impl Ledger {
                 self.apply_settlement_aborted(now, id, reason, external_reference);
             }
             Event::CapRaised { id, account, amount } => {
-                self.shift_cap(account, amount);
-                self.settled_account_mut(id, account).cap_raised_by = Some(amount);
+                self.raise_cap(id, account, amount);
             }
             Event::CapReturned { id, account, amount } => {
-                self.shift_cap(account, amount.negated());
-                self.settled_account_mut(id, account).cap_raised_by = None;
+                self.return_cap(id, account, amount);
             }
             Event::CoverMoved { id, account, funds } => {
                 self.settled_account_mut(id, account).funds = Some(funds);
             }
             Event::RemaindersCarried { id, accounts } => self.apply_remainders(id, &accounts),
-            Event::FeeRuleCreated(rule) => {
-                assert!(rule.id as usize == self.fee_rules.len() + 1, "fee rules are numbered without gaps");
-                self.fee_rules.push(rule);
-            }
+            Event::FeeRuleCreated(rule) => self.add_fee_rule(rule),
             Event::FeeRuleEnded { id, until } => self.fee_rules[id as usize - 1].until = Some(until),
             Event::FeeCharged { transfer, rule, payer, payee, amount } => {
-                self.totals.fees += 1;
-                self.post(payer, amount, now);
-                self.post(payee, amount.negated(), now);
-                self.windows.add(payer, payee, amount);
                 let fee = ChargedFee { rule, payer, payee, amount, window: self.windows.open_id() };
-                self.transfers.note_fee(transfer, fee);
+                self.charge_fee(now, transfer, fee);
             }
             Event::FeeNotCharged { .. } => self.totals.fees_not_charged += 1,
             Event::ClockAccepted { .. } => {}
@@ -388,258 +339,8 @@ impl Ledger {
             Event::SignatureKeyRevoked { participant, sha256 } => {
                 self.signature_keys.revoke(now, participant, sha256);
             }
-            Event::BlockSet { block } => {
-                let before = self.blocks.insert(block, now);
-                assert!(before.is_none(), "what is blocked is blocked once");
-            }
-            Event::BlockLifted { block } => {
-                let before = self.blocks.remove(&block);
-                assert!(before.is_some(), "what is lifted was blocked");
-            }
+            Event::BlockSet { block } => self.set_block(now, block),
+            Event::BlockLifted { block } => self.lift_block(&block),
         }
-    }
-
-    fn apply_prepared(&mut self, seq: u64, now: Timestamp, transfer: Transfer) {
-        if let TransferState::Reserved = transfer.state {
-            self.totals.reserved += 1;
-            let (payer, payee) = accounts_of(&transfer);
-            self.post(payer, transfer.amount, now);
-            self.add_pending(payer, transfer.amount);
-            self.add_pending(payee, transfer.amount);
-        } else {
-            self.totals.refused += 1;
-        }
-        self.conversions.ended.note_use(transfer.id);
-        self.transfers.insert(seq, transfer);
-    }
-
-    /// Ends a reserved transfer. A commit credits the payee or is settled immediately; an abort releases the payer's
-    /// amount.
-    fn end_transfer(
-        &mut self,
-        seq: u64,
-        now: Timestamp,
-        id: TransferId,
-        state: TransferState,
-        (extensions, settled): (Option<Box<str>>, Settled),
-    ) {
-        let transfer =
-            self.transfer(id).unwrap_or_else(|| panic!("transfer {id} ends but was never prepared"));
-        let (payer, payee) = accounts_of(transfer);
-        let amount = transfer.amount.negated();
-        let credited = match &state {
-            TransferState::Committed(_) => {
-                self.totals.committed += 1;
-                self.settle_commit(now, (payer, payee), amount.negated(), settled)
-            }
-            TransferState::Aborted(end) => {
-                self.totals.aborted += 1;
-                self.totals.expired += u64::from(end.kind == crate::AbortKind::Expired);
-                payer
-            }
-            TransferState::Reserved => unreachable!("a transfer ends committed or aborted"),
-        };
-        self.post(credited, amount, now);
-        self.add_pending(payer, amount);
-        self.add_pending(payee, amount);
-        self.transfers.finish(seq, id, |transfer| {
-            if let TransferState::Committed(_) = state {
-                transfer.extensions = extensions;
-            }
-            transfer.state = state;
-        });
-        self.note_end_of_item(id);
-    }
-
-    /// Settles a committed transfer, or a movement of an FX transfer, immediately or with the open window. Returns the
-    /// account that is credited.
-    pub(crate) fn settle_commit(
-        &mut self,
-        now: Timestamp,
-        (payer, payee): (AccountId, AccountId),
-        amount: Amount,
-        settled: Settled,
-    ) -> AccountId {
-        match settled {
-            Settled::InWindow => {
-                self.windows.add(payer, payee, amount);
-                payee
-            }
-            Settled::AtOnce { payer: payer_cover, payee: payee_cover } => {
-                self.totals.settled_at_once += 1;
-                self.post(payer_cover, amount, now);
-                self.post(payee_cover, amount.negated(), now);
-                payer
-            }
-        }
-    }
-
-    fn apply_funds_prepared(&mut self, now: Timestamp, funds: FundsTransfer) {
-        match (funds.direction, funds.state) {
-            (FundsDirection::In, _) => {
-                self.post(funds.hub_account, funds.amount, now);
-                self.post(funds.account, funds.amount.negated(), now);
-            }
-            (FundsDirection::Out, FundsState::Reserved) => {
-                self.post(funds.account, funds.amount, now);
-                self.withdrawals.open(&funds);
-            }
-            (FundsDirection::Out, _) => {}
-        }
-        let previous = self.funds.insert(funds.id, funds);
-        assert!(previous.is_none(), "a movement of funds is recorded twice");
-    }
-
-    fn apply_funds_ended(&mut self, now: Timestamp, id: TransferId, state: FundsState, reason: Box<str>) {
-        let Some(funds) = self.funds.get_mut(&id) else { panic!("funds {id} end but were never recorded") };
-        assert!(funds.state == FundsState::Reserved, "funds {id} end twice");
-        funds.state = state;
-        funds.reason = reason;
-        funds.changed_at = now;
-        let credited = if state == FundsState::Committed { funds.hub_account } else { funds.account };
-        let amount = funds.amount;
-        self.withdrawals.close(funds);
-        self.post(credited, amount.negated(), now);
-    }
-
-    fn add_settlement(
-        &mut self,
-        now: Timestamp,
-        (id, model): (SettlementId, u32),
-        reason: &str,
-        contents: Vec<ContentRef>,
-        nets: &[SettlementNet],
-    ) {
-        assert!(id.index() == self.settlements.len(), "settlements are numbered without gaps");
-        for place in &contents {
-            self.windows.set_state(*place, WindowState::Pending, id, now, reason);
-        }
-        self.settlements.push(Settlement::new((id, model), now, reason, contents, nets));
-    }
-
-    fn apply_settlement_advanced(&mut self, now: Timestamp, id: SettlementId, stages: Vec<SettlementStage>) {
-        let settlement = &mut self.settlements[id.index()];
-        let was_final = settlement.is_final();
-        settlement.advance(now, stages, &mut self.windows);
-        if settlement.is_final() && !was_final {
-            let left = settlement.accounts.iter().map(|account| (account.account, account.carried_over));
-            remainder::add(&mut self.carried, left);
-        }
-    }
-
-    fn apply_settlement_aborted(
-        &mut self,
-        now: Timestamp,
-        id: SettlementId,
-        reason: Box<str>,
-        external_reference: Option<Box<str>>,
-    ) {
-        let settlement = &mut self.settlements[id.index()];
-        let was_final = settlement.is_final();
-        settlement.abort(now, reason, external_reference, &mut self.windows);
-        if !was_final {
-            let given_back = settlement.accounts.iter().map(|account| (account.account, account.carried_in));
-            remainder::add(&mut self.carried, given_back);
-        }
-    }
-
-    fn apply_remainders(&mut self, id: SettlementId, remainders: &[CarriedRemainder]) {
-        let taken = remainders.iter().map(|one| (one.account, one.carried_in.negated()));
-        remainder::add(&mut self.carried, taken);
-        for CarriedRemainder { account, carried_in, carried_over } in remainders {
-            let account = self.settled_account_mut(id, *account);
-            (account.carried_in, account.carried_over) = (*carried_in, *carried_over);
-        }
-    }
-
-    fn settled_account_mut(&mut self, id: SettlementId, account: AccountId) -> &mut SettlementAccount {
-        let found = self.settlements[id.index()].account_mut(account);
-        found.unwrap_or_else(|| panic!("settlement {id} has no such account"))
-    }
-
-    /// Raises or lowers the net debit cap of a position.
-    fn shift_cap(&mut self, position: AccountId, change: Amount) {
-        let Account { participant, currency, .. } = *self.account_ref(position);
-        let limits = &mut self.participant_mut(participant).limits;
-        let limit = limits.iter_mut().find(|limit| limit.currency == currency);
-        let shifted = limit.and_then(|limit| Some((limit.value.checked_add(change)?, limit)));
-        let Some((value, limit)) = shifted else { panic!("account {} has no such cap", position.number()) };
-        limit.value = value;
-    }
-
-    /// Records that an operator set another cap: it stays, whatever happens to the settlements that raised the previous
-    /// cap.
-    fn forget_cap_raises(&mut self, participant: ParticipantId, currency: Currency) {
-        let position = self.participant(participant).account(currency, LedgerAccountTypeId::POSITION);
-        let Some(position) = position else { return };
-        for settlement in self.settlements.iter_mut().filter(|settlement| !settlement.is_final()) {
-            if let Some(account) = settlement.account_mut(position) {
-                account.cap_raised_by = None;
-            }
-        }
-    }
-
-    pub(crate) fn post(&mut self, account: AccountId, change: Amount, now: Timestamp) {
-        let account = self.account_mut(account);
-        let Some(balance) = account.balance.checked_add(change) else {
-            panic!("account {} leaves the range of amounts", account.id.number())
-        };
-        account.balance = balance;
-        account.changed_at = now;
-    }
-
-    pub(crate) fn add_pending(&mut self, account: AccountId, change: Amount) {
-        let account = self.account_mut(account);
-        let pending = account.pending_credits.checked_add(change).filter(|pending| !pending.is_negative());
-        let Some(pending) = pending else {
-            panic!("account {} has impossible reservations", account.id.number())
-        };
-        account.pending_credits = pending;
-    }
-
-    fn add_participant(&mut self, now: Timestamp, id: ParticipantId, name: FspId, is_proxy: bool) {
-        assert!(id.index() == self.participants.len(), "participants are numbered without gaps");
-        self.names.insert(name, id);
-        self.participants.push(Participant { is_proxy, ..Participant::new(id, name, now) });
-    }
-
-    fn add_account(
-        &mut self,
-        now: Timestamp,
-        (id, participant): (AccountId, ParticipantId),
-        currency: Currency,
-        kind: LedgerAccountTypeId,
-        is_opened: bool,
-    ) {
-        assert!(id.index() == self.accounts.len(), "accounts are numbered without gaps");
-        self.accounts.push(Account {
-            id,
-            participant,
-            currency,
-            kind,
-            is_active: is_opened,
-            is_opened,
-            balance: Amount::ZERO,
-            pending_credits: Amount::ZERO,
-            created_at: now,
-            changed_at: now,
-        });
-        self.participant_mut(participant).accounts.push(AccountRef { currency, kind, id });
-    }
-
-    fn participant_mut(&mut self, id: ParticipantId) -> &mut Participant {
-        &mut self.participants[id.index()]
-    }
-
-    fn account_mut(&mut self, id: AccountId) -> &mut Account {
-        &mut self.accounts[id.index()]
-    }
-}
-
-/// The accounts of a reserved transfer.
-pub(crate) fn accounts_of(transfer: &Transfer) -> (AccountId, AccountId) {
-    match (transfer.payer_account, transfer.payee_account) {
-        (Some(payer), Some(payee)) => (payer, payee),
-        _ => panic!("transfer {} was reserved without accounts", transfer.id),
     }
 }

@@ -391,3 +391,11 @@ pub struct TransferView {
 stored_struct! {
     TransferView { state, completed_at, fulfilment, extensions, cause }
 }
+
+/// The accounts of a reserved transfer.
+pub(crate) fn accounts_of(transfer: &Transfer) -> (AccountId, AccountId) {
+    match (transfer.payer_account, transfer.payee_account) {
+        (Some(payer), Some(payee)) => (payer, payee),
+        _ => panic!("transfer {} was reserved without accounts", transfer.id),
+    }
+}

@@ -12,8 +12,9 @@ use crate::event::Event;
 use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::money_changes::NewFeeRule;
-use crate::state::{Ledger, accounts_of};
-use crate::transfer::Transfer;
+use crate::participant::Participant;
+use crate::state::Ledger;
+use crate::transfer::{Transfer, accounts_of};
 
 /// Maximum number of DFSPs that a rule names on each side.
 pub const FEE_RULE_PARTIES_MAX: usize = 100;
@@ -94,7 +95,7 @@ impl Ledger {
     /// Creates a fee account for every DFSP with a position in the currency. Later DFSPs get theirs together with the
     /// position.
     fn create_fee_accounts(&self, currency: Currency, out: &mut Decision) -> Result<(), AdminRefusal> {
-        let lacks = |participant: &&crate::Participant| {
+        let lacks = |participant: &&Participant| {
             participant.account(currency, LedgerAccountTypeId::POSITION).is_some()
                 && participant.account(currency, LedgerAccountTypeId::INTERCHANGE_FEE).is_none()
         };

@@ -15,8 +15,8 @@ use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::ids::{AccountId, ParticipantId};
 use crate::refusal::Refusal;
 use crate::settlement_model::SettlementModel;
-use crate::state::{Ledger, accounts_of};
-use crate::transfer::{Fingerprint, PublicState, Settled, Transfer, TransferView};
+use crate::state::Ledger;
+use crate::transfer::{Fingerprint, PublicState, Settled, Transfer, TransferView, accounts_of};
 
 /// A fulfil as parsed by the gateway.
 #[derive(Clone, Debug)]
