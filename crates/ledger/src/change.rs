@@ -13,7 +13,7 @@ use crate::action::AdminAction;
 use crate::admin_command::{AdminCommand, ChangeSet};
 use crate::admin_outcome::AdminOutcome;
 use crate::block::Block;
-use crate::command::tick::Expire;
+use crate::command::expire::Expire;
 use crate::endpoint::EndpointType;
 use crate::funds::{FundsDirection, FundsState};
 use crate::ids::{AccountId, LedgerAccountTypeId, SettlementId};

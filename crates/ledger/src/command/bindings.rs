@@ -1,4 +1,4 @@
-//! Adds and removes bindings of participants, and blocks.
+//! Adds and removes bindings of participants.
 
 use alloc::string::ToString as _;
 
@@ -7,7 +7,6 @@ use upesi_types::FspId;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::binding::{Binding, BindingKind};
-use crate::block::Block;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::ids::ParticipantId;
@@ -72,34 +71,6 @@ impl Ledger {
         }
         let Binding { kind, value } = binding;
         out.events.push(Event::BindingRemoved { participant: participant.id, kind, value });
-        Ok(AdminOutcome::Done)
-    }
-}
-
-// Blocks: one person can set them, but lifting them takes two.
-
-impl Ledger {
-    pub(crate) fn decide_set_block(&self, block: Block, out: &mut Decision) -> Outcome {
-        if let Block::Participant(name) = &block
-            && self.known_participant(name)?.id == ParticipantId::HUB
-        {
-            return Err(AdminRefusal::BlockOfHub);
-        }
-        if self.blocks.contains_key(&block) {
-            return Ok(AdminOutcome::AlreadyDone);
-        }
-        if self.blocks.len() >= self.config.limits.blocks {
-            return Err(AdminRefusal::BlocksFull);
-        }
-        out.events.push(Event::BlockSet { block });
-        Ok(AdminOutcome::Done)
-    }
-
-    pub(crate) fn decide_lift_block(&self, block: Block, out: &mut Decision) -> Outcome {
-        if !self.blocks.contains_key(&block) {
-            return Err(AdminRefusal::BlockUnknown);
-        }
-        out.events.push(Event::BlockLifted { block });
         Ok(AdminOutcome::Done)
     }
 }

@@ -4,6 +4,7 @@
 //! steps, and no record is longer than one message about a bulk transfer.
 
 pub(crate) mod put;
+pub(crate) mod steps;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

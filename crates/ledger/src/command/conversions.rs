@@ -1,5 +1,6 @@
 //! Commands about FX transfers: `/fxTransfers` (FSPIOP API v2.0).
 
+pub(crate) mod link;
 pub(crate) mod put;
 
 use alloc::boxed::Box;

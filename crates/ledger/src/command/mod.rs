@@ -6,12 +6,15 @@ pub(crate) mod actions;
 pub(crate) mod admin;
 pub(crate) mod approvals;
 pub(crate) mod bindings;
+pub(crate) mod blocks;
 pub(crate) mod bulks;
 pub(crate) mod callbacks;
 pub(crate) mod change_sets;
 pub(crate) mod conversions;
 pub(crate) mod couriers;
 pub(crate) mod cover;
+pub(crate) mod entrance;
+pub(crate) mod expire;
 pub(crate) mod fees;
 pub(crate) mod fulfil;
 pub(crate) mod funds;
@@ -19,11 +22,14 @@ pub(crate) mod get;
 pub(crate) mod operators;
 pub(crate) mod participants;
 pub(crate) mod prepare;
+pub(crate) mod proxies;
 pub(crate) mod put;
+pub(crate) mod retention;
 pub(crate) mod settlement_models;
 pub(crate) mod settlements;
 pub(crate) mod signature_keys;
 pub(crate) mod tick;
+pub(crate) mod windows;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -52,13 +58,13 @@ pub use crate::command::change_sets::draft::Preview;
 pub use crate::command::conversions::{
     AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, GetConversion, PrepareConversion,
 };
+pub use crate::command::entrance::{Entrance, EntranceKind};
+pub use crate::command::expire::Expire;
 pub use crate::command::fees::FEE_RULE_PARTIES_MAX;
 pub use crate::command::fulfil::{Fulfil, FulfilState, Fulfilment};
 pub use crate::command::get::Get;
-pub use crate::command::operators::{Entrance, EntranceKind};
 pub use crate::command::participants::ENDPOINT_VALUE_BYTES_MAX;
 pub use crate::command::prepare::Prepare;
-pub use crate::command::tick::Expire;
 pub use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
 pub use crate::operator_changes::{NewCredential, NewOperator};
 pub use crate::scheme_changes::{EndpointValue, NewSignatureKey};
@@ -267,19 +273,6 @@ impl Ledger {
                 debug_assert_eq!(transfer.id, id);
                 Ok(Some(transfer))
             }
-        }
-    }
-}
-
-// Removal of finished transfers from the archive.
-
-impl Ledger {
-    /// Records the removal before the archive deletes the transfers. Every later fold of the journal then knows up to
-    /// which record ids are unknown. Reserved transfers stay.
-    fn decide_removal(&self, to_seq: u64, out: &mut Decision) {
-        let to_seq = to_seq.min(self.last_seq);
-        if to_seq > self.removed_to {
-            out.events.push(Event::FinishedRemoved { to_seq });
         }
     }
 }

@@ -1,19 +1,13 @@
 //! Manages operators and their credentials.
 
-use alloc::borrow::ToOwned;
-use alloc::boxed::Box;
-use alloc::format;
-
 use upesi_types::Timestamp;
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
-use crate::change::Change;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::operator::{
-    CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, OPERATORS_MAX, Operator, Person, Sealed, Secret,
-    TOKEN_DAYS_MAX, is_operator_name,
+    CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, OPERATORS_MAX, Secret, TOKEN_DAYS_MAX, is_operator_name,
 };
 use crate::operator_changes::{NewCredential, NewOperator};
 use crate::state::Ledger;
@@ -104,114 +98,5 @@ impl Ledger {
         }
         out.events.push(Event::CredentialRemoved { name: name.into(), credential: id });
         Ok(AdminOutcome::Done)
-    }
-}
-
-// Users' own login actions: enrol, log in with a code, change the password.
-
-/// A user's own login action. The hub has already verified password and code. The ledger decides that the code was not
-/// used before and that the credentials have not changed since.
-#[derive(Clone, Debug)]
-pub struct Entrance {
-    /// The operator name of the user.
-    pub operator: Box<str>,
-    /// The time step of the submitted code.
-    pub code_step: u64,
-    /// The purpose of the code.
-    pub kind: EntranceKind,
-}
-
-/// The purpose for which a user submits a code.
-#[derive(Clone, Debug)]
-pub enum EntranceKind {
-    /// Set a password and a second factor, replacing earlier ones.
-    Enrol {
-        /// Digest of the enrolment token, which becomes invalid.
-        token: [u8; 32],
-        /// The second factor, encrypted under the password.
-        sealed: Sealed,
-    },
-    /// Change the password.
-    SetPassword {
-        /// Number of the password that was submitted.
-        credential: u32,
-        /// The second factor, encrypted under the new password.
-        sealed: Sealed,
-    },
-    /// Open or continue a session.
-    Session {
-        /// Number of the password that was submitted.
-        credential: u32,
-        /// The action, for the audit trail.
-        change: Change,
-        /// The second factor, encrypted in a stronger form than before. It gets a new number.
-        sealed: Option<Sealed>,
-    },
-}
-
-impl Ledger {
-    pub(crate) fn decide_entrance(&self, entrance: &Entrance, now: Timestamp, out: &mut Decision) -> Outcome {
-        let Entrance { operator: name, code_step, kind } = entrance;
-        let operator = self.operators.named(name).filter(|operator| operator.is_active);
-        let operator = operator.ok_or_else(|| AdminRefusal::OperatorUnknown { name: name.clone() })?;
-        let set = |sealed: &Sealed| Event::PersonSet {
-            name: name.clone(),
-            person: Person {
-                id: operator.next_credential,
-                sealed: *sealed,
-                set_at: now,
-                code_step: *code_step,
-            },
-        };
-        match kind {
-            EntranceKind::Enrol { token, sealed } => {
-                let (owner, enrolment) =
-                    self.operators.by_enrolment(token).ok_or(AdminRefusal::CredentialUnknown)?;
-                if owner.name != *name || enrolment.has_expired(now) {
-                    return Err(AdminRefusal::CredentialUnknown);
-                }
-                let credential = enrolment.id;
-                out.events.push(Event::CredentialRemoved { name: name.clone(), credential });
-                out.events.push(set(sealed));
-            }
-            EntranceKind::SetPassword { credential, sealed } => {
-                check_code(operator, *credential, *code_step)?;
-                out.events.push(set(sealed));
-            }
-            EntranceKind::Session { credential, sealed: Some(sealed), .. } => {
-                check_code(operator, *credential, *code_step)?;
-                out.events.push(set(sealed));
-            }
-            EntranceKind::Session { credential, sealed: None, .. } => {
-                check_code(operator, *credential, *code_step)?;
-                out.events.push(Event::CodeUsed { name: name.clone(), code_step: *code_step });
-            }
-        }
-        Ok(AdminOutcome::Done)
-    }
-}
-
-/// Checks that the code was not used before. Of two requests with the same code, only the first succeeds.
-fn check_code(operator: &Operator, credential: u32, code_step: u64) -> Result<(), AdminRefusal> {
-    let person = operator.person.filter(|person| person.id == credential);
-    let person = person.ok_or(AdminRefusal::CredentialUnknown)?;
-    if code_step <= person.code_step { Err(AdminRefusal::CodeUsed) } else { Ok(()) }
-}
-
-impl Change {
-    /// The change that a user's own login action makes.
-    pub fn of_entrance(entrance: &Entrance, ledger: &Ledger) -> Self {
-        let operator = ledger.operators().named(&entrance.operator);
-        let before = operator.and_then(|operator| operator.person);
-        let before = before.map_or("none".to_owned(), |person| format!("{:?}", person.sealed));
-        let what = format!("password and second factor of operator {}", entrance.operator);
-        match &entrance.kind {
-            EntranceKind::Enrol { token, sealed } => {
-                let by = format!("{sealed:?}, by {:?}", Secret::Enrolment(*token));
-                Self::new(what, before, by)
-            }
-            EntranceKind::SetPassword { sealed, .. } => Self::new(what, before, format!("{sealed:?}")),
-            EntranceKind::Session { change, .. } => change.clone(),
-        }
     }
 }

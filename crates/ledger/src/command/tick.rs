@@ -1,19 +1,13 @@
 //! Expires transfers, FX transfers, withdrawals and proposals whose deadline has passed.
 
-use alloc::boxed::Box;
+use upesi_types::Timestamp;
 
-use upesi_types::{Timestamp, TransferId};
-
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
-use crate::command::put::{self, Ending};
-use crate::decision::{Decision, Reply};
+use crate::decision::Decision;
 use crate::event::Event;
-use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::funds::{FundsState, REASON_LATE};
 use crate::proposal_state::ProposalState;
 use crate::state::Ledger;
-use crate::transfer::{Transfer, TransferState};
+use crate::transfer::Transfer;
 
 impl Ledger {
     pub(crate) fn decide_tick(&self, now: Timestamp, out: &mut Decision) {
@@ -40,52 +34,5 @@ impl Ledger {
             let result = self.approvals.get(id).and_then(|proposal| self.result_of_stopped(proposal));
             out.events.push(Event::ProposalEnded { id, state, by: None, comment: None, result });
         }
-    }
-}
-
-// Expiry of a reservation by an operator before its deadline, under the rules of expiry.
-
-/// An operator's request to expire a reservation.
-#[derive(Clone, Debug)]
-pub struct Expire {
-    /// The transfer.
-    pub transfer: TransferId,
-    /// The operator's reason.
-    pub reason: Box<str>,
-}
-
-impl Ledger {
-    /// Expires the reservation. The payer's money is released and both parties receive error 3303, as when the deadline
-    /// passes.
-    pub(crate) fn decide_expire(&self, expire: &Expire, facts: &Facts<'_>, out: &mut Decision) {
-        out.reply = match self.find(&expire.transfer.into(), facts) {
-            Err(ArchiveLookupNeeded) => Reply::NeedsArchive,
-            Ok(None) => Reply::Admin(Err(AdminRefusal::TransferUnknown)),
-            Ok(Some(transfer)) => Reply::Admin(self.expire_known(transfer, expire, facts.now(), out)),
-        };
-    }
-
-    fn expire_known(
-        &self,
-        transfer: &Transfer,
-        expire: &Expire,
-        now: Timestamp,
-        out: &mut Decision,
-    ) -> Result<AdminOutcome, AdminRefusal> {
-        let state = match &transfer.state {
-            TransferState::Reserved if self.is_answered_item(transfer.id) => "PROCESSING",
-            TransferState::Reserved => {
-                let ending = Ending::expiry(Some(expire.reason.clone()));
-                self.tell_parties(transfer, &ending, out);
-                put::end(transfer, ending, None, false, now, out);
-                return Ok(AdminOutcome::Done);
-            }
-            TransferState::Aborted(end) if end.operator_reason.is_some() => {
-                return Ok(AdminOutcome::AlreadyDone);
-            }
-            TransferState::Aborted(end) => end.kind.as_str(),
-            TransferState::Committed(_) => "COMMITTED",
-        };
-        Err(AdminRefusal::TransferFinal { state })
     }
 }

@@ -14,7 +14,7 @@ use crate::admin_refusal::AdminRefusal;
 use crate::change::Change;
 use crate::command::Command;
 use crate::command::act::{Act, Deed};
-use crate::command::operators::{Entrance, EntranceKind};
+use crate::command::entrance::{Entrance, EntranceKind};
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::limits::LedgerConfig;

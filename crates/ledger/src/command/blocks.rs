@@ -1,0 +1,37 @@
+//! Sets and lifts blocks. One person can set them, but lifting them takes two.
+
+use crate::admin_outcome::AdminOutcome;
+use crate::admin_refusal::AdminRefusal;
+use crate::block::Block;
+use crate::decision::Decision;
+use crate::event::Event;
+use crate::ids::ParticipantId;
+use crate::state::Ledger;
+
+type Outcome = Result<AdminOutcome, AdminRefusal>;
+
+impl Ledger {
+    pub(crate) fn decide_set_block(&self, block: Block, out: &mut Decision) -> Outcome {
+        if let Block::Participant(name) = &block
+            && self.known_participant(name)?.id == ParticipantId::HUB
+        {
+            return Err(AdminRefusal::BlockOfHub);
+        }
+        if self.blocks.contains_key(&block) {
+            return Ok(AdminOutcome::AlreadyDone);
+        }
+        if self.blocks.len() >= self.config.limits.blocks {
+            return Err(AdminRefusal::BlocksFull);
+        }
+        out.events.push(Event::BlockSet { block });
+        Ok(AdminOutcome::Done)
+    }
+
+    pub(crate) fn decide_lift_block(&self, block: Block, out: &mut Decision) -> Outcome {
+        if !self.blocks.contains_key(&block) {
+            return Err(AdminRefusal::BlockUnknown);
+        }
+        out.events.push(Event::BlockLifted { block });
+        Ok(AdminOutcome::Done)
+    }
+}
