@@ -33,6 +33,7 @@ mod endpoint;
 mod event;
 mod facts;
 mod fee;
+mod fold;
 mod funds;
 mod ids;
 mod index;

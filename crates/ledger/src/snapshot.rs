@@ -123,9 +123,9 @@ impl Ledger {
     /// with the same history have equal bytes.
     pub fn encode_unfinished(&self) -> Vec<u8> {
         let mut unfinished = self.clone();
-        unfinished.drain_finished(u64::MAX).for_each(drop);
-        unfinished.take_finished_conversions(u64::MAX).for_each(drop);
-        unfinished.take_finished_bulks(u64::MAX).for_each(drop);
+        unfinished.transfers.drain_finished(u64::MAX).for_each(drop);
+        unfinished.conversions.drain_finished(u64::MAX).for_each(drop);
+        unfinished.bulks.drain_finished(u64::MAX).for_each(drop);
         let mut bytes = Vec::new();
         unfinished.encode_snapshot(&mut bytes);
         bytes
@@ -184,12 +184,14 @@ impl Ledger {
         if !self.participants.iter().all(are_in_order) {
             return Err(DecodeError("it has bindings twice or out of order"));
         }
-        let mut transfers = self.reserved_transfers().chain(self.finished_transfers());
+        let finished = self.transfers.finished().map(|(_, transfer)| transfer);
+        let mut transfers = self.transfers.reserved().chain(finished);
         let are_known = self.accounts.iter().all(|item| participant(item.participant))
             && self.participants.iter().flat_map(|item| &item.accounts).all(|item| account(item.id))
             && self.funds.values().all(|item| account(item.account) && account(item.hub_account))
             && self
-                .reserved_transfers()
+                .transfers
+                .reserved()
                 .all(|item| item.payer_account.is_some() && item.payee_account.is_some())
             && transfers.all(|item| {
                 [item.payer, item.payee].into_iter().flatten().all(participant)
@@ -293,7 +295,7 @@ fn read_funds(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
 }
 
 fn write_reserved(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    encoder.reserve(ledger.reserved_len() * TRANSFER_BYTES);
+    encoder.reserve(ledger.transfers.reserved_len() * TRANSFER_BYTES);
     write_items(encoder, ledger.transfers.reserved_by_age());
 }
 
@@ -428,7 +430,7 @@ fn read_blocks(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
 }
 
 fn write_proxied(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    let proxied: alloc::vec::Vec<_> = ledger.proxied().collect();
+    let proxied: Vec<_> = ledger.proxies.iter().map(|(participant, proxy)| (*participant, *proxy)).collect();
     encoder.list(proxied.iter(), |encoder, pair| pair.encode(encoder));
 }
 
