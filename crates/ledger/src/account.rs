@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 
 use upesi_types::{Amount, Currency, Timestamp};
 
-use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::stored::stored_struct;
+use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::base::stored::stored_struct;
 
 /// A ledger account type.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The kinds of operators' changes, and whether a change needs a second person.
 
-use crate::stored::stored_by_number;
+use crate::base::stored::stored_by_number;
 
 /// The area of administration whose approvers decide about a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

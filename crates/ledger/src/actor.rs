@@ -2,8 +2,8 @@
 
 use upesi_types::FspId;
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::stored::Stored;
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::stored::Stored;
 
 /// The actor that caused a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

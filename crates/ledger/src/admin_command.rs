@@ -7,11 +7,14 @@ use alloc::{format, vec};
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::ids::{AccountId, WindowId};
+use crate::base::show::{Show, Shown};
+use crate::base::stored::{Stored, stored_struct};
+use crate::base::table::shown_enum;
 use crate::binding::BindingKind;
 use crate::block::Block;
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::endpoint::EndpointType;
-use crate::ids::{AccountId, WindowId};
 use crate::money_changes::{Deposit, FundsEnd, FundsPrepare, NewFeeRule};
 use crate::operator_changes::{NewCredential, NewOperator};
 use crate::policy::ApprovalPolicy;
@@ -19,9 +22,6 @@ use crate::scheme_changes::{EndpointValue, NewSignatureKey};
 use crate::settlement_changes::{
     NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance, SettlementCover,
 };
-use crate::show::{Show, Shown};
-use crate::stored::{Stored, stored_struct};
-use crate::table::shown_enum;
 
 shown_enum! {
     /// An operator's change. Names of participants are written as operators write them.

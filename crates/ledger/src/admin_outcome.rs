@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use upesi_types::TransferId;
 
+use crate::base::ids::{SettlementId, WindowId};
 use crate::funds::FundsState;
-use crate::ids::{SettlementId, WindowId};
 use crate::proposal_state::ProposalState;
 use crate::settlement_changes::AdvanceFault;
 

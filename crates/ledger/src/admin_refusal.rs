@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use upesi_types::{Currency, FspId};
 
+use crate::base::ids::{LedgerAccountTypeId, WindowId};
 use crate::binding::BindingKind;
 use crate::funds::FundsState;
-use crate::ids::{LedgerAccountTypeId, WindowId};
 use crate::operator::Role;
 use crate::proposal_state::ProposalState;
 use crate::settlement_changes::AdvanceFault;

@@ -10,10 +10,10 @@ use upesi_types::Timestamp;
 
 use crate::action::AdminAction;
 use crate::admin_command::{AdminCommand, ChangeSet};
-use crate::codec::{Decoded, Decoder, Encoder};
+use crate::base::codec::{Decoded, Decoder, Encoder};
+use crate::base::show::{Names, Show, Shown};
+use crate::base::stored::{Stored, stored_struct};
 use crate::proposal_state::ProposalState;
-use crate::show::{Names, Show, Shown};
-use crate::stored::{Stored, stored_struct};
 
 pub(crate) mod table;
 

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency};
 
+use crate::base::ids::{AccountId, CallbackKey, LedgerAccountTypeId};
 use crate::funds::{FundsDirection, FundsState};
-use crate::ids::{AccountId, CallbackKey, LedgerAccountTypeId};
 use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::transfer::TransferState;

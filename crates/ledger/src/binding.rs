@@ -7,9 +7,9 @@ use core::fmt::{self, Display, Formatter};
 
 use upesi_types::{hex, unhex};
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::show::shown_as_word;
-use crate::stored::{Stored, stored_struct};
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::show::shown_as_word;
+use crate::base::stored::{Stored, stored_struct};
 
 /// Longest value of a binding, in bytes.
 pub const BINDING_VALUE_BYTES_MAX: usize = 512;

@@ -8,9 +8,9 @@ use core::fmt::{self, Display, Formatter};
 
 use upesi_types::{FspId, hex, unhex};
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::show::{Show, Shown};
-use crate::stored::Stored;
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::show::{Show, Shown};
+use crate::base::stored::Stored;
 
 /// A blocked participant, key or certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,10 +11,10 @@ use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, AmountError, BulkId, Currency, FspId, Timestamp, TransferId};
 
-use crate::ids::ParticipantId;
-use crate::refusal::Cause;
-use crate::show::{Names, Show, Shown};
-use crate::stored::wire_enum;
+use crate::base::ids::ParticipantId;
+use crate::base::refusal::Cause;
+use crate::base::show::{Names, Show, Shown};
+use crate::base::stored::wire_enum;
 use crate::transfer::Fingerprint;
 
 pub(crate) mod stored;

@@ -5,8 +5,8 @@ use alloc::collections::BTreeMap;
 
 use upesi_types::{BulkId, Timestamp, TransferId};
 
+use crate::base::refusal::Cause;
 use crate::bulk::{Bulk, BulkAnswer, BulkState, ItemResult, ItemState};
-use crate::refusal::Cause;
 use crate::state::Ledger;
 use crate::transfer::TransferState;
 

@@ -5,12 +5,12 @@ use core::fmt;
 
 use upesi_types::TransferId;
 
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::ids::{CallbackKey, ParticipantId};
+use crate::base::refusal::Cause;
+use crate::base::stored::{Stored, stored_by_number, stored_struct};
 use crate::bulk::{BulkRequest, BulkView};
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::endpoint::EndpointType;
-use crate::ids::{CallbackKey, ParticipantId};
-use crate::refusal::Cause;
-use crate::stored::{Stored, stored_by_number, stored_struct};
 use crate::transfer::TransferView;
 
 /// A kind of resource that callbacks can concern. [`ResourceKind::endpoints`] defines where they are sent.

@@ -3,8 +3,8 @@
 //! 1. An operator proposes the changes, in order. The proposal stores them and the state before each change
 //!    ([`SetChange::before`](crate::SetChange::before)).
 //! 2. A second person approves the set once. The hub decides all changes again on a draft of the state
-//!    ([`Ledger::preview`](crate::Ledger::preview)). If one of them is rejected, or its object has changed since the proposal, nothing is
-//!    applied.
+//!    ([`Ledger::preview`](crate::Ledger::preview)). If one of them is rejected, or its object has changed since the
+//!    proposal, nothing is applied.
 //! 3. The hub makes one change after the other. Each is a record with its own entry in the audit trail, which names the
 //!    set. The progress of the set ([`Progress`]) is part of the state, so a restart continues it.
 //! 4. If the rules reject a change at its turn, the set stops. An approver can continue it. Otherwise it is rejected,
@@ -12,8 +12,8 @@
 
 use alloc::boxed::Box;
 
+use crate::base::stored::stored_struct;
 use crate::proposal_state::ProposalState;
-use crate::stored::stored_struct;
 
 /// Maximum number of changes in a set.
 pub const CHANGE_SET_CHANGES_MAX: usize = 2_000;

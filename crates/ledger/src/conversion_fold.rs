@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 
 use upesi_types::{Amount, ConversionId, Timestamp};
 
+use crate::base::ids::AccountId;
+use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::conversion::{
     Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows,
 };
-use crate::ids::AccountId;
-use crate::refusal::{AbortKind, Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::{Settled, Transfer, TransferState};
 

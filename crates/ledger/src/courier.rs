@@ -3,7 +3,7 @@
 //! The leader records which nodes are alive. All nodes that have read the journal up to the same record therefore agree
 //! which node delivers to which participant.
 
-use crate::ids::ParticipantId;
+use crate::base::ids::ParticipantId;
 
 /// The node, among `nodes`, that delivers to a participant: the one with the highest hash of node and participant. When
 /// a node joins or leaves, only its own participants move. Returns `None` if there are no nodes.

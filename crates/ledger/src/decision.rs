@@ -7,10 +7,10 @@ use upesi_types::FspId;
 use crate::actor::Actor;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::ParticipantId;
+use crate::base::refusal::Refusal;
 use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
 use crate::event::Event;
-use crate::ids::ParticipantId;
-use crate::refusal::Refusal;
 
 /// The decision about a command. It is reused from command to command, so that deciding allocates little.
 #[derive(Debug, Default)]

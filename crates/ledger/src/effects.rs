@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use sha2::{Digest, Sha256};
 
-use crate::codec::Encoder;
+use crate::base::codec::Encoder;
+use crate::base::stored::Stored;
 use crate::event::Event;
-use crate::stored::Stored;
 use crate::trail::AuditEntry;
 
 impl AuditEntry {

@@ -1,7 +1,7 @@
 //! Endpoint types: the purposes of a DFSP's callback URLs and addresses.
 
-use crate::show::shown_as_word;
-use crate::stored::stored_by_number;
+use crate::base::show::shown_as_word;
+use crate::base::stored::stored_by_number;
 
 /// A kind of endpoint, from the fixed catalogue that schemes use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,9 +8,9 @@ use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, Currency, Timestamp};
 
-use crate::ids::ParticipantId;
-use crate::show::{Names, Show, Shown, shown_as_word};
-use crate::stored::{stored_struct, wire_enum};
+use crate::base::ids::ParticipantId;
+use crate::base::show::{Names, Show, Shown, shown_as_word};
+use crate::base::stored::{stored_struct, wire_enum};
 use crate::transfer::Transfer;
 
 /// The rate that stands for the whole amount: a rate of 6,000 is 0.6 %.

@@ -6,11 +6,11 @@ use upesi_types::Timestamp;
 
 use crate::account::LedgerAccountType;
 use crate::approval::ProposalEnd;
+use crate::base::ids::CallbackKey;
 use crate::binding::Binding;
 use crate::callback::Callback;
 use crate::change_set::Progress;
 use crate::event::Event;
-use crate::ids::CallbackKey;
 use crate::operator::OperatorFields;
 use crate::outbox::Parked;
 use crate::participant::Limit;

@@ -8,9 +8,9 @@ use core::fmt::{self, Formatter};
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use crate::account::Account;
-use crate::ids::{AccountId, ParticipantId};
-use crate::show::{Names, Show, Shown, shown_as_word};
-use crate::stored::{stored_struct, wire_enum};
+use crate::base::ids::{AccountId, ParticipantId};
+use crate::base::show::{Names, Show, Shown, shown_as_word};
+use crate::base::stored::{stored_struct, wire_enum};
 use crate::transfer::{Fingerprint, PublicState, TransferView};
 
 /// The reason of a withdrawal that was rejected.

@@ -15,6 +15,7 @@ mod admin_outcome;
 mod admin_refusal;
 mod approval;
 pub mod audit;
+mod base;
 mod binding;
 mod block;
 mod bulk;
@@ -22,7 +23,6 @@ mod bulk_fold;
 mod callback;
 mod change;
 mod change_set;
-pub mod codec;
 pub mod command;
 mod conversion;
 mod conversion_fold;
@@ -35,8 +35,6 @@ mod facts;
 mod fee;
 mod fold;
 mod funds;
-mod ids;
-mod index;
 mod limits;
 mod money_changes;
 mod money_fold;
@@ -51,7 +49,6 @@ mod policy;
 mod proposal_state;
 mod query;
 mod record;
-mod refusal;
 mod remainder;
 mod scheme_changes;
 mod scheme_fold;
@@ -61,13 +58,9 @@ mod settlement_changes;
 mod settlement_fold;
 mod settlement_model;
 mod settlement_query;
-mod show;
 mod signature_key;
 mod snapshot;
 mod state;
-mod stored;
-mod stored_enum;
-mod table;
 #[cfg(test)]
 mod tests;
 mod trail;
@@ -83,6 +76,13 @@ pub use crate::admin_outcome::AdminOutcome;
 pub use crate::admin_refusal::AdminRefusal;
 pub use crate::approval::table::{Approvals, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
 pub use crate::approval::{PROPOSAL_REASON_CHARS_MIN, Proposal, ProposalEnd};
+pub use crate::base::codec;
+pub use crate::base::ids::{
+    AccountId, CallbackKey, ContentId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId,
+};
+pub use crate::base::refusal::{AbortKind, Cause, Refusal};
+pub use crate::base::show::{Names, Show, Shown};
+pub use crate::base::stored::Stored;
 pub use crate::binding::{Binding, BindingKind};
 pub use crate::block::Block;
 pub use crate::bulk::table::BulkTotals;
@@ -109,9 +109,6 @@ pub use crate::event::Event;
 pub use crate::facts::{Archived, Facts};
 pub use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 pub use crate::funds::{FundsDirection, FundsState, FundsTransfer};
-pub use crate::ids::{
-    AccountId, CallbackKey, ContentId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId,
-};
 pub use crate::limits::{CALLBACKS_PER_RECORD_MAX, FundsOutGuard, LedgerConfig, Limits, UnknownTransfer};
 pub use crate::obligation::{Obligation, ObligationKind};
 pub use crate::operator::{
@@ -123,19 +120,16 @@ pub use crate::participant::{AccountRef, Limit, Participant};
 pub use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
 pub use crate::proposal_state::ProposalState;
 pub use crate::record::{Payload, Record};
-pub use crate::refusal::{AbortKind, Cause, Refusal};
 pub use crate::settlement::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
 };
 pub use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
-pub use crate::show::{Names, Show, Shown};
 pub use crate::signature_key::{
     KEY_OVERLAP_HOURS, KEY_OVERLAP_HOURS_MAX, ParticipantKeys, PublicKeyDer, RevokedKey,
     SIGNATURE_KEY_BYTES_MAX, SignatureKey, SignatureKeyState, SignatureKeys,
 };
 pub use crate::snapshot::SnapshotError;
 pub use crate::state::{Ledger, Totals};
-pub use crate::stored::Stored;
 pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};
 pub use crate::transfer::{
     Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState, TransferView,

@@ -5,13 +5,13 @@ use alloc::boxed::Box;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::ids::AccountId;
+use crate::base::show::{Show, Shown};
+use crate::base::stored::{Stored, stored_struct};
+use crate::base::table::shown_struct;
 use crate::fee::FeeTerms;
 use crate::funds::FundsDirection;
-use crate::ids::AccountId;
-use crate::show::{Show, Shown};
-use crate::stored::{Stored, stored_struct};
-use crate::table::shown_struct;
 use crate::transfer::Fingerprint;
 
 /// A deposit, or the first step of a withdrawal.

@@ -5,11 +5,11 @@ use alloc::boxed::Box;
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use crate::account::{Account, LedgerAccountType};
+use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::base::refusal::AbortKind;
 use crate::fee::FeeRule;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
-use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::participant::AccountRef;
-use crate::refusal::AbortKind;
 use crate::state::Ledger;
 use crate::transfer::{ChargedFee, Settled, Transfer, TransferState, accounts_of};
 

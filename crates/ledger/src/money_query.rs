@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use upesi_types::{Amount, BulkId, ConversionId, Currency, Timestamp, TransferId};
 
 use crate::account::{Account, LedgerAccountType};
+use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::bulk::Bulk;
 use crate::bulk::table::BulkTotals;
 use crate::conversion::Conversion;
@@ -12,7 +13,6 @@ use crate::conversion::ended::EndedLinks;
 use crate::conversion::table::ConversionTotals;
 use crate::fee::FeeRule;
 use crate::funds::FundsTransfer;
-use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::participant::Participant;
 use crate::settlement_model::SettlementModel;
 use crate::state::Ledger;

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, TransferId};
 
+use crate::base::ids::{AccountId, WindowId};
+use crate::base::stored::wire_enum;
 use crate::conversion::{Conversion, ConversionState};
-use crate::ids::{AccountId, WindowId};
-use crate::stored::wire_enum;
 use crate::transfer::{Transfer, TransferState};
 
 wire_enum! {

@@ -11,10 +11,10 @@ use core::fmt::{self, Debug, Display, Formatter};
 use Role as R;
 use upesi_types::{Timestamp, hex};
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::ids::ParticipantId;
-use crate::show::{Names, Show, Shown};
-use crate::stored::{Stored, stored_struct};
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::ids::ParticipantId;
+use crate::base::show::{Names, Show, Shown};
+use crate::base::stored::{Stored, stored_struct};
 
 /// Maximum number of operators of a hub.
 pub const OPERATORS_MAX: usize = 1_000;

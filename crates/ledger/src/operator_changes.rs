@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 
 use upesi_types::{FspId, Timestamp};
 
+use crate::base::stored::stored_struct;
+use crate::base::table::shown_struct;
 use crate::operator::{Roles, Secret};
-use crate::stored::stored_struct;
-use crate::table::shown_struct;
 
 /// An operator as it should be after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]

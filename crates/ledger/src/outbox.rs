@@ -7,8 +7,8 @@ use core::ops::Bound;
 
 use upesi_types::Timestamp;
 
-use crate::ids::{CallbackKey, ParticipantId};
-use crate::stored::stored_struct;
+use crate::base::ids::{CallbackKey, ParticipantId};
+use crate::base::stored::stored_struct;
 
 /// A queue with fewer places than this is not compacted.
 const PLACES_COMPACTED_MIN: usize = 64;

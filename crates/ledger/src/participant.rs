@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
+use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::base::stored::stored_struct;
 use crate::binding::Binding;
 use crate::endpoint::EndpointType;
-use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::stored::stored_struct;
 
 /// A participant of the scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]

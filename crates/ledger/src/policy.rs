@@ -8,9 +8,9 @@ use core::fmt::{self, Display, Formatter};
 use upesi_types::{Amount, Currency};
 
 use crate::action::AdminAction;
-use crate::codec::{Decoded, Decoder, Encoder};
-use crate::show::{Names, Show, Shown};
-use crate::stored::Stored;
+use crate::base::codec::{Decoded, Decoder, Encoder};
+use crate::base::show::{Names, Show, Shown};
+use crate::base::stored::Stored;
 
 /// Maximum number of currencies with a waiver for deposits.
 pub const WAIVERS_MAX: usize = 200;

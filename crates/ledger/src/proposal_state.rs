@@ -1,7 +1,7 @@
 //! The state of a proposal.
 
-use crate::show::shown_as_word;
-use crate::stored::wire_enum;
+use crate::base::show::shown_as_word;
+use crate::base::stored::wire_enum;
 
 wire_enum! {
     /// The state of a proposal: waiting, being applied, stopped, or ended.

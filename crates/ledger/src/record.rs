@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use upesi_types::Timestamp;
 
 use crate::actor::Actor;
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::stored::Stored;
 use crate::callback::Callback;
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::event::Event;
-use crate::stored::Stored;
 
 /// Version of the record format, stored in the first byte of each record.
 const FORMAT: u8 = 2;

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use upesi_types::Amount;
 
-use crate::ids::AccountId;
+use crate::base::ids::AccountId;
 
 /// Rounds amounts to whole units. The results sum to zero, as the given amounts do, and each differs from its amount by
 /// less than a unit. All amounts are rounded down; then those with the largest remainders get one unit each until the

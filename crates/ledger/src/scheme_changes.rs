@@ -4,10 +4,10 @@ use alloc::boxed::Box;
 
 use upesi_types::{FspId, Timestamp};
 
+use crate::base::stored::stored_struct;
+use crate::base::table::shown_struct;
 use crate::endpoint::EndpointType;
 use crate::signature_key::PublicKeyDer;
-use crate::stored::stored_struct;
-use crate::table::shown_struct;
 
 /// An endpoint of a participant as it should be after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use alloc::boxed::Box;
 
 use upesi_types::{FspId, Timestamp};
 
+use crate::base::ids::ParticipantId;
 use crate::binding::Binding;
 use crate::block::Block;
 use crate::endpoint::EndpointType;
-use crate::ids::ParticipantId;
 use crate::participant::{Limit, Participant};
 use crate::state::Ledger;
 

@@ -1,15 +1,15 @@
 //! Queries about participants: their proxies, keys and blocks.
 //!
-//! A DFSP of another scheme is reached through a proxy. It is a participant without accounts and endpoints, and uses the
-//! accounts and endpoints of its proxy.
+//! A DFSP of another scheme is reached through a proxy. It is a participant without accounts and endpoints, and uses
+//! the accounts and endpoints of its proxy.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
 use upesi_types::{FspId, Timestamp};
 
+use crate::base::ids::ParticipantId;
 use crate::block::Block;
-use crate::ids::ParticipantId;
 use crate::participant::Participant;
 use crate::signature_key::{SignatureKey, SignatureKeys};
 use crate::state::Ledger;

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Timestamp, TransferId};
 
-use crate::codec::{Decoded, Decoder};
-use crate::ids::{AccountId, SettlementId};
-use crate::show::{Show, Shown, shown_as_word};
-use crate::stored::{Stored, stored_struct, wire_enum};
+use crate::base::codec::{Decoded, Decoder};
+use crate::base::ids::{AccountId, SettlementId};
+use crate::base::show::{Show, Shown, shown_as_word};
+use crate::base::stored::{Stored, stored_struct, wire_enum};
 use crate::window::{ContentRef, WindowState, Windows};
 
 const SOME_SETTLED: &str = "Some settlement accounts are SETTLED";

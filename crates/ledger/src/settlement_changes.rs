@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 
 use upesi_types::{Currency, TransferId};
 
-use crate::ids::{SettlementId, WindowId};
+use crate::base::ids::{SettlementId, WindowId};
+use crate::base::stored::stored_struct;
+use crate::base::table::shown_struct;
 use crate::settlement::SettlementState;
 use crate::settlement_model::{Delay, Granularity, Interchange};
-use crate::stored::stored_struct;
-use crate::table::shown_struct;
 
 /// A settlement model to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, Timestamp};
 
 use crate::account::Account;
-use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId};
+use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId};
 use crate::remainder;
 use crate::settlement::{CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;

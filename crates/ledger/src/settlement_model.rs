@@ -7,9 +7,9 @@ use core::fmt::{self, Formatter};
 
 use upesi_types::{Currency, Timestamp};
 
-use crate::ids::LedgerAccountTypeId;
-use crate::show::{Names, Show, Shown, shown_as_word};
-use crate::stored::{stored_struct, wire_enum};
+use crate::base::ids::LedgerAccountTypeId;
+use crate::base::show::{Names, Show, Shown, shown_as_word};
+use crate::base::stored::{stored_struct, wire_enum};
 
 wire_enum! {
     /// Whether obligations are settled individually or netted.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, Timestamp};
 
-use crate::ids::{AccountId, LedgerAccountTypeId, SettlementId, WindowId};
+use crate::base::ids::{AccountId, LedgerAccountTypeId, SettlementId, WindowId};
 use crate::settlement::Settlement;
 use crate::settlement_model::SettlementModel;
 use crate::state::Ledger;

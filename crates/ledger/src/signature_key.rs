@@ -10,10 +10,10 @@ use core::fmt::{self, Debug, Formatter};
 use sha2::{Digest, Sha256};
 use upesi_types::{Timestamp, hex};
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::ids::ParticipantId;
-use crate::show::{Names, Show, Shown};
-use crate::stored::{Stored, stored_struct};
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::ids::ParticipantId;
+use crate::base::show::{Names, Show, Shown};
+use crate::base::stored::{Stored, stored_struct};
 
 /// Longest public key, in bytes. An RSA key of 8,192 bits has 1,062.
 pub const SIGNATURE_KEY_BYTES_MAX: usize = 1_200;

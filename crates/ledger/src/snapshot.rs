@@ -10,18 +10,18 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Timestamp};
 
 use crate::approval::table::Approvals;
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::ids::{AccountId, CallbackKey, ParticipantId};
+use crate::base::stored::{Stored, stored_struct};
 use crate::block::Block;
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::fee::FeeRule;
 use crate::funds::{FundsState, FundsTransfer};
-use crate::ids::{AccountId, CallbackKey, ParticipantId};
 use crate::limits::LedgerConfig;
 use crate::operator::Operators;
 use crate::outbox::Parked;
 use crate::participant::Participant;
 use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
-use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
 
 /// The reason why a snapshot cannot be read.

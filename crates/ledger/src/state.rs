@@ -10,12 +10,12 @@ use upesi_types::{Amount, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, LedgerAccountType, SEEDED_TYPES};
 use crate::approval::table::Approvals;
+use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::block::Block;
 use crate::bulk::table::Bulks;
 use crate::conversion::table::Conversions;
 use crate::fee::FeeRule;
 use crate::funds::{FundsTransfer, OpenWithdrawals};
-use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::limits::LedgerConfig;
 use crate::operator::Operators;
 use crate::outbox::Outbox;

@@ -16,15 +16,15 @@ use alloc::{format, vec};
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::audit::{check, sums};
+use crate::base::ids::CallbackKey;
+use crate::base::ids::ParticipantId;
+use crate::base::ids::{AccountId, LedgerAccountTypeId};
+use crate::base::refusal::Cause;
 use crate::callback::{Callback, CallbackContent, Subject};
 use crate::event::Event;
 use crate::facts::{Archived, Facts};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
-use crate::ids::CallbackKey;
-use crate::ids::ParticipantId;
-use crate::ids::{AccountId, LedgerAccountTypeId};
 use crate::limits::LedgerConfig;
-use crate::refusal::Cause;
 use crate::state::Ledger;
 use crate::transfer::{Settled, Transfer, TransferState};
 

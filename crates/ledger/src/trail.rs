@@ -9,9 +9,9 @@ use core::fmt::{self, Formatter};
 use sha2::{Digest, Sha256};
 use upesi_types::{Timestamp, hex};
 
-use crate::codec::{Decoded, Decoder, Encoder};
-use crate::show::{Names, Show, Shown};
-use crate::stored::{Stored, stored_struct};
+use crate::base::codec::{Decoded, Decoder, Encoder};
+use crate::base::show::{Names, Show, Shown};
+use crate::base::stored::{Stored, stored_struct};
 
 /// Longest text of an entry, in bytes. Longer texts are cut.
 pub const AUDIT_TEXT_BYTES_MAX: usize = 512;

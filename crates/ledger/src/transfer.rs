@@ -9,11 +9,11 @@ use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::ids::{AccountId, ParticipantId, WindowId};
-use crate::refusal::{AbortKind, Cause};
-use crate::show::{Names, Show, Shown};
-use crate::stored::{Stored, stored_struct, wire_enum};
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::ids::{AccountId, ParticipantId, WindowId};
+use crate::base::refusal::{AbortKind, Cause};
+use crate::base::show::{Names, Show, Shown};
+use crate::base::stored::{Stored, stored_struct, wire_enum};
 
 /// First half of the SHA-256 of a request body; equal for a resend, different for a modified request.
 pub type Fingerprint = [u8; 16];

@@ -9,7 +9,7 @@ use core::ops::{Bound, RangeBounds as _};
 use foldhash::fast::FixedState;
 use upesi_types::{Timestamp, TransferId};
 
-use crate::index::Index;
+use crate::base::index::Index;
 use crate::transfer::{ChargedFee, Transfer, TransferState};
 
 /// Transfers by id, reserved ones also by deadline, finished ones by age.

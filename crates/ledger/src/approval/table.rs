@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 use upesi_types::Timestamp;
 
 use crate::approval::{Proposal, ProposalEnd};
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::stored::Stored;
 use crate::change_set::Progress;
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::policy::ApprovalPolicy;
 use crate::proposal_state::ProposalState;
-use crate::stored::Stored;
 
 /// Maximum number of pending proposals.
 pub const PROPOSALS_MAX: usize = 256;

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use upesi_types::Currency;
 
+use crate::base::ids::AccountId;
 use crate::conversion::{Conversion, ConversionSide};
-use crate::ids::AccountId;
 use crate::state::Ledger;
 use crate::transfer::TransferState;
 

@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, AmountError, BulkId, TransferId};
 
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::ids::ParticipantId;
+use crate::base::stored::{Stored, stored_struct};
 use crate::bulk::table::{BulkTotals, Bulks};
 use crate::bulk::{
     AskedItem, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemOutcome, ItemResult,
     ItemState,
 };
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::ids::ParticipantId;
-use crate::stored::{Stored, stored_struct};
 
 impl Stored for BulkId {
     fn encode(&self, encoder: &mut Encoder<'_>) {

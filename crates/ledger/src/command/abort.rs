@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 
 use upesi_types::{ErrorCode, FspId};
 
+use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::callback::{CallbackContent, ResourceId};
 use crate::command::put::{self, Ending, Put, PutKind};
 use crate::decision::{Decision, Reply};
 use crate::facts::{ArchiveLookupNeeded, Facts};
-use crate::refusal::{AbortKind, Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::Fingerprint;
 

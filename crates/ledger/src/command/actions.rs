@@ -6,8 +6,8 @@ use upesi_types::Amount;
 
 use crate::action::AdminAction;
 use crate::admin_command::AdminCommand;
+use crate::base::ids::AccountId;
 use crate::funds::FundsDirection;
-use crate::ids::AccountId;
 use crate::money_changes::{FundsAction, FundsEnd};
 use crate::settlement::SettlementState;
 use crate::settlement_changes::{CoverItem, SettlementAdvance, SettlementCover};

@@ -2,10 +2,10 @@
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::ParticipantId;
 use crate::block::Block;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::ids::ParticipantId;
 use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;

@@ -12,14 +12,14 @@ use alloc::vec::Vec;
 
 use upesi_types::{BulkId, ErrorCode, FspId, Present, Timestamp, TransferId};
 
+use crate::base::ids::ParticipantId;
+use crate::base::refusal::{Cause, Refusal};
 use crate::bulk::{AskedItem, Bulk, BulkItem, BulkState, ItemResult, ItemState, NewItems, PublicBulkState};
 use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
-use crate::ids::ParticipantId;
 use crate::participant::Participant;
-use crate::refusal::{Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::Fingerprint;
 

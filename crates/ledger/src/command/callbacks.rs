@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::CallbackKey;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
-use crate::ids::CallbackKey;
 use crate::state::Ledger;
 
 impl Ledger {

@@ -10,6 +10,8 @@ use upesi_types::{
 };
 
 use crate::account::Account;
+use crate::base::ids::ParticipantId;
+use crate::base::refusal::{Cause, Refusal};
 use crate::callback::{Callback, CallbackContent, ResourceId, StateMethod, Subject};
 use crate::command::fulfil::{FulfilState, Fulfilment};
 use crate::command::prepare::active;
@@ -17,9 +19,7 @@ use crate::conversion::{Conversion, ConversionAccounts, ConversionSide, Conversi
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
-use crate::ids::ParticipantId;
 use crate::participant::Participant;
-use crate::refusal::{Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::{Fingerprint, Transfer, TransferState};
 

@@ -6,11 +6,11 @@ use upesi_types::{Amount, Currency, FspId, Timestamp};
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::conversion::ConversionSide;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
-use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::money_changes::NewFeeRule;
 use crate::participant::Participant;
 use crate::state::Ledger;

@@ -2,10 +2,10 @@
 
 use upesi_types::FspId;
 
+use crate::base::refusal::Refusal;
 use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::decision::{Decision, Reply};
 use crate::facts::{ArchiveLookupNeeded, Facts};
-use crate::refusal::Refusal;
 use crate::state::Ledger;
 use crate::transfer::TransferState;
 

@@ -37,11 +37,11 @@ use alloc::vec::Vec;
 use upesi_types::TransferId;
 
 use crate::actor::Actor;
+use crate::base::ids::CallbackKey;
 use crate::callback::ResourceId;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
-use crate::ids::CallbackKey;
 use crate::state::Ledger;
 use crate::transfer::Transfer;
 

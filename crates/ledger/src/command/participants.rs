@@ -7,10 +7,10 @@ use upesi_types::{Amount, Currency, FspId};
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::decision::Decision;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
-use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::participant::Participant;
 use crate::scheme_changes::EndpointValue;
 use crate::state::Ledger;

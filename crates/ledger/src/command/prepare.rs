@@ -5,14 +5,14 @@ use alloc::boxed::Box;
 use upesi_types::{Amount, AmountError, Currency, FspId, Present, Timestamp, TransferId};
 
 use crate::account::Account;
+use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::base::refusal::{Cause, Refusal};
 use crate::callback::{CallbackContent, StateMethod};
 use crate::conversion::Conversion;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
-use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::participant::Participant;
-use crate::refusal::{Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::{Aborted, Fingerprint, Transfer, TransferState};
 

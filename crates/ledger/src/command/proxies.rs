@@ -4,9 +4,9 @@ use upesi_types::FspId;
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::ParticipantId;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::ids::ParticipantId;
 use crate::participant::Participant;
 use crate::state::Ledger;
 

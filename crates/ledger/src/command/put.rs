@@ -4,12 +4,12 @@ use alloc::boxed::Box;
 
 use upesi_types::{FspId, Timestamp};
 
+use crate::base::ids::ParticipantId;
+use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::ids::ParticipantId;
 use crate::limits::UnknownTransfer;
-use crate::refusal::{AbortKind, Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::{Aborted, Fingerprint, Transfer, TransferState, TransferView};
 

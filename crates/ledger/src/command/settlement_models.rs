@@ -4,9 +4,9 @@ use upesi_types::{Currency, Timestamp};
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::{AccountId, LedgerAccountTypeId};
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::ids::{AccountId, LedgerAccountTypeId};
 use crate::settlement_changes::NewSettlementModel;
 use crate::settlement_model::SettlementModel;
 use crate::state::Ledger;

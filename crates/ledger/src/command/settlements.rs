@@ -7,9 +7,9 @@ use upesi_types::{Amount, Currency};
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::remainder;
 use crate::settlement::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,

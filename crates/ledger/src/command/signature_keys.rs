@@ -4,9 +4,9 @@ use upesi_types::{FspId, Timestamp};
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::ParticipantId;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::ids::ParticipantId;
 use crate::participant::Participant;
 use crate::scheme_changes::NewSignatureKey;
 use crate::signature_key::{KEY_OVERLAP_HOURS_MAX, ParticipantKeys, SIGNATURE_KEY_BYTES_MAX, SignatureKey};

@@ -5,9 +5,9 @@ use alloc::collections::BTreeSet;
 
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::{ContentId, WindowId};
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::ids::{ContentId, WindowId};
 use crate::state::Ledger;
 use crate::window::{NewContent, WindowState};
 

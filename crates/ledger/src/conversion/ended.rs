@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 
 use upesi_types::TransferId;
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::ids::ParticipantId;
-use crate::refusal::Refusal;
-use crate::stored::{Stored, stored_struct};
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::ids::ParticipantId;
+use crate::base::refusal::Refusal;
+use crate::base::stored::{Stored, stored_struct};
 
 /// Maximum number of ended links of one payer. A further link replaces the oldest one. This is not a setting, because a
 /// replay must drop the same links.

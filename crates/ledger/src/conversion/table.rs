@@ -8,11 +8,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{ConversionId, Timestamp, TransferId};
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::ids::{AccountId, ParticipantId};
+use crate::base::stored::{Stored, stored_struct};
 use crate::conversion::ended::EndedLinks;
 use crate::conversion::{Conversion, ConversionSide};
-use crate::ids::{AccountId, ParticipantId};
-use crate::stored::{Stored, stored_struct};
 
 /// Transfer, number of the side, and initiator. It identifies a live FX transfer of a transfer.
 type Link = (TransferId, u8, ParticipantId);

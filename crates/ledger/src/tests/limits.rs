@@ -11,13 +11,13 @@ use super::{absent_facts, account, amount, id, participant, sound, transfer, xts
 use crate::admin_command::AdminCommand;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
+use crate::base::ids::CallbackKey;
+use crate::base::ids::LedgerAccountTypeId;
 use crate::binding::Binding;
 use crate::command::Command;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState};
-use crate::ids::CallbackKey;
-use crate::ids::LedgerAccountTypeId;
 use crate::limits::{LedgerConfig, Limits};
 use crate::money_changes::FundsPrepare;
 use crate::settlement_changes::NewSettlementModel;

@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 use upesi_types::{Timestamp, TransferId};
 
 use super::transfer;
-use crate::refusal::AbortKind;
+use crate::base::refusal::AbortKind;
 use crate::transfer::{Aborted, Transfer, TransferState};
 use crate::transfer_table::TransferTable;
 

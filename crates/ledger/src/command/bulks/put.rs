@@ -5,14 +5,14 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use upesi_types::{BulkId, ErrorCode, FspId, TransferId};
 
+use crate::base::ids::ParticipantId;
+use crate::base::refusal::{Cause, Refusal};
 use crate::bulk::{Bulk, BulkAnswer, BulkState, ItemResult, ItemState, PublicBulkState};
 use crate::callback::{CallbackContent, ResourceId};
 use crate::command::bulks::{AbortBulk, FulfilBulk};
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
-use crate::ids::ParticipantId;
-use crate::refusal::{Cause, Refusal};
 use crate::state::Ledger;
 
 /// A payee's PUT.

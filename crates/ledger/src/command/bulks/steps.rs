@@ -6,6 +6,8 @@ use alloc::boxed::Box;
 use sha2::{Digest, Sha256};
 use upesi_types::{Present, Timestamp};
 
+use crate::base::ids::ParticipantId;
+use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::bulk::{Bulk, BulkItem, BulkRequest, BulkState, BulkView, ItemResult, ItemState, PublicBulkState};
 use crate::callback::CallbackContent;
 use crate::command::prepare::Prepare;
@@ -13,8 +15,6 @@ use crate::command::put::{self, Ending};
 use crate::conversion::ConversionSide;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::ids::ParticipantId;
-use crate::refusal::{AbortKind, Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::Transfer;
 

@@ -6,15 +6,15 @@ use upesi_types::{Amount, ConversionId, Currency, Timestamp, TransferId};
 
 use crate::account::Account;
 use crate::actor::Actor;
+use crate::base::ids::ParticipantId;
+use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::callback::{CallbackContent, StateMethod};
 use crate::command::conversions::put::{aborted_patch, end, expire_conversion};
 use crate::command::prepare::{Prepare, active};
 use crate::conversion::{Conversion, ConversionLeg, ConversionSide, ConversionState};
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::ids::ParticipantId;
 use crate::participant::Participant;
-use crate::refusal::{AbortKind, Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::{PublicState, Settled, Transfer, TransferState, TransferView};
 

@@ -3,6 +3,8 @@
 use sha2::{Digest, Sha256};
 use upesi_types::{ConversionId, ErrorCode, FspId, Timestamp};
 
+use crate::base::ids::ParticipantId;
+use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::command::conversions::{AbortConversion, FulfilConversion};
 use crate::command::fulfil::{FulfilState, Fulfilment};
@@ -10,8 +12,6 @@ use crate::conversion::{Conversion, ConversionAnswer, ConversionState};
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
-use crate::ids::ParticipantId;
-use crate::refusal::{AbortKind, Cause, Refusal};
 use crate::state::Ledger;
 use crate::transfer::{PublicState, TransferView};
 

@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp};
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::stored::{Stored, wire_enum};
-use crate::stored_enum::stored_enum;
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::stored::{Stored, wire_enum};
+use crate::base::stored_enum::stored_enum;
 
 wire_enum! {
     /// The kind of an abort. Operators see these names; DFSPs see ABORTED.

@@ -3,8 +3,8 @@
 use core::fmt;
 use core::num::NonZeroU32;
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::stored::{Stored, stored_struct};
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::stored::{Stored, stored_struct};
 
 /// Identifies a participant; the hub is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

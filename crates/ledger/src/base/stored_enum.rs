@@ -32,35 +32,35 @@ macro_rules! stored_enum {
                 match self { $(Self::$name { .. } => stringify!($name)),* }
             }
 
-            fn encode_fields(&self, encoder: &mut $crate::codec::Encoder<'_>) {
+            fn encode_fields(&self, encoder: &mut $crate::base::codec::Encoder<'_>) {
                 match self {
                     $(Self::$name $(($value))? $({ $($field),* })? => {
-                        $($crate::stored::Stored::encode($value, encoder);)?
-                        $($($crate::stored::Stored::encode($field, encoder);)*)?
+                        $($crate::base::stored::Stored::encode($value, encoder);)?
+                        $($($crate::base::stored::Stored::encode($field, encoder);)*)?
                     })*
                 }
                 let _ = encoder;
             }
 
-            fn decode_fields(tag: u8, decoder: &mut $crate::codec::Decoder<'_>) -> $crate::codec::Decoded<Self> {
+            fn decode_fields(tag: u8, decoder: &mut $crate::base::codec::Decoder<'_>) -> $crate::base::codec::Decoded<Self> {
                 let _ = &decoder;
                 Ok(match tag {
                     $($tag => Self::$name
-                        $((<$single as $crate::stored::Stored>::decode(decoder)?))?
-                        $({ $($field: <$type as $crate::stored::Stored>::decode(decoder)?),* })?,)*
-                    _ => return Err($crate::codec::DecodeError($unknown)),
+                        $((<$single as $crate::base::stored::Stored>::decode(decoder)?))?
+                        $({ $($field: <$type as $crate::base::stored::Stored>::decode(decoder)?),* })?,)*
+                    _ => return Err($crate::base::codec::DecodeError($unknown)),
                 })
             }
         }
 
         /// A tag, a length, then the fields.
-        impl $crate::stored::Stored for $enum {
-            fn encode(&self, encoder: &mut $crate::codec::Encoder<'_>) {
+        impl $crate::base::stored::Stored for $enum {
+            fn encode(&self, encoder: &mut $crate::base::codec::Encoder<'_>) {
                 encoder.u8(self.tag());
                 encoder.sized(|encoder| self.encode_fields(encoder));
             }
 
-            fn decode(decoder: &mut $crate::codec::Decoder<'_>) -> $crate::codec::Decoded<Self> {
+            fn decode(decoder: &mut $crate::base::codec::Decoder<'_>) -> $crate::base::codec::Decoded<Self> {
                 let tag = decoder.u8()?;
                 Self::decode_fields(tag, &mut decoder.sized()?)
             }

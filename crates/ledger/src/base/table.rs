@@ -1,7 +1,7 @@
 //! Macros for the printed forms of structs and of enums that are stored under a tag.
 
-/// A `stored_enum` that is also printed. In JSON a field is printed under its own name, or under another name: `field as
-/// "name": Type`.
+/// A `stored_enum` that is also printed. In JSON a field is printed under its own name, or under another name:
+/// `field as "name": Type`.
 macro_rules! shown_enum {
     (
         $(#[$enum_doc:meta])*
@@ -11,7 +11,7 @@ macro_rules! shown_enum {
                 $({ $($(#[$field_doc:meta])* $field:ident $(as $key:literal)?: $type:ty),* $(,)? })?;)*
         }
     ) => {
-        $crate::stored_enum::stored_enum! {
+        $crate::base::stored_enum::stored_enum! {
             $(#[$enum_doc])*
             $enum, $unknown {
                 $($(#[$doc])* $tag $name
@@ -22,15 +22,15 @@ macro_rules! shown_enum {
 
         impl $enum {
             /// The fields by name. For a single value, the fields of that value.
-            pub fn fields(&self) -> alloc::vec::Vec<(&'static str, $crate::show::Shown<'_>)> {
+            pub fn fields(&self) -> alloc::vec::Vec<(&'static str, $crate::base::show::Shown<'_>)> {
                 match self {
                     $(Self::$name $(($value))? $({ $($field),* })? => {
-                        $(if let $crate::show::Shown::Fields(fields) = $crate::show::Show::show($value) {
+                        $(if let $crate::base::show::Shown::Fields(fields) = $crate::base::show::Show::show($value) {
                             return fields;
                         })?
                         alloc::vec![
-                            $((stringify!($value), $crate::show::Show::show($value)))?
-                            $($(($crate::table::key!($field $($key)?), $crate::show::Show::show($field))),*)?
+                            $((stringify!($value), $crate::base::show::Show::show($value)))?
+                            $($(($crate::base::table::key!($field $($key)?), $crate::base::show::Show::show($field))),*)?
                         ]
                     })*
                 }
@@ -50,7 +50,7 @@ macro_rules! events {
                 = $text:literal;)*
         }
     ) => {
-        $crate::table::shown_enum! {
+        $crate::base::table::shown_enum! {
             $(#[$enum_doc])*
             $enum, $unknown {
                 $($(#[$doc])* $tag $name
@@ -63,13 +63,13 @@ macro_rules! events {
             /// Writes the event as text for users.
             pub fn describe(
                 &self,
-                names: &dyn $crate::show::Names,
+                names: &dyn $crate::base::show::Names,
                 f: &mut core::fmt::Formatter<'_>,
             ) -> core::fmt::Result {
                 match self {
                     $(Self::$name $(($value))? $({ $($field),* })? => {
-                        $(let $value = $crate::show::Named($value, names);)?
-                        $($(let $field = $crate::show::Named($field, names);)*)?
+                        $(let $value = $crate::base::show::Named($value, names);)?
+                        $($(let $field = $crate::base::show::Named($field, names);)*)?
                         $(let _ = &$value;)?
                         $($(let _ = &$field;)*)?
                         write!(f, $text)
@@ -93,10 +93,10 @@ macro_rules! key {
 /// Implements `Show` for structs: they are printed field by field, under the names of their fields or other names.
 macro_rules! shown_struct {
     ($($type:ident { $($field:ident $(as $key:literal)?),* $(,)? })*) => {
-        $(impl $crate::show::Show for $type {
-            fn show(&self) -> $crate::show::Shown<'_> {
-                $crate::show::Shown::Fields(alloc::vec![
-                    $(($crate::table::key!($field $($key)?), $crate::show::Show::show(&self.$field))),*
+        $(impl $crate::base::show::Show for $type {
+            fn show(&self) -> $crate::base::show::Shown<'_> {
+                $crate::base::show::Shown::Fields(alloc::vec![
+                    $(($crate::base::table::key!($field $($key)?), $crate::base::show::Show::show(&self.$field))),*
                 ])
             }
         })*

@@ -8,10 +8,10 @@ use core::fmt::{self, Display, Formatter};
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId, hex};
 
-use crate::ids::{
+use crate::base::ids::{
     AccountId, CallbackKey, ContentId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId,
 };
-use crate::refusal::{AbortKind, Cause};
+use crate::base::refusal::{AbortKind, Cause};
 
 /// Maximum number of list items in a line of text.
 const ITEMS_SHOWN_MAX: usize = 4;
@@ -125,9 +125,9 @@ shown_as_text!(TransferId, FspId, Amount, Currency, Timestamp);
 /// Implements `Show` for values that are printed as a word.
 macro_rules! shown_as_word {
     ($($type:ty: $word:ident),* $(,)?) => {
-        $(impl $crate::show::Show for $type {
-            fn show(&self) -> $crate::show::Shown<'_> {
-                $crate::show::Shown::Text(alloc::borrow::Cow::Borrowed(self.$word()))
+        $(impl $crate::base::show::Show for $type {
+            fn show(&self) -> $crate::base::show::Shown<'_> {
+                $crate::base::show::Shown::Text(alloc::borrow::Cow::Borrowed(self.$word()))
             }
         })*
     };

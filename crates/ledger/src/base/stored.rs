@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 
 /// A value with a stored form.
 pub trait Stored: Sized {
@@ -39,13 +39,13 @@ stored_by_copy! {
 /// Implements `Stored` for types that are stored as a number of which not every value is valid.
 macro_rules! stored_by_number {
     ($($type:ty: $name:ident, $unknown:literal);* $(;)?) => {
-        $(impl $crate::stored::Stored for $type {
-            fn encode(&self, encoder: &mut $crate::codec::Encoder<'_>) {
+        $(impl $crate::base::stored::Stored for $type {
+            fn encode(&self, encoder: &mut $crate::base::codec::Encoder<'_>) {
                 encoder.$name(self.number());
             }
 
-            fn decode(decoder: &mut $crate::codec::Decoder<'_>) -> $crate::codec::Decoded<Self> {
-                Self::from_number(decoder.$name()?).ok_or($crate::codec::DecodeError($unknown))
+            fn decode(decoder: &mut $crate::base::codec::Decoder<'_>) -> $crate::base::codec::Decoded<Self> {
+                Self::from_number(decoder.$name()?).ok_or($crate::base::codec::DecodeError($unknown))
             }
         })*
     };
@@ -59,13 +59,13 @@ stored_by_number! {
 /// Implements `Stored` for structs, field by field in this order.
 macro_rules! stored_struct {
     ($($type:ident { $($field:ident),* $(,)? })*) => {
-        $(impl $crate::stored::Stored for $type {
-            fn encode(&self, encoder: &mut $crate::codec::Encoder<'_>) {
-                $($crate::stored::Stored::encode(&self.$field, encoder);)*
+        $(impl $crate::base::stored::Stored for $type {
+            fn encode(&self, encoder: &mut $crate::base::codec::Encoder<'_>) {
+                $($crate::base::stored::Stored::encode(&self.$field, encoder);)*
             }
 
-            fn decode(decoder: &mut $crate::codec::Decoder<'_>) -> $crate::codec::Decoded<Self> {
-                Ok(Self { $($field: $crate::stored::Stored::decode(decoder)?),* })
+            fn decode(decoder: &mut $crate::base::codec::Decoder<'_>) -> $crate::base::codec::Decoded<Self> {
+                Ok(Self { $($field: $crate::base::stored::Stored::decode(decoder)?),* })
             }
         })*
     };
@@ -125,14 +125,14 @@ macro_rules! wire_enum {
             }
         }
 
-        impl $crate::stored::Stored for $name {
-            fn encode(&self, encoder: &mut $crate::codec::Encoder<'_>) {
+        impl $crate::base::stored::Stored for $name {
+            fn encode(&self, encoder: &mut $crate::base::codec::Encoder<'_>) {
                 encoder.u8(self.number());
             }
 
-            fn decode(decoder: &mut $crate::codec::Decoder<'_>) -> $crate::codec::Decoded<Self> {
+            fn decode(decoder: &mut $crate::base::codec::Decoder<'_>) -> $crate::base::codec::Decoded<Self> {
                 const UNKNOWN: &str = concat!("unknown ", stringify!($name));
-                Self::from_number(decoder.u8()?).ok_or($crate::codec::DecodeError(UNKNOWN))
+                Self::from_number(decoder.u8()?).ok_or($crate::base::codec::DecodeError(UNKNOWN))
             }
         }
     };
