@@ -12,13 +12,13 @@ use crate::base::ids::{AccountId, WindowId};
 use crate::base::show::{Show, Shown};
 use crate::base::stored::{Stored, stored_struct};
 use crate::base::table::shown_enum;
-use crate::binding::BindingKind;
-use crate::block::Block;
-use crate::endpoint::EndpointType;
 use crate::money_changes::{Deposit, FundsEnd, FundsPrepare, NewFeeRule};
 use crate::operator_changes::{NewCredential, NewOperator};
 use crate::policy::ApprovalPolicy;
-use crate::scheme_changes::{EndpointValue, NewSignatureKey};
+use crate::scheme::binding::BindingKind;
+use crate::scheme::block::Block;
+use crate::scheme::changes::{EndpointValue, NewSignatureKey};
+use crate::scheme::endpoint::EndpointType;
 use crate::settlement_changes::{
     NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance, SettlementCover,
 };

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use upesi_types::{Currency, FspId};
 
 use crate::base::ids::{LedgerAccountTypeId, WindowId};
-use crate::binding::BindingKind;
 use crate::funds::FundsState;
 use crate::operator::Role;
 use crate::proposal_state::ProposalState;
+use crate::scheme::binding::BindingKind;
 use crate::settlement_changes::AdvanceFault;
 use crate::settlement_model::{Delay, Granularity, Interchange};
 

@@ -10,7 +10,7 @@ use crate::base::ids::{CallbackKey, ParticipantId};
 use crate::base::refusal::Cause;
 use crate::base::stored::{Stored, stored_by_number, stored_struct};
 use crate::bulk::{BulkRequest, BulkView};
-use crate::endpoint::EndpointType;
+use crate::scheme::endpoint::EndpointType;
 use crate::transfer::TransferView;
 
 /// A kind of resource that callbacks can concern. [`ResourceKind::endpoints`] defines where they are sent.

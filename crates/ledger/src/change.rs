@@ -13,14 +13,14 @@ use crate::action::AdminAction;
 use crate::admin_command::{AdminCommand, ChangeSet};
 use crate::admin_outcome::AdminOutcome;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, SettlementId};
-use crate::block::Block;
 use crate::command::expire::Expire;
-use crate::endpoint::EndpointType;
 use crate::funds::{FundsDirection, FundsState};
 use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
 use crate::operator::Operator;
-use crate::participant::Limit;
-use crate::scheme_changes::{EndpointValue, NewSignatureKey};
+use crate::scheme::block::Block;
+use crate::scheme::changes::{EndpointValue, NewSignatureKey};
+use crate::scheme::endpoint::EndpointType;
+use crate::scheme::participant::Limit;
 use crate::settlement::SettlementState;
 use crate::settlement_changes::{
     CoverItem, NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance, SettlementCover,

@@ -16,8 +16,6 @@ mod admin_refusal;
 mod approval;
 pub mod audit;
 mod base;
-mod binding;
-mod block;
 mod bulk;
 mod bulk_fold;
 mod callback;
@@ -29,7 +27,6 @@ mod conversion_fold;
 mod courier;
 mod decision;
 mod effects;
-mod endpoint;
 mod event;
 mod facts;
 mod fee;
@@ -44,13 +41,12 @@ mod operator;
 mod operator_changes;
 mod operator_query;
 mod outbox;
-mod participant;
 mod policy;
 mod proposal_state;
 mod query;
 mod record;
 mod remainder;
-mod scheme_changes;
+mod scheme;
 mod scheme_fold;
 mod scheme_query;
 mod settlement;
@@ -58,7 +54,6 @@ mod settlement_changes;
 mod settlement_fold;
 mod settlement_model;
 mod settlement_query;
-mod signature_key;
 mod snapshot;
 mod state;
 #[cfg(test)]
@@ -83,8 +78,6 @@ pub use crate::base::ids::{
 pub use crate::base::refusal::{AbortKind, Cause, Refusal};
 pub use crate::base::show::{Names, Show, Shown};
 pub use crate::base::stored::Stored;
-pub use crate::binding::{Binding, BindingKind};
-pub use crate::block::Block;
 pub use crate::bulk::table::BulkTotals;
 pub use crate::bulk::{
     AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemOutcome,
@@ -104,7 +97,6 @@ pub use crate::conversion::{
 pub use crate::courier::courier_of;
 pub use crate::decision::{Decision, Reply};
 pub use crate::effects::effects_of;
-pub use crate::endpoint::EndpointType;
 pub use crate::event::Event;
 pub use crate::facts::{Archived, Facts};
 pub use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
@@ -116,18 +108,21 @@ pub use crate::operator::{
     Operator, Operators, Person, Role, Roles, SEALED_BYTES, SEED_BYTES, Sealed, Secret, TOKEN_DAYS_MAX,
 };
 pub use crate::outbox::{Outbox, OutboxEntry, Parked};
-pub use crate::participant::{AccountRef, Limit, Participant};
 pub use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
 pub use crate::proposal_state::ProposalState;
 pub use crate::record::{Payload, Record};
+pub use crate::scheme::binding::{Binding, BindingKind};
+pub use crate::scheme::block::Block;
+pub use crate::scheme::endpoint::EndpointType;
+pub use crate::scheme::participant::{AccountRef, Limit, Participant};
+pub use crate::scheme::signature_key::{
+    KEY_OVERLAP_HOURS, KEY_OVERLAP_HOURS_MAX, ParticipantKeys, PublicKeyDer, RevokedKey,
+    SIGNATURE_KEY_BYTES_MAX, SignatureKey, SignatureKeyState, SignatureKeys,
+};
 pub use crate::settlement::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
 };
 pub use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
-pub use crate::signature_key::{
-    KEY_OVERLAP_HOURS, KEY_OVERLAP_HOURS_MAX, ParticipantKeys, PublicKeyDer, RevokedKey,
-    SIGNATURE_KEY_BYTES_MAX, SignatureKey, SignatureKeyState, SignatureKeys,
-};
 pub use crate::snapshot::SnapshotError;
 pub use crate::state::{Ledger, Totals};
 pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};

@@ -9,7 +9,7 @@ use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::base::refusal::AbortKind;
 use crate::fee::FeeRule;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
-use crate::participant::AccountRef;
+use crate::scheme::participant::AccountRef;
 use crate::state::Ledger;
 use crate::transfer::{ChargedFee, Settled, Transfer, TransferState, accounts_of};
 

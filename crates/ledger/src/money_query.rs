@@ -13,7 +13,7 @@ use crate::conversion::ended::EndedLinks;
 use crate::conversion::table::ConversionTotals;
 use crate::fee::FeeRule;
 use crate::funds::FundsTransfer;
-use crate::participant::Participant;
+use crate::scheme::participant::Participant;
 use crate::settlement_model::SettlementModel;
 use crate::state::Ledger;
 use crate::transfer::Transfer;

@@ -5,10 +5,10 @@ use alloc::boxed::Box;
 use upesi_types::{FspId, Timestamp};
 
 use crate::base::ids::ParticipantId;
-use crate::binding::Binding;
-use crate::block::Block;
-use crate::endpoint::EndpointType;
-use crate::participant::{Limit, Participant};
+use crate::scheme::binding::Binding;
+use crate::scheme::block::Block;
+use crate::scheme::endpoint::EndpointType;
+use crate::scheme::participant::{Limit, Participant};
 use crate::state::Ledger;
 
 impl Ledger {

@@ -9,9 +9,9 @@ use alloc::string::String;
 use upesi_types::{FspId, Timestamp};
 
 use crate::base::ids::ParticipantId;
-use crate::block::Block;
-use crate::participant::Participant;
-use crate::signature_key::{SignatureKey, SignatureKeys};
+use crate::scheme::block::Block;
+use crate::scheme::participant::Participant;
+use crate::scheme::signature_key::{SignatureKey, SignatureKeys};
 use crate::state::Ledger;
 
 impl Ledger {

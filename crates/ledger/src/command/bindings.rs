@@ -7,9 +7,9 @@ use upesi_types::FspId;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::ParticipantId;
-use crate::binding::{Binding, BindingKind};
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::scheme::binding::{Binding, BindingKind};
 use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;

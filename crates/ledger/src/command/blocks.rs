@@ -3,9 +3,9 @@
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::ParticipantId;
-use crate::block::Block;
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::scheme::block::Block;
 use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;

@@ -19,7 +19,7 @@ use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
-use crate::participant::Participant;
+use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 use crate::transfer::Fingerprint;
 

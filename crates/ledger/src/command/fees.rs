@@ -12,7 +12,7 @@ use crate::decision::Decision;
 use crate::event::Event;
 use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 use crate::money_changes::NewFeeRule;
-use crate::participant::Participant;
+use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 use crate::transfer::{Transfer, accounts_of};
 

@@ -12,7 +12,7 @@ use crate::facts::{Archived, Facts};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED};
 use crate::limits::FundsOutGuard;
 use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare};
-use crate::participant::Participant;
+use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;

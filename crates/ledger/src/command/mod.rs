@@ -48,7 +48,6 @@ use crate::transfer::Transfer;
 pub use crate::admin_command::AdminCommand;
 pub use crate::admin_outcome::AdminOutcome;
 pub use crate::admin_refusal::AdminRefusal;
-pub use crate::binding::BINDING_VALUE_BYTES_MAX;
 pub use crate::command::abort::Abort;
 pub use crate::command::act::{Act, Deed};
 pub use crate::command::approvals::{Verdict, VerdictKind, Words};
@@ -67,7 +66,8 @@ pub use crate::command::participants::ENDPOINT_VALUE_BYTES_MAX;
 pub use crate::command::prepare::Prepare;
 pub use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
 pub use crate::operator_changes::{NewCredential, NewOperator};
-pub use crate::scheme_changes::{EndpointValue, NewSignatureKey};
+pub use crate::scheme::binding::BINDING_VALUE_BYTES_MAX;
+pub use crate::scheme::changes::{EndpointValue, NewSignatureKey};
 pub use crate::settlement_changes::{
     AdvanceFault, AdvanceItem, CoverItem, NewSettlement, NewSettlementModel, SettlementAbort,
     SettlementAdvance, SettlementCover,

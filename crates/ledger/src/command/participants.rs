@@ -9,10 +9,10 @@ use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::decision::Decision;
-use crate::endpoint::EndpointType;
 use crate::event::Event;
-use crate::participant::Participant;
-use crate::scheme_changes::EndpointValue;
+use crate::scheme::changes::EndpointValue;
+use crate::scheme::endpoint::EndpointType;
+use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 
 /// Longest endpoint value, in bytes.

@@ -12,7 +12,7 @@ use crate::conversion::Conversion;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
-use crate::participant::Participant;
+use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 use crate::transfer::{Aborted, Fingerprint, Transfer, TransferState};
 

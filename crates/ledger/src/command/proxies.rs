@@ -7,7 +7,7 @@ use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::ParticipantId;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::participant::Participant;
+use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;

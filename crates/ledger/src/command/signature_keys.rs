@@ -7,9 +7,11 @@ use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::ParticipantId;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::participant::Participant;
-use crate::scheme_changes::NewSignatureKey;
-use crate::signature_key::{KEY_OVERLAP_HOURS_MAX, ParticipantKeys, SIGNATURE_KEY_BYTES_MAX, SignatureKey};
+use crate::scheme::changes::NewSignatureKey;
+use crate::scheme::participant::Participant;
+use crate::scheme::signature_key::{
+    KEY_OVERLAP_HOURS_MAX, ParticipantKeys, SIGNATURE_KEY_BYTES_MAX, SignatureKey,
+};
 use crate::state::Ledger;
 
 const HOUR_MS: i64 = 3_600_000;

@@ -18,9 +18,9 @@ use crate::change::Change;
 use crate::change_set::{CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX};
 use crate::command::act::Deed;
 use crate::command::change_sets::ApplyNext;
-use crate::endpoint::EndpointType;
 use crate::event::Event;
-use crate::scheme_changes::EndpointValue;
+use crate::scheme::changes::EndpointValue;
+use crate::scheme::endpoint::EndpointType;
 use crate::state::Ledger;
 
 fn set(name: &str, commands: impl IntoIterator<Item = AdminCommand>) -> AdminCommand {

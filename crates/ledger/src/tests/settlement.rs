@@ -23,7 +23,7 @@ use crate::event::Event;
 use crate::fee::{FeePayer, FeeTerms, NoFee};
 use crate::limits::{LedgerConfig, Limits};
 use crate::money_changes::NewFeeRule;
-use crate::participant::AccountRef;
+use crate::scheme::participant::AccountRef;
 use crate::settlement::{Settlement, SettlementState};
 use crate::settlement_changes::{AdvanceItem, NewSettlement, NewSettlementModel, SettlementAdvance};
 use crate::settlement_model::Granularity;

@@ -14,7 +14,7 @@ use crate::command::prepare::{Prepare, active};
 use crate::conversion::{Conversion, ConversionLeg, ConversionSide, ConversionState};
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::participant::Participant;
+use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 use crate::transfer::{PublicState, Settled, Transfer, TransferState, TransferView};
 

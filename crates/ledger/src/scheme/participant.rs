@@ -7,8 +7,8 @@ use upesi_types::{Amount, Currency, FspId, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::base::stored::stored_struct;
-use crate::binding::Binding;
-use crate::endpoint::EndpointType;
+use crate::scheme::binding::Binding;
+use crate::scheme::endpoint::EndpointType;
 
 /// A participant of the scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]

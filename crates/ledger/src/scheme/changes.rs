@@ -6,8 +6,8 @@ use upesi_types::{FspId, Timestamp};
 
 use crate::base::stored::stored_struct;
 use crate::base::table::shown_struct;
-use crate::endpoint::EndpointType;
-use crate::signature_key::PublicKeyDer;
+use crate::scheme::endpoint::EndpointType;
+use crate::scheme::signature_key::PublicKeyDer;
 
 /// An endpoint of a participant as it should be after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
