@@ -12,7 +12,7 @@ use crate::base::ids::{AccountId, WindowId};
 use crate::base::show::{Show, Shown};
 use crate::base::stored::{Stored, stored_struct};
 use crate::base::table::shown_enum;
-use crate::money_changes::{Deposit, FundsEnd, FundsPrepare, NewFeeRule};
+use crate::money::changes::{Deposit, FundsEnd, FundsPrepare, NewFeeRule};
 use crate::operator_changes::{NewCredential, NewOperator};
 use crate::policy::ApprovalPolicy;
 use crate::scheme::binding::BindingKind;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use upesi_types::TransferId;
 
 use crate::base::ids::{SettlementId, WindowId};
-use crate::funds::FundsState;
+use crate::money::funds::FundsState;
 use crate::proposal_state::ProposalState;
 use crate::settlement_changes::AdvanceFault;
 

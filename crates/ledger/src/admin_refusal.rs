@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use upesi_types::{Currency, FspId};
 
 use crate::base::ids::{LedgerAccountTypeId, WindowId};
-use crate::funds::FundsState;
+use crate::money::funds::FundsState;
 use crate::operator::Role;
 use crate::proposal_state::ProposalState;
 use crate::scheme::binding::BindingKind;

@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency};
 
 use crate::base::ids::{AccountId, CallbackKey, LedgerAccountTypeId};
-use crate::funds::{FundsDirection, FundsState};
+use crate::money::funds::{FundsDirection, FundsState};
+use crate::money::transfer::TransferState;
 use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
-use crate::transfer::TransferState;
 use crate::window::{Net, Pair, Sum, Window, WindowState};
 
 mod bulks;

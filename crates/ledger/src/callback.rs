@@ -9,9 +9,9 @@ use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::{CallbackKey, ParticipantId};
 use crate::base::refusal::Cause;
 use crate::base::stored::{Stored, stored_by_number, stored_struct};
-use crate::bulk::{BulkRequest, BulkView};
+use crate::money::bulk::{BulkRequest, BulkView};
+use crate::money::transfer::TransferView;
 use crate::scheme::endpoint::EndpointType;
-use crate::transfer::TransferView;
 
 /// A kind of resource that callbacks can concern. [`ResourceKind::endpoints`] defines where they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,14 +8,14 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId, hex};
 
-use crate::account::Account;
 use crate::action::AdminAction;
 use crate::admin_command::{AdminCommand, ChangeSet};
 use crate::admin_outcome::AdminOutcome;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, SettlementId};
 use crate::command::expire::Expire;
-use crate::funds::{FundsDirection, FundsState};
-use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
+use crate::money::account::Account;
+use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
+use crate::money::funds::{FundsDirection, FundsState};
 use crate::operator::Operator;
 use crate::scheme::block::Block;
 use crate::scheme::changes::{EndpointValue, NewSignatureKey};

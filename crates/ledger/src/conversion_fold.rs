@@ -6,11 +6,11 @@ use upesi_types::{Amount, ConversionId, Timestamp};
 
 use crate::base::ids::AccountId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::conversion::{
+use crate::money::conversion::{
     Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows,
 };
+use crate::money::transfer::{Settled, Transfer, TransferState};
 use crate::state::Ledger;
-use crate::transfer::{Settled, Transfer, TransferState};
 
 impl Ledger {
     pub(crate) fn apply_conversion_prepared(

@@ -13,10 +13,11 @@ use crate::approval::Proposal;
 use crate::base::ids::{AccountId, CallbackKey, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::base::refusal::{AbortKind, Cause};
 use crate::base::table::events;
-use crate::bulk::{Bulk, BulkAnswer, ItemResult};
-use crate::conversion::{Conversion, ConversionAnswer};
-use crate::fee::{FeeRule, NoFee};
-use crate::funds::{FundsState, FundsTransfer};
+use crate::money::bulk::{Bulk, BulkAnswer, ItemResult};
+use crate::money::conversion::{Conversion, ConversionAnswer};
+use crate::money::fee::{FeeRule, NoFee};
+use crate::money::funds::{FundsState, FundsTransfer};
+use crate::money::transfer::{Fingerprint, Settled, Transfer};
 use crate::operator::{Credential, Person, Roles};
 use crate::policy::ApprovalPolicy;
 use crate::proposal_state::ProposalState;
@@ -27,7 +28,6 @@ use crate::scheme::signature_key::SignatureKey;
 use crate::settlement::{CarriedRemainder, SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;
 use crate::trail::AuditEntry;
-use crate::transfer::{Fingerprint, Settled, Transfer};
 use crate::window::{ContentRef, NewContent};
 
 events! {

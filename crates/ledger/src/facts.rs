@@ -5,9 +5,9 @@ use alloc::collections::BTreeSet;
 
 use upesi_types::{Present, Timestamp, TransferId};
 
-use crate::bulk::Bulk;
-use crate::conversion::Conversion;
-use crate::transfer::Transfer;
+use crate::money::bulk::Bulk;
+use crate::money::conversion::Conversion;
+use crate::money::transfer::Transfer;
 
 /// The state of the outside world when a command is decided.
 #[derive(Clone, Copy, Debug)]

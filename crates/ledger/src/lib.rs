@@ -7,7 +7,6 @@
 
 extern crate alloc;
 
-mod account;
 mod action;
 mod actor;
 mod admin_command;
@@ -16,27 +15,22 @@ mod admin_refusal;
 mod approval;
 pub mod audit;
 mod base;
-mod bulk;
 mod bulk_fold;
 mod callback;
 mod change;
 mod change_set;
 pub mod command;
-mod conversion;
 mod conversion_fold;
 mod courier;
 mod decision;
 mod effects;
 mod event;
 mod facts;
-mod fee;
 mod fold;
-mod funds;
 mod limits;
-mod money_changes;
+mod money;
 mod money_fold;
 mod money_query;
-mod obligation;
 mod operator;
 mod operator_changes;
 mod operator_query;
@@ -59,11 +53,8 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod trail;
-mod transfer;
-mod transfer_table;
 mod window;
 
-pub use crate::account::{Account, LedgerAccountType};
 pub use crate::action::{AdminAction, Area};
 pub use crate::actor::Actor;
 pub use crate::admin_command::{AdminCommand, ChangeSet, SetChange};
@@ -78,31 +69,35 @@ pub use crate::base::ids::{
 pub use crate::base::refusal::{AbortKind, Cause, Refusal};
 pub use crate::base::show::{Names, Show, Shown};
 pub use crate::base::stored::Stored;
-pub use crate::bulk::table::BulkTotals;
-pub use crate::bulk::{
-    AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemOutcome,
-    ItemResult, ItemState, ItemsFault, NewItems, PublicBulkState,
-};
 pub use crate::callback::{Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject};
 pub use crate::change::Change;
 pub use crate::change_set::{
     CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, Progress,
 };
 pub use crate::command::Command;
-pub use crate::conversion::table::ConversionTotals;
-pub use crate::conversion::{
-    Conversion, ConversionAccounts, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState,
-    LegWindows,
-};
 pub use crate::courier::courier_of;
 pub use crate::decision::{Decision, Reply};
 pub use crate::effects::effects_of;
 pub use crate::event::Event;
 pub use crate::facts::{Archived, Facts};
-pub use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
-pub use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 pub use crate::limits::{CALLBACKS_PER_RECORD_MAX, FundsOutGuard, LedgerConfig, Limits, UnknownTransfer};
-pub use crate::obligation::{Obligation, ObligationKind};
+pub use crate::money::account::{Account, LedgerAccountType};
+pub use crate::money::bulk::table::BulkTotals;
+pub use crate::money::bulk::{
+    AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemOutcome,
+    ItemResult, ItemState, ItemsFault, NewItems, PublicBulkState,
+};
+pub use crate::money::conversion::table::ConversionTotals;
+pub use crate::money::conversion::{
+    Conversion, ConversionAccounts, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState,
+    LegWindows,
+};
+pub use crate::money::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
+pub use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
+pub use crate::money::obligation::{Obligation, ObligationKind};
+pub use crate::money::transfer::{
+    Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState, TransferView,
+};
 pub use crate::operator::{
     CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, EXCLUSIONS, OPERATOR_NAME_BYTES_MAX, OPERATORS_MAX,
     Operator, Operators, Person, Role, Roles, SEALED_BYTES, SEED_BYTES, Sealed, Secret, TOKEN_DAYS_MAX,
@@ -126,7 +121,4 @@ pub use crate::settlement_model::{Delay, Granularity, Interchange, SettlementMod
 pub use crate::snapshot::SnapshotError;
 pub use crate::state::{Ledger, Totals};
 pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};
-pub use crate::transfer::{
-    Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState, TransferView,
-};
 pub use crate::window::{Content, ContentRef, Net, NewContent, Pair, Sum, Window, WindowState};

@@ -2,8 +2,8 @@
 
 use upesi_types::FspId;
 
-use crate::account::SEEDED_TYPES;
-use crate::conversion::CONVERSIONS_PER_TRANSFER_MAX;
+use crate::money::account::SEEDED_TYPES;
+use crate::money::conversion::CONVERSIONS_PER_TRANSFER_MAX;
 
 /// Maximum number of callbacks that one record may owe. Their index is stored in a byte.
 pub const CALLBACKS_PER_RECORD_MAX: usize = u8::MAX as usize + 1;

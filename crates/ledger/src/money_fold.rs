@@ -4,14 +4,14 @@ use alloc::boxed::Box;
 
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
-use crate::account::{Account, LedgerAccountType};
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::base::refusal::AbortKind;
-use crate::fee::FeeRule;
-use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::money::account::{Account, LedgerAccountType};
+use crate::money::fee::FeeRule;
+use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::money::transfer::{ChargedFee, Settled, Transfer, TransferState, accounts_of};
 use crate::scheme::participant::AccountRef;
 use crate::state::Ledger;
-use crate::transfer::{ChargedFee, Settled, Transfer, TransferState, accounts_of};
 
 impl Ledger {
     pub(crate) fn apply_prepared(&mut self, seq: u64, now: Timestamp, transfer: Transfer) {

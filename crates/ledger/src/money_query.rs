@@ -4,19 +4,19 @@ use alloc::boxed::Box;
 
 use upesi_types::{Amount, BulkId, ConversionId, Currency, Timestamp, TransferId};
 
-use crate::account::{Account, LedgerAccountType};
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::bulk::Bulk;
-use crate::bulk::table::BulkTotals;
-use crate::conversion::Conversion;
-use crate::conversion::ended::EndedLinks;
-use crate::conversion::table::ConversionTotals;
-use crate::fee::FeeRule;
-use crate::funds::FundsTransfer;
+use crate::money::account::{Account, LedgerAccountType};
+use crate::money::bulk::Bulk;
+use crate::money::bulk::table::BulkTotals;
+use crate::money::conversion::Conversion;
+use crate::money::conversion::ended::EndedLinks;
+use crate::money::conversion::table::ConversionTotals;
+use crate::money::fee::FeeRule;
+use crate::money::funds::FundsTransfer;
+use crate::money::transfer::Transfer;
 use crate::scheme::participant::Participant;
 use crate::settlement_model::SettlementModel;
 use crate::state::Ledger;
-use crate::transfer::Transfer;
 
 impl Ledger {
     /// All accounts in order of creation.

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, Timestamp};
 
-use crate::account::Account;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId};
+use crate::money::account::Account;
 use crate::remainder;
 use crate::settlement::{CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;

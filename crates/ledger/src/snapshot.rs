@@ -13,16 +13,16 @@ use crate::approval::table::Approvals;
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::{AccountId, CallbackKey, ParticipantId};
 use crate::base::stored::{Stored, stored_struct};
-use crate::fee::FeeRule;
-use crate::funds::{FundsState, FundsTransfer};
 use crate::limits::LedgerConfig;
+use crate::money::fee::FeeRule;
+use crate::money::funds::{FundsState, FundsTransfer};
+use crate::money::transfer::{Transfer, TransferState};
 use crate::operator::Operators;
 use crate::outbox::Parked;
 use crate::scheme::block::Block;
 use crate::scheme::participant::Participant;
 use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
-use crate::transfer::{Transfer, TransferState};
 
 /// The reason why a snapshot cannot be read.
 pub type SnapshotError = DecodeError;

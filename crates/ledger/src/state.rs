@@ -8,14 +8,15 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{Amount, FspId, Timestamp, TransferId};
 
-use crate::account::{Account, LedgerAccountType, SEEDED_TYPES};
 use crate::approval::table::Approvals;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::bulk::table::Bulks;
-use crate::conversion::table::Conversions;
-use crate::fee::FeeRule;
-use crate::funds::{FundsTransfer, OpenWithdrawals};
 use crate::limits::LedgerConfig;
+use crate::money::account::{Account, LedgerAccountType, SEEDED_TYPES};
+use crate::money::bulk::table::Bulks;
+use crate::money::conversion::table::Conversions;
+use crate::money::fee::FeeRule;
+use crate::money::funds::{FundsTransfer, OpenWithdrawals};
+use crate::money::transfer_table::TransferTable;
 use crate::operator::Operators;
 use crate::outbox::Outbox;
 use crate::scheme::block::Block;
@@ -24,7 +25,6 @@ use crate::scheme::signature_key::SignatureKeys;
 use crate::settlement::Settlement;
 use crate::settlement_model::SettlementModel;
 use crate::trail::Trail;
-use crate::transfer_table::TransferTable;
 use crate::window::Windows;
 
 /// Totals of transfers since the ledger began, by outcome.

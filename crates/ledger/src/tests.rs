@@ -23,10 +23,10 @@ use crate::base::refusal::Cause;
 use crate::callback::{Callback, CallbackContent, Subject};
 use crate::event::Event;
 use crate::facts::{Archived, Facts};
-use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::limits::LedgerConfig;
+use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::money::transfer::{Settled, Transfer, TransferState};
 use crate::state::Ledger;
-use crate::transfer::{Settled, Transfer, TransferState};
 
 /// Pseudo-random numbers (xorshift).
 pub(crate) fn random(state: &mut u64, below: u64) -> u64 {

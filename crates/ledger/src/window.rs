@@ -14,11 +14,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{Amount, Currency, Timestamp};
 
-use crate::account::Account;
 use crate::base::codec::{Decoded, Decoder, Encoder};
 use crate::base::ids::{AccountId, ContentId, LedgerAccountTypeId, SettlementId, WindowId};
 use crate::base::show::{Show, Shown};
 use crate::base::stored::{Stored, stored_struct, wire_enum};
+use crate::money::account::Account;
 
 /// Maximum number of transfers that a stored sum may state. It guarantees that adding sums does not exceed 128 bits.
 const TRANSFERS_MAX: u64 = 1 << 40;

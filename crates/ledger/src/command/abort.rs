@@ -9,8 +9,8 @@ use crate::callback::{CallbackContent, ResourceId};
 use crate::command::put::{self, Ending, Put, PutKind};
 use crate::decision::{Decision, Reply};
 use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::money::transfer::Fingerprint;
 use crate::state::Ledger;
-use crate::transfer::Fingerprint;
 
 /// An abort as parsed by the gateway.
 #[derive(Clone, Debug)]

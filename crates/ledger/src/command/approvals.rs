@@ -19,7 +19,7 @@ use crate::change_set::CHANGE_SETS_OF_MAKER_MAX;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::funds::FundsDirection;
+use crate::money::funds::FundsDirection;
 use crate::operator::{Operator, Role};
 use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
 use crate::proposal_state::ProposalState;

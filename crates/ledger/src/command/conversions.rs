@@ -9,19 +9,19 @@ use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Present, Timestamp, TransferId,
 };
 
-use crate::account::Account;
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{Cause, Refusal};
 use crate::callback::{Callback, CallbackContent, ResourceId, StateMethod, Subject};
 use crate::command::fulfil::{FulfilState, Fulfilment};
 use crate::command::prepare::active;
-use crate::conversion::{Conversion, ConversionAccounts, ConversionSide, ConversionState};
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::money::account::Account;
+use crate::money::conversion::{Conversion, ConversionAccounts, ConversionSide, ConversionState};
+use crate::money::transfer::{Fingerprint, Transfer, TransferState};
 use crate::scheme::participant::Participant;
 use crate::state::Ledger;
-use crate::transfer::{Fingerprint, Transfer, TransferState};
 
 /// A DFSP's or FXP's request about an FX transfer.
 #[derive(Clone, Debug)]

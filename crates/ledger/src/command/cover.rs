@@ -10,15 +10,15 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Timestamp};
 
-use crate::account::Account;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::command::settlements::Movements;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::limits::FundsOutGuard;
+use crate::money::account::Account;
+use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::settlement::{Settlement, SettlementAccount, SettlementStage, SettlementState};
 use crate::settlement_changes::{AdvanceFault, CoverItem, SettlementCover};
 use crate::state::Ledger;

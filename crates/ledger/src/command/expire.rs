@@ -9,8 +9,8 @@ use crate::admin_refusal::AdminRefusal;
 use crate::command::put::{self, Ending};
 use crate::decision::{Decision, Reply};
 use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::money::transfer::{Transfer, TransferState};
 use crate::state::Ledger;
-use crate::transfer::{Transfer, TransferState};
 
 /// An operator's request to expire a reservation.
 #[derive(Clone, Debug)]

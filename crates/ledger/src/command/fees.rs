@@ -7,14 +7,14 @@ use upesi_types::{Amount, Currency, FspId, Timestamp};
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::conversion::ConversionSide;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
-use crate::money_changes::NewFeeRule;
+use crate::money::changes::NewFeeRule;
+use crate::money::conversion::ConversionSide;
+use crate::money::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
+use crate::money::transfer::{Transfer, accounts_of};
 use crate::scheme::participant::Participant;
 use crate::state::Ledger;
-use crate::transfer::{Transfer, accounts_of};
 
 /// Maximum number of DFSPs that a rule names on each side.
 pub const FEE_RULE_PARTIES_MAX: usize = 100;

@@ -5,18 +5,18 @@ use alloc::boxed::Box;
 use sha2::{Digest, Sha256};
 use upesi_types::{Amount, FspId, Timestamp};
 
-use crate::account::Account;
 use crate::base::ids::{AccountId, ParticipantId};
 use crate::base::refusal::Refusal;
 use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::command::put::{self, Put, PutKind};
-use crate::conversion::Conversion;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::money::account::Account;
+use crate::money::conversion::Conversion;
+use crate::money::transfer::{Fingerprint, PublicState, Settled, Transfer, TransferView, accounts_of};
 use crate::settlement_model::SettlementModel;
 use crate::state::Ledger;
-use crate::transfer::{Fingerprint, PublicState, Settled, Transfer, TransferView, accounts_of};
 
 /// A fulfil as parsed by the gateway.
 #[derive(Clone, Debug)]

@@ -2,16 +2,16 @@
 
 use upesi_types::{Amount, FspId, Timestamp};
 
-use crate::account::Account;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::{Archived, Facts};
-use crate::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED};
 use crate::limits::FundsOutGuard;
-use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare};
+use crate::money::account::Account;
+use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare};
+use crate::money::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED};
 use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 

@@ -6,8 +6,8 @@ use crate::base::refusal::Refusal;
 use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::decision::{Decision, Reply};
 use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::money::transfer::TransferState;
 use crate::state::Ledger;
-use crate::transfer::TransferState;
 
 /// A query as parsed by the gateway.
 #[derive(Clone, Debug)]

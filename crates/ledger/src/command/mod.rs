@@ -42,8 +42,8 @@ use crate::callback::ResourceId;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::money::transfer::Transfer;
 use crate::state::Ledger;
-use crate::transfer::Transfer;
 
 pub use crate::admin_command::AdminCommand;
 pub use crate::admin_outcome::AdminOutcome;
@@ -64,7 +64,7 @@ pub use crate::command::fulfil::{Fulfil, FulfilState, Fulfilment};
 pub use crate::command::get::Get;
 pub use crate::command::participants::ENDPOINT_VALUE_BYTES_MAX;
 pub use crate::command::prepare::Prepare;
-pub use crate::money_changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
+pub use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
 pub use crate::operator_changes::{NewCredential, NewOperator};
 pub use crate::scheme::binding::BINDING_VALUE_BYTES_MAX;
 pub use crate::scheme::changes::{EndpointValue, NewSignatureKey};

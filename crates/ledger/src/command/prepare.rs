@@ -4,17 +4,17 @@ use alloc::boxed::Box;
 
 use upesi_types::{Amount, AmountError, Currency, FspId, Present, Timestamp, TransferId};
 
-use crate::account::Account;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::base::refusal::{Cause, Refusal};
 use crate::callback::{CallbackContent, StateMethod};
-use crate::conversion::Conversion;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::money::account::Account;
+use crate::money::conversion::Conversion;
+use crate::money::transfer::{Aborted, Fingerprint, Transfer, TransferState};
 use crate::scheme::participant::Participant;
 use crate::state::Ledger;
-use crate::transfer::{Aborted, Fingerprint, Transfer, TransferState};
 
 /// A prepare as parsed by the gateway.
 #[derive(Clone, Debug)]

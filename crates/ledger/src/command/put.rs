@@ -10,8 +10,8 @@ use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::limits::UnknownTransfer;
+use crate::money::transfer::{Aborted, Fingerprint, Transfer, TransferState, TransferView};
 use crate::state::Ledger;
-use crate::transfer::{Aborted, Fingerprint, Transfer, TransferState, TransferView};
 
 /// A PUT request to end a transfer.
 pub(crate) struct Put {

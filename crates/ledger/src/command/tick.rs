@@ -4,10 +4,10 @@ use upesi_types::Timestamp;
 
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::funds::{FundsState, REASON_LATE};
+use crate::money::funds::{FundsState, REASON_LATE};
+use crate::money::transfer::Transfer;
 use crate::proposal_state::ProposalState;
 use crate::state::Ledger;
-use crate::transfer::Transfer;
 
 impl Ledger {
     pub(crate) fn decide_tick(&self, now: Timestamp, out: &mut Decision) {

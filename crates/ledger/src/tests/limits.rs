@@ -16,14 +16,14 @@ use crate::base::ids::LedgerAccountTypeId;
 use crate::command::Command;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
-use crate::funds::{FundsDirection, FundsState};
 use crate::limits::{LedgerConfig, Limits};
-use crate::money_changes::FundsPrepare;
+use crate::money::changes::FundsPrepare;
+use crate::money::funds::{FundsDirection, FundsState};
+use crate::money::transfer::{Transfer, TransferState};
 use crate::scheme::binding::Binding;
 use crate::settlement_changes::NewSettlementModel;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::Ledger;
-use crate::transfer::{Transfer, TransferState};
 
 fn decide(ledger: &Ledger, command: Command) -> Decision {
     let mut decision = Decision::default();

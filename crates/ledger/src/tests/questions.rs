@@ -16,14 +16,14 @@ use crate::command::Command;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::funds::{FundsDirection, FundsState};
 use crate::limits::LedgerConfig;
+use crate::money::funds::{FundsDirection, FundsState};
+use crate::money::transfer::{Settled, TransferState};
 use crate::record::Record;
 use crate::scheme::endpoint::EndpointType;
 use crate::settlement_changes::NewSettlementModel;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::{Ledger, Totals};
-use crate::transfer::{Settled, TransferState};
 
 #[test]
 fn the_next_deadline_is_the_earliest_of_transfers_and_withdrawals() {

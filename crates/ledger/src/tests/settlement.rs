@@ -7,7 +7,6 @@ use alloc::{format, vec};
 use upesi_types::{Amount, FspId, Timestamp};
 
 use super::{absent_facts, account, amount, id, participant, sound, transfer, xts};
-use crate::account::Account;
 use crate::admin_command::AdminCommand;
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
@@ -20,15 +19,16 @@ use crate::command::Command;
 use crate::command::fees::FEE_RULE_PARTIES_MAX;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
-use crate::fee::{FeePayer, FeeTerms, NoFee};
 use crate::limits::{LedgerConfig, Limits};
-use crate::money_changes::NewFeeRule;
+use crate::money::account::Account;
+use crate::money::changes::NewFeeRule;
+use crate::money::fee::{FeePayer, FeeTerms, NoFee};
+use crate::money::transfer::{Settled, TransferState};
 use crate::scheme::participant::AccountRef;
 use crate::settlement::{Settlement, SettlementState};
 use crate::settlement_changes::{AdvanceItem, NewSettlement, NewSettlementModel, SettlementAdvance};
 use crate::settlement_model::Granularity;
 use crate::state::Ledger;
-use crate::transfer::{Settled, TransferState};
 use crate::window::{ContentRef, Net, Pair, Sum, Window, WindowState};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;

@@ -10,8 +10,8 @@ use upesi_types::{Timestamp, TransferId};
 
 use super::transfer;
 use crate::base::refusal::AbortKind;
-use crate::transfer::{Aborted, Transfer, TransferState};
-use crate::transfer_table::TransferTable;
+use crate::money::transfer::{Aborted, Transfer, TransferState};
+use crate::money::transfer_table::TransferTable;
 
 const HASH_SEED: u64 = 7;
 

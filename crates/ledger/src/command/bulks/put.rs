@@ -7,12 +7,12 @@ use upesi_types::{BulkId, ErrorCode, FspId, TransferId};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{Cause, Refusal};
-use crate::bulk::{Bulk, BulkAnswer, BulkState, ItemResult, ItemState, PublicBulkState};
 use crate::callback::{CallbackContent, ResourceId};
 use crate::command::bulks::{AbortBulk, FulfilBulk};
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::money::bulk::{Bulk, BulkAnswer, BulkState, ItemResult, ItemState, PublicBulkState};
 use crate::state::Ledger;
 
 /// A payee's PUT.
@@ -139,7 +139,7 @@ fn results(
 ) -> BTreeMap<u32, ItemResult> {
     let said: BTreeMap<_, _> = said.iter().map(|(id, result)| (*id, result)).collect();
     let open = (0..).zip(&bulk.items).filter(|(_, item)| item.state == ItemState::Accepted);
-    let result = |(place, item): (u32, &crate::bulk::BulkItem)| {
+    let result = |(place, item): (u32, &crate::money::bulk::BulkItem)| {
         let result = match said.get(&item.transfer) {
             Some(said) => checked(said),
             None => ItemResult::Abort(rest?.clone()),

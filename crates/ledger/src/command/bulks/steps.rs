@@ -8,15 +8,17 @@ use upesi_types::{Present, Timestamp};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::bulk::{Bulk, BulkItem, BulkRequest, BulkState, BulkView, ItemResult, ItemState, PublicBulkState};
 use crate::callback::CallbackContent;
 use crate::command::prepare::Prepare;
 use crate::command::put::{self, Ending};
-use crate::conversion::ConversionSide;
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::money::bulk::{
+    Bulk, BulkItem, BulkRequest, BulkState, BulkView, ItemResult, ItemState, PublicBulkState,
+};
+use crate::money::conversion::ConversionSide;
+use crate::money::transfer::Transfer;
 use crate::state::Ledger;
-use crate::transfer::Transfer;
 
 /// Bytes that a step adds to a record, excluding texts from DFSPs.
 const STEP_BYTES: usize = 2_048;

@@ -8,15 +8,15 @@ use crate::admin_command::{AdminCommand, ChangeSet};
 use crate::admin_outcome::AdminOutcome;
 use crate::admin_refusal::AdminRefusal;
 use crate::approval::table::Approvals;
-use crate::bulk::table::Bulks;
 use crate::change::Change;
-use crate::conversion::table::Conversions;
 use crate::decision::Decision;
 use crate::facts::Facts;
+use crate::money::bulk::table::Bulks;
+use crate::money::conversion::table::Conversions;
+use crate::money::transfer_table::TransferTable;
 use crate::operator::Operators;
 use crate::outbox::Outbox;
 use crate::state::Ledger;
-use crate::transfer_table::TransferTable;
 use crate::window::Windows;
 
 /// The result of a change in a set if it were made now, after the changes before it.

@@ -8,12 +8,12 @@ use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::command::conversions::{AbortConversion, FulfilConversion};
 use crate::command::fulfil::{FulfilState, Fulfilment};
-use crate::conversion::{Conversion, ConversionAnswer, ConversionState};
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::money::conversion::{Conversion, ConversionAnswer, ConversionState};
+use crate::money::transfer::{PublicState, TransferView};
 use crate::state::Ledger;
-use crate::transfer::{PublicState, TransferView};
 
 /// An FXP's PUT.
 struct Put {

@@ -10,9 +10,9 @@ use crate::base::ids::AccountId;
 use crate::base::show::{Show, Shown};
 use crate::base::stored::{Stored, stored_struct};
 use crate::base::table::shown_struct;
-use crate::fee::FeeTerms;
-use crate::funds::FundsDirection;
-use crate::transfer::Fingerprint;
+use crate::money::fee::FeeTerms;
+use crate::money::funds::FundsDirection;
+use crate::money::transfer::Fingerprint;
 
 /// A deposit, or the first step of a withdrawal.
 #[derive(Clone, Debug, PartialEq, Eq)]

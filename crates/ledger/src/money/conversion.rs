@@ -14,7 +14,7 @@ use crate::base::ids::{AccountId, ParticipantId, WindowId};
 use crate::base::refusal::{AbortKind, Cause};
 use crate::base::show::{Names, Show, Shown};
 use crate::base::stored::{Stored, stored_struct, wire_enum};
-use crate::transfer::{Fingerprint, PublicState, TransferView};
+use crate::money::transfer::{Fingerprint, PublicState, TransferView};
 
 pub(crate) mod ended;
 pub(crate) mod table;

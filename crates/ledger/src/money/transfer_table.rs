@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use upesi_types::{Timestamp, TransferId};
 
 use crate::base::index::Index;
-use crate::transfer::{ChargedFee, Transfer, TransferState};
+use crate::money::transfer::{ChargedFee, Transfer, TransferState};
 
 /// Transfers by id, reserved ones also by deadline, finished ones by age.
 ///

@@ -7,11 +7,11 @@ use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
-use crate::account::Account;
 use crate::base::ids::{AccountId, ParticipantId};
 use crate::base::show::{Names, Show, Shown, shown_as_word};
 use crate::base::stored::{stored_struct, wire_enum};
-use crate::transfer::{Fingerprint, PublicState, TransferView};
+use crate::money::account::Account;
+use crate::money::transfer::{Fingerprint, PublicState, TransferView};
 
 /// The reason of a withdrawal that was rejected.
 pub(crate) const REASON_NOT_COVERED: &str = "Aborted due to insufficient funds";

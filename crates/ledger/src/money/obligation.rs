@@ -6,8 +6,8 @@ use upesi_types::{Amount, TransferId};
 
 use crate::base::ids::{AccountId, WindowId};
 use crate::base::stored::wire_enum;
-use crate::conversion::{Conversion, ConversionState};
-use crate::transfer::{Transfer, TransferState};
+use crate::money::conversion::{Conversion, ConversionState};
+use crate::money::transfer::{Transfer, TransferState};
 
 wire_enum! {
     /// The origin of an obligation.

@@ -11,7 +11,7 @@ use upesi_types::{Amount, Currency, Timestamp};
 use crate::base::ids::ParticipantId;
 use crate::base::show::{Names, Show, Shown, shown_as_word};
 use crate::base::stored::{stored_struct, wire_enum};
-use crate::transfer::Transfer;
+use crate::money::transfer::Transfer;
 
 /// The rate that stands for the whole amount: a rate of 6,000 is 0.6 %.
 pub const RATE_WHOLE: u32 = 1_000_000;

@@ -15,7 +15,7 @@ use crate::base::ids::ParticipantId;
 use crate::base::refusal::Cause;
 use crate::base::show::{Names, Show, Shown};
 use crate::base::stored::wire_enum;
-use crate::transfer::Fingerprint;
+use crate::money::transfer::Fingerprint;
 
 pub(crate) mod stored;
 pub(crate) mod table;

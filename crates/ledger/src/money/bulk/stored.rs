@@ -9,8 +9,8 @@ use upesi_types::{Amount, AmountError, BulkId, TransferId};
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::ParticipantId;
 use crate::base::stored::{Stored, stored_struct};
-use crate::bulk::table::{BulkTotals, Bulks};
-use crate::bulk::{
+use crate::money::bulk::table::{BulkTotals, Bulks};
+use crate::money::bulk::{
     AskedItem, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemOutcome, ItemResult,
     ItemState,
 };

@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{BulkId, TransferId};
 
-use crate::bulk::{Bulk, BulkItem, BulkState, ItemState};
+use crate::money::bulk::{Bulk, BulkItem, BulkState, ItemState};
 
 /// Totals of bulk transfers since the ledger began, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

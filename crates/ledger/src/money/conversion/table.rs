@@ -11,8 +11,8 @@ use upesi_types::{ConversionId, Timestamp, TransferId};
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::{AccountId, ParticipantId};
 use crate::base::stored::{Stored, stored_struct};
-use crate::conversion::ended::EndedLinks;
-use crate::conversion::{Conversion, ConversionSide};
+use crate::money::conversion::ended::EndedLinks;
+use crate::money::conversion::{Conversion, ConversionSide};
 
 /// Transfer, number of the side, and initiator. It identifies a live FX transfer of a transfer.
 type Link = (TransferId, u8, ParticipantId);
