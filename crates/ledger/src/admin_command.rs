@@ -19,7 +19,7 @@ use crate::scheme::binding::BindingKind;
 use crate::scheme::block::Block;
 use crate::scheme::changes::{EndpointValue, NewSignatureKey};
 use crate::scheme::endpoint::EndpointType;
-use crate::settlement_changes::{
+use crate::settlement::changes::{
     NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance, SettlementCover,
 };
 

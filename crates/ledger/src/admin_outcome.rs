@@ -8,7 +8,7 @@ use upesi_types::TransferId;
 use crate::base::ids::{SettlementId, WindowId};
 use crate::money::funds::FundsState;
 use crate::proposal_state::ProposalState;
-use crate::settlement_changes::AdvanceFault;
+use crate::settlement::changes::AdvanceFault;
 
 /// The outcome of an operator's change.
 #[derive(Clone, Debug, PartialEq, Eq)]

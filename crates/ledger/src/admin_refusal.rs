@@ -10,8 +10,8 @@ use crate::money::funds::FundsState;
 use crate::operator::Role;
 use crate::proposal_state::ProposalState;
 use crate::scheme::binding::BindingKind;
-use crate::settlement_changes::AdvanceFault;
-use crate::settlement_model::{Delay, Granularity, Interchange};
+use crate::settlement::changes::AdvanceFault;
+use crate::settlement::model::{Delay, Granularity, Interchange};
 
 /// The reason why an operator's command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use upesi_types::{Amount, Currency};
 use crate::base::ids::{AccountId, CallbackKey, LedgerAccountTypeId};
 use crate::money::funds::{FundsDirection, FundsState};
 use crate::money::transfer::TransferState;
-use crate::settlement::Settlement;
+use crate::settlement::settlements::Settlement;
+use crate::settlement::window::{Net, Pair, Sum, Window, WindowState};
 use crate::state::{Ledger, Totals};
-use crate::window::{Net, Pair, Sum, Window, WindowState};
 
 mod bulks;
 mod conversions;

@@ -21,10 +21,10 @@ use crate::scheme::block::Block;
 use crate::scheme::changes::{EndpointValue, NewSignatureKey};
 use crate::scheme::endpoint::EndpointType;
 use crate::scheme::participant::Limit;
-use crate::settlement::SettlementState;
-use crate::settlement_changes::{
+use crate::settlement::changes::{
     CoverItem, NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance, SettlementCover,
 };
+use crate::settlement::settlements::SettlementState;
 use crate::state::Ledger;
 use crate::trail::short_digest;
 

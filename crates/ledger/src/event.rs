@@ -25,10 +25,10 @@ use crate::scheme::binding::BindingKind;
 use crate::scheme::block::Block;
 use crate::scheme::endpoint::EndpointType;
 use crate::scheme::signature_key::SignatureKey;
-use crate::settlement::{CarriedRemainder, SettlementNet, SettlementStage};
-use crate::settlement_model::SettlementModel;
+use crate::settlement::model::SettlementModel;
+use crate::settlement::settlements::{CarriedRemainder, SettlementNet, SettlementStage};
+use crate::settlement::window::{ContentRef, NewContent};
 use crate::trail::AuditEntry;
-use crate::window::{ContentRef, NewContent};
 
 events! {
     /// A change of state. Its time is the time of its journal record, or of [`Event::DecidedAt`].

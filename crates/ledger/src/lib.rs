@@ -39,21 +39,17 @@ mod policy;
 mod proposal_state;
 mod query;
 mod record;
-mod remainder;
 mod scheme;
 mod scheme_fold;
 mod scheme_query;
 mod settlement;
-mod settlement_changes;
 mod settlement_fold;
-mod settlement_model;
 mod settlement_query;
 mod snapshot;
 mod state;
 #[cfg(test)]
 mod tests;
 mod trail;
-mod window;
 
 pub use crate::action::{AdminAction, Area};
 pub use crate::actor::Actor;
@@ -114,11 +110,11 @@ pub use crate::scheme::signature_key::{
     KEY_OVERLAP_HOURS, KEY_OVERLAP_HOURS_MAX, ParticipantKeys, PublicKeyDer, RevokedKey,
     SIGNATURE_KEY_BYTES_MAX, SignatureKey, SignatureKeyState, SignatureKeys,
 };
-pub use crate::settlement::{
+pub use crate::settlement::model::{Delay, Granularity, Interchange, SettlementModel};
+pub use crate::settlement::settlements::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
 };
-pub use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
+pub use crate::settlement::window::{Content, ContentRef, Net, NewContent, Pair, Sum, Window, WindowState};
 pub use crate::snapshot::SnapshotError;
 pub use crate::state::{Ledger, Totals};
 pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};
-pub use crate::window::{Content, ContentRef, Net, NewContent, Pair, Sum, Window, WindowState};

@@ -15,7 +15,7 @@ use crate::money::fee::FeeRule;
 use crate::money::funds::FundsTransfer;
 use crate::money::transfer::Transfer;
 use crate::scheme::participant::Participant;
-use crate::settlement_model::SettlementModel;
+use crate::settlement::model::SettlementModel;
 use crate::state::Ledger;
 
 impl Ledger {

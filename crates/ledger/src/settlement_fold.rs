@@ -7,11 +7,13 @@ use upesi_types::{Amount, Currency, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId};
 use crate::money::account::Account;
-use crate::remainder;
-use crate::settlement::{CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage};
-use crate::settlement_model::SettlementModel;
+use crate::settlement::model::SettlementModel;
+use crate::settlement::remainder;
+use crate::settlement::settlements::{
+    CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage,
+};
+use crate::settlement::window::{ContentRef, WindowState};
 use crate::state::Ledger;
-use crate::window::{ContentRef, WindowState};
 
 impl Ledger {
     pub(crate) fn add_model(&mut self, model: SettlementModel) {

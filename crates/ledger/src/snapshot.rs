@@ -21,7 +21,7 @@ use crate::operator::Operators;
 use crate::outbox::Parked;
 use crate::scheme::block::Block;
 use crate::scheme::participant::Participant;
-use crate::settlement::Settlement;
+use crate::settlement::settlements::Settlement;
 use crate::state::{Ledger, Totals};
 
 /// The reason why a snapshot cannot be read.

@@ -22,10 +22,10 @@ use crate::outbox::Outbox;
 use crate::scheme::block::Block;
 use crate::scheme::participant::Participant;
 use crate::scheme::signature_key::SignatureKeys;
-use crate::settlement::Settlement;
-use crate::settlement_model::SettlementModel;
+use crate::settlement::model::SettlementModel;
+use crate::settlement::settlements::Settlement;
+use crate::settlement::window::Windows;
 use crate::trail::Trail;
-use crate::window::Windows;
 
 /// Totals of transfers since the ledger began, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use crate::admin_command::AdminCommand;
 use crate::base::ids::AccountId;
 use crate::money::changes::{FundsAction, FundsEnd};
 use crate::money::funds::FundsDirection;
-use crate::settlement::SettlementState;
-use crate::settlement_changes::{CoverItem, SettlementAdvance, SettlementCover};
+use crate::settlement::changes::{CoverItem, SettlementAdvance, SettlementCover};
+use crate::settlement::settlements::SettlementState;
 use crate::state::Ledger;
 
 impl Ledger {

@@ -19,8 +19,8 @@ use crate::event::Event;
 use crate::limits::FundsOutGuard;
 use crate::money::account::Account;
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
-use crate::settlement::{Settlement, SettlementAccount, SettlementStage, SettlementState};
-use crate::settlement_changes::{AdvanceFault, CoverItem, SettlementCover};
+use crate::settlement::changes::{AdvanceFault, CoverItem, SettlementCover};
+use crate::settlement::settlements::{Settlement, SettlementAccount, SettlementStage, SettlementState};
 use crate::state::Ledger;
 
 impl SettlementAccount {

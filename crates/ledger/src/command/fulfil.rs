@@ -15,7 +15,7 @@ use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::money::account::Account;
 use crate::money::conversion::Conversion;
 use crate::money::transfer::{Fingerprint, PublicState, Settled, Transfer, TransferView, accounts_of};
-use crate::settlement_model::SettlementModel;
+use crate::settlement::model::SettlementModel;
 use crate::state::Ledger;
 
 /// A fulfil as parsed by the gateway.

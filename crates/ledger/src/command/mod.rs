@@ -68,7 +68,7 @@ pub use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, Ne
 pub use crate::operator_changes::{NewCredential, NewOperator};
 pub use crate::scheme::binding::BINDING_VALUE_BYTES_MAX;
 pub use crate::scheme::changes::{EndpointValue, NewSignatureKey};
-pub use crate::settlement_changes::{
+pub use crate::settlement::changes::{
     AdvanceFault, AdvanceItem, CoverItem, NewSettlement, NewSettlementModel, SettlementAbort,
     SettlementAdvance, SettlementCover,
 };

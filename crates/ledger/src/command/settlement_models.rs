@@ -7,8 +7,8 @@ use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId};
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::settlement_changes::NewSettlementModel;
-use crate::settlement_model::SettlementModel;
+use crate::settlement::changes::NewSettlementModel;
+use crate::settlement::model::SettlementModel;
 use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;

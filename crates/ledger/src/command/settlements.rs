@@ -10,14 +10,14 @@ use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::remainder;
-use crate::settlement::{
+use crate::settlement::changes::{AdvanceFault, NewSettlement, SettlementAbort, SettlementAdvance};
+use crate::settlement::model::{Delay, Granularity, SettlementModel};
+use crate::settlement::remainder;
+use crate::settlement::settlements::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
 };
-use crate::settlement_changes::{AdvanceFault, NewSettlement, SettlementAbort, SettlementAdvance};
-use crate::settlement_model::{Delay, Granularity, SettlementModel};
+use crate::settlement::window::ContentRef;
 use crate::state::Ledger;
-use crate::window::ContentRef;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

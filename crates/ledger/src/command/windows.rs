@@ -8,8 +8,8 @@ use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{ContentId, WindowId};
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::settlement::window::{NewContent, WindowState};
 use crate::state::Ledger;
-use crate::window::{NewContent, WindowState};
 
 impl Ledger {
     /// Closes the open window and opens the next one, in one record. The window's contents were added at each commit.

@@ -21,8 +21,8 @@ use crate::money::changes::FundsPrepare;
 use crate::money::funds::{FundsDirection, FundsState};
 use crate::money::transfer::{Transfer, TransferState};
 use crate::scheme::binding::Binding;
-use crate::settlement_changes::NewSettlementModel;
-use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
+use crate::settlement::changes::NewSettlementModel;
+use crate::settlement::model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::Ledger;
 
 fn decide(ledger: &Ledger, command: Command) -> Decision {

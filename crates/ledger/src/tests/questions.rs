@@ -21,8 +21,8 @@ use crate::money::funds::{FundsDirection, FundsState};
 use crate::money::transfer::{Settled, TransferState};
 use crate::record::Record;
 use crate::scheme::endpoint::EndpointType;
-use crate::settlement_changes::NewSettlementModel;
-use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
+use crate::settlement::changes::NewSettlementModel;
+use crate::settlement::model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::{Ledger, Totals};
 
 #[test]

@@ -25,11 +25,11 @@ use crate::money::changes::NewFeeRule;
 use crate::money::fee::{FeePayer, FeeTerms, NoFee};
 use crate::money::transfer::{Settled, TransferState};
 use crate::scheme::participant::AccountRef;
-use crate::settlement::{Settlement, SettlementState};
-use crate::settlement_changes::{AdvanceItem, NewSettlement, NewSettlementModel, SettlementAdvance};
-use crate::settlement_model::Granularity;
+use crate::settlement::changes::{AdvanceItem, NewSettlement, NewSettlementModel, SettlementAdvance};
+use crate::settlement::model::Granularity;
+use crate::settlement::settlements::{Settlement, SettlementState};
+use crate::settlement::window::{ContentRef, Net, Pair, Sum, Window, WindowState};
 use crate::state::Ledger;
-use crate::window::{ContentRef, Net, Pair, Sum, Window, WindowState};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

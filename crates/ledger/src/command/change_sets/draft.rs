@@ -16,8 +16,8 @@ use crate::money::conversion::table::Conversions;
 use crate::money::transfer_table::TransferTable;
 use crate::operator::Operators;
 use crate::outbox::Outbox;
+use crate::settlement::window::Windows;
 use crate::state::Ledger;
-use crate::window::Windows;
 
 /// The result of a change in a set if it were made now, after the changes before it.
 #[derive(Clone, Debug)]

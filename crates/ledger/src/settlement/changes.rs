@@ -8,8 +8,8 @@ use upesi_types::{Currency, TransferId};
 use crate::base::ids::{SettlementId, WindowId};
 use crate::base::stored::stored_struct;
 use crate::base::table::shown_struct;
-use crate::settlement::SettlementState;
-use crate::settlement_model::{Delay, Granularity, Interchange};
+use crate::settlement::model::{Delay, Granularity, Interchange};
+use crate::settlement::settlements::SettlementState;
 
 /// A settlement model to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::base::codec::{Decoded, Decoder};
 use crate::base::ids::{AccountId, SettlementId};
 use crate::base::show::{Show, Shown, shown_as_word};
 use crate::base::stored::{Stored, stored_struct, wire_enum};
-use crate::window::{ContentRef, WindowState, Windows};
+use crate::settlement::window::{ContentRef, WindowState, Windows};
 
 const SOME_SETTLED: &str = "Some settlement accounts are SETTLED";
 const ALL_SETTLED: &str = "All settlement accounts are SETTLED";
