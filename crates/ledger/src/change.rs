@@ -8,15 +8,16 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId, hex};
 
-use crate::action::AdminAction;
-use crate::admin_command::{AdminCommand, ChangeSet};
-use crate::admin_outcome::AdminOutcome;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, SettlementId};
 use crate::command::expire::Expire;
 use crate::money::account::Account;
 use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
 use crate::money::funds::{FundsDirection, FundsState};
-use crate::operator::Operator;
+use crate::operators::action::AdminAction;
+use crate::operators::admin_command::{AdminCommand, ChangeSet};
+use crate::operators::operator::Operator;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::trail::short_digest;
 use crate::scheme::block::Block;
 use crate::scheme::changes::{EndpointValue, NewSignatureKey};
 use crate::scheme::endpoint::EndpointType;
@@ -26,7 +27,6 @@ use crate::settlement::changes::{
 };
 use crate::settlement::settlements::SettlementState;
 use crate::state::Ledger;
-use crate::trail::short_digest;
 
 /// Maximum number of endpoints outside the common base URL that a text lists individually.
 const ENDPOINTS_LISTED_MAX: usize = 16;

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use upesi_types::FspId;
 
 use crate::actor::Actor;
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::Refusal;
 use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
 use crate::event::Event;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 
 /// The decision about a command. It is reused from command to command, so that deciding allocates little.
 #[derive(Debug, Default)]

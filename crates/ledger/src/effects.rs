@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::base::codec::Encoder;
 use crate::base::stored::Stored;
 use crate::event::Event;
-use crate::trail::AuditEntry;
+use crate::operators::trail::AuditEntry;
 
 impl AuditEntry {
     /// The chain value that this entry must have after an entry with chain value `previous`, in a record with these
@@ -44,7 +44,7 @@ mod tests {
     use upesi_types::Timestamp;
 
     use super::*;
-    use crate::trail::Attribution;
+    use crate::operators::trail::Attribution;
 
     fn entry() -> AuditEntry {
         let by = Attribution {

@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, BulkId, ConversionId, Currency, FspId, Timestamp, TransferId};
 
-use crate::approval::Proposal;
 use crate::base::ids::{AccountId, CallbackKey, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::base::refusal::{AbortKind, Cause};
 use crate::base::table::events;
@@ -18,9 +17,11 @@ use crate::money::conversion::{Conversion, ConversionAnswer};
 use crate::money::fee::{FeeRule, NoFee};
 use crate::money::funds::{FundsState, FundsTransfer};
 use crate::money::transfer::{Fingerprint, Settled, Transfer};
-use crate::operator::{Credential, Person, Roles};
-use crate::policy::ApprovalPolicy;
-use crate::proposal_state::ProposalState;
+use crate::operators::operator::{Credential, Person, Roles};
+use crate::operators::policy::ApprovalPolicy;
+use crate::operators::proposal::Proposal;
+use crate::operators::proposal_state::ProposalState;
+use crate::operators::trail::AuditEntry;
 use crate::scheme::binding::BindingKind;
 use crate::scheme::block::Block;
 use crate::scheme::endpoint::EndpointType;
@@ -28,7 +29,6 @@ use crate::scheme::signature_key::SignatureKey;
 use crate::settlement::model::SettlementModel;
 use crate::settlement::settlements::{CarriedRemainder, SettlementNet, SettlementStage};
 use crate::settlement::window::{ContentRef, NewContent};
-use crate::trail::AuditEntry;
 
 events! {
     /// A change of state. Its time is the time of its journal record, or of [`Event::DecidedAt`].

@@ -7,18 +7,12 @@
 
 extern crate alloc;
 
-mod action;
 mod actor;
-mod admin_command;
-mod admin_outcome;
-mod admin_refusal;
-mod approval;
 pub mod audit;
 mod base;
 mod bulk_fold;
 mod callback;
 mod change;
-mod change_set;
 pub mod command;
 mod conversion_fold;
 mod courier;
@@ -31,12 +25,9 @@ mod limits;
 mod money;
 mod money_fold;
 mod money_query;
-mod operator;
-mod operator_changes;
 mod operator_query;
+mod operators;
 mod outbox;
-mod policy;
-mod proposal_state;
 mod query;
 mod record;
 mod scheme;
@@ -49,15 +40,8 @@ mod snapshot;
 mod state;
 #[cfg(test)]
 mod tests;
-mod trail;
 
-pub use crate::action::{AdminAction, Area};
 pub use crate::actor::Actor;
-pub use crate::admin_command::{AdminCommand, ChangeSet, SetChange};
-pub use crate::admin_outcome::AdminOutcome;
-pub use crate::admin_refusal::AdminRefusal;
-pub use crate::approval::table::{Approvals, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
-pub use crate::approval::{PROPOSAL_REASON_CHARS_MIN, Proposal, ProposalEnd};
 pub use crate::base::codec;
 pub use crate::base::ids::{
     AccountId, CallbackKey, ContentId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId,
@@ -67,9 +51,6 @@ pub use crate::base::show::{Names, Show, Shown};
 pub use crate::base::stored::Stored;
 pub use crate::callback::{Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject};
 pub use crate::change::Change;
-pub use crate::change_set::{
-    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, Progress,
-};
 pub use crate::command::Command;
 pub use crate::courier::courier_of;
 pub use crate::decision::{Decision, Reply};
@@ -94,13 +75,25 @@ pub use crate::money::obligation::{Obligation, ObligationKind};
 pub use crate::money::transfer::{
     Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState, TransferView,
 };
-pub use crate::operator::{
+pub use crate::operators::action::{AdminAction, Area};
+pub use crate::operators::admin_command::{AdminCommand, ChangeSet, SetChange};
+pub use crate::operators::approvals::{
+    Approvals, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX,
+};
+pub use crate::operators::change_set::{
+    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, Progress,
+};
+pub use crate::operators::operator::{
     CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, EXCLUSIONS, OPERATOR_NAME_BYTES_MAX, OPERATORS_MAX,
     Operator, Operators, Person, Role, Roles, SEALED_BYTES, SEED_BYTES, Sealed, Secret, TOKEN_DAYS_MAX,
 };
+pub use crate::operators::outcome::AdminOutcome;
+pub use crate::operators::policy::{ApprovalPolicy, WAIVERS_MAX};
+pub use crate::operators::proposal::{PROPOSAL_REASON_CHARS_MIN, Proposal, ProposalEnd};
+pub use crate::operators::proposal_state::ProposalState;
+pub use crate::operators::refusal::AdminRefusal;
+pub use crate::operators::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};
 pub use crate::outbox::{Outbox, OutboxEntry, Parked};
-pub use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
-pub use crate::proposal_state::ProposalState;
 pub use crate::record::{Payload, Record};
 pub use crate::scheme::binding::{Binding, BindingKind};
 pub use crate::scheme::block::Block;
@@ -117,4 +110,3 @@ pub use crate::settlement::settlements::{
 pub use crate::settlement::window::{Content, ContentRef, Net, NewContent, Pair, Sum, Window, WindowState};
 pub use crate::snapshot::SnapshotError;
 pub use crate::state::{Ledger, Totals};
-pub use crate::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};

@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Timestamp};
 
-use crate::approval::table::Approvals;
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::{AccountId, CallbackKey, ParticipantId};
 use crate::base::stored::{Stored, stored_struct};
@@ -17,7 +16,8 @@ use crate::limits::LedgerConfig;
 use crate::money::fee::FeeRule;
 use crate::money::funds::{FundsState, FundsTransfer};
 use crate::money::transfer::{Transfer, TransferState};
-use crate::operator::Operators;
+use crate::operators::approvals::Approvals;
+use crate::operators::operator::Operators;
 use crate::outbox::Parked;
 use crate::scheme::block::Block;
 use crate::scheme::participant::Participant;

@@ -8,7 +8,6 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{Amount, FspId, Timestamp, TransferId};
 
-use crate::approval::table::Approvals;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::limits::LedgerConfig;
 use crate::money::account::{Account, LedgerAccountType, SEEDED_TYPES};
@@ -17,7 +16,9 @@ use crate::money::conversion::table::Conversions;
 use crate::money::fee::FeeRule;
 use crate::money::funds::{FundsTransfer, OpenWithdrawals};
 use crate::money::transfer_table::TransferTable;
-use crate::operator::Operators;
+use crate::operators::approvals::Approvals;
+use crate::operators::operator::Operators;
+use crate::operators::trail::Trail;
 use crate::outbox::Outbox;
 use crate::scheme::block::Block;
 use crate::scheme::participant::Participant;
@@ -25,7 +26,6 @@ use crate::scheme::signature_key::SignatureKeys;
 use crate::settlement::model::SettlementModel;
 use crate::settlement::settlements::Settlement;
 use crate::settlement::window::Windows;
-use crate::trail::Trail;
 
 /// Totals of transfers since the ledger began, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,9 +7,6 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
-use crate::admin_command::AdminCommand;
-use crate::admin_outcome::AdminOutcome;
-use crate::approval::Proposal;
 use crate::base::ids::CallbackKey;
 use crate::change::Change;
 use crate::command::approvals::Verdict;
@@ -19,9 +16,12 @@ use crate::command::expire::Expire;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::proposal_state::ProposalState;
+use crate::operators::admin_command::AdminCommand;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::proposal::Proposal;
+use crate::operators::proposal_state::ProposalState;
+use crate::operators::trail::{Attribution, AuditEntry, clip, clip_before};
 use crate::state::Ledger;
-use crate::trail::{Attribution, AuditEntry, clip, clip_before};
 
 /// An operator's action or attempt, with the operator who is responsible.
 #[derive(Clone, Debug)]

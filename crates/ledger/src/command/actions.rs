@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use upesi_types::Amount;
 
-use crate::action::AdminAction;
-use crate::admin_command::AdminCommand;
 use crate::base::ids::AccountId;
 use crate::money::changes::{FundsAction, FundsEnd};
 use crate::money::funds::FundsDirection;
+use crate::operators::action::AdminAction;
+use crate::operators::admin_command::AdminCommand;
 use crate::settlement::changes::{CoverItem, SettlementAdvance, SettlementCover};
 use crate::settlement::settlements::SettlementState;
 use crate::state::Ledger;

@@ -1,11 +1,11 @@
 //! Decides operators' changes of the ledger: one arm per change.
 
-use crate::admin_command::AdminCommand;
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::operators::admin_command::AdminCommand;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::state::Ledger;
 
 impl Ledger {

@@ -8,23 +8,23 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use crate::action::AdminAction;
-use crate::admin_command::AdminCommand;
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
-use crate::approval::table::{PROPOSAL_BYTES_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
-use crate::approval::{PROPOSAL_REASON_CHARS_MIN, Proposal};
 use crate::change::Change;
-use crate::change_set::CHANGE_SETS_OF_MAKER_MAX;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::money::funds::FundsDirection;
-use crate::operator::{Operator, Role};
-use crate::policy::{ApprovalPolicy, WAIVERS_MAX};
-use crate::proposal_state::ProposalState;
+use crate::operators::action::AdminAction;
+use crate::operators::admin_command::AdminCommand;
+use crate::operators::approvals::{PROPOSAL_BYTES_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
+use crate::operators::change_set::CHANGE_SETS_OF_MAKER_MAX;
+use crate::operators::operator::{Operator, Role};
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::policy::{ApprovalPolicy, WAIVERS_MAX};
+use crate::operators::proposal::{PROPOSAL_REASON_CHARS_MIN, Proposal};
+use crate::operators::proposal_state::ProposalState;
+use crate::operators::refusal::AdminRefusal;
+use crate::operators::trail::{Attribution, clip, clip_with_digest};
 use crate::state::Ledger;
-use crate::trail::{Attribution, clip, clip_with_digest};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

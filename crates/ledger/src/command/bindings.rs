@@ -4,11 +4,11 @@ use alloc::string::ToString as _;
 
 use upesi_types::FspId;
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::ParticipantId;
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::scheme::binding::{Binding, BindingKind};
 use crate::state::Ledger;
 

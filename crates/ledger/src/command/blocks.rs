@@ -1,10 +1,10 @@
 //! Sets and lifts blocks. One person can set them, but lifting them takes two.
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::ParticipantId;
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::scheme::block::Block;
 use crate::state::Ledger;
 

@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::CallbackKey;
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::state::Ledger;
 
 impl Ledger {

@@ -7,21 +7,21 @@ use alloc::vec::Vec;
 
 use upesi_types::TransferId;
 
-use crate::action::AdminAction;
-use crate::admin_command::{AdminCommand, ChangeSet, SetChange, counted};
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
-use crate::approval::Proposal;
 use crate::change::Change;
-use crate::change_set::{CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, Progress};
 use crate::command::approvals::Words;
 use crate::command::change_sets::draft::Preview;
 use crate::decision::Decision;
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::proposal_state::ProposalState;
+use crate::operators::action::AdminAction;
+use crate::operators::admin_command::{AdminCommand, ChangeSet, SetChange, counted};
+use crate::operators::change_set::{CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, Progress};
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::proposal::Proposal;
+use crate::operators::proposal_state::ProposalState;
+use crate::operators::refusal::AdminRefusal;
+use crate::operators::trail::{Attribution, clip, clip_before, clip_with_digest};
 use crate::state::Ledger;
-use crate::trail::{Attribution, clip, clip_before, clip_with_digest};
 
 pub(crate) mod draft;
 

@@ -10,8 +10,6 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Timestamp};
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::command::settlements::Movements;
 use crate::decision::Decision;
@@ -19,6 +17,8 @@ use crate::event::Event;
 use crate::limits::FundsOutGuard;
 use crate::money::account::Account;
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::settlement::changes::{AdvanceFault, CoverItem, SettlementCover};
 use crate::settlement::settlements::{Settlement, SettlementAccount, SettlementStage, SettlementState};
 use crate::state::Ledger;

@@ -6,12 +6,12 @@ use alloc::format;
 
 use upesi_types::Timestamp;
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::change::Change;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::operator::{Operator, Person, Sealed, Secret};
+use crate::operators::operator::{Operator, Person, Sealed, Secret};
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;

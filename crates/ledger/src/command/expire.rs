@@ -4,12 +4,12 @@ use alloc::boxed::Box;
 
 use upesi_types::{Timestamp, TransferId};
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::command::put::{self, Ending};
 use crate::decision::{Decision, Reply};
 use crate::facts::{ArchiveLookupNeeded, Facts};
 use crate::money::transfer::{Transfer, TransferState};
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::state::Ledger;
 
 /// An operator's request to expire a reservation.

@@ -4,8 +4,6 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::decision::Decision;
 use crate::event::Event;
@@ -13,6 +11,8 @@ use crate::money::changes::NewFeeRule;
 use crate::money::conversion::ConversionSide;
 use crate::money::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 use crate::money::transfer::{Transfer, accounts_of};
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 

@@ -2,8 +2,6 @@
 
 use upesi_types::{Amount, FspId, Timestamp};
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::decision::Decision;
 use crate::event::Event;
@@ -12,6 +10,8 @@ use crate::limits::FundsOutGuard;
 use crate::money::account::Account;
 use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare};
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED};
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 

@@ -45,9 +45,6 @@ use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
 use crate::money::transfer::Transfer;
 use crate::state::Ledger;
 
-pub use crate::admin_command::AdminCommand;
-pub use crate::admin_outcome::AdminOutcome;
-pub use crate::admin_refusal::AdminRefusal;
 pub use crate::command::abort::Abort;
 pub use crate::command::act::{Act, Deed};
 pub use crate::command::approvals::{Verdict, VerdictKind, Words};
@@ -65,7 +62,10 @@ pub use crate::command::get::Get;
 pub use crate::command::participants::ENDPOINT_VALUE_BYTES_MAX;
 pub use crate::command::prepare::Prepare;
 pub use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
-pub use crate::operator_changes::{NewCredential, NewOperator};
+pub use crate::operators::admin_command::AdminCommand;
+pub use crate::operators::changes::{NewCredential, NewOperator};
+pub use crate::operators::outcome::AdminOutcome;
+pub use crate::operators::refusal::AdminRefusal;
 pub use crate::scheme::binding::BINDING_VALUE_BYTES_MAX;
 pub use crate::scheme::changes::{EndpointValue, NewSignatureKey};
 pub use crate::settlement::changes::{

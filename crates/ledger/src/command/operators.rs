@@ -2,14 +2,14 @@
 
 use upesi_types::Timestamp;
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::decision::Decision;
 use crate::event::Event;
-use crate::operator::{
+use crate::operators::changes::{NewCredential, NewOperator};
+use crate::operators::operator::{
     CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, OPERATORS_MAX, Secret, TOKEN_DAYS_MAX, is_operator_name,
 };
-use crate::operator_changes::{NewCredential, NewOperator};
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::state::Ledger;
 
 const HOUR_MS: i64 = 3_600_000;

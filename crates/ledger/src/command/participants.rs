@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId};
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::scheme::changes::EndpointValue;
 use crate::scheme::endpoint::EndpointType;
 use crate::scheme::participant::Participant;

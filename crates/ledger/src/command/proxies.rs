@@ -2,11 +2,11 @@
 
 use upesi_types::FspId;
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::ParticipantId;
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::scheme::participant::Participant;
 use crate::state::Ledger;
 

@@ -2,11 +2,11 @@
 
 use upesi_types::{Currency, Timestamp};
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId};
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::settlement::changes::NewSettlementModel;
 use crate::settlement::model::SettlementModel;
 use crate::state::Ledger;

@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency};
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::settlement::changes::{AdvanceFault, NewSettlement, SettlementAbort, SettlementAdvance};
 use crate::settlement::model::{Delay, Granularity, SettlementModel};
 use crate::settlement::remainder;

@@ -6,7 +6,7 @@ use crate::decision::Decision;
 use crate::event::Event;
 use crate::money::funds::{FundsState, REASON_LATE};
 use crate::money::transfer::Transfer;
-use crate::proposal_state::ProposalState;
+use crate::operators::proposal_state::ProposalState;
 use crate::state::Ledger;
 
 impl Ledger {

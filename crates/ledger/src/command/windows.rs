@@ -3,11 +3,11 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::base::ids::{ContentId, WindowId};
 use crate::decision::Decision;
 use crate::event::Event;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::settlement::window::{NewContent, WindowState};
 use crate::state::Ledger;
 

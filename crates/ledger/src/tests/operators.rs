@@ -8,9 +8,6 @@ use alloc::{format, vec};
 use upesi_types::{FspId, Timestamp};
 
 use super::{absent_facts, sound, xts};
-use crate::admin_command::AdminCommand;
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
 use crate::change::Change;
 use crate::command::Command;
 use crate::command::act::{Act, Deed};
@@ -18,12 +15,15 @@ use crate::command::entrance::{Entrance, EntranceKind};
 use crate::decision::{Decision, Reply};
 use crate::event::Event;
 use crate::limits::LedgerConfig;
-use crate::operator::{
+use crate::operators::admin_command::AdminCommand;
+use crate::operators::changes::{NewCredential, NewOperator};
+use crate::operators::operator::{
     CREDENTIALS_MAX, ENROLMENT_HOURS_MAX, OPERATORS_MAX, Role, SEALED_BYTES, Sealed, Secret,
 };
-use crate::operator_changes::{NewCredential, NewOperator};
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
+use crate::operators::trail::{Attribution, AuditEntry, Trail};
 use crate::state::Ledger;
-use crate::trail::{Attribution, AuditEntry, Trail};
 
 const NOW_MS: i64 = 2_000_000;
 const DAY_MS: i64 = 24 * 3_600_000;

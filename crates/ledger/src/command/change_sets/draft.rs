@@ -3,18 +3,18 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::action::AdminAction;
-use crate::admin_command::{AdminCommand, ChangeSet};
-use crate::admin_outcome::AdminOutcome;
-use crate::admin_refusal::AdminRefusal;
-use crate::approval::table::Approvals;
 use crate::change::Change;
 use crate::decision::Decision;
 use crate::facts::Facts;
 use crate::money::bulk::table::Bulks;
 use crate::money::conversion::table::Conversions;
 use crate::money::transfer_table::TransferTable;
-use crate::operator::Operators;
+use crate::operators::action::AdminAction;
+use crate::operators::admin_command::{AdminCommand, ChangeSet};
+use crate::operators::approvals::Approvals;
+use crate::operators::operator::Operators;
+use crate::operators::outcome::AdminOutcome;
+use crate::operators::refusal::AdminRefusal;
 use crate::outbox::Outbox;
 use crate::settlement::window::Windows;
 use crate::state::Ledger;

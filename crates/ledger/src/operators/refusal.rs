@@ -7,8 +7,8 @@ use upesi_types::{Currency, FspId};
 
 use crate::base::ids::{LedgerAccountTypeId, WindowId};
 use crate::money::funds::FundsState;
-use crate::operator::Role;
-use crate::proposal_state::ProposalState;
+use crate::operators::operator::Role;
+use crate::operators::proposal_state::ProposalState;
 use crate::scheme::binding::BindingKind;
 use crate::settlement::changes::AdvanceFault;
 use crate::settlement::model::{Delay, Granularity, Interchange};

@@ -13,7 +13,7 @@
 use alloc::boxed::Box;
 
 use crate::base::stored::stored_struct;
-use crate::proposal_state::ProposalState;
+use crate::operators::proposal_state::ProposalState;
 
 /// Maximum number of changes in a set.
 pub const CHANGE_SET_CHANGES_MAX: usize = 2_000;

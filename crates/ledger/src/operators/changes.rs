@@ -6,7 +6,7 @@ use upesi_types::{FspId, Timestamp};
 
 use crate::base::stored::stored_struct;
 use crate::base::table::shown_struct;
-use crate::operator::{Roles, Secret};
+use crate::operators::operator::{Roles, Secret};
 
 /// An operator as it should be after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use core::fmt::{self, Display, Formatter};
 
 use upesi_types::{Amount, Currency};
 
-use crate::action::AdminAction;
 use crate::base::codec::{Decoded, Decoder, Encoder};
 use crate::base::show::{Names, Show, Shown};
 use crate::base::stored::Stored;
+use crate::operators::action::AdminAction;
 
 /// Maximum number of currencies with a waiver for deposits.
 pub const WAIVERS_MAX: usize = 200;

@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
-use crate::approval::{Proposal, ProposalEnd};
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::stored::Stored;
-use crate::change_set::Progress;
-use crate::policy::ApprovalPolicy;
-use crate::proposal_state::ProposalState;
+use crate::operators::change_set::Progress;
+use crate::operators::policy::ApprovalPolicy;
+use crate::operators::proposal::{Proposal, ProposalEnd};
+use crate::operators::proposal_state::ProposalState;
 
 /// Maximum number of pending proposals.
 pub const PROPOSALS_MAX: usize = 256;
@@ -173,7 +173,7 @@ impl Approvals {
         self.all.values().filter_map(|proposal| {
             let by = proposal.end.as_ref().and_then(|end| end.by.as_deref());
             let is_own = by == Some(&*proposal.maker);
-            let is_withdrawn = proposal.state() == super::ProposalState::Withdrawn;
+            let is_withdrawn = proposal.state() == ProposalState::Withdrawn;
             let id = proposal.id;
             (is_own != is_withdrawn).then(|| alloc::format!("approval {id} was decided by the wrong person"))
         })

@@ -8,14 +8,12 @@ use core::fmt::{self, Formatter};
 use sha2::{Digest, Sha256};
 use upesi_types::Timestamp;
 
-use crate::action::AdminAction;
-use crate::admin_command::{AdminCommand, ChangeSet};
 use crate::base::codec::{Decoded, Decoder, Encoder};
 use crate::base::show::{Names, Show, Shown};
 use crate::base::stored::{Stored, stored_struct};
-use crate::proposal_state::ProposalState;
-
-pub(crate) mod table;
+use crate::operators::action::AdminAction;
+use crate::operators::admin_command::{AdminCommand, ChangeSet};
+use crate::operators::proposal_state::ProposalState;
 
 /// Minimum length of a proposal's reason, in characters.
 pub const PROPOSAL_REASON_CHARS_MIN: usize = 10;

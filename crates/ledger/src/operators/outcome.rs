@@ -7,7 +7,7 @@ use upesi_types::TransferId;
 
 use crate::base::ids::{SettlementId, WindowId};
 use crate::money::funds::FundsState;
-use crate::proposal_state::ProposalState;
+use crate::operators::proposal_state::ProposalState;
 use crate::settlement::changes::AdvanceFault;
 
 /// The outcome of an operator's change.
