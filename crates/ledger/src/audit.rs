@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency};
 
 use crate::base::ids::{AccountId, CallbackKey, LedgerAccountTypeId};
+use crate::core::state::{Ledger, Totals};
 use crate::money::funds::{FundsDirection, FundsState};
 use crate::money::transfer::TransferState;
 use crate::settlement::settlements::Settlement;
 use crate::settlement::window::{Net, Pair, Sum, Window, WindowState};
-use crate::state::{Ledger, Totals};
 
 mod bulks;
 mod conversions;

@@ -6,9 +6,9 @@ use alloc::collections::BTreeMap;
 use upesi_types::{BulkId, Timestamp, TransferId};
 
 use crate::base::refusal::Cause;
+use crate::core::state::Ledger;
 use crate::money::bulk::{Bulk, BulkAnswer, BulkState, ItemResult, ItemState};
 use crate::money::transfer::TransferState;
-use crate::state::Ledger;
 
 impl Ledger {
     /// Adds a bulk transfer. A live one waits for its first step.

@@ -10,6 +10,7 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId, hex};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, SettlementId};
 use crate::command::expire::Expire;
+use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
 use crate::money::funds::{FundsDirection, FundsState};
@@ -26,7 +27,6 @@ use crate::settlement::changes::{
     CoverItem, NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance, SettlementCover,
 };
 use crate::settlement::settlements::SettlementState;
-use crate::state::Ledger;
 
 /// Maximum number of endpoints outside the common base URL that a text lists individually.
 const ENDPOINTS_LISTED_MAX: usize = 16;

@@ -6,11 +6,11 @@ use upesi_types::{Amount, ConversionId, Timestamp};
 
 use crate::base::ids::AccountId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
+use crate::core::state::Ledger;
 use crate::money::conversion::{
     Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows,
 };
 use crate::money::transfer::{Settled, Transfer, TransferState};
-use crate::state::Ledger;
 
 impl Ledger {
     pub(crate) fn apply_conversion_prepared(

@@ -5,18 +5,18 @@ use alloc::vec::Vec;
 use upesi_types::Timestamp;
 
 use crate::base::ids::CallbackKey;
-use crate::callback::Callback;
-use crate::event::Event;
+use crate::core::callback::Callback;
+use crate::core::event::Event;
+use crate::core::outbox::Parked;
+use crate::core::state::Ledger;
 use crate::money::account::LedgerAccountType;
 use crate::money::transfer::{Aborted, ChargedFee, Committed, Settled};
 use crate::operators::change_set::Progress;
 use crate::operators::operator::OperatorFields;
 use crate::operators::proposal::ProposalEnd;
 use crate::operators::trail::AuditEntry;
-use crate::outbox::Parked;
 use crate::scheme::binding::Binding;
 use crate::scheme::participant::Limit;
-use crate::state::Ledger;
 
 impl Ledger {
     /// Applies one journal record to the state: its sequence number, time, events and callbacks.

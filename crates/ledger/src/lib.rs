@@ -7,41 +7,28 @@
 
 extern crate alloc;
 
-mod actor;
 pub mod audit;
 mod base;
 mod bulk_fold;
-mod callback;
 mod change;
 pub mod command;
 mod conversion_fold;
-mod courier;
-mod decision;
-mod effects;
-mod event;
-mod facts;
+mod core;
 mod fold;
-mod limits;
 mod money;
 mod money_fold;
 mod money_query;
 mod operator_query;
 mod operators;
-mod outbox;
-mod query;
-mod record;
 mod scheme;
 mod scheme_fold;
 mod scheme_query;
 mod settlement;
 mod settlement_fold;
 mod settlement_query;
-mod snapshot;
-mod state;
 #[cfg(test)]
 mod tests;
 
-pub use crate::actor::Actor;
 pub use crate::base::codec;
 pub use crate::base::ids::{
     AccountId, CallbackKey, ContentId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId,
@@ -49,15 +36,22 @@ pub use crate::base::ids::{
 pub use crate::base::refusal::{AbortKind, Cause, Refusal};
 pub use crate::base::show::{Names, Show, Shown};
 pub use crate::base::stored::Stored;
-pub use crate::callback::{Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject};
 pub use crate::change::Change;
 pub use crate::command::Command;
-pub use crate::courier::courier_of;
-pub use crate::decision::{Decision, Reply};
-pub use crate::effects::effects_of;
-pub use crate::event::Event;
-pub use crate::facts::{Archived, Facts};
-pub use crate::limits::{CALLBACKS_PER_RECORD_MAX, FundsOutGuard, LedgerConfig, Limits, UnknownTransfer};
+pub use crate::core::actor::Actor;
+pub use crate::core::callback::{Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject};
+pub use crate::core::courier::courier_of;
+pub use crate::core::decision::{Decision, Reply};
+pub use crate::core::effects::effects_of;
+pub use crate::core::event::Event;
+pub use crate::core::facts::{Archived, Facts};
+pub use crate::core::limits::{
+    CALLBACKS_PER_RECORD_MAX, FundsOutGuard, LedgerConfig, Limits, UnknownTransfer,
+};
+pub use crate::core::outbox::{Outbox, OutboxEntry, Parked};
+pub use crate::core::record::{Payload, Record};
+pub use crate::core::snapshot::SnapshotError;
+pub use crate::core::state::{Ledger, Totals};
 pub use crate::money::account::{Account, LedgerAccountType};
 pub use crate::money::bulk::table::BulkTotals;
 pub use crate::money::bulk::{
@@ -93,8 +87,6 @@ pub use crate::operators::proposal::{PROPOSAL_REASON_CHARS_MIN, Proposal, Propos
 pub use crate::operators::proposal_state::ProposalState;
 pub use crate::operators::refusal::AdminRefusal;
 pub use crate::operators::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};
-pub use crate::outbox::{Outbox, OutboxEntry, Parked};
-pub use crate::record::{Payload, Record};
 pub use crate::scheme::binding::{Binding, BindingKind};
 pub use crate::scheme::block::Block;
 pub use crate::scheme::endpoint::EndpointType;
@@ -108,5 +100,3 @@ pub use crate::settlement::settlements::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
 };
 pub use crate::settlement::window::{Content, ContentRef, Net, NewContent, Pair, Sum, Window, WindowState};
-pub use crate::snapshot::SnapshotError;
-pub use crate::state::{Ledger, Totals};

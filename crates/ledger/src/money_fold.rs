@@ -6,12 +6,12 @@ use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::base::refusal::AbortKind;
+use crate::core::state::Ledger;
 use crate::money::account::{Account, LedgerAccountType};
 use crate::money::fee::FeeRule;
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::money::transfer::{ChargedFee, Settled, Transfer, TransferState, accounts_of};
 use crate::scheme::participant::AccountRef;
-use crate::state::Ledger;
 
 impl Ledger {
     pub(crate) fn apply_prepared(&mut self, seq: u64, now: Timestamp, transfer: Transfer) {

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use upesi_types::{Amount, BulkId, ConversionId, Currency, Timestamp, TransferId};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::core::state::Ledger;
 use crate::money::account::{Account, LedgerAccountType};
 use crate::money::bulk::Bulk;
 use crate::money::bulk::table::BulkTotals;
@@ -16,7 +17,6 @@ use crate::money::funds::FundsTransfer;
 use crate::money::transfer::Transfer;
 use crate::scheme::participant::Participant;
 use crate::settlement::model::SettlementModel;
-use crate::state::Ledger;
 
 impl Ledger {
     /// All accounts in order of creation.

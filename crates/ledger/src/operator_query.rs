@@ -1,9 +1,9 @@
 //! Queries about operators, their proposals and the audit trail.
 
+use crate::core::state::Ledger;
 use crate::operators::approvals::Approvals;
 use crate::operators::operator::Operators;
 use crate::operators::trail::Trail;
-use crate::state::Ledger;
 
 impl Ledger {
     /// The operators that the hub manages itself.

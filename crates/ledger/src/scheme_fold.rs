@@ -5,11 +5,11 @@ use alloc::boxed::Box;
 use upesi_types::{FspId, Timestamp};
 
 use crate::base::ids::ParticipantId;
+use crate::core::state::Ledger;
 use crate::scheme::binding::Binding;
 use crate::scheme::block::Block;
 use crate::scheme::endpoint::EndpointType;
 use crate::scheme::participant::{Limit, Participant};
-use crate::state::Ledger;
 
 impl Ledger {
     pub(crate) fn add_participant(&mut self, now: Timestamp, id: ParticipantId, name: FspId, is_proxy: bool) {

@@ -9,10 +9,10 @@ use alloc::string::String;
 use upesi_types::{FspId, Timestamp};
 
 use crate::base::ids::ParticipantId;
+use crate::core::state::Ledger;
 use crate::scheme::block::Block;
 use crate::scheme::participant::Participant;
 use crate::scheme::signature_key::{SignatureKey, SignatureKeys};
-use crate::state::Ledger;
 
 impl Ledger {
     /// All participants in order of creation, the hub first.

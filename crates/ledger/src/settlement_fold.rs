@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId};
+use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::settlement::model::SettlementModel;
 use crate::settlement::remainder;
@@ -13,7 +14,6 @@ use crate::settlement::settlements::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage,
 };
 use crate::settlement::window::{ContentRef, WindowState};
-use crate::state::Ledger;
 
 impl Ledger {
     pub(crate) fn add_model(&mut self, model: SettlementModel) {

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, SettlementId, WindowId};
+use crate::core::state::Ledger;
 use crate::settlement::model::SettlementModel;
 use crate::settlement::settlements::Settlement;
 use crate::settlement::window::{Pair, Window, WindowState};
-use crate::state::Ledger;
 
 impl Ledger {
     /// All settlement models in order of creation.

@@ -20,13 +20,13 @@ use crate::base::ids::CallbackKey;
 use crate::base::ids::ParticipantId;
 use crate::base::ids::{AccountId, LedgerAccountTypeId};
 use crate::base::refusal::Cause;
-use crate::callback::{Callback, CallbackContent, Subject};
-use crate::event::Event;
-use crate::facts::{Archived, Facts};
-use crate::limits::LedgerConfig;
+use crate::core::callback::{Callback, CallbackContent, Subject};
+use crate::core::event::Event;
+use crate::core::facts::{Archived, Facts};
+use crate::core::limits::LedgerConfig;
+use crate::core::state::Ledger;
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::money::transfer::{Settled, Transfer, TransferState};
-use crate::state::Ledger;
 
 /// Pseudo-random numbers (xorshift).
 pub(crate) fn random(state: &mut u64, below: u64) -> u64 {

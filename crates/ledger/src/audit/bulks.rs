@@ -4,9 +4,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::core::state::Ledger;
 use crate::money::bulk::{BulkItem, ItemState};
 use crate::money::transfer::TransferState;
-use crate::state::Ledger;
 
 /// Checks that totals match the bulk transfers in memory. An item is open exactly while its transfer is reserved, and
 /// its transfer belongs to no other bulk transfer.

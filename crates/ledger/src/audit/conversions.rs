@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 use upesi_types::Currency;
 
 use crate::base::ids::AccountId;
+use crate::core::state::Ledger;
 use crate::money::conversion::{Conversion, ConversionSide};
 use crate::money::transfer::TransferState;
-use crate::state::Ledger;
 
 /// Subtracts the reservations of live FX transfers from the sums per currency.
 pub(crate) fn take_reserved(ledger: &Ledger, sums: &mut BTreeMap<Currency, i128>) {

@@ -13,15 +13,15 @@ use crate::command::approvals::Verdict;
 use crate::command::change_sets::ApplyNext;
 use crate::command::entrance::Entrance;
 use crate::command::expire::Expire;
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
-use crate::facts::Facts;
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::facts::Facts;
+use crate::core::state::Ledger;
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::proposal::Proposal;
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::trail::{Attribution, AuditEntry, clip, clip_before};
-use crate::state::Ledger;
 
 /// An operator's action or attempt, with the operator who is responsible.
 #[derive(Clone, Debug)]

@@ -5,13 +5,13 @@ use alloc::vec::Vec;
 use upesi_types::Amount;
 
 use crate::base::ids::AccountId;
+use crate::core::state::Ledger;
 use crate::money::changes::{FundsAction, FundsEnd};
 use crate::money::funds::FundsDirection;
 use crate::operators::action::AdminAction;
 use crate::operators::admin_command::AdminCommand;
 use crate::settlement::changes::{CoverItem, SettlementAdvance, SettlementCover};
 use crate::settlement::settlements::SettlementState;
-use crate::state::Ledger;
 
 impl Ledger {
     /// The action of a command, given the current state.

@@ -1,12 +1,12 @@
 //! Decides operators' changes of the ledger: one arm per change.
 
-use crate::decision::Decision;
-use crate::event::Event;
-use crate::facts::Facts;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::facts::Facts;
+use crate::core::state::Ledger;
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
-use crate::state::Ledger;
 
 impl Ledger {
     pub(crate) fn decide_admin(

@@ -9,9 +9,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use crate::change::Change;
-use crate::decision::Decision;
-use crate::event::Event;
-use crate::facts::Facts;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::facts::Facts;
+use crate::core::state::Ledger;
 use crate::money::funds::FundsDirection;
 use crate::operators::action::AdminAction;
 use crate::operators::admin_command::AdminCommand;
@@ -24,7 +25,6 @@ use crate::operators::proposal::{PROPOSAL_REASON_CHARS_MIN, Proposal};
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::{Attribution, clip, clip_with_digest};
-use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

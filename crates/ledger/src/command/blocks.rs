@@ -1,12 +1,12 @@
 //! Sets and lifts blocks. One person can set them, but lifting them takes two.
 
 use crate::base::ids::ParticipantId;
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::scheme::block::Block;
-use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

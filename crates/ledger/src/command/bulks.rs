@@ -14,16 +14,16 @@ use upesi_types::{BulkId, ErrorCode, FspId, Present, Timestamp, TransferId};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{Cause, Refusal};
-use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
-use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::core::callback::{Callback, CallbackContent, ResourceId, Subject};
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::core::state::Ledger;
 use crate::money::bulk::{
     AskedItem, Bulk, BulkItem, BulkState, ItemResult, ItemState, NewItems, PublicBulkState,
 };
 use crate::money::transfer::Fingerprint;
 use crate::scheme::participant::Participant;
-use crate::state::Ledger;
 
 /// A DFSP's request about a bulk transfer.
 #[derive(Clone, Debug)]

@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 
 use crate::base::ids::CallbackKey;
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
-use crate::state::Ledger;
 
 impl Ledger {
     pub(crate) fn decide_delivered(&self, keys: &[CallbackKey], out: &mut Decision) {

@@ -10,9 +10,10 @@ use upesi_types::TransferId;
 use crate::change::Change;
 use crate::command::approvals::Words;
 use crate::command::change_sets::draft::Preview;
-use crate::decision::Decision;
-use crate::event::Event;
-use crate::facts::Facts;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::facts::Facts;
+use crate::core::state::Ledger;
 use crate::operators::action::AdminAction;
 use crate::operators::admin_command::{AdminCommand, ChangeSet, SetChange, counted};
 use crate::operators::change_set::{CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, Progress};
@@ -21,7 +22,6 @@ use crate::operators::proposal::Proposal;
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::{Attribution, clip, clip_before, clip_with_digest};
-use crate::state::Ledger;
 
 pub(crate) mod draft;
 

@@ -11,17 +11,17 @@ use upesi_types::{
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{Cause, Refusal};
-use crate::callback::{Callback, CallbackContent, ResourceId, StateMethod, Subject};
 use crate::command::fulfil::{FulfilState, Fulfilment};
 use crate::command::prepare::active;
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
-use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::core::callback::{Callback, CallbackContent, ResourceId, StateMethod, Subject};
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::conversion::{Conversion, ConversionAccounts, ConversionSide, ConversionState};
 use crate::money::transfer::{Fingerprint, Transfer, TransferState};
 use crate::scheme::participant::Participant;
-use crate::state::Ledger;
 
 /// A DFSP's or FXP's request about an FX transfer.
 #[derive(Clone, Debug)]

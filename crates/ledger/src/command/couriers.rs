@@ -1,8 +1,8 @@
 //! Decides which nodes of a cluster deliver callbacks.
 
-use crate::decision::Decision;
-use crate::event::Event;
-use crate::state::Ledger;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 
 impl Ledger {
     pub(crate) fn decide_couriers(&self, nodes: &[u32], out: &mut Decision) {
@@ -24,8 +24,8 @@ mod tests {
 
     use super::*;
     use crate::command::Command;
-    use crate::facts::Facts;
-    use crate::limits::LedgerConfig;
+    use crate::core::facts::Facts;
+    use crate::core::limits::LedgerConfig;
 
     #[test]
     fn couriers_are_recorded_once() {

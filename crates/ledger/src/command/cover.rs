@@ -12,16 +12,16 @@ use upesi_types::{Amount, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::command::settlements::Movements;
-use crate::decision::Decision;
-use crate::event::Event;
-use crate::limits::FundsOutGuard;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::limits::FundsOutGuard;
+use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::settlement::changes::{AdvanceFault, CoverItem, SettlementCover};
 use crate::settlement::settlements::{Settlement, SettlementAccount, SettlementStage, SettlementState};
-use crate::state::Ledger;
 
 impl SettlementAccount {
     /// The state in which the cover moves: COMMITTED, or SETTLED if the account is already SETTLED.

@@ -7,12 +7,12 @@ use alloc::format;
 use upesi_types::Timestamp;
 
 use crate::change::Change;
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::operator::{Operator, Person, Sealed, Secret};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
-use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

@@ -5,12 +5,12 @@ use alloc::boxed::Box;
 use upesi_types::{Timestamp, TransferId};
 
 use crate::command::put::{self, Ending};
-use crate::decision::{Decision, Reply};
-use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::decision::{Decision, Reply};
+use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::state::Ledger;
 use crate::money::transfer::{Transfer, TransferState};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
-use crate::state::Ledger;
 
 /// An operator's request to expire a reservation.
 #[derive(Clone, Debug)]

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::money::changes::NewFeeRule;
 use crate::money::conversion::ConversionSide;
 use crate::money::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
@@ -14,7 +15,6 @@ use crate::money::transfer::{Transfer, accounts_of};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::scheme::participant::Participant;
-use crate::state::Ledger;
 
 /// Maximum number of DFSPs that a rule names on each side.
 pub const FEE_RULE_PARTIES_MAX: usize = 100;

@@ -7,16 +7,16 @@ use upesi_types::{Amount, FspId, Timestamp};
 
 use crate::base::ids::{AccountId, ParticipantId};
 use crate::base::refusal::Refusal;
-use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::command::put::{self, Put, PutKind};
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
-use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::conversion::Conversion;
 use crate::money::transfer::{Fingerprint, PublicState, Settled, Transfer, TransferView, accounts_of};
 use crate::settlement::model::SettlementModel;
-use crate::state::Ledger;
 
 /// A fulfil as parsed by the gateway.
 #[derive(Clone, Debug)]

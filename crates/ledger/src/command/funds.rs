@@ -3,17 +3,17 @@
 use upesi_types::{Amount, FspId, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::decision::Decision;
-use crate::event::Event;
-use crate::facts::{Archived, Facts};
-use crate::limits::FundsOutGuard;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::facts::{Archived, Facts};
+use crate::core::limits::FundsOutGuard;
+use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare};
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::scheme::participant::Participant;
-use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

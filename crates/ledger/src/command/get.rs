@@ -3,11 +3,11 @@
 use upesi_types::FspId;
 
 use crate::base::refusal::Refusal;
-use crate::callback::{CallbackContent, ResourceId, StateMethod};
-use crate::decision::{Decision, Reply};
-use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
+use crate::core::decision::{Decision, Reply};
+use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::state::Ledger;
 use crate::money::transfer::TransferState;
-use crate::state::Ledger;
 
 /// A query as parsed by the gateway.
 #[derive(Clone, Debug)]

@@ -36,14 +36,14 @@ use alloc::vec::Vec;
 
 use upesi_types::TransferId;
 
-use crate::actor::Actor;
 use crate::base::ids::CallbackKey;
-use crate::callback::ResourceId;
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
-use crate::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::core::actor::Actor;
+use crate::core::callback::ResourceId;
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::core::state::Ledger;
 use crate::money::transfer::Transfer;
-use crate::state::Ledger;
 
 pub use crate::command::abort::Abort;
 pub use crate::command::act::{Act, Deed};

@@ -2,15 +2,15 @@
 
 use upesi_types::Timestamp;
 
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::changes::{NewCredential, NewOperator};
 use crate::operators::operator::{
     CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, OPERATORS_MAX, Secret, TOKEN_DAYS_MAX, is_operator_name,
 };
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
-use crate::state::Ledger;
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;

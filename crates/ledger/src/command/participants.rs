@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::scheme::changes::EndpointValue;
 use crate::scheme::endpoint::EndpointType;
 use crate::scheme::participant::Participant;
-use crate::state::Ledger;
 
 /// Longest endpoint value, in bytes.
 pub const ENDPOINT_VALUE_BYTES_MAX: usize = 512;

@@ -6,15 +6,15 @@ use upesi_types::{Amount, AmountError, Currency, FspId, Present, Timestamp, Tran
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::base::refusal::{Cause, Refusal};
-use crate::callback::{CallbackContent, StateMethod};
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
-use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::callback::{CallbackContent, StateMethod};
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::conversion::Conversion;
 use crate::money::transfer::{Aborted, Fingerprint, Transfer, TransferState};
 use crate::scheme::participant::Participant;
-use crate::state::Ledger;
 
 /// A prepare as parsed by the gateway.
 #[derive(Clone, Debug)]

@@ -3,12 +3,12 @@
 use upesi_types::FspId;
 
 use crate::base::ids::ParticipantId;
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::scheme::participant::Participant;
-use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

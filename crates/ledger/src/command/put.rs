@@ -6,12 +6,12 @@ use upesi_types::{FspId, Timestamp};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::callback::{CallbackContent, ResourceId, StateMethod};
-use crate::decision::Decision;
-use crate::event::Event;
-use crate::limits::UnknownTransfer;
+use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::limits::UnknownTransfer;
+use crate::core::state::Ledger;
 use crate::money::transfer::{Aborted, Fingerprint, Transfer, TransferState, TransferView};
-use crate::state::Ledger;
 
 /// A PUT request to end a transfer.
 pub(crate) struct Put {

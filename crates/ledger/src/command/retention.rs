@@ -1,8 +1,8 @@
 //! Decides the removal of finished transfers from the archive.
 
-use crate::decision::Decision;
-use crate::event::Event;
-use crate::state::Ledger;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 
 impl Ledger {
     /// Records the removal before the archive deletes the transfers. Every later fold of the journal then knows up to

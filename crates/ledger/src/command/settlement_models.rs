@@ -3,13 +3,13 @@
 use upesi_types::{Currency, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId};
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::settlement::changes::NewSettlementModel;
 use crate::settlement::model::SettlementModel;
-use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

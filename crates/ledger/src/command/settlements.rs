@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::settlement::changes::{AdvanceFault, NewSettlement, SettlementAbort, SettlementAdvance};
@@ -17,7 +18,6 @@ use crate::settlement::settlements::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
 };
 use crate::settlement::window::ContentRef;
-use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

@@ -3,8 +3,9 @@
 use upesi_types::{FspId, Timestamp};
 
 use crate::base::ids::ParticipantId;
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::scheme::changes::NewSignatureKey;
@@ -12,7 +13,6 @@ use crate::scheme::participant::Participant;
 use crate::scheme::signature_key::{
     KEY_OVERLAP_HOURS_MAX, ParticipantKeys, SIGNATURE_KEY_BYTES_MAX, SignatureKey,
 };
-use crate::state::Ledger;
 
 const HOUR_MS: i64 = 3_600_000;
 

@@ -2,12 +2,12 @@
 
 use upesi_types::Timestamp;
 
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::money::funds::{FundsState, REASON_LATE};
 use crate::money::transfer::Transfer;
 use crate::operators::proposal_state::ProposalState;
-use crate::state::Ledger;
 
 impl Ledger {
     pub(crate) fn decide_tick(&self, now: Timestamp, out: &mut Decision) {

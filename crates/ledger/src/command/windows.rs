@@ -4,12 +4,12 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 
 use crate::base::ids::{ContentId, WindowId};
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::settlement::window::{NewContent, WindowState};
-use crate::state::Ledger;
 
 impl Ledger {
     /// Closes the open window and opens the next one, in one record. The window's contents were added at each commit.

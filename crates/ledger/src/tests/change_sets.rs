@@ -12,7 +12,8 @@ use super::id;
 use crate::change::Change;
 use crate::command::act::Deed;
 use crate::command::change_sets::ApplyNext;
-use crate::event::Event;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::admin_command::{ChangeSet, SetChange};
 use crate::operators::approvals::PROPOSAL_BYTES_MAX;
@@ -21,7 +22,6 @@ use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::scheme::changes::EndpointValue;
 use crate::scheme::endpoint::EndpointType;
-use crate::state::Ledger;
 
 fn set(name: &str, commands: impl IntoIterator<Item = AdminCommand>) -> AdminCommand {
     let changes = commands.into_iter().map(SetChange::new).collect();

@@ -11,9 +11,10 @@ use super::{absent_facts, account, amount, id, participant, sound, transfer, xts
 use crate::base::ids::CallbackKey;
 use crate::base::ids::LedgerAccountTypeId;
 use crate::command::Command;
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
-use crate::limits::{LedgerConfig, Limits};
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::limits::{LedgerConfig, Limits};
+use crate::core::state::Ledger;
 use crate::money::changes::FundsPrepare;
 use crate::money::funds::{FundsDirection, FundsState};
 use crate::money::transfer::{Transfer, TransferState};
@@ -23,7 +24,6 @@ use crate::operators::refusal::AdminRefusal;
 use crate::scheme::binding::Binding;
 use crate::settlement::changes::NewSettlementModel;
 use crate::settlement::model::{Delay, Granularity, Interchange, SettlementModel};
-use crate::state::Ledger;
 
 fn decide(ledger: &Ledger, command: Command) -> Decision {
     let mut decision = Decision::default();

@@ -12,9 +12,10 @@ use crate::change::Change;
 use crate::command::Command;
 use crate::command::act::{Act, Deed};
 use crate::command::entrance::{Entrance, EntranceKind};
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
-use crate::limits::LedgerConfig;
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::limits::LedgerConfig;
+use crate::core::state::Ledger;
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::changes::{NewCredential, NewOperator};
 use crate::operators::operator::{
@@ -23,7 +24,6 @@ use crate::operators::operator::{
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::{Attribution, AuditEntry, Trail};
-use crate::state::Ledger;
 
 const NOW_MS: i64 = 2_000_000;
 const DAY_MS: i64 = 24 * 3_600_000;

@@ -11,19 +11,19 @@ use crate::base::codec::DecodeError;
 use crate::base::ids::CallbackKey;
 use crate::base::ids::LedgerAccountTypeId;
 use crate::base::refusal::Refusal;
-use crate::callback::{Callback, CallbackContent, ResourceId, StateMethod, Subject};
 use crate::command::Command;
-use crate::decision::Decision;
-use crate::event::Event;
-use crate::facts::Facts;
-use crate::limits::LedgerConfig;
+use crate::core::callback::{Callback, CallbackContent, ResourceId, StateMethod, Subject};
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::facts::Facts;
+use crate::core::limits::LedgerConfig;
+use crate::core::record::Record;
+use crate::core::state::{Ledger, Totals};
 use crate::money::funds::{FundsDirection, FundsState};
 use crate::money::transfer::{Settled, TransferState};
-use crate::record::Record;
 use crate::scheme::endpoint::EndpointType;
 use crate::settlement::changes::NewSettlementModel;
 use crate::settlement::model::{Delay, Granularity, Interchange, SettlementModel};
-use crate::state::{Ledger, Totals};
 
 #[test]
 fn the_next_deadline_is_the_earliest_of_transfers_and_withdrawals() {

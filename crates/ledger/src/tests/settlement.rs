@@ -14,9 +14,10 @@ use crate::base::ids::{ContentId, SettlementId, WindowId};
 use crate::base::stored::Stored as _;
 use crate::command::Command;
 use crate::command::fees::FEE_RULE_PARTIES_MAX;
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
-use crate::limits::{LedgerConfig, Limits};
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::limits::{LedgerConfig, Limits};
+use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::changes::NewFeeRule;
 use crate::money::fee::{FeePayer, FeeTerms, NoFee};
@@ -29,7 +30,6 @@ use crate::settlement::changes::{AdvanceItem, NewSettlement, NewSettlementModel,
 use crate::settlement::model::Granularity;
 use crate::settlement::settlements::{Settlement, SettlementState};
 use crate::settlement::window::{ContentRef, Net, Pair, Sum, Window, WindowState};
-use crate::state::Ledger;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

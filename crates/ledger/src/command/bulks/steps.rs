@@ -8,17 +8,17 @@ use upesi_types::{Present, Timestamp};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::callback::CallbackContent;
 use crate::command::prepare::Prepare;
 use crate::command::put::{self, Ending};
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::callback::CallbackContent;
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::money::bulk::{
     Bulk, BulkItem, BulkRequest, BulkState, BulkView, ItemResult, ItemState, PublicBulkState,
 };
 use crate::money::conversion::ConversionSide;
 use crate::money::transfer::Transfer;
-use crate::state::Ledger;
 
 /// Bytes that a step adds to a record, excluding texts from DFSPs.
 const STEP_BYTES: usize = 2_048;

@@ -4,8 +4,10 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::change::Change;
-use crate::decision::Decision;
-use crate::facts::Facts;
+use crate::core::decision::Decision;
+use crate::core::facts::Facts;
+use crate::core::outbox::Outbox;
+use crate::core::state::Ledger;
 use crate::money::bulk::table::Bulks;
 use crate::money::conversion::table::Conversions;
 use crate::money::transfer_table::TransferTable;
@@ -15,9 +17,7 @@ use crate::operators::approvals::Approvals;
 use crate::operators::operator::Operators;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
-use crate::outbox::Outbox;
 use crate::settlement::window::Windows;
-use crate::state::Ledger;
 
 /// The result of a change in a set if it were made now, after the changes before it.
 #[derive(Clone, Debug)]

@@ -4,19 +4,19 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, ConversionId, Currency, Timestamp, TransferId};
 
-use crate::actor::Actor;
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::callback::{CallbackContent, StateMethod};
 use crate::command::conversions::put::{aborted_patch, end, expire_conversion};
 use crate::command::prepare::{Prepare, active};
-use crate::decision::Decision;
-use crate::event::Event;
+use crate::core::actor::Actor;
+use crate::core::callback::{CallbackContent, StateMethod};
+use crate::core::decision::Decision;
+use crate::core::event::Event;
+use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::conversion::{Conversion, ConversionLeg, ConversionSide, ConversionState};
 use crate::money::transfer::{PublicState, Settled, Transfer, TransferState, TransferView};
 use crate::scheme::participant::Participant;
-use crate::state::Ledger;
 
 impl Ledger {
     /// The FX transfer with which the payer funds a new transfer. FX transfers of other initiators and ended ones are

@@ -5,15 +5,15 @@ use upesi_types::{ConversionId, ErrorCode, FspId, Timestamp};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::command::conversions::{AbortConversion, FulfilConversion};
 use crate::command::fulfil::{FulfilState, Fulfilment};
-use crate::decision::{Decision, Reply};
-use crate::event::Event;
-use crate::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
+use crate::core::decision::{Decision, Reply};
+use crate::core::event::Event;
+use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::state::Ledger;
 use crate::money::conversion::{Conversion, ConversionAnswer, ConversionState};
 use crate::money::transfer::{PublicState, TransferView};
-use crate::state::Ledger;
 
 /// An FXP's PUT.
 struct Put {

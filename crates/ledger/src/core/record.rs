@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
-use crate::actor::Actor;
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::stored::Stored;
-use crate::callback::Callback;
-use crate::event::Event;
+use crate::core::actor::Actor;
+use crate::core::callback::Callback;
+use crate::core::event::Event;
 
 /// Version of the record format, stored in the first byte of each record.
 const FORMAT: u8 = 2;

@@ -9,7 +9,8 @@ use hashbrown::HashMap;
 use upesi_types::{Amount, FspId, Timestamp, TransferId};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::limits::LedgerConfig;
+use crate::core::limits::LedgerConfig;
+use crate::core::outbox::Outbox;
 use crate::money::account::{Account, LedgerAccountType, SEEDED_TYPES};
 use crate::money::bulk::table::Bulks;
 use crate::money::conversion::table::Conversions;
@@ -19,7 +20,6 @@ use crate::money::transfer_table::TransferTable;
 use crate::operators::approvals::Approvals;
 use crate::operators::operator::Operators;
 use crate::operators::trail::Trail;
-use crate::outbox::Outbox;
 use crate::scheme::block::Block;
 use crate::scheme::participant::Participant;
 use crate::scheme::signature_key::SignatureKeys;

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::base::codec::Encoder;
 use crate::base::stored::Stored;
-use crate::event::Event;
+use crate::core::event::Event;
 use crate::operators::trail::AuditEntry;
 
 impl AuditEntry {

@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use upesi_types::FspId;
 
-use crate::actor::Actor;
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::Refusal;
-use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
-use crate::event::Event;
+use crate::core::actor::Actor;
+use crate::core::callback::{Callback, CallbackContent, ResourceId, Subject};
+use crate::core::event::Event;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 

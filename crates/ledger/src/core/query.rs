@@ -2,9 +2,9 @@
 
 use upesi_types::Timestamp;
 
-use crate::limits::LedgerConfig;
-use crate::outbox::Outbox;
-use crate::state::{Ledger, Totals};
+use crate::core::limits::LedgerConfig;
+use crate::core::outbox::Outbox;
+use crate::core::state::{Ledger, Totals};
 
 impl Ledger {
     /// The scheme's policy.

@@ -12,17 +12,17 @@ use upesi_types::{Amount, Timestamp};
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::{AccountId, CallbackKey, ParticipantId};
 use crate::base::stored::{Stored, stored_struct};
-use crate::limits::LedgerConfig;
+use crate::core::limits::LedgerConfig;
+use crate::core::outbox::Parked;
+use crate::core::state::{Ledger, Totals};
 use crate::money::fee::FeeRule;
 use crate::money::funds::{FundsState, FundsTransfer};
 use crate::money::transfer::{Transfer, TransferState};
 use crate::operators::approvals::Approvals;
 use crate::operators::operator::Operators;
-use crate::outbox::Parked;
 use crate::scheme::block::Block;
 use crate::scheme::participant::Participant;
 use crate::settlement::settlements::Settlement;
-use crate::state::{Ledger, Totals};
 
 /// The reason why a snapshot cannot be read.
 pub type SnapshotError = DecodeError;
