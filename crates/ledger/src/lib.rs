@@ -9,23 +9,12 @@ extern crate alloc;
 
 pub mod audit;
 mod base;
-mod bulk_fold;
-mod change;
-pub mod command;
-mod conversion_fold;
 mod core;
-mod fold;
 mod money;
-mod money_fold;
-mod money_query;
-mod operator_query;
 mod operators;
+mod rules;
 mod scheme;
-mod scheme_fold;
-mod scheme_query;
 mod settlement;
-mod settlement_fold;
-mod settlement_query;
 #[cfg(test)]
 mod tests;
 
@@ -36,8 +25,6 @@ pub use crate::base::ids::{
 pub use crate::base::refusal::{AbortKind, Cause, Refusal};
 pub use crate::base::show::{Names, Show, Shown};
 pub use crate::base::stored::Stored;
-pub use crate::change::Change;
-pub use crate::command::Command;
 pub use crate::core::actor::Actor;
 pub use crate::core::callback::{Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject};
 pub use crate::core::courier::courier_of;
@@ -87,6 +74,9 @@ pub use crate::operators::proposal::{PROPOSAL_REASON_CHARS_MIN, Proposal, Propos
 pub use crate::operators::proposal_state::ProposalState;
 pub use crate::operators::refusal::AdminRefusal;
 pub use crate::operators::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};
+pub use crate::rules::command;
+pub use crate::rules::command::Command;
+pub use crate::rules::operators::change::Change;
 pub use crate::scheme::binding::{Binding, BindingKind};
 pub use crate::scheme::block::Block;
 pub use crate::scheme::endpoint::EndpointType;

@@ -16,9 +16,7 @@ use alloc::{format, vec};
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::audit::{check, sums};
-use crate::base::ids::CallbackKey;
-use crate::base::ids::ParticipantId;
-use crate::base::ids::{AccountId, LedgerAccountTypeId};
+use crate::base::ids::{AccountId, CallbackKey, LedgerAccountTypeId, ParticipantId};
 use crate::base::refusal::Cause;
 use crate::core::callback::{Callback, CallbackContent, Subject};
 use crate::core::event::Event;

@@ -8,9 +8,6 @@ use alloc::vec::Vec;
 use upesi_types::{FspId, Timestamp};
 
 use super::{absent_facts, account, amount, id, participant, sound, xts};
-use crate::command::Command;
-use crate::command::act::{Act, Deed};
-use crate::command::approvals::{Verdict, VerdictKind};
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
 use crate::core::state::Ledger;
@@ -26,6 +23,9 @@ use crate::operators::policy::ApprovalPolicy;
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::Attribution;
+use crate::rules::command::Command;
+use crate::rules::operators::act::{Act, Deed};
+use crate::rules::operators::approvals::{Verdict, VerdictKind};
 
 const NOW_MS: i64 = 2_000_000;
 const DAY_MS: i64 = 24 * 3_600_000;

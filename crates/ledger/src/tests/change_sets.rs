@@ -9,17 +9,16 @@ use upesi_types::FspId;
 
 use super::approvals::{Outcome, act, approve, ask, capped, deposit, limit, waits};
 use super::id;
-use crate::change::Change;
-use crate::command::act::Deed;
-use crate::command::change_sets::ApplyNext;
 use crate::core::event::Event;
 use crate::core::state::Ledger;
-use crate::operators::admin_command::AdminCommand;
-use crate::operators::admin_command::{ChangeSet, SetChange};
+use crate::operators::admin_command::{AdminCommand, ChangeSet, SetChange};
 use crate::operators::approvals::PROPOSAL_BYTES_MAX;
 use crate::operators::change_set::{CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
+use crate::rules::operators::act::Deed;
+use crate::rules::operators::change::Change;
+use crate::rules::operators::change_sets::ApplyNext;
 use crate::scheme::changes::EndpointValue;
 use crate::scheme::endpoint::EndpointType;
 
@@ -172,7 +171,7 @@ fn the_sets_of_all_operators_share_a_bound() {
     assert_eq!(refused, Err(AdminRefusal::ProposalLarge));
     let bytes = ledger.approvals().pending_bytes();
     assert!(accepted == 17 && bytes <= PROPOSAL_BYTES_MAX, "{accepted} sets, {bytes} bytes");
-    let withdraw = super::approvals::verdict(1, crate::command::VerdictKind::Withdraw);
+    let withdraw = super::approvals::verdict(1, crate::rules::command::VerdictKind::Withdraw);
     assert!(act(&mut ledger, "maker-0", withdraw).0.is_ok());
     assert!(waits(&ask(&mut ledger, &maker, long_set("another", 480))));
 }
@@ -183,7 +182,7 @@ fn the_digest_is_over_the_changes_in_order() {
     let mut ledger = capped();
     let digest_of = |ledger: &Ledger, id| ledger.approvals().get(id).map(|one| one.digest);
     assert!(waits(&ask(&mut ledger, "amina", set("caps", [limit(9), deposit(21, 7)]))));
-    let withdraw = |id| super::approvals::verdict(id, crate::command::VerdictKind::Withdraw);
+    let withdraw = |id| super::approvals::verdict(id, crate::rules::command::VerdictKind::Withdraw);
     assert!(act(&mut ledger, "amina", withdraw(1)).0.is_ok());
     assert_eq!(ask(&mut ledger, "amina", limit(4)), Ok(AdminOutcome::Done));
     for (command, is_same) in [

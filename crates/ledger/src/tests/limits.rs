@@ -8,9 +8,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use super::{absent_facts, account, amount, id, participant, sound, transfer, xts};
-use crate::base::ids::CallbackKey;
-use crate::base::ids::LedgerAccountTypeId;
-use crate::command::Command;
+use crate::base::ids::{CallbackKey, LedgerAccountTypeId};
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
 use crate::core::limits::{LedgerConfig, Limits};
@@ -21,6 +19,7 @@ use crate::money::transfer::{Transfer, TransferState};
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
+use crate::rules::command::Command;
 use crate::scheme::binding::Binding;
 use crate::settlement::changes::NewSettlementModel;
 use crate::settlement::model::{Delay, Granularity, Interchange, SettlementModel};

@@ -8,10 +8,6 @@ use alloc::{format, vec};
 use upesi_types::{FspId, Timestamp};
 
 use super::{absent_facts, sound, xts};
-use crate::change::Change;
-use crate::command::Command;
-use crate::command::act::{Act, Deed};
-use crate::command::entrance::{Entrance, EntranceKind};
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
 use crate::core::limits::LedgerConfig;
@@ -24,6 +20,10 @@ use crate::operators::operator::{
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::{Attribution, AuditEntry, Trail};
+use crate::rules::command::Command;
+use crate::rules::operators::act::{Act, Deed};
+use crate::rules::operators::change::Change;
+use crate::rules::operators::entrance::{Entrance, EntranceKind};
 
 const NOW_MS: i64 = 2_000_000;
 const DAY_MS: i64 = 24 * 3_600_000;

@@ -3,7 +3,6 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::change::Change;
 use crate::core::decision::Decision;
 use crate::core::facts::Facts;
 use crate::core::outbox::Outbox;
@@ -17,6 +16,7 @@ use crate::operators::approvals::Approvals;
 use crate::operators::operator::Operators;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
+use crate::rules::operators::change::Change;
 use crate::settlement::window::Windows;
 
 /// The result of a change in a set if it were made now, after the changes before it.

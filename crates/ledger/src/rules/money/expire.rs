@@ -4,13 +4,13 @@ use alloc::boxed::Box;
 
 use upesi_types::{Timestamp, TransferId};
 
-use crate::command::put::{self, Ending};
 use crate::core::decision::{Decision, Reply};
 use crate::core::facts::{ArchiveLookupNeeded, Facts};
 use crate::core::state::Ledger;
 use crate::money::transfer::{Transfer, TransferState};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
+use crate::rules::money::put::{self, Ending};
 
 /// An operator's request to expire a reservation.
 #[derive(Clone, Debug)]

@@ -8,11 +8,6 @@ use alloc::vec::Vec;
 use upesi_types::Timestamp;
 
 use crate::base::ids::CallbackKey;
-use crate::change::Change;
-use crate::command::approvals::Verdict;
-use crate::command::change_sets::ApplyNext;
-use crate::command::entrance::Entrance;
-use crate::command::expire::Expire;
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
 use crate::core::facts::Facts;
@@ -22,6 +17,11 @@ use crate::operators::outcome::AdminOutcome;
 use crate::operators::proposal::Proposal;
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::trail::{Attribution, AuditEntry, clip, clip_before};
+use crate::rules::money::expire::Expire;
+use crate::rules::operators::approvals::Verdict;
+use crate::rules::operators::change::Change;
+use crate::rules::operators::change_sets::ApplyNext;
+use crate::rules::operators::entrance::Entrance;
 
 /// An operator's action or attempt, with the operator who is responsible.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ impl Ledger {
             Deed::Expire(expire) => self.decide_expire(expire, facts, out),
             Deed::Redeliver(keys) => self.decide_redeliver(keys, out),
             Deed::Elsewhere(_) | Deed::Refused { .. } => {
-                out.reply = Reply::Admin(Ok(super::AdminOutcome::Done));
+                out.reply = Reply::Admin(Ok(AdminOutcome::Done));
             }
         }
     }

@@ -7,9 +7,6 @@ use alloc::vec::Vec;
 
 use upesi_types::TransferId;
 
-use crate::change::Change;
-use crate::command::approvals::Words;
-use crate::command::change_sets::draft::Preview;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
 use crate::core::facts::Facts;
@@ -22,6 +19,9 @@ use crate::operators::proposal::Proposal;
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::{Attribution, clip, clip_before, clip_with_digest};
+use crate::rules::operators::approvals::Words;
+use crate::rules::operators::change::Change;
+use crate::rules::operators::change_sets::draft::Preview;
 
 pub(crate) mod draft;
 

@@ -1,36 +1,5 @@
 //! Commands: requests to change or query the state of the ledger. Each subject is decided in its own file.
 
-pub(crate) mod abort;
-pub(crate) mod act;
-pub(crate) mod actions;
-pub(crate) mod admin;
-pub(crate) mod approvals;
-pub(crate) mod bindings;
-pub(crate) mod blocks;
-pub(crate) mod bulks;
-pub(crate) mod callbacks;
-pub(crate) mod change_sets;
-pub(crate) mod conversions;
-pub(crate) mod couriers;
-pub(crate) mod cover;
-pub(crate) mod entrance;
-pub(crate) mod expire;
-pub(crate) mod fees;
-pub(crate) mod fulfil;
-pub(crate) mod funds;
-pub(crate) mod get;
-pub(crate) mod operators;
-pub(crate) mod participants;
-pub(crate) mod prepare;
-pub(crate) mod proxies;
-pub(crate) mod put;
-pub(crate) mod retention;
-pub(crate) mod settlement_models;
-pub(crate) mod settlements;
-pub(crate) mod signature_keys;
-pub(crate) mod tick;
-pub(crate) mod windows;
-
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -38,34 +7,32 @@ use upesi_types::TransferId;
 
 use crate::base::ids::CallbackKey;
 use crate::core::actor::Actor;
-use crate::core::callback::ResourceId;
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
-use crate::core::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::core::facts::{Archived, Facts};
 use crate::core::state::Ledger;
-use crate::money::transfer::Transfer;
 
-pub use crate::command::abort::Abort;
-pub use crate::command::act::{Act, Deed};
-pub use crate::command::approvals::{Verdict, VerdictKind, Words};
-pub use crate::command::bulks::{AbortBulk, BulkCommand, FulfilBulk, GetBulk, PrepareBulk};
-pub use crate::command::change_sets::ApplyNext;
-pub use crate::command::change_sets::draft::Preview;
-pub use crate::command::conversions::{
-    AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, GetConversion, PrepareConversion,
-};
-pub use crate::command::entrance::{Entrance, EntranceKind};
-pub use crate::command::expire::Expire;
-pub use crate::command::fees::FEE_RULE_PARTIES_MAX;
-pub use crate::command::fulfil::{Fulfil, FulfilState, Fulfilment};
-pub use crate::command::get::Get;
-pub use crate::command::participants::ENDPOINT_VALUE_BYTES_MAX;
-pub use crate::command::prepare::Prepare;
 pub use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
 pub use crate::operators::admin_command::AdminCommand;
 pub use crate::operators::changes::{NewCredential, NewOperator};
 pub use crate::operators::outcome::AdminOutcome;
 pub use crate::operators::refusal::AdminRefusal;
+pub use crate::rules::money::abort::Abort;
+pub use crate::rules::money::bulks::{AbortBulk, BulkCommand, FulfilBulk, GetBulk, PrepareBulk};
+pub use crate::rules::money::conversions::{
+    AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, GetConversion, PrepareConversion,
+};
+pub use crate::rules::money::expire::Expire;
+pub use crate::rules::money::fees::FEE_RULE_PARTIES_MAX;
+pub use crate::rules::money::fulfil::{Fulfil, FulfilState, Fulfilment};
+pub use crate::rules::money::get::Get;
+pub use crate::rules::money::prepare::Prepare;
+pub use crate::rules::operators::act::{Act, Deed};
+pub use crate::rules::operators::approvals::{Verdict, VerdictKind, Words};
+pub use crate::rules::operators::change_sets::ApplyNext;
+pub use crate::rules::operators::change_sets::draft::Preview;
+pub use crate::rules::operators::entrance::{Entrance, EntranceKind};
+pub use crate::rules::scheme::participants::ENDPOINT_VALUE_BYTES_MAX;
 pub use crate::scheme::binding::BINDING_VALUE_BYTES_MAX;
 pub use crate::scheme::changes::{EndpointValue, NewSignatureKey};
 pub use crate::settlement::changes::{
@@ -249,30 +216,5 @@ impl Ledger {
         let is_new = |id: TransferId| self.funds(id).is_none() && self.transfer(id).is_none();
         let is_expiry = matches!(command, Command::Act(act) if matches!(act.deed, Deed::Expire(_)));
         !is_expiry && self.archive_id_of(command).is_some_and(is_new)
-    }
-
-    fn decide_change(&self, command: &AdminCommand, facts: &Facts<'_>, out: &mut Decision) {
-        let reply = self.decide_admin(command, facts, out);
-        out.answer(reply);
-    }
-
-    /// Finds a transfer in memory or in the archive's answer. Fails if the archive must be queried first.
-    fn find<'a>(
-        &'a self,
-        transfer: &ResourceId,
-        facts: &Facts<'a>,
-    ) -> Result<Option<&'a Transfer>, ArchiveLookupNeeded> {
-        let Some(id) = transfer.id() else { return Ok(None) };
-        if let Some(transfer) = self.transfer(id) {
-            return Ok(Some(transfer));
-        }
-        match facts.archived {
-            Archived::Unknown => Err(ArchiveLookupNeeded),
-            Archived::Absent | Archived::Conversion { .. } | Archived::Bulk { .. } => Ok(None),
-            Archived::Found(transfer) => {
-                debug_assert_eq!(transfer.id, id);
-                Ok(Some(transfer))
-            }
-        }
     }
 }

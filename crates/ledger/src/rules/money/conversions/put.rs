@@ -5,8 +5,6 @@ use upesi_types::{ConversionId, ErrorCode, FspId, Timestamp};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::command::conversions::{AbortConversion, FulfilConversion};
-use crate::command::fulfil::{FulfilState, Fulfilment};
 use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
@@ -14,6 +12,8 @@ use crate::core::facts::{ArchiveLookupNeeded, Facts};
 use crate::core::state::Ledger;
 use crate::money::conversion::{Conversion, ConversionAnswer, ConversionState};
 use crate::money::transfer::{PublicState, TransferView};
+use crate::rules::money::conversions::{AbortConversion, FulfilConversion};
+use crate::rules::money::fulfil::{FulfilState, Fulfilment};
 
 /// An FXP's PUT.
 struct Put {

@@ -7,13 +7,13 @@ use upesi_types::{BulkId, ErrorCode, FspId, TransferId};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{Cause, Refusal};
-use crate::command::bulks::{AbortBulk, FulfilBulk};
 use crate::core::callback::{CallbackContent, ResourceId};
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
 use crate::core::facts::{ArchiveLookupNeeded, Facts};
 use crate::core::state::Ledger;
 use crate::money::bulk::{Bulk, BulkAnswer, BulkState, ItemResult, ItemState, PublicBulkState};
+use crate::rules::money::bulks::{AbortBulk, FulfilBulk};
 
 /// A payee's PUT.
 struct Put<'a> {

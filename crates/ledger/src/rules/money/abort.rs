@@ -5,12 +5,12 @@ use alloc::boxed::Box;
 use upesi_types::{ErrorCode, FspId};
 
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::command::put::{self, Ending, Put, PutKind};
 use crate::core::callback::{CallbackContent, ResourceId};
 use crate::core::decision::{Decision, Reply};
 use crate::core::facts::{ArchiveLookupNeeded, Facts};
 use crate::core::state::Ledger;
 use crate::money::transfer::Fingerprint;
+use crate::rules::money::put::{self, Ending, Put, PutKind};
 
 /// An abort as parsed by the gateway.
 #[derive(Clone, Debug)]

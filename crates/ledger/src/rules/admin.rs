@@ -9,6 +9,11 @@ use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 
 impl Ledger {
+    pub(crate) fn decide_change(&self, command: &AdminCommand, facts: &Facts<'_>, out: &mut Decision) {
+        let reply = self.decide_admin(command, facts, out);
+        out.answer(reply);
+    }
+
     pub(crate) fn decide_admin(
         &self,
         command: &AdminCommand,

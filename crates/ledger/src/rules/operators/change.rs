@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId, hex};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, SettlementId};
-use crate::command::expire::Expire;
 use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
@@ -19,6 +18,7 @@ use crate::operators::admin_command::{AdminCommand, ChangeSet};
 use crate::operators::operator::Operator;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::trail::short_digest;
+use crate::rules::money::expire::Expire;
 use crate::scheme::block::Block;
 use crate::scheme::changes::{EndpointValue, NewSignatureKey};
 use crate::scheme::endpoint::EndpointType;

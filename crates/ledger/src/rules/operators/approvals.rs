@@ -8,7 +8,6 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use crate::change::Change;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
 use crate::core::facts::Facts;
@@ -25,6 +24,7 @@ use crate::operators::proposal::{PROPOSAL_REASON_CHARS_MIN, Proposal};
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::{Attribution, clip, clip_with_digest};
+use crate::rules::operators::change::Change;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

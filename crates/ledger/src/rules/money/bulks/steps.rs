@@ -8,8 +8,6 @@ use upesi_types::{Present, Timestamp};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::command::prepare::Prepare;
-use crate::command::put::{self, Ending};
 use crate::core::callback::CallbackContent;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
@@ -19,6 +17,8 @@ use crate::money::bulk::{
 };
 use crate::money::conversion::ConversionSide;
 use crate::money::transfer::Transfer;
+use crate::rules::money::prepare::Prepare;
+use crate::rules::money::put::{self, Ending};
 
 /// Bytes that a step adds to a record, excluding texts from DFSPs.
 const STEP_BYTES: usize = 2_048;

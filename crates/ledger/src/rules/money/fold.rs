@@ -1,5 +1,8 @@
 //! Applies the events of transfers, accounts, funds and fees to the state.
 
+pub(crate) mod bulks;
+pub(crate) mod conversions;
+
 use alloc::boxed::Box;
 
 use upesi_types::{Amount, Currency, Timestamp, TransferId};

@@ -23,9 +23,9 @@ mod tests {
     use upesi_types::Timestamp;
 
     use super::*;
-    use crate::command::Command;
     use crate::core::facts::Facts;
     use crate::core::limits::LedgerConfig;
+    use crate::rules::command::Command;
 
     #[test]
     fn couriers_are_recorded_once() {

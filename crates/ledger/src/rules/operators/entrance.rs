@@ -6,13 +6,13 @@ use alloc::format;
 
 use upesi_types::Timestamp;
 
-use crate::change::Change;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
 use crate::core::state::Ledger;
 use crate::operators::operator::{Operator, Person, Sealed, Secret};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
+use crate::rules::operators::change::Change;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 

@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::command::settlements::Movements;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
 use crate::core::limits::FundsOutGuard;
@@ -20,6 +19,7 @@ use crate::money::account::Account;
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
+use crate::rules::settlement::settlements::Movements;
 use crate::settlement::changes::{AdvanceFault, CoverItem, SettlementCover};
 use crate::settlement::settlements::{Settlement, SettlementAccount, SettlementStage, SettlementState};
 

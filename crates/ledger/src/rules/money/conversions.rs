@@ -11,8 +11,6 @@ use upesi_types::{
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{Cause, Refusal};
-use crate::command::fulfil::{FulfilState, Fulfilment};
-use crate::command::prepare::active;
 use crate::core::callback::{Callback, CallbackContent, ResourceId, StateMethod, Subject};
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
@@ -21,6 +19,8 @@ use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::conversion::{Conversion, ConversionAccounts, ConversionSide, ConversionState};
 use crate::money::transfer::{Fingerprint, Transfer, TransferState};
+use crate::rules::money::fulfil::{FulfilState, Fulfilment};
+use crate::rules::money::prepare::active;
 use crate::scheme::participant::Participant;
 
 /// A DFSP's or FXP's request about an FX transfer.

@@ -6,8 +6,6 @@ use upesi_types::{Amount, ConversionId, Currency, Timestamp, TransferId};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::command::conversions::put::{aborted_patch, end, expire_conversion};
-use crate::command::prepare::{Prepare, active};
 use crate::core::actor::Actor;
 use crate::core::callback::{CallbackContent, StateMethod};
 use crate::core::decision::Decision;
@@ -16,6 +14,8 @@ use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::conversion::{Conversion, ConversionLeg, ConversionSide, ConversionState};
 use crate::money::transfer::{PublicState, Settled, Transfer, TransferState, TransferView};
+use crate::rules::money::conversions::put::{aborted_patch, end, expire_conversion};
+use crate::rules::money::prepare::{Prepare, active};
 use crate::scheme::participant::Participant;
 
 impl Ledger {

@@ -7,7 +7,6 @@ use upesi_types::{Amount, FspId, Timestamp};
 
 use crate::base::ids::{AccountId, ParticipantId};
 use crate::base::refusal::Refusal;
-use crate::command::put::{self, Put, PutKind};
 use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
@@ -16,6 +15,7 @@ use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::conversion::Conversion;
 use crate::money::transfer::{Fingerprint, PublicState, Settled, Transfer, TransferView, accounts_of};
+use crate::rules::money::put::{self, Put, PutKind};
 use crate::settlement::model::SettlementModel;
 
 /// A fulfil as parsed by the gateway.

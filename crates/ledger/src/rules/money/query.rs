@@ -5,6 +5,8 @@ use alloc::boxed::Box;
 use upesi_types::{Amount, BulkId, ConversionId, Currency, Timestamp, TransferId};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::core::callback::ResourceId;
+use crate::core::facts::{ArchiveLookupNeeded, Archived, Facts};
 use crate::core::state::Ledger;
 use crate::money::account::{Account, LedgerAccountType};
 use crate::money::bulk::Bulk;
@@ -19,6 +21,26 @@ use crate::scheme::participant::Participant;
 use crate::settlement::model::SettlementModel;
 
 impl Ledger {
+    /// Finds a transfer in memory or in the archive's answer. Fails if the archive must be queried first.
+    pub(crate) fn find<'a>(
+        &'a self,
+        transfer: &ResourceId,
+        facts: &Facts<'a>,
+    ) -> Result<Option<&'a Transfer>, ArchiveLookupNeeded> {
+        let Some(id) = transfer.id() else { return Ok(None) };
+        if let Some(transfer) = self.transfer(id) {
+            return Ok(Some(transfer));
+        }
+        match facts.archived {
+            Archived::Unknown => Err(ArchiveLookupNeeded),
+            Archived::Absent | Archived::Conversion { .. } | Archived::Bulk { .. } => Ok(None),
+            Archived::Found(transfer) => {
+                debug_assert_eq!(transfer.id, id);
+                Ok(Some(transfer))
+            }
+        }
+    }
+
     /// All accounts in order of creation.
     pub fn accounts(&self) -> &[Account] {
         &self.accounts
