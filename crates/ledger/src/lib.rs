@@ -1,4 +1,4 @@
-//! The money rules: one deterministic state machine for participants, accounts, limits and transfers.
+//! The money rules of a scheme: one deterministic state machine for participants, transfers, settlement and operators.
 //!
 //! [`Ledger::decide`] turns a [`Command`] into a [`Decision`]: events, callbacks owed and a reply. [`Ledger::evolve`]
 //! folds a recorded decision into the state. Replaying the journal through `evolve` rebuilds the state exactly, and

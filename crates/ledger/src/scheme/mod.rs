@@ -1,4 +1,4 @@
-//! The scheme: who takes part in it, and how participants are reached and identified.
+//! The scheme: its participants, with their endpoints, bindings, blocks and keys.
 
 pub(crate) mod binding;
 pub(crate) mod block;
