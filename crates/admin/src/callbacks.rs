@@ -7,7 +7,7 @@ use std::str::FromStr;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_fspiop::Resource;
+use upesi_delivery::owed::resource_of;
 use upesi_fspiop::uri::write_path;
 use upesi_ledger::command::Deed;
 use upesi_ledger::{
@@ -99,7 +99,7 @@ impl CallbackView {
 pub(crate) fn message_of(callback: &Callback) -> String {
     let path_id = (callback.content.method() != "POST").then_some("{ID}");
     let mut message = format!("{} ", callback.content.method());
-    write_path(Resource::from(callback.subject.resource), path_id, callback.is_error(), &mut message);
+    write_path(resource_of(callback.subject.resource), path_id, callback.is_error(), &mut message);
     message
 }
 

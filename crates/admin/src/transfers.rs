@@ -170,7 +170,7 @@ async fn packet_of(context: &AdminContext, transfer: &Transfer) -> Result<String
         let bulk = context.engine.bulk(bulk).await?.ok_or_else(gone)?;
         let body = body_of(context, bulk.prepare_seq).await?;
         let request = parse_bulk_transfer(&body).map_err(refuse)?;
-        let mut items = request.items.into_items();
+        let mut items = request.items.into_iter();
         let item = items.nth(place as usize).filter(|(id, _)| *id == transfer.id);
         return item.map(|(_, item)| item.ilp_packet.into()).ok_or_else(|| unreadable("the bulk lacks it"));
     }

@@ -18,13 +18,17 @@ use upesi_engine::{Clock, DurableRecord, SharedParticipants};
 use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId, TraceId};
 use upesi_fspiop::refusal;
 use upesi_fspiop::render::{
-    Extensions, cause_text, write_bulk_request, write_bulk_state, write_conversion_state, write_error,
-    write_transfer_state,
+    self as wire, Extensions, cause_text, write_bulk_request, write_bulk_state, write_conversion_state,
+    write_error, write_transfer_state,
 };
 use upesi_fspiop::uri::write_path;
 use upesi_fspiop::{Method, Resource, Version};
 use upesi_http::{Bytes, StatusCode};
-use upesi_ledger::{Callback, CallbackContent, CallbackKey, ParticipantId, ResourceKind, StateMethod};
+use upesi_ledger::{
+    AskedItem, BulkRequest, BulkView, Callback, CallbackContent, CallbackKey, ItemOutcome, ParticipantId,
+    ResourceKind, StateMethod,
+};
+use upesi_types::TransferId;
 
 pub use self::effects::{CourierEffects, to_asker};
 pub use self::followed::FollowedCallbacks;
@@ -66,7 +70,7 @@ impl Renderer for CallbackRenderer {
         let receiver = participants.get(key.target).ok_or_else(|| bad("its target is unknown"))?;
         let hub = participants.hub_name().ok_or_else(|| bad("the hub has no name"))?;
         let (id, endpoint) = (callback.subject.id.to_string(), callback.endpoint_type());
-        let resource = Resource::from(callback.subject.resource);
+        let resource = resource_of(callback.subject.resource);
         let source = if callback.content.is_forwarded() {
             let name = Block(&record.payload.headers).find("fspiop-source");
             let name = name.and_then(|name| str::from_utf8(name).ok());
@@ -160,9 +164,9 @@ fn body(callback: &Callback, record: &DurableRecord) -> Bytes {
             write_error(&mut body, code, &description);
         }
         CallbackContent::BulkRequest(request) => {
-            write_bulk_request(&mut body, &callback.subject.id.to_string(), request);
+            bulk_request(&mut body, &callback.subject.id.to_string(), request);
         }
-        CallbackContent::BulkState(view) => write_bulk_state(&mut body, view),
+        CallbackContent::BulkState(view) => bulk_state(&mut body, view),
         CallbackContent::ForwardPrepare
         | CallbackContent::ForwardFulfil
         | CallbackContent::ForwardAbort
@@ -170,6 +174,56 @@ fn body(callback: &Callback, record: &DurableRecord) -> Bytes {
         | CallbackContent::ConfirmAbort => return record.payload.body.clone(),
     }
     body.into()
+}
+
+fn bulk_request(out: &mut Vec<u8>, id: &str, request: &BulkRequest) {
+    let &BulkRequest { quote, payer, payee, expires_at, .. } = request;
+    let extensions = request.extensions.as_deref();
+    let head = wire::BulkRequest { id, quote, payer, payee, expires_at, extensions };
+    write_bulk_request(out, &head, request.items.iter().map(|(id, item)| request_item(*id, item)));
+}
+
+fn request_item(id: TransferId, item: &AskedItem) -> wire::BulkRequestItem<'_> {
+    wire::BulkRequestItem {
+        id,
+        amount: item.amount.as_ref().copied().map_err(|(_, text)| &**text),
+        currency: item.currency,
+        ilp_packet: &item.ilp_packet,
+        condition: item.condition.unwrap_or_default(),
+        extensions: item.extensions.as_deref(),
+    }
+}
+
+fn bulk_state(out: &mut Vec<u8>, view: &BulkView) {
+    let state = wire::BulkState {
+        state: view.state.as_str(),
+        completed_at: view.completed_at,
+        extensions: view.extensions.as_deref(),
+    };
+    let outcomes = view.items.iter().map(|(id, outcome)| (*id, item_outcome(outcome)));
+    write_bulk_state(out, &state, outcomes);
+}
+
+fn item_outcome(outcome: &ItemOutcome) -> wire::BulkItemOutcome<'_> {
+    match outcome {
+        ItemOutcome::Open => wire::BulkItemOutcome::Open,
+        ItemOutcome::Fulfilled { fulfilment, extensions } => {
+            wire::BulkItemOutcome::Fulfilled { fulfilment, extensions: extensions.as_deref() }
+        }
+        ItemOutcome::Failed(cause) => {
+            let (code, description) = refusal::cause(cause);
+            wire::BulkItemOutcome::Failed { code, description }
+        }
+    }
+}
+
+/// The family of the API that serves a kind of resource in the ledger.
+pub const fn resource_of(kind: ResourceKind) -> Resource {
+    match kind {
+        ResourceKind::Transfer => Resource::Transfers,
+        ResourceKind::Conversion => Resource::FxTransfers,
+        ResourceKind::Bulk => Resource::BulkTransfers,
+    }
 }
 
 /// The span id of the hop: the same at each repetition, and never zero.

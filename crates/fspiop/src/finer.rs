@@ -24,7 +24,7 @@ impl Message {
                 }
             }
             Self::BulkTransfer(bulk) => {
-                for item in bulk.items.items_mut() {
+                for (_, item) in &mut bulk.items {
                     reject(&mut item.amount, item.currency);
                 }
             }

@@ -4,18 +4,18 @@
 #[cfg(test)]
 mod tests;
 
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::fmt::Write;
 
-use upesi_ledger::{AskedItem, BulkRequest, BulkView, ItemOutcome};
 use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
-use upesi_types::{Currency, ErrorCode, FspId, Money, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, ErrorCode, FspId, Money, Timestamp, TransferId};
 
 use crate::body::EXTENSION_ITEMS_MAX;
-use crate::{Version, encode_octets, refusal};
+use crate::{Version, encode_octets};
 
 /// The content of the extension list in a message that the hub creates.
 #[derive(Clone, Copy, Debug, Default)]
@@ -261,18 +261,56 @@ impl ByteWriter<'_> {
 
 // Bodies about bulk transfers.
 
+/// The fields of a `POST /bulkTransfers`, except its items.
+#[derive(Clone, Copy, Debug)]
+pub struct BulkRequest<'a> {
+    /// Identifies the bulk transfer.
+    pub id: &'a str,
+    /// Identifies the bulk quote on which it is based.
+    pub quote: TransferId,
+    /// The payer DFSP.
+    pub payer: FspId,
+    /// The payee DFSP.
+    pub payee: FspId,
+    /// Time when the items expire.
+    pub expires_at: Timestamp,
+    /// Items of the extension list, as in [`Extensions::items`].
+    pub extensions: Option<&'a str>,
+}
+
+/// One transfer of a `POST /bulkTransfers`.
+#[derive(Clone, Copy, Debug)]
+pub struct BulkRequestItem<'a> {
+    /// Identifies the transfer.
+    pub id: TransferId,
+    /// The amount; its text if no ledger can represent it.
+    pub amount: Result<Amount, &'a str>,
+    /// The currency.
+    pub currency: Currency,
+    /// The ILP packet, base64url.
+    pub ilp_packet: &'a str,
+    /// SHA-256 of the fulfilment.
+    pub condition: [u8; 32],
+    /// Items of the extension list, as in [`Extensions::items`].
+    pub extensions: Option<&'a str>,
+}
+
 /// Appends the body of the `POST /bulkTransfers` that the hub creates with the reserved items.
-pub fn write_bulk_request(out: &mut Vec<u8>, id: &str, request: &BulkRequest) {
+pub fn write_bulk_request<'a>(
+    out: &mut Vec<u8>,
+    request: &BulkRequest<'_>,
+    items: impl IntoIterator<Item = BulkRequestItem<'a>>,
+) {
     let _ = write!(ByteWriter(out), "{{\"bulkQuoteId\":\"{}\",\"bulkTransferId\":", request.quote);
-    ByteWriter(out).text(id);
+    ByteWriter(out).text(request.id);
     let _ = write!(ByteWriter(out), ",\"expiration\":\"{}\",", request.expires_at);
-    write_extension_list(out, extensions(request.extensions.as_deref()));
+    write_extension_list(out, extensions(request.extensions));
     out.extend_from_slice(b"\"individualTransfers\":[");
-    for (index, item) in request.items.iter().enumerate() {
+    for (index, item) in items.into_iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        write_item(out, item);
+        write_item(out, &item);
     }
     out.extend_from_slice(b"],\"payeeFsp\":");
     ByteWriter(out).text(request.payee.as_str());
@@ -281,49 +319,87 @@ pub fn write_bulk_request(out: &mut Vec<u8>, id: &str, request: &BulkRequest) {
     out.push(b'}');
 }
 
-fn write_item(out: &mut Vec<u8>, (id, item): &(TransferId, AskedItem)) {
+fn write_item(out: &mut Vec<u8>, item: &BulkRequestItem<'_>) {
     out.extend_from_slice(b"{\"condition\":\"");
-    out.extend_from_slice(&encode_octets(&item.condition.unwrap_or_default()));
+    out.extend_from_slice(&encode_octets(&item.condition));
     out.extend_from_slice(b"\",");
-    write_extension_list(out, extensions(item.extensions.as_deref()));
+    write_extension_list(out, extensions(item.extensions));
     out.extend_from_slice(b"\"ilpPacket\":");
-    ByteWriter(out).text(&item.ilp_packet);
+    ByteWriter(out).text(item.ilp_packet);
     out.extend_from_slice(b",\"transferAmount\":{\"amount\":\"");
     let _ = match &item.amount {
         Ok(amount) => write!(ByteWriter(out), "{amount}"),
-        Err((_, text)) => write!(ByteWriter(out), "{text}"),
+        Err(text) => write!(ByteWriter(out), "{text}"),
     };
-    let _ = write!(ByteWriter(out), "\",\"currency\":\"{}\"}},\"transferId\":\"{id}\"}}", item.currency);
+    let (currency, id) = (item.currency, item.id);
+    let _ = write!(ByteWriter(out), "\",\"currency\":\"{currency}\"}},\"transferId\":\"{id}\"}}");
 }
 
-/// Appends the body of a `PUT /bulkTransfers/{ID}`. An item that is not final has only its id.
-pub fn write_bulk_state(out: &mut Vec<u8>, view: &BulkView) {
+/// The fields of a `PUT /bulkTransfers/{ID}`, except its results.
+#[derive(Clone, Copy, Debug)]
+pub struct BulkState<'a> {
+    /// The state of the bulk transfer.
+    pub state: &'a str,
+    /// Time when it became final; `None` before.
+    pub completed_at: Option<Timestamp>,
+    /// Items of the extension list, as in [`Extensions::items`].
+    pub extensions: Option<&'a str>,
+}
+
+/// The outcome of one transfer in a `PUT /bulkTransfers/{ID}`.
+#[derive(Clone, Debug)]
+pub enum BulkItemOutcome<'a> {
+    /// The transfer is not final. Its result is only its id.
+    Open,
+    /// The transfer was committed.
+    Fulfilled {
+        /// Preimage of the condition.
+        fulfilment: &'a [u8; 32],
+        /// Items of the extension list, as in [`Extensions::items`].
+        extensions: Option<&'a str>,
+    },
+    /// The transfer was rejected or aborted.
+    Failed {
+        /// The code of the error.
+        code: ErrorCode,
+        /// The description of the error; it is cut at 128 characters.
+        description: Cow<'a, str>,
+    },
+}
+
+/// Appends the body of a `PUT /bulkTransfers/{ID}`, with the outcome of each transfer.
+pub fn write_bulk_state<'a>(
+    out: &mut Vec<u8>,
+    state: &BulkState<'_>,
+    outcomes: impl IntoIterator<Item = (TransferId, BulkItemOutcome<'a>)>,
+) {
     out.extend_from_slice(b"{\"bulkTransferState\":");
-    ByteWriter(out).text(view.state.as_str());
-    if let Some(completed) = view.completed_at {
+    ByteWriter(out).text(state.state);
+    if let Some(completed) = state.completed_at {
         let _ = write!(ByteWriter(out), ",\"completedTimestamp\":\"{completed}\"");
     }
     out.push(b',');
-    write_extension_list(out, extensions(view.extensions.as_deref()));
+    write_extension_list(out, extensions(state.extensions));
     out.pop();
-    for (index, (id, outcome)) in view.items.iter().enumerate() {
-        out.extend_from_slice(if index == 0 { b",\"individualTransferResults\":[" } else { b"," });
-        write_outcome(out, *id, outcome);
+    let mut has_results = false;
+    for (id, outcome) in outcomes {
+        out.extend_from_slice(if has_results { b"," } else { b",\"individualTransferResults\":[" });
+        write_outcome(out, id, &outcome);
+        has_results = true;
     }
-    out.extend_from_slice(if view.items.is_empty() { b"}" } else { b"]}" });
+    out.extend_from_slice(if has_results { b"]}" } else { b"}" });
 }
 
-fn write_outcome(out: &mut Vec<u8>, id: TransferId, outcome: &ItemOutcome) {
+fn write_outcome(out: &mut Vec<u8>, id: TransferId, outcome: &BulkItemOutcome<'_>) {
     out.push(b'{');
     match outcome {
-        ItemOutcome::Open => {}
-        ItemOutcome::Failed(cause) => {
-            let (code, description) = refusal::cause(cause);
-            write_error_members(out, code, &description, |_| {});
+        BulkItemOutcome::Open => {}
+        BulkItemOutcome::Failed { code, description } => {
+            write_error_members(out, *code, description, |_| {});
             out.push(b',');
         }
-        ItemOutcome::Fulfilled { fulfilment, extensions: items } => {
-            write_extension_list(out, extensions(items.as_deref()));
+        BulkItemOutcome::Fulfilled { fulfilment, extensions: items } => {
+            write_extension_list(out, extensions(*items));
             out.extend_from_slice(b"\"fulfilment\":\"");
             out.extend_from_slice(&encode_octets(fulfilment));
             out.extend_from_slice(b"\",");

@@ -6,8 +6,6 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use upesi_ledger::ResourceKind;
-
 use crate::Version;
 
 /// The methods of the FSPIOP API.
@@ -377,18 +375,6 @@ impl Resource {
     /// error texts.
     pub const fn is_payment_request(self) -> bool {
         matches!(self, Self::TransactionRequests | Self::Authorizations)
-    }
-}
-
-// Maps kinds of resources in the ledger to families of the API.
-
-impl From<ResourceKind> for Resource {
-    fn from(kind: ResourceKind) -> Self {
-        match kind {
-            ResourceKind::Transfer => Self::Transfers,
-            ResourceKind::Conversion => Self::FxTransfers,
-            ResourceKind::Bulk => Self::BulkTransfers,
-        }
     }
 }
 

@@ -4,15 +4,18 @@ use std::mem::take;
 
 use upesi_delivery::{Accepted, Request};
 use upesi_engine::{Payload, SubmitError};
-use upesi_fspiop::body::TransferState;
+use upesi_fspiop::body::{BulkItem, BulkItemResult, BulkTransferState, CompletionFault, TransferState};
 use upesi_fspiop::{Ids, Message, PathId, Resource, SyncError, Version, fingerprint, message};
 use upesi_ledger::command::{
     Abort, AbortBulk, AbortConversion, AskedMoney, BulkCommand, ConversionCommand, Fulfil, FulfilBulk,
     FulfilConversion, FulfilState, Fulfilment, Get, GetBulk, GetConversion, Prepare, PrepareBulk,
     PrepareConversion,
 };
-use upesi_ledger::{Command, Reply, ResourceId};
-use upesi_types::{BulkId, ConversionId, ErrorCode};
+use upesi_ledger::{
+    AskedItem, BULK_ITEMS_MAX, Cause, Command, ItemResult, NewItems, PublicBulkState, Refusal, Reply,
+    ResourceId,
+};
+use upesi_types::{BulkId, ConversionId, ErrorCode, TransferId};
 
 /// The command of a request about transfers, FX transfers or bulk transfers, and its payload for the journal.
 ///
@@ -97,8 +100,13 @@ pub(crate) const fn state(said: TransferState) -> FulfilState {
 
 // Converts a request about `/bulkTransfers` to a ledger command.
 
+const _: () = assert!(upesi_fspiop::body::BULK_ITEMS_MAX == BULK_ITEMS_MAX, "a bulk transfer has one limit");
+
 pub(crate) fn prepare_bulk(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
     let Message::BulkTransfer(asked) = request.message else { return Err(SyncError::not_implemented()) };
+    let items = asked.items.into_iter().map(|(id, item)| (id, asked_item(item))).collect();
+    // The parser has checked their number and ids.
+    let items = NewItems::new(items).map_err(|_| SyncError::new(ErrorCode::VALIDATION, ""))?;
     Ok(Command::Bulk(BulkCommand::Prepare(Box::new(PrepareBulk {
         id: BulkId::new(asked.bulk_transfer_id),
         quote: asked.bulk_quote_id,
@@ -106,7 +114,7 @@ pub(crate) fn prepare_bulk(request: Request<()>, body: &[u8]) -> Result<Command,
         destination: request.parties.destination,
         payer: asked.payer,
         payee: asked.payee,
-        items: asked.items,
+        items,
         expires_at: asked.expiration,
         fingerprint: fingerprint(body),
         extensions: asked.extensions,
@@ -120,9 +128,9 @@ pub(crate) fn about_bulk(request: Request<()>, bulk: ResourceId, body: &[u8]) ->
             bulk,
             source,
             destination,
-            state: fulfil.state,
-            fault: fulfil.fault,
-            results: fulfil.results,
+            state: bulk_state(fulfil.state),
+            fault: fulfil.fault.map(fault),
+            results: fulfil.results.into_iter().map(item_result).collect(),
             fingerprint: fingerprint(body),
             extensions: fulfil.extensions,
         })),
@@ -137,6 +145,39 @@ pub(crate) fn about_bulk(request: Request<()>, bulk: ResourceId, body: &[u8]) ->
         Message::Other => BulkCommand::Get(GetBulk { bulk, source }),
         _ => return Err(SyncError::not_implemented()),
     }))
+}
+
+fn asked_item(item: BulkItem) -> AskedItem {
+    let BulkItem { amount, currency, ilp_packet, condition, extensions } = item;
+    AskedItem { amount, currency, ilp_packet, condition, extensions }
+}
+
+const fn bulk_state(said: BulkTransferState) -> PublicBulkState {
+    match said {
+        BulkTransferState::Received => PublicBulkState::Received,
+        BulkTransferState::Pending => PublicBulkState::Pending,
+        BulkTransferState::Accepted => PublicBulkState::Accepted,
+        BulkTransferState::Processing => PublicBulkState::Processing,
+        BulkTransferState::Completed => PublicBulkState::Completed,
+        BulkTransferState::Rejected => PublicBulkState::Rejected,
+    }
+}
+
+const fn fault(found: CompletionFault) -> Refusal {
+    match found {
+        CompletionFault::InFuture => Refusal::CompletedInFuture,
+        CompletionFault::LongAgo => Refusal::CompletedLongAgo,
+    }
+}
+
+fn item_result((id, result): (TransferId, BulkItemResult)) -> (TransferId, ItemResult) {
+    let result = match result {
+        BulkItemResult::Fulfil { fulfilment, extensions } => ItemResult::Fulfil { fulfilment, extensions },
+        BulkItemResult::Error { code, description } => ItemResult::Abort(Cause::Payee { code, description }),
+        BulkItemResult::FulfilmentInvalid => ItemResult::Abort(Refusal::FulfilmentInvalid.into()),
+        BulkItemResult::Ambiguous => ItemResult::Abort(Refusal::BulkResultInvalid.into()),
+    };
+    (id, result)
 }
 
 // Converts a request about `/fxTransfers` to a ledger command.
@@ -219,7 +260,7 @@ mod tests {
     use upesi_fspiop::headers::Parties;
     use upesi_fspiop::{Method, Route};
     use upesi_ledger::AdminOutcome;
-    use upesi_types::{FspId, TransferId};
+    use upesi_types::FspId;
 
     use super::*;
 
@@ -273,6 +314,46 @@ mod tests {
             assert_eq!((fulfil.source.as_str(), fulfil.fulfilment), ("bluewallet", Fulfilment::Missing));
             assert_eq!(fulfil.fingerprint, fingerprint(body.as_bytes()));
         }
+    }
+
+    #[test]
+    fn results_of_a_bulk_become_fulfilments_and_causes() {
+        const FULFILMENT: &str = r#""fulfilment":"UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA""#;
+        const ERROR: &str = r#""errorInformation":{"errorCode":"5104","errorDescription":"no"}"#;
+        const EXTENSIONS: &str = r#""extensionList":{"extension":[{"key":"paid","value":"yes"}]}"#;
+        let results = |members: &[&str]| {
+            let result = [&[&*format!(r#""transferId":"{ID}""#)], members].concat().join(",");
+            let body =
+                format!(r#"{{"bulkTransferState":"COMPLETED","individualTransferResults":[{{{result}}}]}}"#);
+            let request = request(&format!("PUT /bulkTransfers/{ID}"), Version::V1_1, &body);
+            let (command, _) = into_command(request).unwrap();
+            let Command::Bulk(BulkCommand::Fulfil(fulfil)) = command else { panic!("{command:?}") };
+            assert_eq!((fulfil.state, &fulfil.fault), (PublicBulkState::Completed, &None));
+            let [(id, result)] = <[_; 1]>::try_from(fulfil.results).unwrap();
+            assert_eq!(id, TransferId::parse(ID).unwrap());
+            result
+        };
+        let ItemResult::Fulfil { fulfilment, extensions } = results(&[FULFILMENT, EXTENSIONS]) else {
+            panic!("a fulfilment")
+        };
+        assert_eq!((fulfilment[0], extensions.as_deref()), (0x50, Some(r#"[{"key":"paid","value":"yes"}]"#)));
+        let code = ErrorCode::from_number(5104).unwrap();
+        let declined = Cause::Payee { code, description: "no".into() };
+        assert_eq!(results(&[ERROR]), ItemResult::Abort(declined));
+        let neither_or_both = ItemResult::Abort(Refusal::BulkResultInvalid.into());
+        for members in [&[FULFILMENT, ERROR][..], &[ERROR, FULFILMENT, EXTENSIONS], &[], &[EXTENSIONS]] {
+            assert_eq!(results(members), neither_or_both, "{members:?}");
+        }
+    }
+
+    #[test]
+    fn states_and_faults_of_a_bulk_keep_their_meaning() {
+        for text in ["RECEIVED", "PENDING", "ACCEPTED", "PROCESSING", "COMPLETED", "REJECTED"] {
+            let said = BulkTransferState::parse(text).unwrap();
+            assert_eq!(bulk_state(said).as_str(), text);
+        }
+        assert_eq!(fault(CompletionFault::InFuture), Refusal::CompletedInFuture);
+        assert_eq!(fault(CompletionFault::LongAgo), Refusal::CompletedLongAgo);
     }
 
     #[test]

@@ -206,6 +206,17 @@ async fn the_transaction_of_an_item_is_in_the_request_of_its_bulk() {
 async fn submit_bulk(hub: &Hub, body: &str) {
     let read = upesi_fspiop::body::parse_bulk_transfer(body.as_bytes()).unwrap();
     let bulk = upesi_types::BulkId::new(read.bulk_transfer_id);
+    let item = |(id, item): (_, upesi_fspiop::body::BulkItem)| {
+        let asked = upesi_ledger::AskedItem {
+            amount: item.amount,
+            currency: item.currency,
+            ilp_packet: item.ilp_packet,
+            condition: item.condition,
+            extensions: item.extensions,
+        };
+        (id, asked)
+    };
+    let items = read.items.into_iter().map(item).collect();
     let prepare = upesi_ledger::command::PrepareBulk {
         id: bulk,
         quote: read.bulk_quote_id,
@@ -213,7 +224,7 @@ async fn submit_bulk(hub: &Hub, body: &str) {
         destination: Some(read.payee),
         payer: read.payer,
         payee: read.payee,
-        items: read.items,
+        items: upesi_ledger::NewItems::new(items).unwrap(),
         expires_at: read.expiration,
         fingerprint: [9; 16],
         extensions: None,

@@ -4,10 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use upesi_ledger::{
-    AskedItem, BULK_ITEMS_MAX, Cause, ItemResult, ItemsFault, NewItems, PublicBulkState, Refusal,
-};
-use upesi_types::{Amount, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use super::error::{
     check_error_information, check_extension_list, parse_extension_list, read_error_information,
@@ -18,8 +15,12 @@ use super::quote::{
     read_money, read_optional,
 };
 use super::schema::{Schema, Value, read_array};
+use super::transfer::CompletionFault;
 use crate::SyncError;
 use crate::octets::{decode_octets, decode_octets_leniently};
+
+/// Maximum number of transfers in a bulk transfer.
+pub const BULK_ITEMS_MAX: usize = 1_000;
 
 /// The body of `POST /bulkTransfers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +33,26 @@ pub struct BulkTransferBody {
     pub payer: FspId,
     /// The payee DFSP.
     pub payee: FspId,
-    /// The transfers. The schema allows amounts that a ledger cannot represent, and conditions that no fulfilment can
-    /// match. Such items are rejected asynchronously.
-    pub items: NewItems,
+    /// The transfers, 1 to [`BULK_ITEMS_MAX`], each once. The schema allows amounts that a ledger cannot represent, and
+    /// conditions that no fulfilment can match. Such items are rejected asynchronously.
+    pub items: Vec<(TransferId, BulkItem)>,
     /// Time when the items expire unless they are fulfilled.
     pub expiration: Timestamp,
+    /// The checked items of the extension list, as a compact JSON array.
+    pub extensions: Option<Box<str>>,
+}
+
+/// One transfer of a bulk transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkItem {
+    /// The amount. If a ledger cannot represent it, the text is retained.
+    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    /// The currency.
+    pub currency: Currency,
+    /// The ILP packet, base64url, opaque to the hub.
+    pub ilp_packet: Box<str>,
+    /// SHA-256 of the fulfilment; `None` if the text is not the canonical text of 32 bytes.
+    pub condition: Option<[u8; 32]>,
     /// The checked items of the extension list, as a compact JSON array.
     pub extensions: Option<Box<str>>,
 }
@@ -64,13 +80,8 @@ pub fn parse_bulk_transfer(body: &[u8]) -> Result<BulkTransferBody, SyncError> {
     let payer = object.required("payerFsp").name()?;
     let payee = object.required("payeeFsp").name()?;
     let list = object.required("individualTransfers");
-    let items = read_array(list, 1, BULK_ITEMS_MAX)?.iter().map(read_item).collect::<Result<_, _>>()?;
-    let items = NewItems::new(items).map_err(|fault| match fault {
-        ItemsFault::Twice(id) => {
-            list.refuse(ErrorCode::VALIDATION, format_args!("must NOT have transferId {id} twice"))
-        }
-        ItemsFault::Number => list.refuse(ErrorCode::VALIDATION, "must have 1 to 1000 items"),
-    })?;
+    let items = read_array(list, 1, BULK_ITEMS_MAX)?.iter().map(read_item).collect::<Result<Vec<_>, _>>()?;
+    check_unique(list, &items)?;
     let expiration = object.required("expiration").date_time()?;
     let extensions = read_optional(object.optional("extensionList"), parse_extension_list)?;
     Ok(BulkTransferBody {
@@ -84,10 +95,21 @@ pub fn parse_bulk_transfer(body: &[u8]) -> Result<BulkTransferBody, SyncError> {
     })
 }
 
+/// Rejects a list in which a transfer occurs twice.
+fn check_unique<T>(list: Value<'_, '_>, items: &[(TransferId, T)]) -> Result<(), SyncError> {
+    let mut seen = BTreeSet::new();
+    match items.iter().find(|(id, _)| !seen.insert(*id)) {
+        Some((id, _)) => {
+            Err(list.refuse(ErrorCode::VALIDATION, format_args!("must NOT have transferId {id} twice")))
+        }
+        None => Ok(()),
+    }
+}
+
 const ITEM: Schema<5> =
     Schema::open(4, ["transferId", "transferAmount", "ilpPacket", "condition", "extensionList"]);
 
-fn read_item(value: Value<'_, '_>) -> Result<(TransferId, AskedItem), SyncError> {
+fn read_item(value: Value<'_, '_>) -> Result<(TransferId, BulkItem), SyncError> {
     let item = ITEM.read(value)?;
     let id = item.required("transferId").transfer_id()?;
     let money = read_money(item.required("transferAmount"))?;
@@ -95,29 +117,90 @@ fn read_item(value: Value<'_, '_>) -> Result<(TransferId, AskedItem), SyncError>
     let ilp_packet = item.required("ilpPacket").packet()?;
     let condition = decode_octets(&item.required("condition").octets()?);
     let extensions = read_optional(item.optional("extensionList"), parse_extension_list)?;
-    let asked = AskedItem {
+    let item = BulkItem {
         amount: amount.map_err(|error| (error, money.amount.into())),
         currency: money.currency,
         ilp_packet: ilp_packet.into(),
         condition,
         extensions: extensions.map(Into::into),
     };
-    Ok((id, asked))
+    Ok((id, item))
+}
+
+/// The state of a bulk transfer (FSPIOP API v1.1 §7.5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BulkTransferState {
+    /// The bulk transfer was received.
+    Received,
+    /// Its transfers are being checked.
+    Pending,
+    /// The payee will process it.
+    Accepted,
+    /// The payee is processing it.
+    Processing,
+    /// The payee has processed it.
+    Completed,
+    /// The payee has rejected it.
+    Rejected,
+}
+
+impl BulkTransferState {
+    /// The text on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Received => "RECEIVED",
+            Self::Pending => "PENDING",
+            Self::Accepted => "ACCEPTED",
+            Self::Processing => "PROCESSING",
+            Self::Completed => "COMPLETED",
+            Self::Rejected => "REJECTED",
+        }
+    }
+
+    /// Reads the text on the wire.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Received, Self::Pending, Self::Accepted, Self::Processing, Self::Completed, Self::Rejected]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
 }
 
 /// The body of `PUT /bulkTransfers/{ID}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkFulfilBody {
     /// The state of the bulk transfer according to the payee.
-    pub state: PublicBulkState,
+    pub state: BulkTransferState,
     /// Time of completion at the payee.
     pub completed_timestamp: Option<Timestamp>,
-    /// The reason why the hub rejects the bulk transfer because of this answer. The parser leaves it empty.
-    pub fault: Option<Refusal>,
+    /// Why [`Self::completed_timestamp`] is implausible. The parser leaves it empty.
+    pub fault: Option<CompletionFault>,
     /// The results of the transfers, each transfer once.
-    pub results: Vec<(TransferId, ItemResult)>,
+    pub results: Vec<(TransferId, BulkItemResult)>,
     /// The checked items of the extension list, as a compact JSON array.
     pub extensions: Option<Box<str>>,
+}
+
+/// The payee's result for one transfer of a bulk transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BulkItemResult {
+    /// `fulfilment`
+    Fulfil {
+        /// The preimage of the condition.
+        fulfilment: [u8; 32],
+        /// The checked items of the extension list, as a compact JSON array.
+        extensions: Option<Box<str>>,
+    },
+    /// `errorInformation`
+    Error {
+        /// The payee's error code.
+        code: ErrorCode,
+        /// The payee's description.
+        description: Box<str>,
+    },
+    /// The fulfilment is not 32 bytes.
+    FulfilmentInvalid,
+    /// The result has both a fulfilment and an error, or neither.
+    Ambiguous,
 }
 
 const FULFIL: Schema<4> = Schema::open(
@@ -137,44 +220,38 @@ pub fn parse_bulk_fulfil(body: &[u8]) -> Result<BulkFulfilBody, SyncError> {
         None => Vec::new(),
     };
     let state = object.required("bulkTransferState");
-    let state = PublicBulkState::parse(&state.text()?)
+    let state = BulkTransferState::parse(&state.text()?)
         .ok_or_else(|| state.not_allowed("ACCEPTED, COMPLETED, PENDING, PROCESSING, RECEIVED, REJECTED"))?;
     let extensions = read_optional(object.optional("extensionList"), parse_extension_list)?;
     let extensions = extensions.map(Into::into);
     Ok(BulkFulfilBody { state, completed_timestamp, fault: None, results, extensions })
 }
 
-fn read_results(list: Value<'_, '_>) -> Result<Vec<(TransferId, ItemResult)>, SyncError> {
+fn read_results(list: Value<'_, '_>) -> Result<Vec<(TransferId, BulkItemResult)>, SyncError> {
     let results =
         read_array(list, 1, BULK_ITEMS_MAX)?.iter().map(read_result).collect::<Result<Vec<_>, _>>()?;
-    let mut seen = BTreeSet::new();
-    match results.iter().find(|(id, _)| !seen.insert(*id)) {
-        Some((id, _)) => {
-            Err(list.refuse(ErrorCode::VALIDATION, format_args!("must NOT have transferId {id} twice")))
-        }
-        None => Ok(results),
-    }
+    check_unique(list, &results)?;
+    Ok(results)
 }
 
 const RESULT: Schema<4> = Schema::open(1, ["transferId", "fulfilment", "errorInformation", "extensionList"]);
 
-/// Reads one result. If it has both a fulfilment and an error, or neither, the ledger aborts the item.
-fn read_result(value: Value<'_, '_>) -> Result<(TransferId, ItemResult), SyncError> {
+fn read_result(value: Value<'_, '_>) -> Result<(TransferId, BulkItemResult), SyncError> {
     let result = RESULT.read(value)?;
     let id = result.required("transferId").transfer_id()?;
     let fulfilment = read_optional(result.optional("fulfilment"), |value| value.octets())?;
     let error = read_optional(result.optional("errorInformation"), read_error_information)?;
     let extensions = read_optional(result.optional("extensionList"), parse_extension_list)?;
     let fulfilment = fulfilment.as_deref().map(decode_octets_leniently);
-    let said = match (fulfilment, error) {
+    let result = match (fulfilment, error) {
         (Some(Some(fulfilment)), None) => {
-            ItemResult::Fulfil { fulfilment, extensions: extensions.map(Into::into) }
+            BulkItemResult::Fulfil { fulfilment, extensions: extensions.map(Into::into) }
         }
-        (Some(None), None) => ItemResult::Abort(Refusal::FulfilmentInvalid.into()),
-        (None, Some((code, description))) => ItemResult::Abort(Cause::Payee { code, description }),
-        _ => ItemResult::Abort(Refusal::BulkResultInvalid.into()),
+        (Some(None), None) => BulkItemResult::FulfilmentInvalid,
+        (None, Some((code, description))) => BulkItemResult::Error { code, description },
+        _ => BulkItemResult::Ambiguous,
     };
-    Ok((id, said))
+    Ok((id, result))
 }
 
 // The bodies of `/bulkQuotes` (FSPIOP API v1.1 §6.9.3, §6.9.4).

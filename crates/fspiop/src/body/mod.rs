@@ -23,9 +23,9 @@ mod text;
 mod transfer;
 
 pub use bulk_transfer::{
-    BULK_QUOTES_MAX, BulkFulfilBody, BulkQuoteRequest, BulkQuoteResponse, BulkTransferBody, IndividualQuote,
-    IndividualQuoteResult, parse_bulk_fulfil, parse_bulk_quote_request, parse_bulk_quote_response,
-    parse_bulk_transfer,
+    BULK_ITEMS_MAX, BULK_QUOTES_MAX, BulkFulfilBody, BulkItem, BulkItemResult, BulkQuoteRequest,
+    BulkQuoteResponse, BulkTransferBody, BulkTransferState, IndividualQuote, IndividualQuoteResult,
+    parse_bulk_fulfil, parse_bulk_quote_request, parse_bulk_quote_response, parse_bulk_transfer,
 };
 pub use conversion::{
     ConversionAmount, ConversionBody, ConversionFulfilBody, ConversionTerms, ConvertedAmount, FxQuoteRequest,
@@ -52,6 +52,6 @@ pub use quote::{
 pub(crate) use signature::is_signature_object;
 pub(crate) use text::{ID_RULE, NOT_ALLOWED};
 pub use transfer::{
-    FulfilBody, PrepareBody, RefusedAmount, TransferState, check_completed_timestamp,
+    CompletionFault, FulfilBody, PrepareBody, RefusedAmount, TransferState, check_completed_timestamp,
     completed_timestamp_fault, parse_fulfil, parse_prepare,
 };

@@ -3,15 +3,13 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 
-use upesi_ledger::Refusal;
-use upesi_types::{Amount, AmountError, Currency, FspId, Present, Timestamp, TransferId};
+use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Present, Timestamp, TransferId};
 
 use super::error::parse_extension_list;
 use super::quote::{read_money, read_optional};
 use super::schema::Schema;
 use crate::SyncError;
 use crate::octets::{decode_octets, decode_octets_leniently};
-use crate::refusal::refusal;
 
 /// The body of `POST /transfers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +151,27 @@ pub fn parse_fulfil(body: &[u8]) -> Result<FulfilBody, SyncError> {
 
 // Plausibility check of a fulfil's `completedTimestamp`.
 
+/// Why a `completedTimestamp` is implausible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CompletionFault {
+    /// It is too far in the future.
+    InFuture,
+    /// It is too far in the past.
+    LongAgo,
+}
+
+impl CompletionFault {
+    /// The detail of the error, which has the code 3100.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InFuture => "completedTimestamp fails because future timestamp was provided",
+            Self::LongAgo => {
+                "completedTimestamp fails because provided timestamp exceeded the maximum timeout duration"
+            }
+        }
+    }
+}
+
 /// Rejects a `completedTimestamp` more than `lag_ms` in the future or more than `age_s_max` seconds in the past. Both
 /// limits themselves are allowed, and it is sufficient if the time is valid by one of the hub's clocks. Messages that
 /// an inter-scheme proxy forwarded are not checked. Schemes use 200 ms and 300 s.
@@ -167,26 +186,23 @@ pub fn check_completed_timestamp(
 ) -> Result<(), SyncError> {
     match completed_timestamp_fault(completed, present, lag_ms, age_s_max, proxied) {
         None => Ok(()),
-        Some(fault) => {
-            let (code, detail) = refusal(&fault);
-            Err(SyncError::new(code, &detail))
-        }
+        Some(fault) => Err(SyncError::new(ErrorCode::VALIDATION, fault.as_str())),
     }
 }
 
-/// The rejection that [`check_completed_timestamp`] reports, for an answer that the ledger rejects.
+/// The fault that [`check_completed_timestamp`] reports, for an answer that the ledger rejects.
 pub fn completed_timestamp_fault(
     completed: Option<Timestamp>,
     present: Present,
     lag_ms: i64,
     age_s_max: i64,
     proxied: bool,
-) -> Option<Refusal> {
+) -> Option<CompletionFault> {
     let completed = completed.filter(|_| !proxied)?;
     if completed > present.latest.plus_ms(lag_ms) {
-        Some(Refusal::CompletedInFuture)
+        Some(CompletionFault::InFuture)
     } else if completed < present.earliest.plus_ms(-age_s_max.saturating_mul(1000)) {
-        Some(Refusal::CompletedLongAgo)
+        Some(CompletionFault::LongAgo)
     } else {
         None
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::body::{parse_error_body, parse_fulfil, parse_prepare};
+use crate::body::{parse_bulk_fulfil, parse_bulk_transfer, parse_error_body, parse_fulfil, parse_prepare};
 use crate::decode_octets;
 use alloc::string::ToString;
 use upesi_types::{Amount, Currency};
@@ -119,6 +119,48 @@ fn a_prepare_that_is_written_reads_back() {
     assert_eq!((read.condition, read.expiration), (Some(condition), prepare.expiration));
     assert_eq!(read.ilp_packet, prepare.ilp_packet);
     assert_eq!(read.extensions, None);
+}
+
+#[test]
+fn bulk_transfers_are_written_byte_for_byte() {
+    let id = |digit: char| TransferId::parse(&format!("a8323bc6-c228-4df2-ae82-e5a997baf89{digit}")).unwrap();
+    let extensions = Some(r#"[{"key":"a","value":"b"}]"#);
+    let request = BulkRequest {
+        id: &id('0').to_string(),
+        quote: id('1'),
+        payer: FspId::parse("bluebank").unwrap(),
+        payee: FspId::parse("greenbank").unwrap(),
+        expires_at: completed().unwrap(),
+        extensions,
+    };
+    let item = BulkRequestItem {
+        id: id('2'),
+        amount: Ok(Amount::parse_wire("10.25").unwrap()),
+        currency: Currency::parse("KES").unwrap(),
+        ilp_packet: "AYICexampleilppacket0123",
+        condition: decode_octets("fH9pAYDQbmoZLPbvv3CSW2RfjU4jvM4ApG_fqGnR7Xs").unwrap(),
+        extensions: None,
+    };
+    let other = BulkRequestItem { id: id('3'), amount: Err("1234567890123456.78"), extensions, ..item };
+    let text = rendered(|out| write_bulk_request(out, &request, [item, other]));
+    let expected = r#"{"bulkQuoteId":"a8323bc6-c228-4df2-ae82-e5a997baf891","bulkTransferId":"a8323bc6-c228-4df2-ae82-e5a997baf890","expiration":"2031-04-01T12:00:01.000Z","extensionList":{"extension":[{"key":"a","value":"b"}]},"individualTransfers":[{"condition":"fH9pAYDQbmoZLPbvv3CSW2RfjU4jvM4ApG_fqGnR7Xs","ilpPacket":"AYICexampleilppacket0123","transferAmount":{"amount":"10.25","currency":"KES"},"transferId":"a8323bc6-c228-4df2-ae82-e5a997baf892"},{"condition":"fH9pAYDQbmoZLPbvv3CSW2RfjU4jvM4ApG_fqGnR7Xs","extensionList":{"extension":[{"key":"a","value":"b"}]},"ilpPacket":"AYICexampleilppacket0123","transferAmount":{"amount":"1234567890123456.78","currency":"KES"},"transferId":"a8323bc6-c228-4df2-ae82-e5a997baf893"}],"payeeFsp":"greenbank","payerFsp":"bluebank"}"#;
+    assert_eq!(text, expected);
+    let read = parse_bulk_transfer(text.as_bytes()).unwrap();
+    assert_eq!((read.items.len(), read.items[0].1.amount.clone()), (2, Ok(item.amount.unwrap())));
+
+    let fulfilment = decode_octets("UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA").unwrap();
+    let state = BulkState { state: "COMPLETED", completed_at: completed(), extensions };
+    let outcomes = [
+        (id('2'), BulkItemOutcome::Fulfilled { fulfilment: &fulfilment, extensions }),
+        (id('3'), BulkItemOutcome::Failed { code: ErrorCode::TRANSFER_EXPIRED, description: "late".into() }),
+        (id('4'), BulkItemOutcome::Open),
+    ];
+    let text = rendered(|out| write_bulk_state(out, &state, outcomes));
+    let expected = r#"{"bulkTransferState":"COMPLETED","completedTimestamp":"2031-04-01T12:00:01.000Z","extensionList":{"extension":[{"key":"a","value":"b"}]},"individualTransferResults":[{"extensionList":{"extension":[{"key":"a","value":"b"}]},"fulfilment":"UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA","transferId":"a8323bc6-c228-4df2-ae82-e5a997baf892"},{"errorInformation":{"errorCode":"3303","errorDescription":"late"},"transferId":"a8323bc6-c228-4df2-ae82-e5a997baf893"},{"transferId":"a8323bc6-c228-4df2-ae82-e5a997baf894"}]}"#;
+    assert_eq!(text, expected);
+    assert_eq!(parse_bulk_fulfil(text.as_bytes()).unwrap().results.len(), 3);
+    let state = BulkState { state: "PENDING", completed_at: None, extensions: None };
+    assert_eq!(rendered(|out| write_bulk_state(out, &state, [])), r#"{"bulkTransferState":"PENDING"}"#);
 }
 
 #[test]

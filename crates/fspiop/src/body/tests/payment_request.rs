@@ -3,8 +3,6 @@
 use alloc::format;
 use alloc::string::ToString;
 
-use upesi_ledger::{Cause, ItemResult, PublicBulkState, Refusal};
-
 use super::{assert_required, assert_table, outcome};
 use crate::body::{parse_bulk_fulfil, parse_bulk_transfer, *};
 use crate::{PartyIdType, Resource};
@@ -252,7 +250,7 @@ const ANSWER: &str = r#"{
     }]
 }"#;
 
-fn results(members: &[&str]) -> ItemResult {
+fn results(members: &[&str]) -> BulkItemResult {
     let result = [&[&*format!(r#""transferId":"{ITEM}""#)], members].concat().join(",");
     let body = format!(r#"{{"bulkTransferState":"COMPLETED","individualTransferResults":[{{{result}}}]}}"#);
     let mut answer = parse_bulk_fulfil(body.as_bytes()).expect("an answer");
@@ -264,17 +262,14 @@ fn results(members: &[&str]) -> ItemResult {
 
 #[test]
 fn a_result_has_either_a_fulfilment_or_an_error() {
-    let ItemResult::Fulfil { fulfilment, extensions } = results(&[FULFILMENT, EXTENSIONS]) else {
+    let BulkItemResult::Fulfil { fulfilment, extensions } = results(&[FULFILMENT, EXTENSIONS]) else {
         panic!("a fulfilment")
     };
     assert_eq!((fulfilment[0], extensions.as_deref()), (0x50, Some(r#"[{"key":"paid","value":"yes"}]"#)));
-    let ItemResult::Abort(Cause::Payee { code, description }) = results(&[ERROR]) else {
-        panic!("a payee's error")
-    };
+    let BulkItemResult::Error { code, description } = results(&[ERROR]) else { panic!("a payee's error") };
     assert_eq!((code.number(), &*description), (5104, "no"));
-    let neither_or_both = ItemResult::Abort(Refusal::BulkResultInvalid.into());
     for members in [&[FULFILMENT, ERROR][..], &[ERROR, FULFILMENT, EXTENSIONS], &[], &[EXTENSIONS]] {
-        assert_eq!(results(members), neither_or_both, "{members:?}");
+        assert_eq!(results(members), BulkItemResult::Ambiguous, "{members:?}");
     }
 }
 
@@ -282,7 +277,7 @@ fn a_result_has_either_a_fulfilment_or_an_error() {
 fn bulks_follow_the_schema() {
     let bulk = parse_bulk_transfer(BULK.as_bytes()).expect("a bulk");
     assert_eq!((bulk.payer.as_str(), bulk.payee.as_str()), ("bluebank", "greenbank"));
-    assert_eq!(bulk.items.transfers().map(|id| id.to_string()).collect::<alloc::vec::Vec<_>>(), [ITEM]);
+    assert_eq!(bulk.items.iter().map(|(id, _)| id.to_string()).collect::<alloc::vec::Vec<_>>(), [ITEM]);
     assert_table(
         BULK,
         |body| outcome(parse_bulk_transfer(body)),
@@ -302,7 +297,7 @@ fn bulks_follow_the_schema() {
 #[test]
 fn answers_follow_the_schema() {
     let answer = parse_bulk_fulfil(ANSWER.as_bytes()).expect("an answer");
-    assert_eq!((answer.state, answer.results.len()), (PublicBulkState::Completed, 1));
+    assert_eq!((answer.state, answer.results.len()), (BulkTransferState::Completed, 1));
     assert_eq!(
         answer.completed_timestamp.map(|time| time.to_string()).as_deref(),
         Some("2031-04-01T12:00:00.000Z")
@@ -331,7 +326,7 @@ fn items_of_amounts_finer_than_the_currency_are_unfit_where_the_scheme_wants_it(
         let mut message = crate::Message::read(route.operation, body.as_bytes()).unwrap();
         message.reject_finer_amounts(route.operation, body.as_bytes()).unwrap();
         let crate::Message::BulkTransfer(bulk) = message else { panic!("no bulk") };
-        let (_, item) = bulk.items.into_items().next().unwrap();
+        let (_, item) = bulk.items.into_iter().next().unwrap();
         assert_eq!(item.amount.err().map(|(error, _)| error), expected, "{amount}");
     }
 }
