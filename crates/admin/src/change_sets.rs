@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use tower_service::Service as _;
 use upesi_engine::{EngineHandle, Payload, SubmitError};
-use upesi_fspiop::refusal::admin_detail;
 use upesi_ledger::command::{Act, ApplyNext, Deed};
 use upesi_ledger::{
     AdminCommand, AdminOutcome, AdminRefusal, Attribution, CHANGE_SET_CHANGES_MAX, ChangeSet, Command,
@@ -32,6 +31,7 @@ use crate::collector::Collector;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::ok;
+use crate::rejection;
 
 /// Maximum length of a set's name and of its reason, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -156,8 +156,7 @@ async fn refused(response: Response, number: usize) -> ApiError {
 
 /// The text of a rejection, as a proposal stores it.
 pub(crate) fn words(refusal: &AdminRefusal) -> String {
-    let (code, detail) = admin_detail(refusal);
-    code.describe(&detail)
+    rejection::describe(refusal).1
 }
 
 /// Applies an approved set, change by change, until it ends or stops. Several callers may apply a set concurrently. If

@@ -4,9 +4,10 @@ use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use upesi_engine::SubmitError;
-use upesi_fspiop::refusal::admin_detail;
 use upesi_ledger::AdminRefusal;
 use upesi_types::ErrorCode;
+
+use crate::rejection;
 
 /// Maximum length of a description, in characters: enough for a list of all permissions or all currencies. The 128 of
 /// the FSPIOP API apply to messages to DFSPs.
@@ -79,7 +80,7 @@ impl ApiError {
 
 impl From<AdminRefusal> for ApiError {
     fn from(refusal: AdminRefusal) -> Self {
-        let (code, detail) = admin_detail(&refusal);
+        let (code, detail) = rejection::detail(&refusal);
         Self::new(code, &detail)
     }
 }

@@ -33,6 +33,7 @@ mod parts;
 mod progress;
 mod public_keys;
 mod quotes;
+pub mod rejection;
 mod routes;
 mod service;
 mod sessions;

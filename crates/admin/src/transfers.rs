@@ -120,7 +120,7 @@ pub(crate) fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party
         TransferState::Reserved => ("RESERVED", None, None, None),
         TransferState::Committed(end) => ("COMMITTED", Some(octets(&end.fulfilment)), None, None),
         TransferState::Aborted(end) => {
-            let (code, description) = upesi_fspiop::refusal::cause(&end.cause);
+            let (code, description) = upesi_delivery::rejection::cause(&end.cause);
             let error = ErrorInformation {
                 error_code: code.to_string(),
                 error_description: description.into_owned().into(),

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use upesi_engine::{Clock, DurableRecord, SharedParticipants};
 use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId, TraceId};
-use upesi_fspiop::refusal;
 use upesi_fspiop::render::{
     self as wire, Extensions, cause_text, write_bulk_request, write_bulk_state, write_conversion_state,
     write_error, write_transfer_state,
@@ -37,7 +36,7 @@ pub use self::reports::{Report, Reports, Told};
 pub use self::share::Share;
 use crate::lanes::{HopTiming, Refusal, Renderer};
 use crate::render::{Message, Url};
-use crate::{OutgoingRequest, Unroutable};
+use crate::{OutgoingRequest, Unroutable, rejection};
 
 /// Initial capacity in bytes for the body of a state; enough for most.
 const STATE_BYTES: usize = 192;
@@ -150,7 +149,7 @@ fn body(callback: &Callback, record: &DurableRecord) -> Bytes {
         CallbackContent::State(method, view) => {
             body.reserve(STATE_BYTES);
             let fulfilment = view.fulfilment.as_ref().filter(|_| *method == StateMethod::Put);
-            let cause = view.cause.as_ref().map(refusal::cause);
+            let cause = view.cause.as_ref().map(rejection::cause);
             let cause = cause.map(|(code, text)| cause_text(code, &text));
             let extensions = Extensions { items: view.extensions.as_deref(), cause: cause.as_deref() };
             let write = match callback.subject.resource {
@@ -160,7 +159,7 @@ fn body(callback: &Callback, record: &DurableRecord) -> Bytes {
             write(&mut body, view.completed_at, view.state.as_str(), fulfilment, extensions);
         }
         CallbackContent::Error(cause) => {
-            let (code, description) = refusal::cause(cause);
+            let (code, description) = rejection::cause(cause);
             write_error(&mut body, code, &description);
         }
         CallbackContent::BulkRequest(request) => {
@@ -211,7 +210,7 @@ fn item_outcome(outcome: &ItemOutcome) -> wire::BulkItemOutcome<'_> {
             wire::BulkItemOutcome::Fulfilled { fulfilment, extensions: extensions.as_deref() }
         }
         ItemOutcome::Failed(cause) => {
-            let (code, description) = refusal::cause(cause);
+            let (code, description) = rejection::cause(cause);
             wire::BulkItemOutcome::Failed { code, description }
         }
     }

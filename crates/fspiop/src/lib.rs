@@ -11,10 +11,10 @@ pub mod ilp;
 pub mod message;
 mod octets;
 mod party;
-pub mod refusal;
 pub mod render;
 mod resources;
 mod route;
+mod sync_error;
 pub mod uri;
 mod version;
 
@@ -24,7 +24,7 @@ pub use octets::{decode_octets, encode_octets, fingerprint};
 pub use party::{
     PATH_ID_CHARS_MAX, PartyIdType, PartyPath, PartySegments, check_party_id, check_party_path, check_path_id,
 };
-pub use refusal::SyncError;
 pub use resources::{Action, Method, Operation, PATHS, Resource, ResourcePath};
 pub use route::{Route, Segments, Unroutable};
+pub use sync_error::SyncError;
 pub use version::{Version, Versions};

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use upesi_fspiop::refusal::admin_detail;
+use upesi_admin::rejection::detail;
 use upesi_ledger::command::FulfilState;
 use upesi_ledger::{
     AdminCommand, AdminOutcome, CallbackContent, ChangeSet, Command, Decision, Facts, FundsOutGuard, Ledger,
@@ -287,7 +287,7 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
         }
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
-        Reply::Admin(Err(refusal)) => Some(format!("= refused {}", admin_detail(refusal).0)),
+        Reply::Admin(Err(refusal)) => Some(format!("= refused {}", detail(refusal).0)),
         Reply::Admin(Ok(
             AdminOutcome::Proposed(_) | AdminOutcome::ProposalEnded(..) | AdminOutcome::SetStepped(..),
         )) => {
@@ -308,7 +308,7 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
                 assert_eq!(view.fulfilment, None, "a payee is never told the fulfilment by PATCH");
                 format!("PATCH {}", view.state.as_str())
             }
-            CallbackContent::Error(cause) => format!("ERROR {}", upesi_fspiop::refusal::cause(cause).0),
+            CallbackContent::Error(cause) => format!("ERROR {}", upesi_delivery::rejection::cause(cause).0),
             CallbackContent::BulkRequest(_) | CallbackContent::BulkState(_) => {
                 panic!("bulks have a model of their own")
             }

@@ -1,7 +1,7 @@
 //! Accepted requests: the answer to the sender, the effect on the ledger, and the stored data.
 
+use upesi_delivery::rejection;
 use upesi_engine::{Payload, SubmitError};
-use upesi_fspiop::refusal::cause;
 use upesi_ledger::{CallbackContent, PublicState, ResourceId};
 use upesi_types::{ErrorCode, TransferId};
 
@@ -126,7 +126,7 @@ fn unknown_ids_are_answered_under_the_path_that_was_asked() {
     let told: Vec<_> = pending
         .into_iter()
         .map(|pending| match &pending.callback().content {
-            CallbackContent::Error(why) => (pending.callback().subject.id.clone(), cause(why).0),
+            CallbackContent::Error(why) => (pending.callback().subject.id.clone(), rejection::cause(why).0),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -301,7 +301,7 @@ fn told(running: &Running) -> CallbackContent {
 
 fn error(content: &CallbackContent) -> Option<ErrorCode> {
     match content {
-        CallbackContent::Error(cause) => Some(upesi_fspiop::refusal::cause(cause).0),
+        CallbackContent::Error(cause) => Some(rejection::cause(cause).0),
         _ => None,
     }
 }

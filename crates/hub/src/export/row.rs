@@ -159,7 +159,7 @@ fn party<'a>(id: Option<ParticipantId>, names: &Names) -> Value<'a> {
 
 /// Code and description.
 fn error(cause: Option<&Cause>) -> [Value<'_>; 2] {
-    let Some((code, description)) = cause.map(upesi_fspiop::refusal::cause) else {
+    let Some((code, description)) = cause.map(upesi_delivery::rejection::cause) else {
         return [Value::Absent, Value::Absent];
     };
     [Value::Number(code.number().into()), Value::Text(description)]

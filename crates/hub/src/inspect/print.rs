@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use upesi_delivery::rejection;
 use upesi_engine::{FollowError, follow};
-use upesi_fspiop::refusal;
 use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, SnapshotStore};
 use upesi_ledger::{
     AccountId, Actor, BindingKind, Block, Callback, CallbackContent, Cause, Event, Ledger,
@@ -246,7 +246,7 @@ impl upesi_ledger::Names for Names {
     }
 
     fn cause(&self, cause: &Cause) -> String {
-        let (code, description) = upesi_fspiop::refusal::cause(cause);
+        let (code, description) = rejection::cause(cause);
         format!("{code} {description:?}")
     }
 }
@@ -286,7 +286,7 @@ fn describe_callback(callback: &Callback, names: &Names) -> String {
         CallbackContent::BulkState(view) => {
             format!("{} with {} items", view.state.as_str(), view.items.len())
         }
-        CallbackContent::Error(cause) => format!("error {}", refusal::cause(cause).0),
+        CallbackContent::Error(cause) => format!("error {}", rejection::cause(cause).0),
     };
     format!("tell {target} {} {what}", callback.content.method())
 }
@@ -347,7 +347,7 @@ fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, Shown<'_>)>, 
 }
 
 fn add_cause(object: &mut Map<String, Value>, cause: &Cause) {
-    let (code, description) = refusal::cause(cause);
+    let (code, description) = rejection::cause(cause);
     object.insert("errorCode".to_owned(), code.to_string().into());
     object.insert("errorDescription".to_owned(), (*description).into());
 }
@@ -411,7 +411,7 @@ fn callback_json(callback: &Callback, names: &Names) -> Value {
     match &callback.content {
         CallbackContent::State(_, view) => object["transferState"] = view.state.as_str().into(),
         CallbackContent::Error(cause) => {
-            let (code, description) = refusal::cause(cause);
+            let (code, description) = rejection::cause(cause);
             object["errorCode"] = code.to_string().into();
             object["errorDescription"] = (*description).into();
         }

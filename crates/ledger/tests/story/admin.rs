@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use upesi_fspiop::refusal::admin_detail;
+use upesi_admin::rejection::detail;
 use upesi_ledger::command::{
     Act, ApplyNext, Deed, Deposit, EndpointValue, FundsAction, FundsEnd, FundsPrepare, NewSettlementModel,
     NewSignatureKey, Verdict, VerdictKind,
@@ -328,7 +328,7 @@ pub(super) fn act(operator: &str, deed: Deed) -> Command {
 }
 
 fn words_of(refusal: &AdminRefusal) -> String {
-    let (code, detail) = admin_detail(refusal);
+    let (code, detail) = detail(refusal);
     format!("{code} {detail}")
 }
 

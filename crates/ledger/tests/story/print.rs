@@ -1,7 +1,7 @@
 //! Answers and callbacks in the notation of the stories.
 
-use upesi_fspiop::refusal;
-use upesi_fspiop::refusal::admin_detail;
+use upesi_admin::rejection::detail;
+use upesi_delivery::rejection;
 use upesi_fspiop::render::{Extensions, cause_text, write_transfer_state};
 use upesi_ledger::command::AdvanceFault;
 use upesi_ledger::{
@@ -39,7 +39,7 @@ fn reply(reply: &Reply) -> Vec<String> {
         }
         Reply::Admin(Ok(AdminOutcome::SetStepped(state, _))) => Some(format!("= {}", state.as_str())),
         Reply::Admin(Err(refusal)) => {
-            let (code, detail) = admin_detail(refusal);
+            let (code, detail) = detail(refusal);
             Some(format!("= refused {code} {detail}"))
         }
         Reply::UnknownSender(_) => Some("= refused, the sender is unknown".to_owned()),
@@ -59,7 +59,7 @@ fn callback(ledger: &Ledger, callback: &Callback, shown: &impl Fn(&str) -> Strin
         CallbackContent::State(StateMethod::Put, seen) => ("PUT", view(seen)),
         CallbackContent::State(StateMethod::Patch, seen) => ("PATCH", view(seen)),
         CallbackContent::Error(cause) => {
-            let (code, text) = refusal::cause(cause);
+            let (code, text) = rejection::cause(cause);
             ("ERROR", format!("{code} \"{text}\""))
         }
         CallbackContent::BulkRequest(request) => ("POST", bulk_request(request, shown)),
@@ -91,7 +91,7 @@ fn bulk_view(view: &BulkView, shown: impl Fn(&str) -> String) -> String {
             ItemOutcome::Open => "open".to_owned(),
             ItemOutcome::Fulfilled { extensions: Some(items), .. } => format!("fulfilled {items}"),
             ItemOutcome::Fulfilled { .. } => "fulfilled".to_owned(),
-            ItemOutcome::Failed(cause) => refusal::cause(cause).0.to_string(),
+            ItemOutcome::Failed(cause) => rejection::cause(cause).0.to_string(),
         };
         format!("{} {outcome}", shown(&id.to_string()))
     };
@@ -122,7 +122,7 @@ fn view(view: &TransferView) -> String {
 /// The items of the extension list, as in the body that the hub makes.
 fn extensions(view: &TransferView) -> Option<String> {
     let cause = view.cause.as_ref().map(|cause| {
-        let (code, text) = refusal::cause(cause);
+        let (code, text) = rejection::cause(cause);
         cause_text(code, &text)
     });
     let extensions = Extensions { items: view.extensions.as_deref(), cause: cause.as_deref() };

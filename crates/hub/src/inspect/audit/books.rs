@@ -195,7 +195,7 @@ impl Books {
                 Ok(())
             }
             Event::TransferAborted { id, kind, cause, operator_reason, .. } => {
-                let code = upesi_fspiop::refusal::cause(cause).0;
+                let code = upesi_delivery::rejection::cause(cause).0;
                 self.counts.aborted += 1;
                 self.counts.expired += u64::from(*kind == AbortKind::Expired);
                 let transfer = self.take_in_flight(*id)?;

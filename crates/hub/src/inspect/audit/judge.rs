@@ -1,7 +1,7 @@
 //! Checks whether a transfer may end as recorded, and whether its parties receive callbacks.
 
 use sha2::{Digest, Sha256};
-use upesi_fspiop::refusal;
+use upesi_delivery::rejection;
 use upesi_ledger::{
     AbortKind, Aborted, AccountId, Callback, CallbackContent, Event, Granularity, LedgerAccountTypeId,
     ParticipantId, Payload, PublicState, Settled, Transfer, TransferState,
@@ -214,7 +214,7 @@ impl Books {
             return findings;
         };
         let Aborted { kind, cause, .. } = &**end;
-        let code = refusal::cause(cause).0;
+        let code = rejection::cause(cause).0;
         let is_right = match (kind, code.number()) {
             (AbortKind::Invalid, VALIDATION) => self.is_invalid(place, request),
             (AbortKind::Rejected, LIQUIDITY) => self.room(transfer).is_some_and(|room| room.over_cover()),

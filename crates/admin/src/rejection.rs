@@ -1,186 +1,24 @@
-//! Maps the ledger's rejections to FSPIOP error codes and texts.
+//! The error codes and texts that operators receive for their rejected commands.
 
-use alloc::borrow::Cow;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use std::borrow::Cow;
 
 use upesi_ledger::command::{AdminRefusal, ENDPOINT_VALUE_BYTES_MAX};
 use upesi_ledger::{
-    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, CREDENTIALS_MAX, Cause,
+    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, CREDENTIALS_MAX,
     ENROLMENT_HOURS_MAX, KEY_OVERLAP_HOURS_MAX, LedgerAccountTypeId, Limits, OPERATORS_MAX,
-    PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Refusal, SIGNATURE_KEY_BYTES_MAX,
+    PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, SIGNATURE_KEY_BYTES_MAX,
     TOKEN_DAYS_MAX,
 };
 use upesi_types::{ErrorCode, FspId};
-
-use crate::render;
-use crate::version::{Version, Versions};
 
 /// The limits of a shipped hub, which error texts name.
 const LIMITS: Limits = Limits::SHIPPED;
 
 type Detail = Cow<'static, str>;
 
-/// The error code of a rejection, and the detail that follows the code's own text.
-pub fn refusal(refusal: &Refusal) -> (ErrorCode, Detail) {
-    match refusal {
-        Refusal::CurrencyUngoverned { currency } => {
-            (ErrorCode::SETTLEMENT, format!("No settlement model governs {currency}").into())
-        }
-        Refusal::CoverShort => (ErrorCode::PAYER_INSUFFICIENT_LIQUIDITY, "".into()),
-        Refusal::CapExceeded => (ErrorCode::PAYER_LIMIT, "".into()),
-        Refusal::Modified => (ErrorCode::MODIFIED_REQUEST, "".into()),
-        Refusal::BulkItemKnown => {
-            (ErrorCode::MODIFIED_REQUEST, "Individual transfer prepare duplicate".into())
-        }
-        Refusal::BulkPayerUnknown { name } => {
-            (ErrorCode::PAYER_FSP_NOT_FOUND, format!("Participant {name} not found").into())
-        }
-        Refusal::BulkPayeeUnknown { name } => {
-            (ErrorCode::PAYEE_FSP_NOT_FOUND, format!("Participant {name} not found").into())
-        }
-        Refusal::BulkPayerInactive { name } => {
-            (ErrorCode::PAYER_FSP_NOT_FOUND, format!("Participant {name} is inactive").into())
-        }
-        Refusal::BulkPayeeInactive { name } => {
-            (ErrorCode::PAYEE_FSP_NOT_FOUND, format!("Participant {name} is inactive").into())
-        }
-        Refusal::BulkUnknown => (
-            ErrorCode::BULK_TRANSFER_NOT_FOUND,
-            "Provided Bulk Transfer ID was not found on the server.".into(),
-        ),
-        Refusal::TransferMissing => (ErrorCode::INTERNAL, "transfer not found".into()),
-        Refusal::TransferUnknown => {
-            (ErrorCode::TRANSFER_NOT_FOUND, "Provided Transfer ID was not found on the server.".into())
-        }
-        Refusal::ConversionUnknown => {
-            (ErrorCode::TRANSFER_NOT_FOUND, "Provided commitRequest ID was not found on the server.".into())
-        }
-        Refusal::ConversionMissing => (ErrorCode::TRANSFER_NOT_FOUND, "fxTransfer not found".into()),
-        Refusal::NotParty => (ErrorCode::CLIENT, "".into()),
-        Refusal::Expired => (ErrorCode::TRANSFER_EXPIRED, "".into()),
-        // Every other validation failure has the same code, as is usual in schemes. Only the texts distinguish them.
-        other => (ErrorCode::VALIDATION, validation(other)),
-    }
-}
-
-fn validation(refusal: &Refusal) -> Detail {
-    match refusal {
-        Refusal::SourceNotPayer => "FSPIOP-Source header should match Payer".into(),
-        Refusal::AmountUnfit { text, error } => format!("Amount {text} {error}").into(),
-        Refusal::AmountNotPositive { amount } => format!("Amount {amount} must be above zero").into(),
-        Refusal::ParticipantUnknown { name } => format!("Participant {name} not found").into(),
-        Refusal::ParticipantInactive { name } => format!("Participant {name} is inactive").into(),
-        Refusal::DestinationNotPayee => "FSPIOP-Destination header should match Payee".into(),
-        Refusal::ConditionInvalid => "Condition validation failed".into(),
-        Refusal::ExpirationPassed { expires_at } => {
-            format!("Expiration date {expires_at} is already in the past").into()
-        }
-        Refusal::ExpirationTooFar { ahead_s_max } => {
-            format!("Expiration date is more than {ahead_s_max} s ahead").into()
-        }
-        Refusal::PartiesEqual => {
-            "Payer FSP and Payee FSP should be different, unless on-us transfers are allowed by the Scheme"
-                .into()
-        }
-        Refusal::AccountUnknown { name, currency } => {
-            format!("Participant {name} {currency} account not found").into()
-        }
-        Refusal::AccountInactive { name, currency } => {
-            format!("Participant {name} {currency} account is inactive").into()
-        }
-        Refusal::AccountFull { name, currency } => {
-            format!("Participant {name} {currency} account cannot hold the amount").into()
-        }
-        Refusal::SourceNotPayee => {
-            "fspiop-source does not match payee fsp on the Fulfil callback response".into()
-        }
-        Refusal::DestinationNotPayer => {
-            "fspiop-destination does not match payer fsp on the Fulfil callback response".into()
-        }
-        Refusal::NotReserved => "non-RESERVED transfer state".into(),
-        Refusal::FulfilmentInvalid => "invalid fulfilment".into(),
-        Refusal::ReservedTooEarly => "transferState RESERVED needs version 1.1 or later".into(),
-        Refusal::ReceivedNoFulfil => "transferState RECEIVED is not a fulfilment".into(),
-        Refusal::AbortedNoFulfil => {
-            "transferState ABORTED is not a fulfilment, use PUT /transfers/{ID}/error".into()
-        }
-        Refusal::ErrorCodeUndefined => "API specification undefined errorCode".into(),
-        // Rejections of FX transfers and bulk transfers. Others have their own codes.
-        other => match conversion(other) {
-            "" => bulk(other).into(),
-            text => text.into(),
-        },
-    }
-}
-
-/// The text for a rejected bulk transfer or item.
-const fn bulk(refusal: &Refusal) -> &'static str {
-    use Refusal as R;
-    match refusal {
-        R::BulkSourceNotPayer => "FSPIOP-Source header should match Payer FSP",
-        R::BulkPartiesEqual => "Payer and Payee FSPs should be different",
-        R::BulkItemConverted => "A bulk has no part in currency conversions",
-        R::BulkItemAlone => "The transfer is an item of a bulk, which is answered as a whole",
-        R::BulkNotAccepted => "non-ACCEPTED bulk transfer state",
-        R::BulkDestination => {
-            "fspiop-destination does not match payer fsp or the hub on the bulk transfer callback"
-        }
-        R::BulkStateNoAnswer => "bulkTransferState is no answer to a bulk transfer",
-        R::BulkResultInvalid => "an individual transfer result has either fulfilment or errorInformation",
-        R::CompletedInFuture => "completedTimestamp fails because future timestamp was provided",
-        R::CompletedLongAgo => {
-            "completedTimestamp fails because provided timestamp exceeded the maximum timeout duration"
-        }
-        // Rejections of transfers and FX transfers.
-        _ => "",
-    }
-}
-
-/// The text for a rejected FX transfer, or for a transfer that is rejected because of its FX transfer.
-const fn conversion(refusal: &Refusal) -> &'static str {
-    use Refusal as R;
-    match refusal {
-        R::DestinationNotFxp => "FSPIOP-Destination header should match counterPartyFsp",
-        R::ExpirationMissing => "Expiration is required for conditional transfer",
-        R::CurrenciesEqual => "sourceAmount and targetAmount must be of different currencies",
-        R::DeterminingTransferMissing => "determiningTransferId is required",
-        R::DeterminingTransferFinal => "The determining transfer is not RESERVED",
-        R::InitiatorNotPayee => "initiatingFsp is not the payee of the determining transfer",
-        R::DeterminingAmountDiffers => "sourceAmount is not the amount of the determining transfer",
-        R::ConversionInProgress => {
-            "initiatingFsp has another FX Transfer in progress for the determining transfer"
-        }
-        R::ConversionUnfulfilled => "Related FX Transfer is not fulfilled",
-        R::ConversionExpired => "its FX transfer has expired",
-        R::ConversionDeclined => "its FX transfer was refused or declined",
-        R::ConversionDiffers => "amount is not the targetAmount of the related FX Transfer",
-        R::SourceNotFxp => "fspiop-source does not match the FXP on the Fulfil callback response",
-        R::DestinationNotInitiator => {
-            "fspiop-destination does not match initiatingFsp on the Fulfil callback response"
-        }
-        R::ConversionNotReserved => "Non-RESERVED fxTransfer state",
-        R::ConversionReceived => "conversionState RECEIVED is not a fulfilment",
-        // Rejections of transfers only.
-        _ => "",
-    }
-}
-
-/// `errorCode` and `errorDescription` of a cause.
-pub fn cause(cause: &Cause) -> (ErrorCode, Cow<'_, str>) {
-    match cause {
-        Cause::Hub(reason) => {
-            let (code, detail) = refusal(reason);
-            (code, code.describe(&detail).into())
-        }
-        Cause::Payee { code, description } => (*code, Cow::Borrowed(description)),
-    }
-}
-
 /// `errorCode` and `errorDescription` of an operator's rejected command.
-pub fn admin(refusal: &AdminRefusal) -> (ErrorCode, String) {
-    let (code, detail) = admin_detail(refusal);
+pub fn describe(refusal: &AdminRefusal) -> (ErrorCode, String) {
+    let (code, detail) = detail(refusal);
     (code, code.describe(&detail))
 }
 
@@ -190,7 +28,7 @@ const USED_FOR_TRANSFER: &str = "transferId was used for a transfer";
 
 /// The error code for an operator's rejected command, and the detail that follows the code's own text.
 #[expect(clippy::too_many_lines, reason = "one arm per kind of refusal")]
-pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
+pub fn detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
     use AdminRefusal as R;
     match refusal {
         R::ParticipantName
@@ -259,14 +97,14 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::ProposalOwn
         | R::ProposalOfAnother => (ErrorCode::VALIDATION, approval(refusal)),
         R::ChangeSetChange { number, refusal } => {
-            let (code, detail) = admin_detail(refusal);
+            let (code, detail) = detail(refusal);
             (code, format!("Change {number}: {detail}").into())
         }
         R::ChangeSetSize | R::ChangeSetKind | R::ChangeSetsFull | R::ChangeSetPassesOver { .. } => {
             (ErrorCode::VALIDATION, change_set(refusal))
         }
         R::WithdrawalExpired => (ErrorCode::TRANSFER_EXPIRED, "The withdrawal expired".into()),
-        other => (ErrorCode::VALIDATION, admin_validation(other)),
+        other => (ErrorCode::VALIDATION, validation(other)),
     }
 }
 
@@ -482,7 +320,7 @@ fn change_set(refusal: &AdminRefusal) -> Detail {
     }
 }
 
-fn admin_validation(refusal: &AdminRefusal) -> Detail {
+fn validation(refusal: &AdminRefusal) -> Detail {
     use AdminRefusal as R;
     match refusal {
         R::ParticipantsFull => format!("A scheme has at most {} participants", LIMITS.participants).into(),
@@ -548,59 +386,5 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
         }
         // These have their own codes.
         _ => "".into(),
-    }
-}
-
-// Errors that are returned synchronously, on the request's own connection.
-
-/// An error that is returned as the HTTP response. Its body is [`SyncError::to_body`], which is JSON.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{code} {description}")]
-pub struct SyncError {
-    /// The HTTP status.
-    pub status: u16,
-    /// The FSPIOP code.
-    pub code: ErrorCode,
-    /// Standard text and detail, at most 128 characters.
-    pub description: String,
-    /// For version errors, the versions that the hub accepts.
-    pub supported_versions: Option<Vec<Version>>,
-}
-
-impl SyncError {
-    /// Creates an error with the code's standard text and status, and this detail, which may be empty.
-    pub fn new(code: ErrorCode, detail: &str) -> Self {
-        Self {
-            status: code.http_status(),
-            code,
-            description: code.describe(detail),
-            supported_versions: None,
-        }
-    }
-
-    /// 406 with code 3001 and the list of accepted versions.
-    pub(crate) fn unsupported_version(detail: &str, versions: &Versions) -> Self {
-        Self {
-            supported_versions: Some(versions.accepted.clone()),
-            ..Self::new(ErrorCode::UNACCEPTABLE_VERSION, detail)
-        }
-    }
-
-    /// 400 with code 3104: the body is longer than the hub's limit.
-    pub fn payload_too_large(body_bytes_max: usize) -> Self {
-        Self::new(
-            ErrorCode::TOO_LARGE_PAYLOAD,
-            &alloc::format!("Payload content length greater than maximum allowed: {body_bytes_max}"),
-        )
-    }
-
-    /// The `errorInformation` object.
-    pub fn to_body(&self) -> Vec<u8> {
-        let mut body = Vec::with_capacity(192);
-        match &self.supported_versions {
-            None => render::write_error(&mut body, self.code, &self.description),
-            Some(versions) => render::write_version_error(&mut body, self.code, &self.description, versions),
-        }
-        body
     }
 }
