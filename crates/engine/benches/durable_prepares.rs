@@ -4,9 +4,6 @@
 //! `UPESI_BENCH_DIR` names a directory on the disk to measure (default: below the target directory). At the end it
 //! prints the CPU time of each thread per prepare, which tells more than the rate where the machine is shared.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::DirEntry;
@@ -21,6 +18,7 @@ use upesi_engine::{
     Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SystemClock,
 };
 use upesi_ledger::Reply;
+use upesi_testsupport::scheme;
 
 /// The hub's.
 #[global_allocator]
@@ -40,7 +38,7 @@ async fn send(engine: EngineHandle, payload: Payload, numbers: std::ops::Range<u
     let expires_at = SystemClock.now().plus_ms(VALIDITY_MS);
     for number in numbers {
         let (payer, payee) = (DFSPS[number as usize % 8], DFSPS[(number as usize + 1) % 8]);
-        let command = common::prepare(common::id(number), payer, payee, "1", expires_at);
+        let command = scheme::prepare(scheme::id(number), payer, payee, "1", expires_at);
         assert_eq!(engine.submit(command, payload.clone()).await, Ok(Reply::Accepted));
     }
 }
@@ -67,7 +65,7 @@ impl Bench {
         let before = threads().into_iter().map(|thread| (thread.id, thread.cpu_ns)).collect();
         let options = EngineOptions::new(directory.path());
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
-        runtime.block_on(common::onboard(&handle, &DFSPS));
+        runtime.block_on(scheme::onboard(&handle, &DFSPS));
         let payload = Payload { headers: vec![b'h'; headers].into(), body: vec![b'b'; body].into() };
         Self { runtime, engine, handle, payload, prepares: 0, before, _directory: directory }
     }

@@ -1,11 +1,8 @@
 //! Callbacks to a sender wait until the sender has its answer.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{TestClock, id, name, onboard, prepare};
 use tempfile::TempDir;
 use upesi_engine::{
     ANSWER_TAKES, Answered, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions,
@@ -13,6 +10,7 @@ use upesi_engine::{
 };
 use upesi_ledger::command::Get;
 use upesi_ledger::{CallbackKey, Command, ParticipantId};
+use upesi_testsupport::scheme::{TestClock, id, name, onboard, prepare};
 use upesi_types::Timestamp;
 
 const START_MS: i64 = 1_900_000_000_000;

@@ -1,11 +1,8 @@
 //! Objects that are no longer in memory are still known: FX transfers, bulk transfers and their items are looked up in
 //! the archive. Memory has limits, and so has the data that the journal stores of requests.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, onboard_in, prepare, talk};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
@@ -25,6 +22,9 @@ use upesi_ledger::{
     ProposalState, Refusal, Reply, TransferState,
 };
 use upesi_tables::archive::{Archive as _, MemoryArchive};
+use upesi_testsupport::scheme::{
+    PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, onboard_in, prepare, talk,
+};
 use upesi_types::{BulkId, ConversionId, Currency, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;

@@ -1,15 +1,12 @@
 //! The commands of a batch, the moment at which a batch is written, and space for a batch that is decided while another
 //! one is written.
 
-mod common;
-
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use common::{TestClock, fulfil, id, onboard, prepare, talk};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use upesi_engine::{
@@ -20,6 +17,7 @@ use upesi_journal::Durability;
 use upesi_journal::sim_disk::{Operation, SimDisk};
 use upesi_ledger::{Command, Reply};
 use upesi_tables::archive::MemoryArchive;
+use upesi_testsupport::scheme::{TestClock, fulfil, id, onboard, prepare, talk};
 use upesi_types::Timestamp;
 
 const START_MS: i64 = 1_900_000_000_000;

@@ -1,13 +1,10 @@
 //! Bulk transfers in an engine that works turn by turn: other commands between their steps, a full disk, and a power
 //! loss in the middle.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use common::{PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, prepare, talk};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
@@ -23,6 +20,7 @@ use upesi_ledger::{
     ItemState, LedgerAccountTypeId, NewItems, PublicBulkState, Reply, Stored as _, TransferState,
 };
 use upesi_tables::archive::{Archive as _, MemoryArchive};
+use upesi_testsupport::scheme::{PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, prepare, talk};
 use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
 use upesi_types::{Amount, BulkId, ErrorCode, Timestamp, TransferId};
 

@@ -1,8 +1,5 @@
 //! Clocks that jump: recorded times, expirations, and requests in the meantime.
 
-mod common;
-
-use common::{TestClock, admin, amount, fulfil, id, onboard, position, prepare};
 use tempfile::TempDir;
 use upesi_engine::{
     Clock, ClockState, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, follow,
@@ -13,6 +10,7 @@ use upesi_ledger::{
     AbortKind, AdminCommand, AdminOutcome, Command, Event, PublicState, Record, Reply, SettlementAccount,
     SettlementId, SettlementState, TransferState, WindowId, WindowState,
 };
+use upesi_testsupport::scheme::{self, TestClock, admin, amount, fulfil, id, onboard, position, prepare};
 use upesi_types::Timestamp;
 
 const START_MS: i64 = 1_932_811_200_000;
@@ -332,8 +330,8 @@ fn years_beyond_2262_end_nothing() {
 /// Any change of an operator.
 fn lift() -> AdminCommand {
     AdminCommand::SetLimit {
-        name: common::name("greenbank"),
-        currency: common::kes(),
+        name: scheme::name("greenbank"),
+        currency: scheme::kes(),
         net_debit_cap: amount("77"),
         alarm_basis_points: 1_000,
     }

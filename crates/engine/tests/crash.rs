@@ -3,14 +3,12 @@
 //! `UPESI_ENGINE_SEED=n` runs one seed, `UPESI_ENGINE_SEEDS=n` runs that many. Random choices repeat with the seed; the
 //! interleaving of the engine's threads does not.
 
-mod common;
 #[path = "crash/settlement.rs"]
 mod settlement;
 mod simulation;
 
 use std::sync::Arc;
 
-use common::{TestClock, id, onboard, prepare};
 use simulation::{Run, START_MS, soon};
 use upesi_engine::{
     Engine, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StopReason, Storage, SubmitError,
@@ -19,6 +17,7 @@ use upesi_engine::{
 use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
 use upesi_journal::{Disk as _, EmbeddedLog};
 use upesi_tables::archive::MemoryArchive;
+use upesi_testsupport::scheme::{TestClock, id, onboard, prepare};
 
 const SEEDS: u64 = 300;
 

@@ -1,11 +1,8 @@
 //! Stories of a running engine in a real directory: acknowledged data stays, across restarts of every kind.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{PREIMAGE, TestClock, amount, fulfil, id, name, onboard, onboard_in, position, prepare};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use sha2::{Digest as _, Sha256};
@@ -19,6 +16,9 @@ use upesi_ledger::command::{
     PrepareConversion,
 };
 use upesi_ledger::{CallbackContent, CallbackKey, Cause, Command, PublicState, Refusal, Reply, StateMethod};
+use upesi_testsupport::scheme::{
+    PREIMAGE, TestClock, amount, fulfil, id, name, onboard, onboard_in, position, prepare,
+};
 use upesi_types::{ConversionId, Currency, ErrorCode, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;

@@ -1,8 +1,6 @@
 //! The record stream: from the first record, from a snapshot, from any record; across segments and retention; live; and
 //! on a follower.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +8,6 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use common::{TestClock, fulfil, id, onboard, prepare};
 use tokio::runtime::{Builder, Runtime};
 use upesi_engine::{
     AnsweringStandby, Engine, EngineHandle, EngineMetrics, EngineOptions, Fold, Follow, FollowError,
@@ -21,6 +18,7 @@ use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::{Access, Disk, EmbeddedLog, Log, RealDisk, SnapshotStore};
 use upesi_ledger::{Command, Event, Ledger, LedgerConfig, Reply};
 use upesi_tables::archive::MemoryArchive;
+use upesi_testsupport::scheme::{self, TestClock, fulfil, id, onboard, prepare};
 use upesi_types::{Amount, Timestamp, TransferId};
 
 const START_MS: i64 = 1_900_000_000_000;
@@ -92,7 +90,7 @@ fn prepared(mut records: Follow) -> (Vec<(TransferId, Amount)>, Vec<u64>) {
 }
 
 fn expected(numbers: std::ops::Range<u64>) -> Vec<(TransferId, Amount)> {
-    numbers.map(|number| (id(number), common::amount(&value(number).to_string()))).collect()
+    numbers.map(|number| (id(number), scheme::amount(&value(number).to_string()))).collect()
 }
 
 /// A data directory with 40 transfers in several segments. Returns its last record.
@@ -313,7 +311,7 @@ fn a_live_stream_sees_durable_records_only() {
     assert!(engine.turn_journal());
     let found = records.next().unwrap().unwrap();
     let Some(Event::TransferPrepared(transfer)) = found.record.events.first() else { panic!("{found:?}") };
-    let expected = (durable + 1, id(5), common::amount("135"));
+    let expected = (durable + 1, id(5), scheme::amount("135"));
     assert_eq!((found.seq, transfer.id, transfer.amount), expected);
     assert!(records.next().unwrap().is_none());
     assert!(poll(&mut paying).is_some());

@@ -1,10 +1,7 @@
 //! A hub that hands over leadership writes the next leader to its log, when all accepted commands are durable.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{TestClock, id, onboard, prepare, talk};
 use upesi_engine::{
     EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, StopReason, Storage, SubmitError,
 };
@@ -14,6 +11,7 @@ use upesi_journal::{
 };
 use upesi_ledger::Reply;
 use upesi_tables::archive::MemoryArchive;
+use upesi_testsupport::scheme::{TestClock, id, onboard, prepare, talk};
 use upesi_types::Timestamp;
 
 const START_MS: i64 = 1_900_000_000_000;

@@ -1,8 +1,6 @@
 //! Three faults of an engine that no other test would detect. They concern segments that undelivered callbacks need,
 //! lookups that are older than a removal from memory, and data that is known to be durable.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -10,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use common::{TestClock, amount, fulfil, id, onboard, position, prepare};
 use upesi_engine::{
     Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, StartError, Storage,
 };
@@ -19,6 +16,7 @@ use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::{CallbackKey, Command, PublicState, Reply};
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, MemoryArchive};
+use upesi_testsupport::scheme::{TestClock, amount, fulfil, id, onboard, position, prepare};
 use upesi_types::{Timestamp, TransferId};
 
 const START_MS: i64 = 1_900_000_000_000;

@@ -1,13 +1,10 @@
 //! A panic in any of the engine's threads stops the engine, and continues in the thread that ends it.
 
-mod common;
-
 use std::ops::ControlFlow;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{TestClock, name};
 use upesi_engine::{
     DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, Payload,
     Serving, StopReason, Storage, SubmitError,
@@ -16,6 +13,7 @@ use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::{AdminCommand, CallbackKey, Command};
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, MemoryArchive};
+use upesi_testsupport::scheme::{self, TestClock, name};
 use upesi_types::TransferId;
 
 /// Place of the panic.
@@ -113,7 +111,7 @@ fn a_panic_of_any_thread_goes_on_where_the_engine_ends() {
             runtime.block_on(async {
                 let kind = "HUB_RECONCILIATION".into();
                 let command =
-                    AdminCommand::CreateHubAccount { name: name("Hub"), currency: common::kes(), kind };
+                    AdminCommand::CreateHubAccount { name: name("Hub"), currency: scheme::kes(), kind };
                 let _ = handle.submit(Command::Admin(command), Payload::default()).await;
                 let reason = handle.stopped().await;
                 assert_eq!(reason, StopReason::Panicked(thread));

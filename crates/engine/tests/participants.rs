@@ -1,12 +1,9 @@
 //! The edges' view of participants: it follows each change, and a proxy's data applies to the DFSPs behind it.
 
-mod common;
-
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use common::{TestClock, amount, id, kes, name, onboard, prepare, talk};
 use upesi_engine::{
     DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions, Participants, Payload,
     SharedParticipants, SteppedEngine, Storage,
@@ -18,6 +15,7 @@ use upesi_ledger::{
     LedgerAccountTypeId, ParticipantId, PublicKeyDer, Reply,
 };
 use upesi_tables::archive::MemoryArchive;
+use upesi_testsupport::scheme::{TestClock, amount, id, kes, name, onboard, prepare, talk};
 use upesi_types::Timestamp;
 
 const START_MS: i64 = 1_900_000_000_000;

@@ -1,14 +1,12 @@
 //! Removals by retention: every start folds an id that occurs again, and removed transfers do not return.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{TestClock, amount, fulfil, id, onboard, position, prepare};
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, StartError};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{PublicState, Stored as _, Transfer};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
+use upesi_testsupport::scheme::{TestClock, amount, fulfil, id, onboard, position, prepare};
 use upesi_types::{Amount, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;

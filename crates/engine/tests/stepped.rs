@@ -1,15 +1,12 @@
 //! Engines that work turn by turn: the frequency of snapshots, the effects of a full disk, the search for transfers,
 //! and a follower's copy of its leader's journal.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use common::{TestClock, amount, fulfil, id, onboard, prepare};
 use upesi_engine::{
     AnsweringStandby, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Search, SearchPlace,
     Serving, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError, first_needed_record,
@@ -21,6 +18,7 @@ use upesi_journal::{
 };
 use upesi_ledger::{CallbackKey, Command, Ledger, PublicState, Reply, Transfer};
 use upesi_tables::archive::{Archive as _, MemoryArchive};
+use upesi_testsupport::scheme::{TestClock, amount, fulfil, id, onboard, prepare};
 use upesi_types::{Amount, Timestamp, TransferId};
 
 const START_MS: i64 = 1_900_000_000_000;

@@ -1,18 +1,16 @@
 //! What operators read in the log when the clocks part: once, not at each tick. Alone in its program, since
 //! other threads would share the caches of what is logged.
 
-mod common;
-
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
-use common::TestClock;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use upesi_engine::{EngineMetrics, EngineOptions, NoEffects, SteppedEngine, Storage};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_tables::archive::MemoryArchive;
+use upesi_testsupport::scheme::TestClock;
 
 const START_MS: i64 = 1_900_000_000_000;
 const DAY_MS: i64 = 86_400_000;

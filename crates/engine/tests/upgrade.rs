@@ -4,14 +4,9 @@
 //! `UPESI_WRITE_FIXTURE=1` writes the fixture of the present format anew. Once a release has written it, that is right
 //! only together with a new format, under a new name: the old fixture stays, and so does its test.
 
-mod common;
-#[path = "upgrade/packed.rs"]
-mod packed;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{TestClock, amount, fulfil, id, kes, name, onboard, position, prepare};
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, StartError};
 use upesi_journal::DataDirectoryError;
 use upesi_ledger::command::{Abort, FundsPrepare, NewSignatureKey};
@@ -19,6 +14,8 @@ use upesi_ledger::{
     AdminCommand, Binding, BindingKind, Block, CallbackKey, Command, FundsDirection, FundsState,
     LedgerAccountTypeId, PublicKeyDer, PublicState,
 };
+use upesi_testsupport::packed;
+use upesi_testsupport::scheme::{TestClock, amount, fulfil, id, kes, name, onboard, position, prepare};
 use upesi_types::{ErrorCode, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;

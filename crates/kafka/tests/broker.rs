@@ -1,16 +1,12 @@
 //! Two nodes with a real broker, which this test starts: the leader, the content of the copies, and topics that are not
 //! logs.
 
-#[path = "../../../tools/kafka/broker.rs"]
-mod broker;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use broker::Broker;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
@@ -23,6 +19,7 @@ use upesi_kafka::{
 use upesi_replication::{
     Clock, Copies, CopyOf, NodeSettings, Progress, ReplicatedLog, Stood, SystemClock, stand_by,
 };
+use upesi_testsupport::broker::Broker;
 
 const CLUSTER: ClusterId = ClusterId(5);
 /// Time limit for expected events.

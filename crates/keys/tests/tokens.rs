@@ -1,7 +1,5 @@
 //! Keys in a PKCS #11 token.
 
-mod softhsm;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
@@ -11,9 +9,9 @@ use aws_lc_rs::signature::{
     RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512,
     VerificationAlgorithm,
 };
-use softhsm::{PIN, SoftHsm};
 use upesi_keys::{FileKey, Hash, Key, Keys, Kind, Place, Scheme, TokenSettings, Tokens};
 use upesi_pki::KeyKind;
+use upesi_testsupport::softhsm::{PIN, SoftHsm};
 
 const SCHEMES: [(Scheme, &dyn VerificationAlgorithm); 7] = [
     (Scheme::Pkcs1(Hash::Sha256), &RSA_PKCS1_2048_8192_SHA256),

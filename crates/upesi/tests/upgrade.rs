@@ -1,8 +1,5 @@
 //! The binary with data of an earlier version: it exits with code 65 and names the version, and changes nothing.
 
-#[path = "../../engine/tests/upgrade/packed.rs"]
-#[expect(dead_code, reason = "the fixture is only read here")]
-mod packed;
 mod support_command;
 
 use std::fs;
@@ -10,6 +7,7 @@ use std::path::Path;
 
 use support_command::upesi;
 use tempfile::TempDir;
+use upesi_testsupport::packed;
 
 const FIXTURE: &[u8] = include_bytes!("../../engine/tests/fixtures/data-format-1.bin");
 

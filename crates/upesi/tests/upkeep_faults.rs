@@ -1,8 +1,6 @@
 //! Maintenance on disks that report errors, with the shipped binary. Transfers are removed only when their export is
 //! durable. A failed backup or restore is not usable, and can be repeated.
 
-#[path = "../../engine/tests/common/mod.rs"]
-mod scheme;
 mod support_crash;
 #[allow(dead_code, reason = "each test uses a part")]
 mod support_faults;
@@ -23,6 +21,7 @@ use upesi_hub::exit::Exit;
 use upesi_ledger::CallbackKey;
 use upesi_tables::archive::first_seq_of;
 use upesi_tables::store::{Store, StoreOptions};
+use upesi_testsupport::scheme;
 
 use self::support_crash::scene::World;
 

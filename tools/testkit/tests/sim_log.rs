@@ -1,14 +1,10 @@
 //! Whole engines on the simulated log: one at a time appends, the others follow, and no answered command is lost.
 
-#[path = "../../../crates/engine/tests/common/mod.rs"]
-mod common;
-
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use common::{TestClock, amount, fulfil, id, onboard, position, prepare};
 use upesi_engine::{
     EngineHandle, EngineMetrics, EngineOptions, Fold, NoEffects, Payload, Serving, StartError, SteppedEngine,
     StopReason, Storage, SubmitError, follow,
@@ -17,6 +13,7 @@ use upesi_journal::sim_disk::{Random, SimDisk};
 use upesi_ledger::{Command, Event, Ledger, LedgerConfig, PublicState, Reply};
 use upesi_tables::archive::MemoryArchive;
 use upesi_testkit::{AppendFault, SimLog};
+use upesi_testsupport::scheme::{TestClock, amount, fulfil, id, onboard, position, prepare};
 use upesi_types::{Amount, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;

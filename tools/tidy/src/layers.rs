@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::tree;
 
+/// The tool that the tests of every crate may use. Nothing uses it outside tests.
+const OF_TESTS: &str = "testsupport";
+
 /// A crate's layer in the map of ARCHITECTURE.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
@@ -27,7 +30,7 @@ pub struct Package {
     pub ships: bool,
     /// The workspace's crates that it uses, including those of build scripts.
     pub uses: Vec<String>,
-    /// The crates that only its tests use. They may be above it.
+    /// The crates that only its tests use. They may be above it. Crates on a floor use no tool except [`OF_TESTS`].
     pub tests_use: Vec<String>,
 }
 
@@ -85,8 +88,8 @@ fn package(value: &Value) -> Package {
     }
 }
 
-/// All mistakes: dependencies that point upwards or sideways, dependencies of shipped crates on tools, and crates
-/// without a layer.
+/// All mistakes: dependencies that point upwards or sideways, dependencies of shipped crates on tools, dependencies on
+/// [`OF_TESTS`] outside tests, and crates without a layer.
 pub fn mistakes(layers: &BTreeMap<String, Layer>, packages: &[Package]) -> Vec<String> {
     let mut mistakes: Vec<String> = packages
         .iter()
@@ -100,7 +103,7 @@ pub fn mistakes(layers: &BTreeMap<String, Layer>, packages: &[Package]) -> Vec<S
         if package.ships == (*layer == Layer::Tools) {
             mistakes.push(format!("{} lies in the wrong wing for {layer:?}", package.name));
         }
-        let is_tool = |name: &&String| layers.get(*name) == Some(&Layer::Tools);
+        let is_tool = |name: &&String| layers.get(*name) == Some(&Layer::Tools) && *name != OF_TESTS;
         if matches!(layer, Layer::Floor(_)) {
             let tools = package.tests_use.iter().filter(is_tool);
             mistakes.extend(tools.map(|tool| format!("tests of {} use the tool {tool}", package.name)));
@@ -112,7 +115,7 @@ pub fn mistakes(layers: &BTreeMap<String, Layer>, packages: &[Package]) -> Vec<S
                 (Layer::Floor(_), _) => false,
                 (Layer::Command | Layer::Tools, below) => *below != Layer::Command,
             };
-            if !may {
+            if !may || used == OF_TESTS {
                 mistakes.push(format!("{} ({layer:?}) uses {used} ({below:?})", package.name));
             }
         }

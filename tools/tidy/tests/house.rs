@@ -45,6 +45,7 @@ fn an_arrow_upwards_is_found() {
         "  - `types`: it",
         "- tools",
         "  - `lab`: it",
+        "  - `testsupport`: it",
         "## More",
         "- L7",
     ];
@@ -63,6 +64,7 @@ fn an_arrow_upwards_is_found() {
             package("http", true, &["types"]),
             package("types", true, &[]),
             package("lab", false, &["hub"]),
+            package("testsupport", false, &["hub"]),
         ]
     };
     none_of(&layers::mistakes(&declared, &all(&["types"])));
@@ -72,6 +74,14 @@ fn an_arrow_upwards_is_found() {
     let mut tested = all(&["types"]);
     tested[3].tests_use = vec!["http".to_owned(), "lab".to_owned()];
     assert_eq!(layers::mistakes(&declared, &tested), ["tests of types use the tool lab"]);
+    for index in 0..5 {
+        let mut tested = all(&["types"]);
+        tested[index].tests_use = vec!["testsupport".to_owned()];
+        none_of(&layers::mistakes(&declared, &tested));
+        let mut used = all(&["types"]);
+        used[index].uses.push("testsupport".to_owned());
+        assert_eq!(layers::mistakes(&declared, &used).len(), 1, "{}", used[index].name);
+    }
     let moved = [package("types", false, &[]), package("new", true, &[])];
     let one = BTreeMap::from([("types".to_owned(), Layer::Floor(0)), ("old".to_owned(), Layer::Tools)]);
     assert_eq!(layers::mistakes(&one, &moved).len(), 3);

@@ -6,8 +6,6 @@ mod change_sets;
 mod common;
 mod directory;
 mod find;
-#[path = "../../../engine/tests/common/held.rs"]
-mod held;
 mod log;
 mod matrix_admin;
 mod oidc;

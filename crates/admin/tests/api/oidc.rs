@@ -9,11 +9,11 @@ use upesi_http::Outbound;
 use upesi_ledger::command::{Act, Deed, NewOperator, NewSettlementModel};
 use upesi_ledger::{AdminCommand, Attribution, Command, Event, Ledger, Role};
 use upesi_oidc::{ProviderConfig, UNKNOWN_KEY_INTERVAL};
+use upesi_testsupport::identity_provider::{Key, Provider, encode};
 use upesi_types::{Currency, Timestamp};
 
 use super::common::people::{call, expect, send};
 use crate::common;
-use crate::common::identity_provider::{Key, Provider, encode};
 use crate::common::{Hub, Settings, name};
 
 const AUDIENCE: &str = "https://hub.example/admin";

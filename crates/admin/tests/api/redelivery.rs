@@ -11,9 +11,9 @@ use upesi_journal::{
 };
 use upesi_ledger::{Command, Ledger};
 use upesi_tables::archive::MemoryArchive;
+use upesi_testsupport::held::HeldEngine;
 
 use crate::common::{Hub, Settings, id, name, prepare, refusal};
-use crate::held::HeldEngine;
 
 /// More than two commands take.
 const COUNT: usize = 20_500;

@@ -1,6 +1,6 @@
 //! Every refusal of the operator's API: status, code and sentence; and nothing is changed by any of them.
 
-use crate::common::{Hub, MODEL, funds, funds_in, id, identity_provider, refusal};
+use crate::common::{Hub, MODEL, funds, funds_in, id, refusal};
 use upesi_ledger::{AdminCommand, Command, Limits};
 use upesi_types::ErrorCode;
 

@@ -5,8 +5,8 @@ use upesi_engine::{EngineHandle, StopReason, SubmitError};
 use upesi_journal::sim_disk::{Fault, Kept, SimDisk};
 use upesi_ledger::command::{AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
 use upesi_ledger::{AdminCommand, Ledger, SettlementId, SettlementState, WindowId};
+use upesi_testsupport::scheme::{admin, fulfil, id, prepare, try_onboard};
 
-use super::common::{admin, fulfil, id, prepare, try_onboard};
 use super::{runtime, soon, start};
 
 const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redmoney"];

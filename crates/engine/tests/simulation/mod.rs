@@ -17,9 +17,8 @@ use upesi_ledger::codec::Decoder;
 use upesi_ledger::command::{Abort, Get};
 use upesi_ledger::{CallbackKey, Command, PublicState, Reply, Stored as _, Transfer};
 use upesi_tables::archive::{Archive as _, MemoryArchive};
+use upesi_testsupport::scheme::{self, TestClock, fulfil, id, name, prepare, try_onboard};
 use upesi_types::{ErrorCode, Timestamp, TransferId};
-
-use crate::common::{self, TestClock, fulfil, id, name, prepare, try_onboard};
 
 pub const START_MS: i64 = 1_900_000_000_000;
 /// Here ticks are commands, when the seed says so.
@@ -277,7 +276,7 @@ impl Run {
                 let id = id(self.random.bits());
                 let can_expire = self.random.one_in(4);
                 let lasts_ms = if can_expire { SHORT_MS } else { 80_000_000 };
-                let expires = Timestamp::from_ms(common::ms(&*self.clock) + lasts_ms);
+                let expires = Timestamp::from_ms(scheme::ms(&*self.clock) + lasts_ms);
                 self.known.insert(id.to_bytes(), (id, Known { can_expire, ..Known::default() }));
                 (prepare(id, payer, payee, "1", expires), Sent::Prepare(id))
             }

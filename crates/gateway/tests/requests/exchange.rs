@@ -3,6 +3,7 @@
 use upesi_delivery::rejection;
 use upesi_engine::{Payload, SubmitError};
 use upesi_ledger::{CallbackContent, PublicState, ResourceId};
+use upesi_testsupport::held::HeldEngine;
 use upesi_types::{ErrorCode, TransferId};
 
 use super::common::{name, position};
@@ -10,7 +11,6 @@ use crate::common::{
     Answer, ERROR_BODY, ID, NOW, Running, Settings, condition, fulfil_body, get, post, prepare_body, put,
     put_error, request,
 };
-use crate::held::HeldEngine;
 
 const SOON: &str = "2031-04-01T12:00:30.000Z";
 const OTHER: &str = "01563e3a-b5d3-4676-8c61-efb99302bd5b";

@@ -3,8 +3,6 @@
 mod bodies;
 mod common;
 mod exchange;
-#[path = "../../../engine/tests/common/held.rs"]
-mod held;
 mod limits;
 mod messages;
 mod nodes;

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use crate::broker::brokers;
+use upesi_testsupport::broker::brokers;
 
 /// Numbers of the brokers.
 pub const ALL: [u16; 3] = [1, 2, 3];

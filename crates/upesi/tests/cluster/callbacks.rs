@@ -7,9 +7,9 @@ use std::time::Instant;
 use serde_json::Value;
 use tempfile::TempDir;
 use upesi_ledger::{ParticipantId, courier_of};
+use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
-use crate::broker::Broker;
 use crate::common::message::Message;
 use crate::common::recorder::Recorder;
 use crate::common::secure::Pki;

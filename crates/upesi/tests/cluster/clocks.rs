@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 use upesi_engine::{Clock as _, SystemClock};
+use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
-use crate::broker::Broker;
 use crate::common::secure::Pki;
 use crate::serving::{callers, nodes, takes_requests};
 use crate::support_crash::hub::PATIENCE;

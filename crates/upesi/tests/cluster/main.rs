@@ -7,8 +7,6 @@
 
 #![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
 
-#[path = "../../../../tools/kafka/broker.rs"]
-mod broker;
 mod brokers;
 mod callbacks;
 mod clocks;
@@ -33,13 +31,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Instant;
 
-use broker::Broker;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
 use support_crash::scene::block_on;
 use support_crash::{setting, verdict};
 use tempfile::TempDir;
+use upesi_testsupport::broker::Broker;
 
 use self::support_crash::scene::World;
 

@@ -9,9 +9,9 @@ use std::process::{Command, Output};
 use std::time::Instant;
 
 use tempfile::TempDir;
+use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
-use crate::broker::Broker;
 use crate::support_crash::hub::{PATIENCE, SERVING, free_ports, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 use upesi_pki::{Authority, KeyKind, Order, Usage};
+use upesi_testsupport::broker::Broker;
 use upesi_tls::present_s;
 
 use super::support_crash::scene::World;
-use crate::broker::Broker;
 use crate::support_crash::hub::{Hub, PATIENCE, SERVING, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;

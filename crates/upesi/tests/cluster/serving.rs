@@ -11,9 +11,9 @@ use std::time::Instant;
 use serde_json::Value;
 use tempfile::TempDir;
 use upesi_pki::Usage;
+use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
-use crate::broker::Broker;
 use crate::common::secure::Pki;
 use crate::support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
 use crate::support_crash::load::Load;

@@ -4,9 +4,9 @@
 use std::time::Instant;
 
 use tempfile::TempDir;
+use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
-use crate::broker::Broker;
 use crate::callbacks::shared_by;
 use crate::common::secure::Pki;
 use crate::serving::nodes;

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
-use crate::broker::Broker;
 use crate::common::dfsp::Client;
 use crate::support_crash::hub::{Hub, PATIENCE, SERVING, upesi};
 use crate::support_crash::scene::block_on;

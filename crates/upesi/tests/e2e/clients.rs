@@ -1,19 +1,15 @@
 //! DFSPs whose gateway speaks for them, and clients that prove by a token which DFSP they are.
 
-#[path = "../../../admin/tests/api/common/identity_provider.rs"]
-#[allow(dead_code, reason = "this file uses a part")]
-mod identity_provider;
-
 use std::collections::BTreeMap;
 use std::fs;
 
-use identity_provider::{Key, Provider, encode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use upesi_fspiop::Operation;
 use upesi_pki::Usage;
+use upesi_testsupport::identity_provider::{Key, Provider, encode};
 use upesi_tls::{Facts, Protocols, present_s};
 
 use crate::common::World;

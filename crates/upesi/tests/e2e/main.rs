@@ -22,8 +22,6 @@ mod rotation;
 mod settlement;
 mod signatures;
 mod simulator;
-#[path = "../../../keys/tests/softhsm/mod.rs"]
-mod softhsm;
 #[path = "../support_command/mod.rs"]
 mod support_command;
 mod time;

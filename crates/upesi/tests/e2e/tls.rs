@@ -7,6 +7,7 @@ use std::process::Command;
 use upesi_http::SendError;
 use upesi_jws::{KeyRing, SIGNATURE};
 use upesi_pki::{KeyKind, Order, Usage};
+use upesi_testsupport::softhsm::{PIN, SoftHsm};
 use upesi_tls::{Protocols, present_s};
 
 use crate::common;
@@ -15,7 +16,6 @@ use crate::common::dfsp::{Answer, Client, Conduct, Dfsp, request};
 use crate::common::message::{Message, Terms};
 use crate::common::secure::{Caller, Pki};
 use crate::common::signed::is_genuine;
-use crate::softhsm::{PIN, SoftHsm};
 
 const PAYERS: [&str; 2] = ["greenbank", "bluewallet"];
 

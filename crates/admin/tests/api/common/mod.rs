@@ -1,6 +1,5 @@
 //! A hub with the admin API on its own port, and a client that writes requests by hand.
 
-pub mod identity_provider;
 pub mod people;
 
 use std::net::SocketAddr;

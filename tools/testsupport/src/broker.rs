@@ -1,4 +1,4 @@
-// A broker for the tests that need one, started by the script beside this file. Other files include this file.
+//! A broker for the tests that need one, started by the script `tools/kafka/brokers`.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ pub struct Broker {
     pub addresses: String,
 }
 
-/// The output of the script beside this file.
+/// The output of the script.
 pub fn brokers(arguments: &[&str], users: &str) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kafka/brokers");
     let mut command = Command::new(script);
     let output = command.env("SCRAM", users).args(arguments).output().expect("the script runs");
     let told = String::from_utf8_lossy(&output.stderr);

@@ -1,5 +1,4 @@
-//! A scheme with two banks, for the engine's tests and benches.
-#![allow(dead_code, reason = "each test uses a part")]
+//! A scheme with two banks, for tests and benches of engines.
 
 use std::pin::pin;
 use std::sync::Arc;

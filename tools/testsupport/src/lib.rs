@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+#![expect(missing_docs, reason = "an item whose name says it has no comment")]
+
+pub mod broker;
+#[cfg(feature = "engine")]
+pub mod held;
+#[cfg(feature = "identity-provider")]
+pub mod identity_provider;
+pub mod packed;
+#[cfg(feature = "engine")]
+pub mod scheme;
+#[cfg(feature = "softhsm")]
+pub mod softhsm;
