@@ -9,8 +9,6 @@ pub mod directory_import;
 pub mod exit;
 pub mod export;
 pub mod exposition;
-#[cfg(test)]
-mod hostile_texts;
 mod hub;
 pub mod inspect;
 pub mod logging;

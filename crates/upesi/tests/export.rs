@@ -7,11 +7,7 @@ use upesi_hub::exit::Exit;
 use upesi_hub::export::{ExportArguments, Format, Kind, export};
 use upesi_hub::times::{When, ZoneArguments};
 use upesi_lab::fill::{self, FillArguments};
-
-#[path = "../../hub/src/export/tests/reader.rs"]
-mod reader;
-
-use reader::read_parquet;
+use upesi_testsupport::parquet::read_parquet;
 
 fn fill(data: &Path, transfers: u64) {
     fill::run(&FillArguments { transfers, dfsps: 3, keep_segments: true, ..FillArguments::new(data.into()) })

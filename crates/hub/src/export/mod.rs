@@ -7,7 +7,7 @@ mod kind;
 mod row;
 mod settlements;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

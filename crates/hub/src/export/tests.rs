@@ -1,13 +1,11 @@
-use reader::read_parquet;
 use upesi_ledger::{
     AbortKind, Aborted, BulkItem, BulkState, Cause, Committed, ConversionSide, ConversionState, ItemState,
     LegWindows, ParticipantId, Refusal, TransferState, WindowId,
 };
+use upesi_testsupport::parquet::read_parquet;
 use upesi_types::{Amount, BulkId, ConversionId, Currency, ErrorCode, Money, TransferId};
 
 use super::*;
-
-pub(crate) mod reader;
 
 /// The lines of a table in CSV and in Parquet, which are the same.
 fn lines_of(kind: Kind, all: &[Finished<'_>]) -> Vec<String> {

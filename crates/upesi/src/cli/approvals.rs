@@ -210,14 +210,10 @@ fn incomplete(id: u64, decided: &Value) -> Option<Failure> {
 }
 
 #[cfg(test)]
-#[path = "../../../hub/src/hostile_texts.rs"]
-mod hostile_texts;
-
-#[cfg(test)]
 mod tests {
+    use upesi_testsupport::hostile_texts::{self, Random};
     use upesi_types::text::is_hidden;
 
-    use super::hostile_texts::Random;
     use super::*;
 
     fn set() -> Value {

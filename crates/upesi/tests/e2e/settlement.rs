@@ -2,8 +2,6 @@
 
 mod bank;
 mod page;
-#[path = "../../../hub/src/export/tests/reader.rs"]
-mod reader;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

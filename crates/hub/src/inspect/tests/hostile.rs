@@ -6,14 +6,14 @@ use upesi_ledger::command::{Abort, Act, Deed, FundsPrepare};
 use upesi_ledger::{
     AdminCommand, Attribution, Command, Event, FundsDirection, LedgerAccountTypeId, Payload, WindowId,
 };
+use upesi_testsupport::hostile_texts::{Random, text};
+use upesi_testsupport::parquet::read_parquet;
 use upesi_types::text::{is_hidden, path};
 use upesi_types::{ErrorCode, FspId};
 
 use super::audit::audited;
 use super::journal::{TestJournal, amount, fsp, id, kes};
-use crate::export::tests::reader::read_parquet;
 use crate::export::{ExportArguments, Format, Kind, export};
-use crate::hostile_texts::{Random, text};
 use crate::inspect::audit::{to_json, to_text};
 use crate::inspect::filter::Filter;
 use crate::inspect::print::{PrintOptions, print};

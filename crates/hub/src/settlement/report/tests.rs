@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use upesi_testsupport::hostile_texts::{Random, text};
 use upesi_types::text::is_hidden;
 use upesi_types::{Amount, FspId};
 
@@ -8,7 +9,6 @@ use super::figures::Figures;
 use super::tables::Cell;
 use super::{ReportKind, render, render_to, tables, to_csv};
 use crate::exit::Exit;
-use crate::hostile_texts::{Random, text};
 use crate::settlement::cells_of_csv;
 
 fn name(text: &str) -> FspId {

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicUsize;
 
 use serde_json::{Value, json};
 use upesi_hub::export::Kind;
+use upesi_testsupport::parquet::read_parquet;
 
-use super::reader::read_parquet;
 use super::{
     World, code, cut_at, failure, no_positions, positions, report, settlement, settlement_at,
     settlement_json, text, upesi, without_instants,

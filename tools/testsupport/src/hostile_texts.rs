@@ -1,5 +1,4 @@
-//! Hostile texts for tests of outputs: control characters, formulas, paths, separators. The tests of the command also
-//! use them.
+//! Hostile texts for tests of outputs: control characters, formulas, paths, separators.
 
 const PIECES: [&str; 30] = [
     "=cmd|'/c calc'!A1",

@@ -1,4 +1,4 @@
-//! An independent reader of exported Parquet files, also for the tests of the command.
+//! An independent reader of exported Parquet files.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,8 +7,8 @@ use upesi_types::{Amount, Timestamp};
 
 /// The content of a Parquet file as CSV texts.
 pub fn read_parquet(path: &Path, columns: &[&str]) -> (Vec<String>, usize) {
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::Field;
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    use ::parquet::record::Field;
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let at = |micros: i64| Timestamp::from_ns(micros * 1_000).to_string();
     let cell = |name: &str, field: &Field| match field {
