@@ -37,7 +37,7 @@ const STAGES: [(&str, &[&str]); 7] = [
 
 /// Crates and modules that serve several stages, and whose sample it is where no frame is a stage's. The first that
 /// fits.
-const SHARED: [(&str, &str); 12] = [
+const SHARED: [(&str, &str); 16] = [
     ("upesi_http::workers", RUNTIME),
     ("upesi_http::client", CALLBACKS),
     ("upesi_http", EDGE),
@@ -48,7 +48,11 @@ const SHARED: [(&str, &str); 12] = [
     ("upesi_types", OTHER),
     ("upesi_admin", OTHER),
     ("upesi_profile", OTHER),
-    ("upesi_hub", OTHER),
+    ("upesi_client", OTHER),
+    ("upesi_node", OTHER),
+    ("upesi_offline", OTHER),
+    ("upesi_process", OTHER),
+    ("upesi_settings", OTHER),
     ("upesi", OTHER),
 ];
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    upesi_hub::process::end_the_process();
-    upesi_hub::raise_limit();
+    upesi_process::panics::end_the_process();
+    upesi_node::raise_limit();
     upesi::cli::run(std::env::args_os()).into()
 }

@@ -71,7 +71,7 @@ fn lowered(hub: &Hub) -> bool {
 
 #[test]
 fn idle_connections_beyond_the_limit_stop_no_payment_and_no_restart() {
-    upesi_hub::raise_limit();
+    upesi_node::raise_limit();
     let directory = TempDir::new().unwrap();
     let mut world = World::new(directory.path());
     let metrics = free_ports()[0];

@@ -9,9 +9,11 @@ use upesi_engine::{Engine, EngineMetrics, EngineOptions, Fold, NoEffects};
 use upesi_journal::{Access, Disk, EmbeddedLog, RealDisk};
 use upesi_ledger::{Ledger, LedgerConfig};
 
-use upesi_hub::backup::{BackupArguments, BackupReport, RestoreArguments, RestoreReport, backup, restore};
-use upesi_hub::exit::{Exit, Failure};
 use upesi_lab::fill::{self, FillArguments};
+use upesi_offline::backup::{
+    BackupArguments, BackupReport, RestoreArguments, RestoreReport, backup, restore,
+};
+use upesi_process::exit::{Exit, Failure};
 
 fn fill(data: &Path, transfers: u64, keep_segments: bool) {
     let data = data.to_path_buf();

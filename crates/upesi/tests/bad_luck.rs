@@ -11,7 +11,7 @@ use support_crash::hub::{Hub, SERVING, contents, upesi};
 use support_crash::scene::{Scene, block_on};
 use support_crash::verdict;
 use tempfile::TempDir;
-use upesi_hub::exit::Exit;
+use upesi_process::exit::Exit;
 
 use self::support_crash::scene::World;
 

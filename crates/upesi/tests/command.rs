@@ -149,7 +149,7 @@ fn config_shows_what_serve_would_use() {
     assert!(line("listen = \"127.0.0.1:9\"").ends_with("# flag --admin"));
     assert!(line("listen = \"127.0.0.1:4000\"").ends_with("# default"));
     let reference = run(&["config", "--reference"]);
-    assert_eq!(stdout(&reference), upesi_hub::config::reference());
+    assert_eq!(stdout(&reference), upesi_settings::reference());
 }
 
 #[test]
@@ -520,7 +520,7 @@ fn a_hub_takes_a_scheme_stops_in_order_and_can_be_audited() {
 
 #[test]
 fn the_version_names_what_the_binary_was_built_from() {
-    let (version, commit) = (env!("CARGO_PKG_VERSION"), upesi_hub::process::commit());
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), upesi_process::version::commit());
     let built_from = commit.unwrap_or("debug build");
     assert_eq!(stdout(&run(&["--version"])), format!("upesi {version} ({built_from})\n"));
 }

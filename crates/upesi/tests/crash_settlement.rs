@@ -15,8 +15,8 @@ use support_crash::events::{FileEvents, patience};
 use support_crash::scene::block_on;
 use support_crash::{Chance, setting, verdict};
 use tempfile::TempDir;
-use upesi_hub::settlement::{Action, HubOptions, Job, SettlementState, run};
-use upesi_hub::times::Zone;
+use upesi_client::settlement::{Action, HubOptions, Job, SettlementState, run};
+use upesi_process::times::Zone;
 use upesi_types::Amount;
 
 use self::support_crash::scene::World;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use upesi_hub::config::{CATALOGUE, SECTIONS};
-use upesi_hub::exit::Exit;
+use upesi_process::exit::Exit;
+use upesi_settings::{CATALOGUE, SECTIONS};
 
 /// The fewest words that can describe a setting or an exit code.
 const WORDS_MIN: usize = 2;
@@ -30,7 +30,7 @@ fn assert_described(name: &str, text: &str) {
 #[test]
 fn every_setting_is_printed_with_its_meaning() {
     let page = printed(&["config", "--reference"]);
-    assert_eq!(page, upesi_hub::config::reference());
+    assert_eq!(page, upesi_settings::reference());
     for (section, _) in SECTIONS {
         let (_, part) = page.split_once(&format!("\n## [{section}]\n\n")).expect("the section is printed");
         let part = part.split("\n## [").next().expect("a part");

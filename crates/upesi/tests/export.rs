@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use upesi_hub::exit::Exit;
-use upesi_hub::export::{ExportArguments, Format, Kind, export};
-use upesi_hub::times::{When, ZoneArguments};
 use upesi_lab::fill::{self, FillArguments};
+use upesi_offline::export::{ExportArguments, Format, Kind, export};
+use upesi_process::exit::Exit;
+use upesi_process::times::{When, ZoneArguments};
 use upesi_testsupport::parquet::read_parquet;
 
 fn fill(data: &Path, transfers: u64) {

@@ -15,8 +15,8 @@ use support_crash::hub::{Hub, PATIENCE};
 use support_crash::load::Load;
 use support_crash::scene::{Scene, block_on};
 use support_crash::verdict;
-use upesi_hub::exit::Exit;
 use upesi_lab::AdminClient;
+use upesi_process::exit::Exit;
 use upesi_types::Timestamp;
 
 use self::support_crash::scene::{SmallDisk, World};

@@ -6,8 +6,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use upesi_hub::config::{CATALOGUE, Setting, Sources, load};
-use upesi_hub::exit::Exit;
+use upesi_process::exit::Exit;
+use upesi_settings::{CATALOGUE, Setting, Sources, load};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_upesi");
 /// Path of the binary in the packaged files.

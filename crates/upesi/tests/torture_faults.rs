@@ -16,7 +16,7 @@ use support_crash::scene::block_on;
 use support_crash::verdict;
 use support_faults::{Fault, INPUT_OUTPUT, NO_SPACE, SHORT, Shim, UNNOTICED};
 use tempfile::TempDir;
-use upesi_hub::exit::Exit;
+use upesi_process::exit::Exit;
 
 use self::common::dfsp::Client;
 use self::support_crash::scene::World;

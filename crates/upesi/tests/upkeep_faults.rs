@@ -16,9 +16,9 @@ use support_crash::verdict;
 use support_faults::{Fault, INPUT_OUTPUT, NO_SPACE, Shim};
 use tempfile::TempDir;
 use upesi_engine::{Clock, Engine, EngineMetrics, EngineOptions, NoEffects, Payload, SystemClock};
-use upesi_hub::backup::{BackupArguments, RestoreArguments, backup, restore};
-use upesi_hub::exit::Exit;
 use upesi_ledger::CallbackKey;
+use upesi_offline::backup::{BackupArguments, RestoreArguments, backup, restore};
+use upesi_process::exit::Exit;
 use upesi_tables::archive::first_seq_of;
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_testsupport::scheme;
@@ -135,7 +135,7 @@ impl Scene {
     }
 }
 
-fn bring_back(from: &Path, data: &Path) -> Result<(), upesi_hub::exit::Failure> {
+fn bring_back(from: &Path, data: &Path) -> Result<(), upesi_process::exit::Failure> {
     restore(&RestoreArguments {
         from: from.to_owned(),
         data: data.to_owned(),

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use upesi_hub::config::{Sources, load, to_toml};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::sim_disk::script::dynamic;
 use upesi_journal::{Batch, Options, SnapshotStore};
@@ -11,6 +10,7 @@ use upesi_ledger::{
     AbortKind, Aborted, Cause, Committed, Event, Record, Refusal, Stored as _, Transfer, TransferState,
     WindowId,
 };
+use upesi_settings::{Sources, load, to_toml};
 use upesi_types::{ErrorCode, Timestamp};
 
 use crate::targets::admin::Hub;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde::Deserialize;
+pub use upesi_client::admin_api::AdminError;
+use upesi_client::admin_api::{AdminApi, ApiAmount};
 use upesi_http::{ClientTls, Method};
-pub use upesi_hub::scheme::admin_api::AdminError;
-use upesi_hub::scheme::admin_api::{AdminApi, ApiAmount};
 use upesi_types::{Amount, Currency};
 
 /// A client of one hub's admin API. It belongs to the runtime on which it is first used.

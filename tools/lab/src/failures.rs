@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use tokio::runtime::{Builder, Runtime};
-use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_process::exit::{Exit, Failure, Outcome};
 
 use crate::drive::error::LabError;
 use crate::judge::merge::MergeError;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use upesi_engine::{Engine, EngineMetrics, EngineOptions};
-use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_process::exit::{Exit, Failure, Outcome};
 
 use crate::isolated::filler::{Filler, Filling, Payloads};
 use crate::isolated::flow::start_delivering;
@@ -169,16 +169,15 @@ mod tests {
         let reply = hub.runtime.block_on(hub.filler.handle.submit(again, upesi_engine::Payload::default()));
         assert!(matches!(reply, Ok(upesi_ledger::Reply::Accepted)), "{reply:?}");
         // A backup equals the remains of a crash.
-        let backup = upesi_hub::backup::BackupArguments { data, to: copy.clone(), json: false };
-        upesi_hub::backup::backup(&backup).unwrap();
+        let backup = upesi_offline::backup::BackupArguments { data, to: copy.clone(), json: false };
+        upesi_offline::backup::backup(&backup).unwrap();
         hub.engine.shutdown();
 
         let data = copy.join("data");
         for with_archive in [true, false] {
             let directory = data.clone();
-            let options =
-                upesi_hub::inspect::audit::AuditOptions { directory, allow_live: false, with_archive };
-            let report = upesi_hub::inspect::audit::audit(&options).unwrap();
+            let options = upesi_offline::audit::AuditOptions { directory, allow_live: false, with_archive };
+            let report = upesi_offline::audit::audit(&options).unwrap();
             assert!(report.is_sound(), "{:#?}", report.findings);
         }
         let effects = Box::new(upesi_engine::NoEffects);

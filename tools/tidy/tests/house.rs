@@ -8,7 +8,7 @@ use upesi_tidy::prose::{self, COMMENT_WIDTH_MAX, PROSE_WIDTH_MAX};
 use upesi_tidy::tree;
 
 /// Maximum number of floors in `crates/`, including the command.
-const FLOORS_MAX: usize = 7;
+const FLOORS_MAX: usize = 8;
 
 fn none_of(mistakes: &[String]) {
     assert!(mistakes.is_empty(), "{} mistakes:\n{}", mistakes.len(), mistakes.join("\n"));

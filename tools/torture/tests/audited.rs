@@ -8,9 +8,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use upesi_engine::{Followed, follow_once};
-use upesi_hub::backup::{BackupArguments, RestoreArguments, backup, restore};
-use upesi_hub::inspect::audit::LiveAudit;
 use upesi_journal::{Access, DataDirectory, Disk, EmbeddedLog};
+use upesi_offline::audit::LiveAudit;
+use upesi_offline::backup::{BackupArguments, RestoreArguments, backup, restore};
 use upesi_testkit::Plan;
 use upesi_testkit::world::World;
 

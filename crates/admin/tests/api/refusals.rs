@@ -428,7 +428,7 @@ async fn blocks_and_revoked_keys_have_limits() {
     for digest in [[1; 32], [2; 32]] {
         hub.submit(Command::Admin(revoke("green", digest)), "").await;
     }
-    let key = identity_provider::Key::rsa().public("k");
+    let key = upesi_testsupport::identity_provider::Key::rsa().public("k");
     let add = async |name: &str| {
         let body = format!(r#"{{"publicKey":{key}}}"#);
         let added = hub.expect("POST", &format!("/participants/{name}/signatureKeys"), &body, 201).await;

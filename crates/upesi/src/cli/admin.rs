@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
-use upesi_hub::terminal::note;
-use upesi_hub::times::ZoneArguments;
-use upesi_hub::{
+use upesi_admin::{
     BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
     seal_break_glass,
 };
+use upesi_client::admin_api::{AdminApi, AdminError};
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::terminal::note;
+use upesi_process::times::ZoneArguments;
 use upesi_types::text::path;
 
 use super::approvals::{ApprovalsArguments, decide_approvals, list_approvals};

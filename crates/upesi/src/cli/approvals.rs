@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::{Value, json};
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::terminal::note;
-use upesi_hub::times::{Zone, ZoneArguments};
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::terminal::note;
+use upesi_process::times::{Zone, ZoneArguments};
 use upesi_types::text::{Escaped, url_part};
 
 use super::calls::{Calls, ListOptions, instant_cell, instant_text};

@@ -3,6 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use upesi_offline::backup::{BackupArguments, RestoreArguments};
+use upesi_offline::export::ExportArguments;
+use upesi_offline::trim::TrimArguments;
+use upesi_process::times::{When, ZoneArguments, when};
+use upesi_process::values;
+use upesi_process::version::VERSION;
 use upesi_types::{FspId, TransferId};
 
 use super::admin::AdminCommand;
@@ -23,12 +29,6 @@ use super::settlement::SettlementCommand;
 use super::sim::SimArguments;
 use super::transfer::TransferCommand;
 use crate::demo::DemoArguments;
-use upesi_hub::backup::{BackupArguments, RestoreArguments};
-use upesi_hub::export::ExportArguments;
-use upesi_hub::process::VERSION;
-use upesi_hub::times::{When, ZoneArguments, when};
-use upesi_hub::trim::TrimArguments;
-use upesi_hub::values;
 use upesi_lab::cli::LabCommand;
 
 const AFTER_HELP: &str = "\

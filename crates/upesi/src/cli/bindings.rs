@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 use upesi_http::Method;
-use upesi_hub::exit::Outcome;
-use upesi_hub::values::dfsp_name;
+use upesi_process::exit::Outcome;
+use upesi_process::values::dfsp_name;
 use upesi_types::FspId;
 use upesi_types::text::{Escaped, path, url_part};
 

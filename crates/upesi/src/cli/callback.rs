@@ -3,9 +3,9 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 use serde_json::json;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::times::Zone;
-use upesi_hub::values::dfsp_name;
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::times::Zone;
+use upesi_process::values::dfsp_name;
 use upesi_types::FspId;
 use upesi_types::text::{Escaped, path, url_part};
 

@@ -8,11 +8,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::runtime::Runtime;
+use upesi_client::admin_api::{AdminApi, AdminError, ApiAmount};
 use upesi_http::{Bytes, Method};
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::scheme::admin_api::{AdminApi, AdminError, ApiAmount};
-use upesi_hub::terminal::note;
-use upesi_hub::times::{Zone, ZoneArguments};
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::terminal::note;
+use upesi_process::times::{Zone, ZoneArguments};
 use upesi_types::text::{Escaped, url_part};
 use upesi_types::{Amount, Timestamp};
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use upesi_hub::backup::{self, RestoreArguments};
-use upesi_hub::cluster::{self, ClusterError, Copied, Found, Standing, Status};
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::inspect::audit;
+use upesi_node::cluster::{self, ClusterError, Copied, Found, Standing, Status};
+use upesi_offline::audit;
+use upesi_offline::backup::{self, RestoreArguments};
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 
 use super::hub::{self, HubArguments};
 use super::settings::{SettingsArguments, settings};

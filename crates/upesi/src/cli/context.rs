@@ -11,10 +11,10 @@ use std::{fs, io};
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::replace_private;
-use upesi_hub::terminal::note;
+use upesi_admin::replace_private;
 use upesi_keys::read_limited_text;
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::terminal::note;
 
 use super::hub::{load_tls, read_token};
 use super::table::{Cell, Column, ListArguments, Table};

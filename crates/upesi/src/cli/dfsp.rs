@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
+use upesi_client::admin_api::ApiFlag;
 use upesi_http::{Method, Target};
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::scheme::admin_api::ApiFlag;
-use upesi_hub::terminal::note;
-use upesi_hub::values::dfsp_name;
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::terminal::note;
+use upesi_process::values::dfsp_name;
 use upesi_types::FspId;
 use upesi_types::text::{Escaped, path};
 

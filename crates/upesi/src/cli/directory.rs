@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-
-use upesi_hub::directory_import::{self, ImportOptions};
-use upesi_hub::exit::Outcome;
-use upesi_hub::terminal::Escaping;
-use upesi_hub::values::{WAIT_DEFAULT, wait};
+use upesi_client::directory_import::{self, ImportOptions};
+use upesi_process::exit::Outcome;
+use upesi_process::terminal::Escaping;
+use upesi_process::values::{WAIT_DEFAULT, wait};
 
 use super::hub::{HubArguments, connect, runtime};
 

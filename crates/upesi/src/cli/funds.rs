@@ -3,11 +3,11 @@
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
+use upesi_client::admin_api::{ApiAmount, ApiFlag};
+use upesi_client::scheme::ids::derived_id;
 use upesi_http::Method;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::scheme::admin_api::{ApiAmount, ApiFlag};
-use upesi_hub::scheme::apply::derived_id;
-use upesi_hub::values::{amount, currency, dfsp_name, transfer_id};
+use upesi_process::exit::{Exit, Failure, Outcome};
+use upesi_process::values::{amount, currency, dfsp_name, transfer_id};
 use upesi_types::text::{Escaped, path};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 

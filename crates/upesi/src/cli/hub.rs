@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tokio::runtime::Runtime;
+use upesi_client::admin_api::{AdminApi, AdminError, AdminToken};
+use upesi_client::remedy;
 use upesi_http::{ClientTls, Target, TlsFault};
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::remedy;
-use upesi_hub::scheme::admin_api::{AdminApi, AdminError, AdminToken};
 use upesi_keys::read_limited_text;
+use upesi_process::exit::{Exit, Failure, Outcome};
 use upesi_tls::{ClientFiles, Identity, Trust};
 
 use upesi_types::text::url_part;

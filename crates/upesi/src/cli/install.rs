@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 
 use super::arguments::Cli;
 

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use serde::Deserialize;
-use upesi_hub::exit::Outcome;
-use upesi_hub::scheme::admin_api::ApiFlag;
+use upesi_client::admin_api::ApiFlag;
+use upesi_process::exit::Outcome;
 
 use super::calls::Calls;
 use super::hub::HubArguments;

@@ -5,7 +5,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use upesi_http::Method;
-use upesi_hub::exit::Outcome;
+use upesi_process::exit::Outcome;
 use upesi_types::text::{Escaped, path};
 
 use super::calls::{Calls, ChangeOptions, ListOptions, done, instant_cell};

@@ -9,11 +9,11 @@ use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use upesi_admin::replace_private;
+use upesi_client::admin_api::AdminError;
 use upesi_http::Method;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::replace_private;
-use upesi_hub::scheme::admin_api::AdminError;
-use upesi_hub::terminal::note;
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::terminal::note;
 use upesi_types::text::path;
 
 use super::admin::{hand_out, is_open, warn_of_open_hub};

@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use upesi_client::scheme;
+use upesi_client::scheme::file::Scheme;
 use upesi_http::ClientTls;
-use upesi_hub::exit::{Exit, Failure, Outcome, read_named, write_out};
-use upesi_hub::scheme;
-use upesi_hub::scheme::file::Scheme;
-use upesi_hub::trial::{Secured, settings};
-use upesi_hub::values::dfsp_name;
 use upesi_keys::read_limited_text;
 use upesi_pki::{Authority, Entry, KeyKind, KeyWithRequest, Order, PkiError, SigningKey, Trial, Usage};
+use upesi_process::exit::{Exit, Failure, Outcome, read_named, write_out};
+use upesi_process::values::dfsp_name;
+use upesi_settings::trial::{Secured, settings};
 use upesi_sim::{SecurityError, SimSecurity};
 use upesi_tls::{Facts, Protocols, present_s, read_certificates};
 use upesi_types::text::Escaped;
@@ -519,7 +519,8 @@ impl Simulated {
         let text = read_limited_text(&file, SCHEME_BYTES_MAX)
             .map_err(|error| Failure::new(Exit::NoInput, format!("{}: {error}", file.display())))?;
         let text = text.replace(BASE_URL, &format!("https://{address}/{{name}}"));
-        scheme::file::parse(SCHEME, &text).map_err(|mistakes| Failure::new(Exit::Data, mistakes.join("\n")))
+        scheme::reading::parse(SCHEME, &text)
+            .map_err(|mistakes| Failure::new(Exit::Data, mistakes.join("\n")))
     }
 
     pub fn security(&self) -> Result<SimSecurity, Failure> {

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::json;
+use upesi_client::admin_api::ApiAmount;
 use upesi_http::Method;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::scheme::admin_api::ApiAmount;
-use upesi_hub::values;
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::values;
 use upesi_types::text::Escaped;
 use upesi_types::{Amount, Currency};
 

@@ -3,10 +3,10 @@
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
+use upesi_client::admin_api::{ApiAmount, ApiFlag};
 use upesi_http::Method;
-use upesi_hub::exit::{Failure, Outcome};
-use upesi_hub::scheme::admin_api::{ApiAmount, ApiFlag};
-use upesi_hub::values::{currency, dfsp_name};
+use upesi_process::exit::{Failure, Outcome};
+use upesi_process::values::{currency, dfsp_name};
 use upesi_types::text::path;
 use upesi_types::{Amount, Currency, FspId};
 

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 use upesi_http::Method;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::times::ZoneArguments;
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::times::ZoneArguments;
 use upesi_types::text::{Escaped, url_part};
 
 use super::calls::{Calls, done, instant_text};

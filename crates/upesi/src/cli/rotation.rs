@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::rotation::{CertificateRotation, KEY_OVERLAP_HOURS_MAX, SigningKeyRotation};
-use upesi_hub::times::{When, ZoneArguments, when};
-use upesi_hub::values::dfsp_name;
+use upesi_client::rotation::{CertificateRotation, KEY_OVERLAP_HOURS_MAX, SigningKeyRotation};
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::times::{When, ZoneArguments, when};
+use upesi_process::values::dfsp_name;
 use upesi_types::FspId;
 
 use super::hub::{HubArguments, connect, reason};

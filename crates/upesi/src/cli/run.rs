@@ -5,19 +5,18 @@ use std::io;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use upesi_hub::backup::{self, BackupArguments, RestoreArguments};
-use upesi_hub::config;
-use upesi_hub::exit::{Exit, Failure, Outcome, flush, write_out};
-use upesi_hub::inspect;
-use upesi_hub::inspect::audit::{self, AuditOptions};
-use upesi_hub::inspect::filter::Filter;
-use upesi_hub::inspect::print::{PrintOptions, print};
-use upesi_hub::inspect::trail::{self, EntryFilter, ExportOptions, TrailOptions, verify_export};
-use upesi_hub::terminal::{Escaping, note};
-use upesi_hub::times::When;
-use upesi_hub::trim::trim;
-use upesi_hub::{export, logging};
 use upesi_lab::cli as lab;
+use upesi_node::logging;
+use upesi_offline::audit::{self, AuditOptions};
+use upesi_offline::backup::{self, BackupArguments, RestoreArguments};
+use upesi_offline::export;
+use upesi_offline::journal::filter::Filter;
+use upesi_offline::journal::print::{PrintOptions, print};
+use upesi_offline::trail::{self, EntryFilter, ExportOptions, TrailOptions, verify_export};
+use upesi_offline::trim::trim;
+use upesi_process::exit::{Exit, Failure, Outcome, flush, write_out};
+use upesi_process::terminal::{Escaping, note};
+use upesi_process::times::When;
 
 use super::arguments::{
     AuditArguments, AuditPart, Cli, Command, ConfigArguments, InitArguments, JournalArguments,
@@ -60,10 +59,10 @@ fn check_environment(command: &Command) -> Outcome {
         return Ok(());
     }
     let environment: Vec<_> = std::env::vars_os().collect();
-    let mistakes = config::environment_mistakes(&environment);
+    let mistakes = upesi_settings::environment_mistakes(&environment);
     match mistakes.is_empty() {
         true => Ok(()),
-        false => Err(Failure::new(Exit::Usage, config::describe(&mistakes))),
+        false => Err(Failure::new(Exit::Usage, upesi_settings::describe(&mistakes))),
     }
 }
 
@@ -115,7 +114,7 @@ fn serve(arguments: &SettingsArguments) -> Outcome {
     let format = logging::Format::from_setting(settings.log.format);
     let log =
         logging::start(&settings.log.level, format).map_err(|error| Failure::new(Exit::Software, error))?;
-    match upesi_hub::serve(&settings, log) {
+    match upesi_node::serve(&settings, log) {
         Exit::Success => Ok(()),
         // The log contains the reason.
         exit => Err(Failure::new(exit, "")),
@@ -124,16 +123,20 @@ fn serve(arguments: &SettingsArguments) -> Outcome {
 
 fn init(arguments: &InitArguments) -> Outcome {
     let directory = &arguments.directory;
-    inspect::make(directory)?;
+    upesi_offline::directory::make(directory)?;
     write_out(&format!("{} is an empty data directory\n", directory.display()))
 }
 
 fn show_config(arguments: &ConfigArguments) -> Outcome {
     if arguments.reference {
-        return write_out(&config::reference());
+        return write_out(&upesi_settings::reference());
     }
     let effective = settings(&arguments.settings)?;
-    write_out(&if arguments.json { config::to_json(&effective) } else { config::to_toml(&effective) })
+    write_out(&if arguments.json {
+        upesi_settings::to_json(&effective)
+    } else {
+        upesi_settings::to_toml(&effective)
+    })
 }
 
 fn journal(arguments: JournalArguments) -> Outcome {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use upesi_hub::config::{self, Effective, Sources};
-use upesi_hub::exit::{Exit, Failure};
+use upesi_process::exit::{Exit, Failure};
+use upesi_settings::{Effective, Sources};
 
 /// Sources of settings.
 #[derive(Args, Clone, Debug, Default)]
@@ -60,6 +60,6 @@ impl SettingsArguments {
 
 /// The settings in effect, or every mistake in them.
 pub(super) fn settings(arguments: &SettingsArguments) -> Result<Effective, Failure> {
-    config::load(&arguments.sources())
-        .map_err(|mistakes| Failure::new(Exit::Usage, config::describe(&mistakes)))
+    upesi_settings::load(&arguments.sources())
+        .map_err(|mistakes| Failure::new(Exit::Usage, upesi_settings::describe(&mistakes)))
 }

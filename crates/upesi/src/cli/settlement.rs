@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use upesi_types::FspId;
-
-use upesi_hub::exit::{Failure, Outcome};
-use upesi_hub::settlement::{
+use upesi_client::settlement::{
     self, Action, HubOptions, Job, JobName, Preview, Reconcile, Report, ReportKind, SettlementState,
 };
-use upesi_hub::terminal::Escaping;
-use upesi_hub::times::ZoneArguments;
-use upesi_hub::values::{WAIT_DEFAULT, dfsp_name, wait};
+use upesi_process::exit::{Failure, Outcome};
+use upesi_process::terminal::Escaping;
+use upesi_process::times::ZoneArguments;
+use upesi_process::values::{WAIT_DEFAULT, dfsp_name, wait};
+use upesi_types::FspId;
 
 use super::hub::{self, runtime};
 use super::models::{self, ModelsArguments};

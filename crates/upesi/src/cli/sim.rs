@@ -8,14 +8,14 @@ use clap::{Args, Subcommand};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use upesi_client::await_hub;
+use upesi_client::scheme::{self, ApplyOptions};
 use upesi_http::{ClientTls, Workers, available_cores};
-use upesi_hub::await_hub;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::process::stop_signal;
-use upesi_hub::scheme::{self, ApplyOptions};
-use upesi_hub::terminal::Escaping;
-use upesi_hub::values::{WAIT_DEFAULT, currency, dfsp_name, socket_address, wait};
 use upesi_lab::cli::messages::Teller;
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::signals::stop_signal;
+use upesi_process::terminal::Escaping;
+use upesi_process::values::{WAIT_DEFAULT, currency, dfsp_name, socket_address, wait};
 use upesi_sim::{
     DfspSettings, OracleConfig, OracleError, OracleRule, OracleSettings, OracleSimulator, SeenMessage,
     SimConfig, SimError, Simulator, Upstream,

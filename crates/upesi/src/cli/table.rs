@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use clap::Args;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
-use upesi_hub::terminal::note;
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::terminal::note;
 use upesi_types::text::escape;
 use upesi_types::{Amount, Timestamp};
 

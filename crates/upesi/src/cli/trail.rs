@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde::Deserialize;
-use upesi_hub::exit::Outcome;
-use upesi_hub::times::{When, Zone, when};
+use upesi_process::exit::Outcome;
+use upesi_process::times::{When, Zone, when};
 
 use super::calls::{Calls, ListOptions, filters, instant_cell};
 use super::table::{Cell, Column, Table};

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
-use upesi_hub::exit::{Outcome, write_out};
-use upesi_hub::times::{When, Zone, when};
-use upesi_hub::values::{amount, currency, dfsp_name, transfer_id};
+use upesi_process::exit::{Outcome, write_out};
+use upesi_process::times::{When, Zone, when};
+use upesi_process::values::{amount, currency, dfsp_name, transfer_id};
 use upesi_types::text::{Escaped, path};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 

@@ -10,21 +10,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
+use upesi_client::scheme::file::Scheme;
+use upesi_client::scheme::{self, ApplyOptions};
+use upesi_client::settlement::{self, Action, HubOptions, Job, JobName, SettlementState};
 use upesi_http::{ClientTls, Workers};
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::process::stop_signal;
-use upesi_hub::scheme::file::Scheme;
-use upesi_hub::scheme::{self, ApplyOptions};
-use upesi_hub::settlement::{self, Action, HubOptions, Job, JobName, SettlementState};
-use upesi_hub::terminal::Escaping;
-use upesi_hub::times::Zone;
-use upesi_hub::trial::{self, Secured};
 use upesi_lab::cli::messages::{self, Teller};
 use upesi_lab::{
     Baseline, HubProcess, HubTls, RunOptions, Scenario, Security, Signatures, TargetHub, Transport,
     phase_name,
 };
 use upesi_pki::Trial;
+use upesi_process::exit::{Exit, Failure, Outcome};
+use upesi_process::signals::stop_signal;
+use upesi_process::terminal::Escaping;
+use upesi_process::times::Zone;
+use upesi_settings::trial::{self, Secured};
 use upesi_sim::{
     Originator, OriginatorOptions, PaymentFailure, PaymentReport, Phase, SeenMessage, SimConfig, SimSecurity,
     Simulator, Upstream,
@@ -134,7 +134,7 @@ impl<'arguments> Demo<'arguments> {
             let line = format!("name = {name:?}\n");
             text = text.replace(&line, &format!("{line}bindings = [{binding:?}]\n"));
         }
-        let scheme = scheme::file::parse("examples/scheme.toml", &text)
+        let scheme = scheme::reading::parse("examples/scheme.toml", &text)
             .map_err(|mistakes| Failure::new(Exit::Software, mistakes.join("\n")))?;
         Ok(Self { arguments, hub, simulator, seen, scheme, trial, operator })
     }

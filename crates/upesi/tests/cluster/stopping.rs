@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use upesi_testsupport::broker::{Broker, brokers};
 
-use crate::broker::{Broker, brokers};
 use crate::{follows, makes_topic, nodes, stops};
 
 /// The time in which a node must stop, even if no broker responds.

@@ -26,10 +26,10 @@ use message::{Message, Sent, Terms};
 use serde_json::Value;
 use tempfile::TempDir;
 use upesi_engine::{Clock, SystemClock};
-use upesi_hub::config::{self, Sources};
-use upesi_hub::inspect::audit::{AuditOptions, audit};
-use upesi_hub::logging::LogControl;
-use upesi_hub::{Hub, HubError};
+use upesi_node::logging::LogControl;
+use upesi_node::{Hub, HubError};
+use upesi_offline::audit::{AuditOptions, audit};
+use upesi_settings::Sources;
 use upesi_types::{Timestamp, TransferId};
 
 use self::dfsp::{Answer, Client, request};
@@ -158,7 +158,8 @@ impl World {
         let all = self.settings.iter().map(|(key, value)| ("test".to_owned(), key.clone(), value.clone()));
         flags.extend(all);
         let sources = Sources { flags, ..Sources::default() };
-        let settings = config::load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes:?}")).settings;
+        let settings =
+            upesi_settings::load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes:?}")).settings;
         let clock = Arc::clone(&self.clock) as _;
         Hub::start(&settings, LogControl::detached(), clock)
     }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use upesi_hub::backup::{BackupArguments, RestoreArguments, backup, restore};
-use upesi_hub::trim::{TrimArguments, TrimReport, trim};
+use upesi_offline::backup::{BackupArguments, RestoreArguments, backup, restore};
+use upesi_offline::trim::{TrimArguments, TrimReport, trim};
 
 use crate::common::message::{Message, Sent, Terms};
 use crate::common::{AMPLE, World};

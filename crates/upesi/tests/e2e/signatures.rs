@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use upesi_hub::make_bootstrap;
+use upesi_admin::make_bootstrap;
 use upesi_jws::{KeyRing, PrivateKey, SIGNATURE};
 use upesi_pki::{KeyKind, SigningKey};
 

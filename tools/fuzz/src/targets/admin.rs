@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use upesi_admin::{AdminContext, AdminService, NoLanes};
+use upesi_client::scheme;
 use upesi_engine::{Engine, EngineHandle, follow};
 use upesi_http::{Bytes, Request, StatusCode};
-use upesi_hub::config::{Sources, load};
-use upesi_hub::scheme;
 use upesi_journal::{Access, Disk, EmbeddedLog, RealDisk};
 use upesi_parties::import::{Chunk, Columns, Conflict};
 use upesi_quoting::Rules;
+use upesi_settings::{Sources, load};
 use upesi_transfers::into_command;
 
 use super::{edge, memory};
@@ -117,7 +117,7 @@ pub(crate) fn config(input: &[u8]) {
 
 pub(crate) fn scheme_file(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    if let Err(mistakes) = scheme::file::parse("scheme.toml", text) {
+    if let Err(mistakes) = scheme::reading::parse("scheme.toml", text) {
         assert!(!mistakes.is_empty());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_process::exit::{Exit, Failure, Outcome};
 
 use crate::failures::{cannot_create, software};
 use crate::judge::merge::remove;

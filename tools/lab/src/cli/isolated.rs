@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args};
 use upesi_engine::FollowError;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_journal::JournalError;
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 
 use super::run::commit;
 use crate::Surroundings;

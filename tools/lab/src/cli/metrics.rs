@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::Value;
-
-use upesi_hub::exit::{Outcome, write_out};
+use upesi_process::exit::{Outcome, write_out};
 
 use crate::result::file::read;
 
@@ -52,7 +51,7 @@ fn exposition(results: &[Value]) -> String {
     let by_labels: BTreeMap<String, &Value> = results.iter().map(|result| (labels(result), result)).collect();
     let mut text = String::new();
     for (name, help, pointer) in &METRICS {
-        upesi_hub::exposition::head(&mut text, name, "gauge", help);
+        upesi_process::exposition::head(&mut text, name, "gauge", help);
         for (labels, result) in &by_labels {
             for (more, value) in samples(result.pointer(pointer)) {
                 let _ = writeln!(text, "{name}{{{labels}{more}}} {value}");

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use upesi_http::available_cores;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-pub use upesi_hub::values::{amount, currency};
 use upesi_pki::Trial;
+use upesi_process::exit::{Exit, Failure, Outcome};
+pub use upesi_process::values::{amount, currency};
 
 use self::isolated::{IsolatedArguments, RecordArguments};
 use self::results::{CompareArguments, DescribeArguments, ListArguments, MergeArguments, ReportArguments};

@@ -11,7 +11,7 @@ use clap::{Arg, Args};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 use upesi_profile::StageShares;
 
 use super::duration;

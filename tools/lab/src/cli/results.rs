@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use upesi_process::exit::{Outcome, write_out};
+
 use crate::RunOptions;
 use crate::plan::{SCENARIOS, SUITES, ScenarioFile, SuiteFile, Work};
 use clap::Args;
 
 use super::characterize;
 use crate::failures::cannot_create;
-use upesi_hub::exit::{Outcome, write_out};
 
 /// Arguments of `upesi lab list`.
 #[derive(Args, Clone, Debug)]

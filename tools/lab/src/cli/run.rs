@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use upesi_hub::config::{self, Sources};
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
+use upesi_settings::Sources;
 use upesi_sim::DfspSettings;
 use upesi_types::{Amount, Currency};
 
@@ -236,7 +236,7 @@ impl RunArguments {
 }
 
 pub fn commit() -> Option<String> {
-    upesi_hub::process::commit().map(str::to_owned)
+    upesi_process::version::commit().map(str::to_owned)
 }
 
 /// Reports settings that the hub would reject before the hub is started.
@@ -247,7 +247,9 @@ fn check_settings(arguments: &[String]) -> Result<(), Failure> {
     };
     let flags = arguments.iter().filter_map(setting).collect();
     let sources = Sources { file: None, environment: Vec::new(), flags };
-    config::load(&sources).map(drop).map_err(|mistakes| failures::usage(config::describe(&mistakes)))
+    upesi_settings::load(&sources)
+        .map(drop)
+        .map_err(|mistakes| failures::usage(upesi_settings::describe(&mistakes)))
 }
 
 /// The requested runs with the flags applied: the points of a scenario, or a single operation.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 
 use super::run::commit;
 use super::{TargetArguments, characterize};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use upesi_http::ClientTls;
-use upesi_hub::trial::{Secured, settings};
 use upesi_pki::Trial;
+use upesi_settings::trial::{Secured, settings};
 use upesi_sim::{SecurityError, SimSecurity};
 use upesi_tls::present_s;
 use upesi_types::FspId;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use upesi_hub::settlement::{self, Action, HubOptions, Job, SettlementState};
-use upesi_hub::times::Zone;
+use upesi_client::settlement::{self, Action, HubOptions, Job, SettlementState};
+use upesi_process::times::Zone;
 use upesi_types::{Amount, Currency};
 
 use crate::admin_client::{AdminClient, AdminError};

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use upesi_engine::{Clock, EngineOptions, SystemClock};
-use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Stored as _, Transfer};
+use upesi_process::exit::{Exit, Failure, Outcome};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 
 use crate::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
@@ -101,7 +101,7 @@ pub fn run(arguments: &GrowArguments) -> Outcome {
         Evidence::add(directory, &SUBJECT, curve.evidence(&Provenance::now(started.elapsed()))?)?;
     }
     let text = if arguments.json { curve.to_json() } else { curve.markdown() };
-    upesi_hub::exit::write_out(&text)?;
+    upesi_process::exit::write_out(&text)?;
     unless_any(&curve.missed())
 }
 
@@ -111,7 +111,7 @@ fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
     }
     fs::create_dir_all(&arguments.data).map_err(cannot_create(&arguments.data))?;
     let started_at = SystemClock.now().to_string();
-    let commit = upesi_hub::process::commit().map(str::to_owned);
+    let commit = upesi_process::version::commit().map(str::to_owned);
     let mut curve = Curve {
         environment: Environment::detect(commit, started_at, &arguments.data),
         dfsps: arguments.dfsps,

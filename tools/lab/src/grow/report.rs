@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use upesi_hub::exit::Failure;
+use upesi_process::exit::Failure;
 
 use super::upkeep::Upkeep;
 use crate::Environment;

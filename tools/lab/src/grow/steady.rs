@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use upesi_http::Workers;
-use upesi_hub::exit::Failure;
+use upesi_process::exit::Failure;
 use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
 

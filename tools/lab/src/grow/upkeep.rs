@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use upesi_client::settlement::{self, Action, HubOptions, Job};
 use upesi_engine::{Clock, SystemClock};
-use upesi_hub::Hub;
-use upesi_hub::backup::{BackupArguments, BackupReport, RestoreArguments, backup, restore};
-use upesi_hub::config::{self, Sources};
-use upesi_hub::exit::{Exit, Failure};
-use upesi_hub::inspect::audit;
-use upesi_hub::logging::LogControl;
-use upesi_hub::settlement::{self, Action, HubOptions, Job};
-use upesi_hub::times::Zone;
 use upesi_ledger::SettlementState;
+use upesi_node::Hub;
+use upesi_node::logging::LogControl;
+use upesi_offline::audit;
+use upesi_offline::backup::{BackupArguments, BackupReport, RestoreArguments, backup, restore};
+use upesi_process::exit::{Exit, Failure};
+use upesi_process::times::Zone;
+use upesi_settings::Sources;
 use upesi_tables::archive::{Archive, ArchiveOptions, Division, FjallArchive};
 use upesi_types::Timestamp;
 
@@ -206,7 +206,8 @@ fn start(data: &Path, export: &Path, clock: Arc<dyn Clock>) -> Result<Hub, Failu
     ];
     let flags = flags.into_iter().map(|(key, value)| ("upkeep".to_owned(), key.to_owned(), value));
     let sources = Sources { flags: flags.collect(), ..Sources::default() };
-    let effective = config::load(&sources).map_err(|mistakes| software(config::describe(&mistakes)))?;
+    let effective =
+        upesi_settings::load(&sources).map_err(|mistakes| software(upesi_settings::describe(&mistakes)))?;
     Hub::start(&effective.settings, LogControl::detached(), clock)
         .map_err(|error| Failure::new(error.exit(), error))
 }

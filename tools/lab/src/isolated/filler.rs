@@ -8,9 +8,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 use upesi_engine::{Clock, EngineHandle, Payload, SubmitError, SystemClock};
-use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
 use upesi_ledger::{Command, Reply};
+use upesi_process::exit::{Exit, Failure, Outcome};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use super::scheme::Scheme;

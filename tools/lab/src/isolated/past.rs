@@ -6,8 +6,8 @@ use std::{fs, io};
 
 use tokio::runtime::Builder;
 use upesi_engine::{EngineMetrics, EngineOptions};
-use upesi_hub::exit::Failure;
 use upesi_journal::Durability;
+use upesi_process::exit::Failure;
 use upesi_sim::mix;
 
 use super::IsolatedError;

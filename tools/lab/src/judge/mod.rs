@@ -1,5 +1,5 @@
-//! Judges a run: its audit, whether its figures count, whether objectives were met, and the drift over time; and
-//! several runs together.
+//! Judges a run: its audit, whether its figures count, whether objectives were met, and the drift over time. Also
+//! judges several runs together.
 
 pub mod answers;
 pub mod audit;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use upesi_hub::exit::Failure;
+use upesi_process::exit::Failure;
 use upesi_types::Timestamp;
 
 use super::figures::{Measured, PhaseReport, Refusals, Times, findings_of};

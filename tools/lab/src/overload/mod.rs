@@ -16,7 +16,7 @@ use clap::Args;
 use figures::{Conditions, Measured, OverloadReport, Times};
 use prober::Prober;
 use report::RunReport;
-use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_process::exit::{Exit, Failure, Outcome};
 
 use crate::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
 use crate::result::evidence::{Evidence, Provenance, Subject};
@@ -189,7 +189,7 @@ fn repeat<R: Measured>(
     if let Some(directory) = &arguments.report {
         Evidence::add(directory, &SUBJECT, report.evidence().map_err(software)?)?;
     }
-    upesi_hub::exit::write_out(&if arguments.json { format!("{json}\n") } else { report.table() })?;
+    upesi_process::exit::write_out(&if arguments.json { format!("{json}\n") } else { report.table() })?;
     unless_any(&report.missed())
 }
 
@@ -226,7 +226,7 @@ impl Tried {
                 durable: Some(true),
                 ..TargetHub::at(self.hub.fspiop_url(), self.hub.admin_url())
             }),
-            commit: upesi_hub::process::commit().map(str::to_owned),
+            commit: upesi_process::version::commit().map(str::to_owned),
             ..RunOptions::default()
         }
     }

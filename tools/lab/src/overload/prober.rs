@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use upesi_http::{Bytes, Full, Origin, Pool, PoolConfig, Request, Target};
-use upesi_hub::exit::Failure;
+use upesi_process::exit::Failure;
 
 use crate::failures::{runtime, unavailable};
 

@@ -7,7 +7,7 @@ use std::{fs, io};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use upesi_engine::{Clock, SystemClock};
-use upesi_hub::exit::{Exit, Failure};
+use upesi_process::exit::{Exit, Failure};
 
 use crate::result::environment::Environment;
 
@@ -65,7 +65,7 @@ impl Provenance {
     pub fn now(duration: Duration) -> Self {
         let environment = Environment::detect(None, String::new(), Path::new("."));
         Self {
-            commit: upesi_hub::process::commit().unwrap_or("unknown").to_owned(),
+            commit: upesi_process::version::commit().unwrap_or("unknown").to_owned(),
             machine: environment.machine(),
             build: environment.build.profile.into_owned(),
             command: Environment::command(),

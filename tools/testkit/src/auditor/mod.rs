@@ -10,9 +10,9 @@ mod treasurer;
 use std::sync::Arc;
 
 use upesi_engine::{Fold, Follow, FollowError, Followed, follow};
-use upesi_hub::inspect::audit::StepAudit;
 use upesi_journal::{Disk, END, EmbeddedLog, SnapshotStore};
 use upesi_ledger::{CallbackKey, Ledger, LedgerConfig, Record};
+use upesi_offline::audit::StepAudit;
 use upesi_tables::archive::Archive;
 use upesi_types::{BulkId, ConversionId, Timestamp, TransferId};
 

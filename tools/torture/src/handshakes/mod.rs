@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use upesi_http::{ClientTls, Workers};
-use upesi_hub::trial::{Secured, settings};
 use upesi_lab::drive::onboard::{ANSWER_ENDPOINTS, bind, onboard, set_endpoints_of_all};
 use upesi_lab::result::evidence::{Provenance, Subject};
 use upesi_lab::{AdminClient, HubProcess, HubTls};
 use upesi_pki::{Authority, Order, Trial, Usage};
+use upesi_settings::trial::{Secured, settings};
 use upesi_sim::{SimConfig, SimSecurity, Simulator, Upstream};
 use upesi_tls::{Protocols, present_s};
 

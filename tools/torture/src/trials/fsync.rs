@@ -56,7 +56,7 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
         return;
     }
     match &lived.end {
-        // The process also turns these errors into exit code 74: `crates/hub/src/hub/mod.rs`.
+        // The process also turns these errors into exit code 74: `crates/node/src/error.rs`.
         End::NotStarted(StartError::Journal(JournalError::Io { .. })) => tally.add("at the start", 1),
         End::NotStarted(other) => panic!("{what}: the engine does not start because {other}"),
         End::Stopped(StopReason::Journal(_)) => {

@@ -249,8 +249,8 @@ fn judged(program: &Path, tables: Tables, directory: &Path) -> Result<&'static s
 
 /// The meaning of the judging process's exit status; `None` if it is wrong. If its own files are inconsistent, the
 /// embedded store panics with 101. It aborts with SIGABRT if it is built to do so, or if it panics while unwinding. A
-/// start of the hub treats neither as valid data and exits with 65 (`crates/hub/src/process.rs`). Any other status is
-/// not a judgement: a wrong command line, a lack of memory, an invalid access.
+/// start of the hub treats neither as valid data and exits with 65 (`crates/process/src/panics.rs`). Any other status
+/// is not a judgement: a wrong command line, a lack of memory, an invalid access.
 fn kind(status: &ExitStatus) -> Option<&'static str> {
     match (status.code(), status.signal()) {
         (Some(code), _) if code == i32::from(Judgement::HARMLESS) => Some(HARMLESS),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use serde_json::{Value, json};
-use upesi_hub::export::Kind;
+use upesi_offline::export::Kind;
 use upesi_testsupport::parquet::read_parquet;
 
 use super::{

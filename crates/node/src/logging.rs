@@ -1,0 +1,190 @@
+//! The log: structured events on stderr, as JSON or for people, at a level that can be changed while the program runs.
+
+mod line;
+mod repetitions;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::Subscriber;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry};
+use upesi_settings::directives::{DirectivesError, TARGETS, parse};
+
+use self::line::{JsonLines, TextFields};
+use self::repetitions::Bounded;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One line per event for people, coloured on a terminal.
+    Pretty,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Format {
+    /// From the setting `log.format`, whose values are checked by the catalogue.
+    pub fn from_setting(word: &str) -> Self {
+        if word == "json" { Self::Json } else { Self::Pretty }
+    }
+}
+
+/// Why a log cannot be started, or its level cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum LevelError {
+    /// The directives are rejected.
+    #[error(transparent)]
+    Directives(#[from] DirectivesError),
+    /// Another log was set up before this one.
+    #[error("the log was already started in this process")]
+    Started,
+    /// The log is gone.
+    #[error("the log has ended")]
+    Ended,
+}
+
+/// Changes the level of a running log. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct LogControl {
+    /// Absent where there is no log.
+    handle: Option<reload::Handle<Targets, Registry>>,
+    directives: Arc<Mutex<String>>,
+}
+
+impl LogControl {
+    /// For a hub inside another program, which has the one log of the process: levels are checked and remembered, and
+    /// change nothing.
+    pub fn detached() -> Self {
+        Self { handle: None, directives: Arc::new(Mutex::new("info".to_owned())) }
+    }
+
+    /// What is in force.
+    pub fn level(&self) -> String {
+        self.directives.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts other directives in force, at once and for all threads.
+    ///
+    /// # Errors
+    /// The directives are malformed; nothing was changed.
+    pub fn set_level(&self, directives: &str) -> Result<(), LevelError> {
+        let filter = parse(directives)?;
+        let mut current = self.directives.lock().unwrap_or_else(PoisonError::into_inner);
+        let tell =
+            || tracing::info!(what = "log level", from = %current, to = directives, "an operator's change");
+        // Under whichever of the two levels lets the line through.
+        let is_told = tracing::enabled!(tracing::Level::INFO);
+        if is_told {
+            tell();
+        }
+        if let Some(handle) = &self.handle {
+            handle.reload(filter).map_err(|_| LevelError::Ended)?;
+        }
+        if !is_told {
+            tell();
+        }
+        directives.clone_into(&mut current);
+        Ok(())
+    }
+}
+
+impl upesi_admin::LogLevel for LogControl {
+    fn level(&self) -> String {
+        Self::level(self)
+    }
+
+    fn targets(&self) -> Vec<String> {
+        TARGETS.map(str::to_owned).to_vec()
+    }
+
+    fn set_level(&self, level: &str) -> Result<(), String> {
+        Self::set_level(self, level).map_err(|error| match error {
+            // An answer has no room for all of them.
+            LevelError::Directives(DirectivesError::UnknownTarget { target, meant: None }) => {
+                format!("names {target:?}, which is not a target; GET /log-level lists them")
+            }
+            LevelError::Directives(DirectivesError::UnknownTarget { target, meant: Some(meant) }) => {
+                format!("names {target:?}, which is not a target; did you mean {meant}?")
+            }
+            LevelError::Directives(DirectivesError::Malformed(_)) => {
+                "must be off, error, warn, info, debug or trace, or such as info,upesi_delivery=debug"
+                    .to_owned()
+            }
+            other => other.to_string(),
+        })
+    }
+}
+
+/// Starts the log of this process on stderr.
+///
+/// # Errors
+/// The directives are malformed, or there is a log already.
+pub fn start(directives: &str, format: Format) -> Result<LogControl, LevelError> {
+    let (filter, handle) = reload::Layer::new(parse(directives)?);
+    let is_coloured = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let lines = lines(format, std::io::stderr, is_coloured);
+    let subscriber = tracing_subscriber::registry().with(filter).with(lines);
+    subscriber.try_init().map_err(|_| LevelError::Started)?;
+    Ok(LogControl { handle: Some(handle), directives: Arc::new(Mutex::new(directives.to_owned())) })
+}
+
+/// What writes a line for each event.
+pub(crate) fn lines<S, W>(format: Format, writer: W, is_coloured: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let lines = fmt::layer().with_writer(writer).fmt_fields(TextFields);
+    match format {
+        Format::Json => lines.event_format(Bounded::new(JsonLines, format)).boxed(),
+        Format::Pretty => {
+            let compact = lines.with_ansi(is_coloured).compact();
+            compact.map_event_format(|lines| Bounded::new(lines, format)).boxed()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_are_told_of_unknown_targets() {
+        let control: &dyn upesi_admin::LogLevel = &LogControl::detached();
+        let refusal = control.set_level("upesi_enigne=debug").unwrap_err();
+        assert_eq!(refusal, "names \"upesi_enigne\", which is not a target; did you mean upesi_engine?");
+        let refusal = control.set_level("kafka=debug").unwrap_err();
+        assert_eq!(refusal, "names \"kafka\", which is not a target; GET /log-level lists them");
+        assert_eq!((control.level().as_str(), control.targets().len()), ("info", TARGETS.len()));
+    }
+
+    #[test]
+    fn the_level_can_be_changed_and_a_mistake_changes_nothing() {
+        let (layer, handle) = reload::Layer::<Targets, Registry>::new(parse("info").unwrap());
+        let control =
+            LogControl { handle: Some(handle), directives: Arc::new(Mutex::new("info".to_owned())) };
+        control.set_level("debug").unwrap();
+        assert_eq!(control.level(), "debug");
+        assert!(control.set_level("loud").is_err());
+        assert_eq!(control.level(), "debug");
+        drop(layer);
+        assert!(matches!(control.set_level("info"), Err(LevelError::Ended)));
+        assert_eq!(control.level(), "debug");
+    }
+
+    #[test]
+    fn a_control_without_a_log_still_checks() {
+        let control = LogControl::detached();
+        control.set_level("warn").unwrap();
+        assert!(matches!(
+            control.set_level("loud"),
+            Err(LevelError::Directives(DirectivesError::Malformed(_)))
+        ));
+        assert_eq!(control.level(), "warn");
+    }
+}

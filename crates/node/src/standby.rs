@@ -1,0 +1,196 @@
+//! A node of a cluster follows the log into its data directory until it becomes leader.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use upesi_cluster::{Incarnation, NodeId, Position};
+use upesi_engine::{AnsweringStandby, StandbyEngine, StartError};
+use upesi_gateway::nodes::Lead;
+use upesi_journal::{DataDirectory, EmbeddedLog, Log};
+use upesi_kafka::{KafkaPartition, check_topic};
+use upesi_replication::{
+    NodeSettings, Progress, ReplicatedLog, ReplicationError, Stood, SystemClock, stand_by as follow,
+};
+use upesi_settings::Settings;
+use upesi_tables::store::{Store, StoreEnd, StoreFollower};
+
+use super::cluster::config::{log_of, node_of, replicas_of};
+use super::cluster::error::ClusterError;
+use super::follower_state::Read;
+use super::node::Node;
+use super::options::{self, STORE};
+use super::retention::Retention;
+
+/// The parts that a new leader continues to use.
+pub(super) struct Elected {
+    /// The journal.
+    pub(super) log: Arc<dyn Log>,
+    /// State and archive up to the election.
+    pub(super) standby: StandbyEngine,
+    /// The store up to the election.
+    pub(super) store: Store,
+    pub(super) node: Node,
+    /// The retention that ran on the follower.
+    pub(super) retention: Option<Retention>,
+}
+
+/// Follows the log until this node becomes leader; `None` if it `stops` before.
+pub(super) fn stand_by(
+    settings: &Settings,
+    stops: &Arc<AtomicBool>,
+    read: &Read,
+) -> Result<Option<Elected>, ClusterError> {
+    let metrics = Arc::clone(&read.metrics);
+    let kafka = log_of(settings)?.counting(Arc::clone(&metrics.broker_errors));
+    let (is_promoted, is_unfit) = (Arc::clone(&read.is_promoted), Arc::clone(&read.is_unfit));
+    let node = NodeSettings { is_promoted, is_unfit, ..node_of(settings)? };
+    check_topic(&kafka, replicas_of(&settings.cluster))?;
+    let directory = DataDirectory::open(&settings.data.dir).map_err(StartError::Data)?;
+    let partition = Box::new(KafkaPartition::connect(kafka, Some((node.cluster, node.node)))?);
+    let engine = options::engine(settings);
+    let disk = directory.disk();
+    let copy = EmbeddedLog::for_reading(&disk);
+    let disks = (Some(directory), Arc::clone(&disk));
+    let standby = StandbyEngine::open(&engine, disks, &copy, read.participants.clone())?;
+    let (standby, answers) = AnsweringStandby::start(standby, &engine, &copy)?;
+    read.clock.follow(answers.clock());
+    if let Some(callbacks) = read.callbacks.get() {
+        callbacks.begin(&answers);
+    }
+    let exports = options::retention(settings).filter(|policy| policy.export_dir.is_some());
+    let retention = exports.map(|policy| Retention::follow(policy, answers.clone())).transpose();
+    let retention = retention.map_err(StartError::Thread)?;
+    let _ = read.engine.set(answers);
+    let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
+    store.prepare(&upesi_parties::TABLES)?;
+    store.prepare(&upesi_quoting::TABLES)?;
+    let copies = options::copies(settings, disk, &store);
+    let apply = |position: &Position| {
+        standby.follow_to(position.seq)?;
+        Ok(store.follow_to(position.store.seq)?)
+    };
+    let mut follower = Follower { read, apply, leader: None, failed: None };
+    let clock: Arc<dyn upesi_replication::Clock> = Arc::new(SystemClock::default());
+    let stood = follow(partition, copies, &node, &clock, stops, &mut |progress: &Progress| {
+        follower.report(progress)
+    })?;
+    if let Some(error) = follower.failed {
+        return Err(error);
+    }
+    Ok(match stood {
+        Stood::Elected(log) => {
+            let (store, store_record) = led(store, &log)?;
+            metrics.elected(log.was_called(), store_record);
+            tracing::info!("this node is now the leader");
+            let node = Node { number: node.node.0, metrics, stops: Arc::clone(stops) };
+            Some(Elected { log: Arc::new(log), standby: standby.end(), store, node, retention })
+        }
+        Stood::Stopped => None,
+    })
+}
+
+/// Applies what the node has read to its state, and reports it.
+struct Follower<'a, A> {
+    read: &'a Read,
+    /// Brings state, archive, snapshots and store up to a position.
+    apply: A,
+    /// The leader that was reported last.
+    leader: Option<Option<(NodeId, Incarnation)>>,
+    failed: Option<ClusterError>,
+}
+
+impl<A: FnMut(&Position) -> Result<(), ClusterError>> Follower<'_, A> {
+    fn report(&mut self, progress: &Progress) {
+        let position = &progress.position;
+        if self.leader.replace(position.leader) != Some(position.leader) {
+            tell_leader(progress);
+        }
+        tell_clock_ahead(progress);
+        let node = position.leader.map(|(node, _)| node.0);
+        self.read.lead(Lead { epoch: position.epoch, node }, progress.leader.as_deref());
+        if self.failed.is_some() {
+            return;
+        }
+        match (self.apply)(position) {
+            // After that, so that reported progress is never ahead of the state.
+            Ok(()) => self.read.metrics.followed(progress),
+            Err(error) => {
+                tracing::error!(
+                    %error,
+                    "state, archive, snapshots and store no longer follow the log: this node cannot become leader before a restart"
+                );
+                self.read.is_unfit.store(true, Ordering::Release);
+                self.failed = Some(error);
+            }
+        }
+    }
+}
+
+/// The store of a leader, which writes to the cluster's log, and its last record.
+fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<(Store, u64), ClusterError> {
+    let end = log.store().map_err(ReplicationError::Copy)?;
+    let last_seq = end.last_seq;
+    let end = StoreEnd { appender: end.appender, last_seq, last_time_ns: end.last_time_ns };
+    Ok((store.lead(end)?, last_seq))
+}
+
+fn tell_clock_ahead(progress: &Progress) {
+    if !progress.ahead.is_zero() {
+        let ahead_ms = progress.ahead.as_millis();
+        tracing::error!(
+            ahead_ms,
+            "this node cannot become leader: its clock is ahead of the brokers' clocks; correct it"
+        );
+    }
+}
+
+fn tell_leader(progress: &Progress) {
+    let position = &progress.position;
+    let (epoch, seq) = (position.epoch, position.seq);
+    match position.leader {
+        Some((node, _)) => {
+            let address = progress.leader.as_deref().unwrap_or_default();
+            tracing::info!(epoch, seq, leader = node.0, address, "following the cluster's log");
+        }
+        None => tracing::info!(epoch, seq, "following the cluster's log; there is no leader"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use upesi_types::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn follower_whose_state_failed_is_unfit_and_applies_no_more() {
+        let read = Read::new(Arc::default());
+        let mut applied = Vec::new();
+        let apply = |position: &Position| {
+            applied.push(position.seq);
+            if position.seq < 2 {
+                return Ok(());
+            }
+            Err(ClusterError::Settings("the archive is damaged".to_owned()))
+        };
+        let mut follower = Follower { read: &read, apply, leader: None, failed: None };
+        for (seq, is_unfit) in [(1, false), (2, true), (3, true)] {
+            let position = Position { epoch: 7, seq, ..Position::START };
+            follower.report(&Progress {
+                position,
+                leader: None,
+                entry_at_ns: 0,
+                is_alarming: false,
+                ahead: Duration::ZERO,
+            });
+            assert_eq!(read.is_unfit.load(Ordering::Acquire), is_unfit, "after record {seq}");
+        }
+        assert_eq!(follower.failed.map(|error| error.to_string()), Some("the archive is damaged".to_owned()));
+        assert_eq!(applied, [1, 2]);
+        let mut metrics = String::new();
+        read.metrics.write(&mut metrics, Timestamp::EPOCH, None);
+        assert!(metrics.contains("\nupesi_cluster_record 1\n"), "{metrics}");
+    }
+}

@@ -1,0 +1,16 @@
+//! The entries of the auditor's books: movements, findings, amounts.
+
+use upesi_ledger::AccountId;
+use upesi_types::Amount;
+
+/// A movement: debtor, creditor, ten-thousandths.
+pub(super) type Movement = (AccountId, AccountId, i128);
+
+/// An error describes a contradiction to the books.
+pub(super) type Finding = Result<(), String>;
+
+/// Ten-thousandths as an amount.
+pub(super) fn decimal(units: i128) -> String {
+    let amount = i64::try_from(units).ok().and_then(Amount::from_units);
+    amount.map_or_else(|| format!("{units} ten-thousandths"), |amount| amount.to_string())
+}

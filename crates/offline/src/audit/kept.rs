@@ -1,0 +1,373 @@
+//! Compares the data beside the journal with the replay: snapshots, archive, store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use upesi_journal::{Disk, SnapshotStore};
+use upesi_ledger::codec::{DecodeError, Decoder, Encoder};
+use upesi_ledger::{
+    Bulk, Committed, Conversion, ConversionState, Ledger, LedgerConfig, Stored, Transfer, TransferState,
+};
+use upesi_process::exit::Failure;
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
+use upesi_tables::store::{StoreDigest, digest};
+use upesi_types::{BulkId, ConversionId, TransferId};
+
+use super::findings::{Findings, note_damage};
+
+// The snapshots of a data directory, decoded, for comparison with the replay.
+
+/// The valid snapshots by their record.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots {
+    ledgers: BTreeMap<u64, Ledger>,
+}
+
+impl Snapshots {
+    /// Reads all snapshots; there are only a few. Invalid ones are findings.
+    pub fn read(disk: &Arc<dyn Disk>, findings: &mut Findings) -> Result<Self, Failure> {
+        let store = SnapshotStore::open_for_reading(Arc::clone(disk));
+        let mut snapshots = Self::default();
+        for info in store.list().map_err(crate::directory::journal_failure)? {
+            let snapshot = match store.read(info.seq) {
+                Ok(snapshot) => snapshot,
+                // A running hub has replaced it meanwhile.
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => {
+                    note_damage(error, findings)?;
+                    continue;
+                }
+            };
+            match Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default()) {
+                Ok(ledger)
+                    if ledger.last_seq() == info.seq && ledger.last_time().as_ns() == snapshot.time_ns =>
+                {
+                    snapshots.ledgers.insert(info.seq, ledger);
+                }
+                Ok(ledger) => {
+                    findings.add(format!(
+                        "{}: it holds the state of record {}",
+                        info.file,
+                        ledger.last_seq()
+                    ));
+                }
+                Err(error) => findings.add(format!("{}: {error}", info.file)),
+            }
+        }
+        Ok(snapshots)
+    }
+
+    /// The oldest snapshot at or after a record; it and older ones are no longer compared.
+    pub fn take_first_from(&mut self, seq: u64) -> Option<Ledger> {
+        let first = *self.ledgers.range(seq..).next()?.0;
+        self.ledgers = self.ledgers.split_off(&first);
+        self.ledgers.remove(&first)
+    }
+
+    /// The snapshot of a record.
+    pub fn take(&mut self, seq: u64) -> Option<Ledger> {
+        self.ledgers.remove(&seq)
+    }
+
+    /// Snapshots that the replay did not reach.
+    pub fn left(&self) -> impl Iterator<Item = u64> {
+        self.ledgers.keys().copied()
+    }
+
+    /// Number of finished transfers that the replay must keep in memory for the comparison with snapshots.
+    pub fn finished_len_max(&self) -> usize {
+        self.ledgers.values().map(Ledger::finished_len).max().unwrap_or(0)
+    }
+}
+
+/// Compares a replayed state with a snapshot; `Some` describes the difference.
+///
+/// The number of finished transfers in a state depends on the progress of the archive at that moment, and not only on
+/// the journal. So those are compared one by one, and all other parts byte for byte.
+pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<String> {
+    let held: Vec<Transfer> = snapshot.drain_finished(u64::MAX).collect();
+    let mut replayed = replayed.clone();
+    let finished: Vec<Transfer> = replayed.drain_finished(u64::MAX).collect();
+    let same_tail = finished.len() >= held.len() && finished[finished.len() - held.len()..] == held;
+    if !same_tail {
+        return Some("its finished transfers differ from the journal".to_owned());
+    }
+    let held: Vec<_> = snapshot.take_finished_conversions(u64::MAX).collect();
+    let finished: Vec<_> = replayed.take_finished_conversions(u64::MAX).collect();
+    if !finished.ends_with(&held) {
+        return Some("its ended conversions differ from the journal".to_owned());
+    }
+    let held: Vec<_> = snapshot.take_finished_bulks(u64::MAX).collect();
+    let finished: Vec<_> = replayed.take_finished_bulks(u64::MAX).collect();
+    if !finished.ends_with(&held) {
+        return Some("its ended bulks differ from the journal".to_owned());
+    }
+    if !ends_with_links(&replayed, &snapshot) {
+        return Some("its ended links differ from the journal".to_owned());
+    }
+    replayed.forget_ended_links();
+    snapshot.forget_ended_links();
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    replayed.encode_snapshot(&mut left);
+    snapshot.encode_snapshot(&mut right);
+    if left == right {
+        return None;
+    }
+    let at = left.iter().zip(&right).take_while(|(left, right)| left == right).count();
+    Some(format!("the state replayed from the journal differs from it at byte {at}"))
+}
+
+/// Whether a snapshot has the newest ended links of the journal. It may lack older ones if its state derives from a
+/// snapshot of a version that did not record them.
+pub(super) fn ends_with_links(replayed: &Ledger, snapshot: &Ledger) -> bool {
+    let held: BTreeSet<_> = snapshot.ended_links().collect();
+    let oldest = held.iter().map(|(.., seq)| *seq).min();
+    let all: BTreeSet<_> = replayed.ended_links().collect();
+    oldest.is_none_or(|oldest| held.iter().eq(all.iter().filter(|(.., seq)| *seq >= oldest)))
+}
+
+// The store beside the journal: a digest of its content, which is the same on all nodes of a cluster.
+
+/// Directory of the store.
+const STORE: &str = "store";
+
+/// The digest of the store, or the reason why it was not read.
+pub type StoreResult = Result<StoreDigest, String>;
+
+/// Reads the store of a data directory, unless it is left out. An unreadable store is a finding; a missing one is not.
+pub(super) fn read_store_unless(
+    left_out: Option<&str>,
+    directory: &Path,
+    findings: &mut Findings,
+) -> StoreResult {
+    if let Some(why) = left_out {
+        return Err(why.to_owned());
+    }
+    let path = directory.join(STORE);
+    if !path.is_dir() {
+        return Err("there is none".to_owned());
+    }
+    digest(&path).map_err(|error| {
+        findings.add(error.to_string());
+        "it cannot be read".to_owned()
+    })
+}
+
+// Compares the archive of finished transfers with the journal.
+
+/// Directory of the archive.
+const ARCHIVE: &str = "archive";
+
+/// Result of the comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveResult {
+    /// Transfers of the journal that were compared with the archive.
+    pub compared: u64,
+    /// Transfers in the archive.
+    pub stored: u64,
+    /// The record up to which it is complete.
+    pub watermark: u64,
+    /// Reason why it was not compared.
+    pub left_out: Option<String>,
+}
+
+pub(super) struct ArchiveComparison {
+    archive: Option<Arc<FjallArchive>>,
+    /// Whether a start would find no archive.
+    is_absent: bool,
+    result: ArchiveResult,
+    /// Number of finished transfers of the journal that the archive must contain.
+    expected: u64,
+    /// The first record whose finished transfers are in the archive; retention has removed earlier ones.
+    first_seq: u64,
+}
+
+impl ArchiveComparison {
+    pub fn left_out(directory: &Path, why: &str) -> Self {
+        let result = ArchiveResult { left_out: Some(why.to_owned()), ..ArchiveResult::default() };
+        let first_seq = first_seq_of(&directory.join(ARCHIVE)).unwrap_or(0);
+        Self { archive: None, is_absent: false, result, expected: 0, first_seq }
+    }
+
+    /// The archive that a start would find; `None` if that is not known.
+    pub fn of_start(&self) -> Option<Option<Arc<FjallArchive>>> {
+        (self.is_absent || self.archive.is_some()).then(|| self.archive.clone())
+    }
+
+    /// The first record whose finished transfers are in the archive.
+    pub fn first_seq(&self) -> u64 {
+        self.first_seq
+    }
+
+    /// Opens the archive, unless it is left out.
+    pub fn open_unless(left_out: Option<&str>, directory: &Path, findings: &mut Findings) -> Self {
+        match left_out {
+            Some(why) => Self::left_out(directory, why),
+            None => Self::open(directory, findings),
+        }
+    }
+
+    /// Opens the archive of a data directory. An unreadable archive is a finding; a missing one is not.
+    fn open(directory: &Path, findings: &mut Findings) -> Self {
+        let path = directory.join(ARCHIVE);
+        if !path.is_dir() {
+            return Self { is_absent: true, ..Self::left_out(directory, "there is none") };
+        }
+        match FjallArchive::open(&path, &ArchiveOptions::default()) {
+            Ok(archive) => {
+                let watermark = archive.watermark();
+                let result = ArchiveResult { watermark, ..ArchiveResult::default() };
+                let first_seq = archive.first_seq();
+                Self { archive: Some(Arc::new(archive)), is_absent: false, result, expected: 0, first_seq }
+            }
+            Err(error) => {
+                findings.add(error.to_string());
+                Self::left_out(directory, "it cannot be opened")
+            }
+        }
+    }
+
+    /// Compares a transfer that a record finished.
+    pub fn compare(&mut self, finished_at: u64, transfer: &Transfer, findings: &mut Findings) {
+        let name = format_args!("transfer {}", transfer.id);
+        self.compare_entry(finished_at, transfer.id, transfer, as_of_before(transfer), name, findings);
+    }
+
+    /// Compares an FX transfer that a record ended.
+    pub fn compare_conversion(&mut self, finished_at: u64, conversion: &Conversion, findings: &mut Findings) {
+        let name = format_args!("conversion {}", conversion.id);
+        let before = conversion_as_of_before(conversion);
+        self.compare_entry(finished_at, conversion.id.archive_key(), conversion, before, name, findings);
+    }
+
+    /// Compares a bulk transfer that a record ended.
+    pub fn compare_bulk(&mut self, finished_at: u64, bulk: &Bulk, findings: &mut Findings) {
+        let name = format_args!("bulk {}", bulk.id);
+        self.compare_entry(finished_at, bulk.id.archive_key(), bulk, None, name, findings);
+    }
+
+    /// `before` is the entry as an earlier version would have stored it, if that differs.
+    fn compare_entry<T: Stored>(
+        &mut self,
+        finished_at: u64,
+        key: TransferId,
+        entry: &T,
+        before: Option<T>,
+        name: std::fmt::Arguments<'_>,
+        findings: &mut Findings,
+    ) {
+        let Some(archive) = &self.archive else { return };
+        // Retention has removed older ones, although the journal may still have them.
+        if finished_at > self.result.watermark || finished_at < self.first_seq {
+            return;
+        }
+        self.expected += 1;
+        let encoded = |entry: &T| {
+            let mut encoded = Vec::new();
+            entry.encode(&mut Encoder(&mut encoded));
+            encoded
+        };
+        match archive.get(&key) {
+            Ok(Some(stored))
+                if stored == encoded(entry) || before.is_some_and(|before| stored == encoded(&before)) =>
+            {
+                self.result.compared += 1;
+            }
+            Ok(Some(_)) => {
+                findings.add(format!("{name}: the archive differs from the journal"));
+            }
+            Ok(None) => {
+                findings.add(format!("{name}: finished with record {finished_at}, but is not in the archive"))
+            }
+            Err(error) => findings.add(format!("{name}: {error}")),
+        }
+    }
+
+    /// Checks all entries of the archive.
+    pub fn finish(
+        &mut self,
+        last_seq: u64,
+        from_the_beginning: bool,
+        findings: &mut Findings,
+    ) -> ArchiveResult {
+        let Some(archive) = self.archive.take() else { return self.result.clone() };
+        let watermark = self.result.watermark;
+        if watermark > last_seq {
+            findings.add(format!(
+                "the archive is complete to record {watermark}, but the journal ends with {last_seq}"
+            ));
+        }
+        let mut stored = 0;
+        let visited = archive.for_each(&mut |id, bytes| {
+            stored += 1;
+            let mut decoder = Decoder(bytes);
+            if let Some(conversion) = id.as_conversion() {
+                check_conversion(conversion, Conversion::decode(&mut decoder), findings);
+                return ControlFlow::Continue(());
+            }
+            if let Some(bulk) = id.as_bulk() {
+                check_bulk(bulk, Bulk::decode(&mut decoder), findings);
+                return ControlFlow::Continue(());
+            }
+            match Transfer::decode(&mut decoder) {
+                Err(error) => findings.add(format!("transfer {id} in the archive: {error}")),
+                Ok(transfer) if transfer.id != id || transfer.state == TransferState::Reserved => {
+                    findings
+                        .add(format!("transfer {id} in the archive is not a finished transfer of that id"));
+                }
+                Ok(_) => {}
+            }
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = visited {
+            findings.add(error.to_string());
+        }
+        // An archive may contain entries above its watermark: those that were applied before a crash are applied again.
+        if from_the_beginning && stored < self.expected {
+            let expected = self.expected;
+            findings.add(format!(
+                "the archive has {stored} of the {expected} transfers that finished by its watermark"
+            ));
+        }
+        self.result.stored = stored;
+        self.result.clone()
+    }
+}
+
+/// A transfer as stored by versions that did not record its fees; `None` if it has none.
+fn as_of_before(transfer: &Transfer) -> Option<Transfer> {
+    let TransferState::Committed(end) = &transfer.state else { return None };
+    if end.fees.is_empty() {
+        return None;
+    }
+    let end = Committed { fees: Vec::new(), ..(**end).clone() };
+    Some(Transfer { state: end.into(), ..transfer.clone() })
+}
+
+/// An FX transfer as stored by versions that did not record its windows; `None` if it was not committed.
+fn conversion_as_of_before(conversion: &Conversion) -> Option<Conversion> {
+    let ConversionState::Committed { at, windows: Some(_) } = conversion.state else { return None };
+    Some(Conversion { state: ConversionState::Committed { at, windows: None }, ..conversion.clone() })
+}
+
+fn check_conversion(id: ConversionId, found: Result<Conversion, DecodeError>, findings: &mut Findings) {
+    match found {
+        Err(error) => findings.add(format!("conversion {id} in the archive: {error}")),
+        Ok(conversion) if conversion.id != id || conversion.is_live() => {
+            findings.add(format!("conversion {id} in the archive is not an ended conversion of that id"));
+        }
+        Ok(_) => {}
+    }
+}
+
+fn check_bulk(id: BulkId, found: Result<Bulk, DecodeError>, findings: &mut Findings) {
+    match found {
+        Err(error) => findings.add(format!("bulk {id} in the archive: {error}")),
+        Ok(bulk) if bulk.id != id || bulk.is_live() => {
+            findings.add(format!("bulk {id} in the archive is not an ended bulk of that id"));
+        }
+        Ok(_) => {}
+    }
+}

@@ -1,0 +1,255 @@
+//! The replay: the ledger and the auditor's books, record by record, with all comparisons.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use upesi_engine::{EngineOptions, Rehearsal, Storage, rehearse};
+use upesi_journal::{Disk, ScratchDisk};
+use upesi_ledger::{Event, Ledger, LedgerConfig, Record};
+use upesi_process::progress::Progress;
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, Division, FjallArchive};
+use upesi_types::{Timestamp, TransferId};
+
+use super::books::{Books, Noticed};
+use super::findings::Findings;
+use super::kept;
+use super::kept::{ArchiveComparison, ArchiveResult, Snapshots};
+
+/// Finished transfers are removed from memory in groups of this number.
+const FINISHED_GROUP: usize = 4_096;
+
+pub(super) struct Replay {
+    pub ledger: Ledger,
+    pub books: Books,
+    /// The compared snapshots.
+    pub compared: Vec<u64>,
+    snapshots: Snapshots,
+    archive: ArchiveComparison,
+    finished_kept: usize,
+    /// Set when a record contradicted the books, which then contain part of it.
+    is_broken: bool,
+}
+
+impl Replay {
+    pub fn new(ledger: Ledger, snapshots: Snapshots, archive: ArchiveComparison) -> Self {
+        Self {
+            books: Books::of(&ledger),
+            finished_kept: snapshots.finished_len_max(),
+            ledger,
+            compared: Vec::new(),
+            snapshots,
+            archive,
+            is_broken: false,
+        }
+    }
+
+    /// A replay from the first record on, without files to compare.
+    pub fn without_files() -> Self {
+        let archive = ArchiveComparison::left_out(Path::new(""), "without files");
+        Self::new(Ledger::new(LedgerConfig::default()), Snapshots::default(), archive)
+    }
+
+    /// Replays a record. The error describes why it and later ones cannot be replayed.
+    pub fn step(
+        &mut self,
+        seq: u64,
+        time: Timestamp,
+        record: Record<'_>,
+        findings: &mut Findings,
+    ) -> Result<(), String> {
+        self.is_broken = true;
+        let mut noticed = Noticed::default();
+        let entered = self.books.enter(seq, time, &record, &mut noticed);
+        findings.extend(noticed.faults);
+        findings.extend_rules(noticed.rules);
+        entered?;
+        for event in &record.events {
+            if let Event::FinishedRemoved { to_seq } = event {
+                // Before the ledger drops them.
+                self.let_go(*to_seq, findings);
+            }
+            if let Some(id) = prepared_twice(&self.ledger, event) {
+                return Err(format!("transfer {id} is prepared again"));
+            }
+            if let Event::ConversionPrepared(conversion) = event
+                && self.ledger.conversion(conversion.id).is_some()
+            {
+                return Err(format!("conversion {} is prepared again", conversion.id));
+            }
+            if let Event::BulkReceived(bulk) = event
+                && self.ledger.bulk(bulk.id).is_some()
+            {
+                return Err(format!("bulk {} is received again", bulk.id));
+            }
+        }
+        self.ledger.evolve(seq, time, record.events, &record.callbacks);
+        self.is_broken = false;
+        if let Some(snapshot) = self.snapshots.take(seq) {
+            if let Some(difference) = kept::difference(&self.ledger, snapshot) {
+                findings.add(format!("snapshot of record {seq}: {difference}"));
+            }
+            self.compared.push(seq);
+        }
+        if seq < self.archive.first_seq() {
+            // The archive no longer has its finished transfers.
+            self.let_go(seq, findings);
+        } else if self.ledger.finished_len() > self.finished_kept + FINISHED_GROUP {
+            // Only complete older records, so that at least the necessary number remains.
+            let boundary = self.ledger.finished_seq(self.ledger.finished_len() - self.finished_kept - 1);
+            self.let_go(boundary.saturating_sub(1), findings);
+        }
+        Ok(())
+    }
+
+    /// The archive that a start would find, if it may be used; the inner `None` means that there is none.
+    pub fn archive_of_start(&self) -> Option<Option<Arc<FjallArchive>>> {
+        self.archive.of_start()
+    }
+
+    /// Checks every invariant of the current state.
+    pub fn check(&self, findings: &mut Findings) {
+        let seq = self.ledger.last_seq();
+        let mut noticed = upesi_ledger::audit::check(&self.ledger);
+        if !self.is_broken {
+            self.books.compare(&self.ledger, &mut noticed);
+        }
+        findings.extend(noticed.into_iter().map(|finding| format!("after record {seq}: {finding}")));
+    }
+
+    /// Checks the end: the invariants, snapshots beyond it, and the whole archive.
+    pub fn finish(&mut self, from_the_beginning: bool, findings: &mut Findings) -> ArchiveResult {
+        self.check(findings);
+        let last_seq = self.ledger.last_seq();
+        for seq in self.snapshots.left().filter(|seq| *seq > last_seq) {
+            findings.add(format!(
+                "there is a snapshot of record {seq}, but the journal ends with record {last_seq}"
+            ));
+        }
+        let _progress = Progress::unknown("comparing the archive");
+        self.let_go(u64::MAX, findings);
+        self.archive.finish(last_seq, from_the_beginning, findings)
+    }
+
+    /// Removes the transfers that finished at or before a record from memory, comparing each with the archive.
+    fn let_go(&mut self, seq: u64, findings: &mut Findings) {
+        for (finished_at, transfer) in self.ledger.take_finished(seq) {
+            self.archive.compare(finished_at, &transfer, findings);
+        }
+        for (finished_at, conversion) in self.ledger.take_finished_conversions(seq) {
+            self.archive.compare_conversion(finished_at, &conversion, findings);
+        }
+        for (finished_at, bulk) in self.ledger.take_finished_bulks(seq) {
+            self.archive.compare_bulk(finished_at, &bulk, findings);
+        }
+    }
+}
+
+/// A transfer in memory that an event prepares again; older ones show as differences from the archive.
+fn prepared_twice<'a>(ledger: &Ledger, event: &'a Event) -> Option<&'a TransferId> {
+    match event {
+        Event::TransferPrepared(transfer) if ledger.transfer(transfer.id).is_some() => Some(&transfer.id),
+        _ => None,
+    }
+}
+
+// Runs the recovery of a start on the files of a data directory without changing them.
+
+/// Rehearses a start on a data directory, and compares the states of the engine and the archivist with the replayed
+/// one. Entries that are archived meanwhile are dropped; `archive` is `None` if the directory has none.
+pub(super) fn rehearse_start(
+    directory: &Path,
+    disk: Arc<dyn Disk>,
+    archive: Option<Arc<FjallArchive>>,
+    replayed: &Ledger,
+    findings: &mut Findings,
+) {
+    let storage =
+        Storage { disk: Arc::new(ScratchDisk::new(disk)), archive: Arc::new(ScratchArchive::new(archive)) };
+    let options = EngineOptions { storage: Some(storage), ..EngineOptions::new(directory) };
+    match rehearse(&options) {
+        Err(error) => findings.add(format!("a hub would not start: {error}")),
+        Ok(Rehearsal { ledger, archived }) => {
+            let expected = without_links(replayed);
+            for (who, ledger) in [("the engine", &ledger), ("the archivist", &archived)] {
+                if without_links(ledger) != expected || !kept::ends_with_links(replayed, ledger) {
+                    findings.add(format!("at a start, the state of {who} would differ from the replay"));
+                }
+            }
+        }
+    }
+}
+
+/// The state as bytes without its ended links, which are compared separately.
+fn without_links(ledger: &Ledger) -> Vec<u8> {
+    let mut ledger = ledger.clone();
+    ledger.forget_ended_links();
+    ledger.encode_unfinished()
+}
+
+/// An archive that is read but not written.
+struct ScratchArchive {
+    below: Option<Arc<FjallArchive>>,
+    watermark: AtomicU64,
+    removed_to: AtomicU64,
+}
+
+impl ScratchArchive {
+    fn new(below: Option<Arc<FjallArchive>>) -> Self {
+        let watermark = below.as_ref().map_or(0, |archive| archive.watermark());
+        Self { below, watermark: AtomicU64::new(watermark), removed_to: AtomicU64::new(0) }
+    }
+}
+
+impl Archive for ScratchArchive {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
+        self.below.as_ref().map_or(Ok(None), |archive| archive.get(id))
+    }
+
+    fn may_contain(&self, id: &TransferId) -> bool {
+        self.below.as_ref().is_some_and(|archive| archive.may_contain(id))
+    }
+
+    fn apply(&self, _entries: &[ArchiveEntry], watermark: u64) -> Result<(), TablesError> {
+        self.watermark.fetch_max(watermark, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<u64, TablesError> {
+        Ok(self.watermark())
+    }
+
+    fn watermark(&self) -> u64 {
+        self.watermark.load(Ordering::Relaxed)
+    }
+
+    fn watermark_applied(&self) -> u64 {
+        self.watermark()
+    }
+
+    fn stats(&self) -> ArchiveStats {
+        self.below.as_ref().map_or_else(ArchiveStats::default, |archive| archive.stats())
+    }
+
+    fn for_each(
+        &self,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), TablesError> {
+        self.below.as_ref().map_or(Ok(()), |archive| archive.for_each(visit))
+    }
+
+    fn divisions(&self) -> Vec<Division> {
+        let removed_to = self.removed_to.load(Ordering::Relaxed);
+        let mut divisions = self.below.as_ref().map_or_else(Vec::new, |archive| archive.divisions());
+        divisions.retain(|division| !division.is_closed || division.watermark > removed_to);
+        divisions
+    }
+
+    fn remove_to(&self, seq: u64) -> Result<u64, TablesError> {
+        self.removed_to.fetch_max(seq, Ordering::Relaxed);
+        self.watermark.fetch_max(seq, Ordering::Relaxed);
+        Ok(0)
+    }
+}

@@ -1,0 +1,298 @@
+//! Restores a data directory from a backup.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use upesi_admin::replace_private;
+use upesi_engine::{EngineHandle, Payload};
+use upesi_journal::durable;
+use upesi_keys::read_limited_text;
+use upesi_ledger::command::{Act, Deed};
+use upesi_ledger::{Attribution, Change, Command};
+use upesi_process::exit::{Exit, Failure};
+use upesi_process::progress::Progress;
+use upesi_replication::PLACE_FILE;
+
+use super::files;
+use super::files::{Below, DATA, Entry, Manifest};
+use crate::apart::check_apart;
+use crate::audit;
+use crate::audit::{AuditOptions, AuditReport};
+
+/// Arguments of `upesi restore`.
+#[derive(Args, Clone, Debug)]
+pub struct RestoreArguments {
+    /// The backup, created by `upesi backup`.
+    #[arg(long, value_name = "DIR")]
+    pub from: PathBuf,
+    /// The new data directory; it must be missing or empty.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// For the backup of a node of a cluster: restore it as a standalone hub, which leaves the cluster. Otherwise the
+    /// directory belongs to a node of the cluster and continues where the backup ends.
+    #[arg(long)]
+    pub alone: bool,
+    /// Accept findings about rules: the hub's decisions differ from the auditor's rules, while data and sums are right.
+    /// The next start records this in the audit trail. You can use the flag for a directory that was already restored
+    /// from this backup, which is then not copied again.
+    #[arg(long)]
+    pub accept_findings: bool,
+    /// Print the audit as one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Result of a restore.
+#[derive(Debug)]
+pub struct RestoreReport {
+    /// Number of restored files; 0 if the directory had been restored before.
+    pub files: u64,
+    /// Size of the restored files, in bytes.
+    pub bytes: u64,
+    /// Audit of the restored directory: no findings, or findings about rules.
+    pub audit: AuditReport,
+    /// Whether a hub may start on the directory.
+    pub is_accepted: bool,
+}
+
+/// Restores a backup, verifies each file, and audits the result before it is moved into place.
+///
+/// Damage and wrong sums end the restore. With findings about rules, the directory is moved into place, and a hub
+/// starts on it once they are accepted.
+///
+/// # Errors
+/// 64 if the data directory is within the backup or contains it; 66 if there is no backup; 65 if it is damaged, or its
+/// sums are wrong; 73 if the data directory is not empty or cannot be written.
+pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
+    let RestoreArguments { from, data, .. } = arguments;
+    check_apart(from, data)?;
+    let manifest = Manifest::read(from).map_err(|reason| {
+        Failure::new(Exit::NoInput, format!("{} is not a complete backup: {reason}", from.display()))
+    })?;
+    manifest.check_paths().map_err(|reason| {
+        Failure::new(Exit::Data, format!("{} is not a backup: {reason}", from.display()))
+    })?;
+    let failed = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
+    if !is_free(data).map_err(failed)? {
+        return accept_restored(arguments, &manifest);
+    }
+    let unfinished = beside(data);
+    let bytes = copy_into(&unfinished, arguments, &manifest)?;
+    let audit = audit_of(&unfinished, &manifest)?;
+    let is_accepted = audit.is_sound() || arguments.accept_findings;
+    Mark::of(&audit, is_accepted).leave(&unfinished).map_err(failed)?;
+    files::sync_directories(&unfinished).map_err(failed)?;
+    fs::rename(&unfinished, data).and_then(|()| durable::sync_parent(data)).map_err(failed)?;
+    Ok(RestoreReport { files: manifest.files.len() as u64, bytes, audit, is_accepted })
+}
+
+/// Copies the files of a backup into a new directory, and returns their bytes.
+fn copy_into(unfinished: &Path, arguments: &RestoreArguments, manifest: &Manifest) -> Result<u64, Failure> {
+    let RestoreArguments { from, data, .. } = arguments;
+    let failed = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
+    match fs::remove_dir_all(unfinished) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => other.map_err(failed)?,
+    }
+    if let Some(parent) = unfinished.parent() {
+        durable::create_directory(parent).map_err(failed)?;
+    }
+    files::create_private_directory(unfinished)
+        .and_then(|()| durable::sync_parent(unfinished))
+        .map_err(failed)?;
+    let mut bytes = 0;
+    let total = manifest.files.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
+    let progress = Progress::bytes("restoring files", total);
+    let is_left_out = |entry: &&Entry| arguments.alone && entry.path == PLACE_FILE;
+    for entry in manifest.files.iter().filter(|entry| !is_left_out(entry)) {
+        let inner = format!("{DATA}/{}", entry.path);
+        let source = Below { root: from, path: &inner };
+        let target = Below { root: unfinished, path: &entry.path };
+        let crc = files::copy(source, target, entry.bytes, &progress).map_err(|error| {
+            let is_wrong = error.kind() == io::ErrorKind::InvalidData;
+            let exit = if is_wrong { Exit::Data } else { Exit::InputOutput };
+            Failure::new(exit, format!("cannot copy {}: {error}", source.full().display()))
+        })?;
+        if crc != entry.crc32c {
+            let text = format!(
+                "{} is damaged: its checksum differs from the backup's manifest",
+                source.full().display()
+            );
+            return Err(Failure::new(Exit::Data, text));
+        }
+        bytes += entry.bytes;
+    }
+    Ok(bytes)
+}
+
+/// With `--accept-findings`, accepts the findings about rules of a directory that was restored from this backup before.
+fn accept_restored(arguments: &RestoreArguments, manifest: &Manifest) -> Result<RestoreReport, Failure> {
+    let data = &arguments.data;
+    let failed = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
+    let mark = Mark::read(data).map_err(failed)?;
+    let is_waiting = mark.is_some_and(|mark| !mark.is_accepted && mark.last_record == manifest.last_record);
+    if !arguments.accept_findings || !is_waiting {
+        let text =
+            format!("{} is not empty: a restore does not overwrite data; move it away", data.display());
+        return Err(Failure::new(Exit::CannotCreate, text));
+    }
+    let audit = audit_of(data, manifest)?;
+    Mark::of(&audit, true).replace(data).map_err(failed)?;
+    Ok(RestoreReport { files: 0, bytes: 0, audit, is_accepted: true })
+}
+
+fn is_free(data: &Path) -> io::Result<bool> {
+    match fs::read_dir(data) {
+        Ok(mut files) => Ok(files.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn beside(data: &Path) -> PathBuf {
+    let mut name = data.as_os_str().to_owned();
+    name.push(".restoring");
+    name.into()
+}
+
+fn audit_of(restored: &Path, manifest: &Manifest) -> Result<AuditReport, Failure> {
+    let options = AuditOptions { directory: restored.to_path_buf(), allow_live: false, with_archive: true };
+    let report = audit::audit(&options)?;
+    let is_complete = report.last_seq == manifest.last_record;
+    if report.is_whole() && is_complete {
+        return Ok(report);
+    }
+    let text = if is_complete { String::new() } else { format!("it ends at record {}\n", report.last_seq) };
+    Err(Failure::new(
+        Exit::Data,
+        format!(
+            "the restored data failed the audit and was left in {}:\n{text}{}",
+            restored.display(),
+            audit::to_text(&report)
+        ),
+    ))
+}
+
+// The mark of a restore: a file in the restored directory. When the hub starts there, it records the restore in the
+// audit trail. The trail does not contain actions after the backup, so this entry shows where it was set back.
+
+/// Name of the file. Its lines: the number of the backup's last record; then, if there were findings about rules,
+/// whether they were accepted, and their number; then the first of them.
+const MARK: &str = "restored";
+/// Maximum size of a mark, in bytes.
+const MARK_BYTES_MAX: u64 = 4_096;
+/// Maximum length of a finding in the mark, in characters.
+const FINDING_CHARS_MAX: usize = 300;
+const ACCEPTED: &str = "accepted";
+const NOT_ACCEPTED: &str = "not-accepted";
+
+/// The mark of a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mark {
+    last_record: u64,
+    /// Number of findings about rules.
+    findings: u64,
+    first_finding: String,
+    /// Whether a hub may start on the directory.
+    is_accepted: bool,
+}
+
+impl Mark {
+    fn of(audit: &AuditReport, is_accepted: bool) -> Self {
+        let first = audit.findings_by_kind().1.first();
+        let first_finding = first.map_or_else(String::new, |text| {
+            text.chars().filter(|char| !char.is_control()).take(FINDING_CHARS_MAX).collect()
+        });
+        let (last_record, findings) = (audit.last_seq, audit.rule_findings_total);
+        Self { last_record, findings, first_finding, is_accepted }
+    }
+
+    fn text(&self) -> String {
+        let Self { last_record, findings, first_finding, is_accepted } = self;
+        if *findings == 0 {
+            return format!("{last_record}\n");
+        }
+        let word = if *is_accepted { ACCEPTED } else { NOT_ACCEPTED };
+        format!("{last_record}\n{word} {findings}\n{first_finding}\n")
+    }
+
+    /// An unreadable mark counts as one with findings that were not accepted.
+    fn parse(text: &str) -> Self {
+        let mut lines = text.lines();
+        // Only the hub's user can write here.
+        let last_record = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(0);
+        let Some(line) = lines.next() else {
+            return Self { last_record, findings: 0, first_finding: String::new(), is_accepted: true };
+        };
+        let (word, findings) = line.split_once(' ').unwrap_or((line, ""));
+        let first_finding = lines.next().unwrap_or_default().to_owned();
+        let findings = findings.parse().unwrap_or(1);
+        Self { last_record, findings, first_finding, is_accepted: word == ACCEPTED }
+    }
+
+    fn read(directory: &Path) -> io::Result<Option<Self>> {
+        match read_limited_text(&directory.join(MARK), MARK_BYTES_MAX) {
+            Ok(text) => Ok(Some(Self::parse(&text))),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn leave(&self, directory: &Path) -> io::Result<()> {
+        let mut file = File::create_new(directory.join(MARK))?;
+        file.write_all(self.text().as_bytes())?;
+        file.sync_all()
+    }
+
+    fn replace(&self, directory: &Path) -> io::Result<()> {
+        replace_private(&directory.join(MARK), &self.text())
+    }
+}
+
+/// Rejects a directory that was restored with findings about rules, until they are accepted.
+///
+/// # Errors
+/// The text states the remedy.
+pub fn check_accepted(data: &Path) -> Result<(), String> {
+    let mark = Mark::read(data).map_err(|error| format!("{}: {error}", data.join(MARK).display()))?;
+    let Some(Mark { findings, first_finding, is_accepted: false, .. }) = mark else { return Ok(()) };
+    Err(format!(
+        "{} was restored with {findings} findings about rules, which were not accepted; the first: {first_finding}; \
+         to accept them, repeat upesi restore with --accept-findings",
+        data.display()
+    ))
+}
+
+/// Records the restore in the audit trail if there is a mark, and then removes the mark. A crash in between causes a
+/// second entry.
+pub async fn enter_in_the_trail(data: &Path, handle: &EngineHandle) {
+    let file = data.join(MARK);
+    let Ok(Some(Mark { last_record, findings, first_finding, .. })) = Mark::read(data) else { return };
+    let reason = (findings > 0)
+        .then(|| format!("{findings} findings about rules were accepted: {first_finding}").into());
+    let by = Attribution {
+        operator: "restore".into(),
+        known_by: "nothing".into(),
+        address: None,
+        on_behalf_of: None,
+        action: "process.restore".into(),
+        reason,
+    };
+    let to = format!("restored from a backup that ends with record {last_record}");
+    let deed = Deed::Elsewhere(Change::new("data directory", "a later state", to));
+    let command = Command::Act(Box::new(Act { by, deed, is_alone: true }));
+    let entered = match handle.submit(command, Payload::default()).await {
+        Ok(_) => fs::remove_file(&file).and_then(|()| durable::sync_parent(&file)),
+        Err(error) => Err(io::Error::other(error.to_string())),
+    };
+    match entered {
+        Ok(()) => tracing::warn!(last_record, "this data directory was restored from a backup"),
+        Err(error) => {
+            tracing::error!(%error, "cannot record the restore in the audit trail; the next start tries again")
+        }
+    }
+}
