@@ -1,4 +1,4 @@
-//! Three commands create a secured hub and two DFSPs, as README and docs/tls.md show.
+//! The commands of README that make a first payment: with a hub without security, and with a secured one.
 
 mod support_command;
 mod support_trial;
@@ -10,6 +10,58 @@ use support_command::upesi;
 use support_trial::{Running, call, free_port, text};
 use upesi_pki::Trial;
 use upesi_tls::ClientFiles;
+
+const PARTY: &str = "260001000000001";
+
+/// A party of the payee is registered and paid, as in README.
+fn pay(reach: &[&str], payer: &str, payee: &str) {
+    let register = upesi(&["sim", "register", payee, PARTY]).args(reach).output().unwrap();
+    let told = String::from_utf8(register.stdout).unwrap();
+    assert_eq!(told, format!("MSISDN {PARTY} is a party of {payee}\n"), "{:?}", register.stderr);
+    let paid = upesi(&["sim", "pay", payer, PARTY, "12.5", "KES"]).args(reach).output().unwrap();
+    let told = String::from_utf8(paid.stdout).unwrap();
+    assert!(
+        told.starts_with(&format!("{payer} paid 12.5 KES to MSISDN {PARTY} in ")),
+        "{told} {:?}",
+        paid.stderr
+    );
+    assert!(paid.status.success() && told.ends_with(": COMMITTED\n"), "{told}");
+}
+
+#[test]
+fn example_scheme_can_pay() {
+    let directory = tempfile::tempdir().unwrap();
+    let [fspiop, admin, sim] =
+        [free_port(), free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let data = directory.path().join("data");
+    let hub = upesi(&["serve", "--data", text(&data), "--fspiop", &fspiop, "--admin", &admin])
+        .args(["--set", "data.reserve_bytes=0"])
+        .stderr(Stdio::null())
+        .spawn();
+    let _hub = Running(hub.unwrap());
+    let mut dfsps =
+        upesi(&["sim", "--listen", &sim, "--currency", "KES", "--hub", &format!("http://{fspiop}")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+    // The first line comes when they listen.
+    let said = BufReader::new(dfsps.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    let _dfsps = Running(dfsps);
+    assert_eq!(said, format!("dfsp-1 http://{sim}/dfsp-1"));
+    let scheme = include_str!("../../../examples/scheme.toml").replace("127.0.0.1:5000", &sim);
+    let file = directory.path().join("scheme.toml");
+    std::fs::write(&file, scheme).unwrap();
+    let apply = ["scheme", "apply", text(&file), "--admin", &format!("http://{admin}")];
+    let applied = upesi(&apply).output().unwrap();
+    assert!(applied.status.success(), "{applied:?}");
+
+    let url = format!("http://{sim}");
+    let reach = ["--sim", url.as_str()];
+    let unknown = upesi(&["sim", "pay", "dfsp-1", PARTY, "12.5", "KES"]).args(reach).output().unwrap();
+    let told = String::from_utf8(unknown.stderr).unwrap();
+    assert!(!unknown.status.success() && told.contains("the lookup failed: 3204 "), "{told}");
+    pay(&reach, "dfsp-1", "dfsp-2");
+}
 
 #[test]
 fn three_commands_make_a_secured_hub_and_two_dfsps() {
@@ -40,16 +92,8 @@ fn three_commands_make_a_secured_hub_and_two_dfsps() {
     assert_eq!(bindings, 2, "{applied:#?}");
 
     let trial = Trial::open(&dir).unwrap();
-    let payment =
-        r#"{"to":{"idType":"MSISDN","idValue":"260001000000001"},"amount":"12.5","currency":"KES"}"#;
-    let register = r#"{"idType":"MSISDN","idValue":"260001000000001"}"#;
-    let bluewallet = base.replace("greenbank", "bluewallet");
-    let registered =
-        call(Some(trial.dfsp("bluewallet")), &format!("{bluewallet}/parties"), register).unwrap();
-    assert!(registered.status.is_success(), "{registered:?}");
-    let paid = call(Some(trial.dfsp("greenbank")), &format!("{base}/payments"), payment).unwrap();
-    let body = String::from_utf8_lossy(&paid.body);
-    assert!(paid.status.is_success() && body.contains("COMMITTED"), "{} {body}", paid.status);
+    let reach = ["--sim", base.strip_suffix("/greenbank").unwrap(), "--trial", text(&dir)];
+    pay(&reach, "greenbank", "bluewallet");
     let accounts = format!("https://{admin}/participants/greenbank/positions?currency=KES");
     let position = call(Some(trial.operator()), &accounts, "").unwrap();
     assert!(String::from_utf8_lossy(&position.body).contains("12.5"), "{position:?}");

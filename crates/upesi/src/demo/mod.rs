@@ -248,17 +248,21 @@ impl<'arguments> Demo<'arguments> {
     fn look_further(&self, binary: &Path) {
         let (out, data) = (&self.arguments.out, self.arguments.out.join("data"));
         let (binary, data) = (binary.display(), data.display());
-        let (fspiop, admin) = (self.hub.fspiop_url(), self.hub.admin_url());
         let result = (out.join("result.json").display().to_string(), "all figures of the load");
         let journal = (format!("{binary} journal {data} --limit 5"), "its first records");
         let places = if self.arguments.keep {
             title(5, "look further");
-            let keys = self.trial.directory().display();
-            let curl = |name: &str| format!("curl -K {keys}/{name}.curl");
+            let (keys, admin) = (self.trial.directory().display(), self.hub.admin_url());
+            let operator = format!(
+                "--anchors {keys}/ca.pem --certificate {keys}/operators/operator.pem --key {keys}/operators/operator.key"
+            );
             vec![
-                (format!("{} {admin}/metrics", curl("operator")), "stages, lanes, lookups, positions"),
-                (format!("{} {admin}/participants/dfsp-1/accounts", curl("operator")), "what dfsp-1 owes"),
-                (format!("{} {fspiop}/health", curl("dfsp-1")), "as dfsp-1"),
+                (
+                    format!("{binary} context add demo --replace --admin {admin} {operator}"),
+                    "saves how an operator reaches the hub",
+                ),
+                (format!("{binary} dfsp show dfsp-1 --context demo"), "what dfsp-1 owes"),
+                (format!("{binary} lane --context demo"), "how fast each DFSP answers"),
                 result,
                 (format!("{binary} audit {data} --allow-live"), "verifies the data so far"),
                 journal,

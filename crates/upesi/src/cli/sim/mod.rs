@@ -1,5 +1,8 @@
 //! `upesi sim`: simulated DFSPs as a process.
 
+mod oracle;
+mod pay;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,12 +19,11 @@ use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 use upesi_process::signals::stop_signal;
 use upesi_process::terminal::Escaping;
 use upesi_process::values::{WAIT_DEFAULT, currency, dfsp_name, socket_address, wait};
-use upesi_sim::{
-    DfspSettings, OracleConfig, OracleError, OracleRule, OracleSettings, OracleSimulator, SeenMessage,
-    SimConfig, SimError, Simulator, Upstream,
-};
+use upesi_sim::{DfspSettings, SeenMessage, SimConfig, SimError, Simulator, Upstream};
 use upesi_types::{Currency, FspId};
 
+use self::oracle::OracleArguments;
+use self::pay::{PayArguments, RegisterArguments};
 use super::hub::token_of;
 use super::pki::Simulated;
 
@@ -37,7 +39,7 @@ const UNSHOWN_MESSAGES_MAX: usize = 1024;
 /// How long messages are collected before they are sorted and printed.
 const SORTING_TIME: Duration = Duration::from_millis(50);
 
-/// Other things that can be simulated.
+/// Subcommands of `upesi sim`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum SimCommand {
     /// Run a simulated oracle: an external party directory.
@@ -47,13 +49,22 @@ pub enum SimCommand {
     /// shows settings and counters, PUT /_sim/oracle changes the behaviour. Prints its base URL, then runs until
     /// SIGTERM or SIGINT.
     Oracle(OracleArguments),
+    /// Register a party of a simulated DFSP, so that it can be paid.
+    ///
+    /// Tells a running `upesi sim` to register the party at the hub, and to answer for it until the simulators stop.
+    Register(RegisterArguments),
+    /// Make a payment between simulated DFSPs.
+    ///
+    /// Tells a running `upesi sim` to look the payee up, request a quote and send the transfer. Prints the result when
+    /// the payment has ended.
+    Pay(PayArguments),
 }
 
 /// Arguments of `upesi sim`.
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct SimArguments {
-    /// Simulate something other than DFSPs.
+    /// Instead of running DFSPs.
     #[command(subcommand)]
     pub command: Option<SimCommand>,
     /// Number of DFSPs (dfsp-1, dfsp-2, …).
@@ -102,8 +113,11 @@ pub struct SimArguments {
 
 /// Runs the simulators until SIGTERM or SIGINT. They answer while the command waits for the hub.
 pub fn run(arguments: &SimArguments) -> Outcome {
-    if let Some(SimCommand::Oracle(arguments)) = &arguments.command {
-        return run_oracle(arguments);
+    match &arguments.command {
+        Some(SimCommand::Oracle(arguments)) => return oracle::run(arguments),
+        Some(SimCommand::Register(arguments)) => return pay::register(arguments),
+        Some(SimCommand::Pay(arguments)) => return pay::run(arguments),
+        None => {}
     }
     let trial = arguments.trial.as_deref().map(Simulated::open).transpose()?;
     let usual = if trial.is_some() { SECURE_HUB } else { HUB };
@@ -232,93 +246,5 @@ fn sim_exit(error: &SimError) -> Exit {
     match error {
         SimError::Dfsps | SimError::Settings { .. } | SimError::Upstream(_) => Exit::Usage,
         SimError::Bind(_) | SimError::Socket { .. } => Exit::Unavailable,
-    }
-}
-
-// `upesi sim oracle`: a simulated oracle as a process.
-
-/// Arguments of `upesi sim oracle`.
-#[derive(Args, Clone, Debug)]
-pub struct OracleArguments {
-    /// Number of simulated DFSPs (dfsp-1, dfsp-2, …) whose parties it knows.
-    #[arg(long, value_name = "N", default_value_t = 8)]
-    pub dfsps: usize,
-    /// Name of a simulated DFSP, instead of --dfsps, in the order of `upesi sim`. May be repeated.
-    #[arg(long = "dfsp", value_name = "NAME", value_parser = dfsp_name, conflicts_with = "dfsps")]
-    pub names: Vec<FspId>,
-    /// Parties of one DFSP, by the prefix of their identifiers: MSISDN:2609=greenbank. May be repeated.
-    #[arg(long = "rule", value_name = "TYPE:PREFIX=DFSP", value_parser = rule)]
-    pub rules: Vec<OracleRule>,
-    /// Address to listen on; register http://ADDRESS as the oracle's endpoint.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5100", value_parser = socket_address)]
-    pub listen: SocketAddr,
-    /// Seed of the random faults.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Number of threads; by default one per core.
-    #[arg(long, value_name = "N")]
-    pub workers: Option<usize>,
-    /// Delays and faults.
-    #[command(flatten)]
-    pub behaviour: OracleSettings,
-}
-
-fn rule(text: &str) -> Result<OracleRule, String> {
-    let how = || "write a rule as TYPE:PREFIX=DFSP, such as MSISDN:2609=greenbank".to_owned();
-    let (parties, fsp) = text.rsplit_once('=').ok_or_else(how)?;
-    let (kind, prefix) = parties.split_once(':').ok_or_else(how)?;
-    if kind.is_empty() || kind.contains('/') {
-        return Err(how());
-    }
-    Ok(OracleRule { kind: kind.to_owned(), prefix: prefix.to_owned(), fsp: dfsp_name(fsp)?, currency: None })
-}
-
-/// Runs the oracle until SIGTERM or SIGINT.
-pub fn run_oracle(arguments: &OracleArguments) -> Outcome {
-    let names =
-        if arguments.names.is_empty() { default_names(arguments.dfsps) } else { arguments.names.clone() };
-    let mut config = OracleConfig::new(names);
-    config.rules.extend(arguments.rules.iter().cloned());
-    config.listen = arguments.listen;
-    config.settings = arguments.behaviour;
-    config.seed = arguments.seed;
-    let workers = Workers::start_on_cores(worker_count(arguments.workers), "oracle")
-        .map_err(|error| Failure::new(Exit::Unavailable, error))?;
-    let runtime = runtime()?;
-    let oracle =
-        OracleSimulator::start(config, &workers).map_err(|error| Failure::new(exit(&error), error))?;
-    write_out(&format!("oracle {}\n", oracle.base_url()))?;
-    runtime.block_on(async {
-        stop_signal().await;
-        oracle.shutdown(Instant::now() + SHUTDOWN_TIMEOUT).await
-    });
-    workers.shutdown();
-    Ok(())
-}
-
-const fn exit(error: &OracleError) -> Exit {
-    match error {
-        OracleError::Settings(_) => Exit::Usage,
-        OracleError::Bind(_) => Exit::Unavailable,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_name_type_prefix_and_dfsp() {
-        for (text, kind, prefix, fsp) in [
-            ("MSISDN:2609=greenbank", "MSISDN", "2609", "greenbank"),
-            ("EMAIL:a:b=c=greenbank", "EMAIL", "a:b=c", "greenbank"),
-            ("ALIAS:=greenbank", "ALIAS", "", "greenbank"),
-        ] {
-            let rule = rule(text).unwrap();
-            assert_eq!((rule.kind.as_str(), rule.prefix.as_str(), rule.fsp.as_str()), (kind, prefix, fsp));
-        }
-        for text in ["", "MSISDN:26", "MSISDN=greenbank", ":26=greenbank", "MSISDN:26=x", "A/B:1=greenbank"] {
-            assert!(rule(text).is_err(), "{text}");
-        }
     }
 }
