@@ -183,8 +183,9 @@ impl Visit for Words<'_, '_> {
 #[cfg(test)]
 pub(super) mod tests {
     use std::io;
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, LazyLock, Mutex};
 
+    use tracing::Dispatch;
     use tracing_subscriber::fmt::MakeWriter;
     use tracing_subscriber::layer::SubscriberExt as _;
     use upesi_testsupport::hostile_texts::{Random, text};
@@ -217,7 +218,12 @@ pub(super) mod tests {
         }
     }
 
+    /// A second subscriber. While a subscriber is the only one of the process, a test that changes the log level asks
+    /// the subscriber of its own thread whether events are recorded, and so silences this thread.
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
+
     pub(in crate::logging) fn logged(format: Format, event: impl FnOnce()) -> String {
+        LazyLock::force(&SECOND);
         let log = Log::default();
         let subscriber = tracing_subscriber::registry().with(lines(format, log.clone(), false));
         tracing::subscriber::with_default(subscriber, event);
