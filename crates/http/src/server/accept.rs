@@ -211,7 +211,7 @@ impl<S: Service> Accept<S> {
             let mut handshake = pin!(secured.establish(stream, address));
             let established = poll_fn(|context| match guard.0.order(context) {
                 Order::Serve => handshake.as_mut().poll(context),
-                Order::Finish | Order::Distrust | Order::Abort => {
+                Order::Yield | Order::Finish | Order::Distrust | Order::Abort => {
                     secured.made_way(address);
                     Poll::Ready(None)
                 }

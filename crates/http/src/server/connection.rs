@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -249,7 +249,9 @@ where
     let connection = Connection::new(address, room, guard.0.clone(), None);
     let over_cap = over_cap || service.meet(&connection).is_err();
     let serving = Arc::new(Serving { service, over_cap, connection });
+    let has_asked = AtomicBool::new(false);
     let answer = service_fn(|request| {
+        has_asked.store(true, Ordering::Relaxed);
         let serving = serving.clone();
         serving.connection.watched.enter(Phase::Busy);
         async move {
@@ -275,16 +277,9 @@ where
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(Transport::new(stream, guard.0.clone())), answer);
     let mut connection = pin!(connection);
-    let mut finishing = false;
-    poll_fn(|context| {
-        match guard.0.order(context) {
-            Order::Serve => {}
-            Order::Abort => return Poll::Ready(()),
-            Order::Finish | Order::Distrust if finishing => {}
-            Order::Finish | Order::Distrust => {
-                finishing = true;
-                connection.as_mut().graceful_shutdown();
-            }
+    let mut poll = |context: &mut Context<'_>, finish: bool| {
+        if finish {
+            connection.as_mut().graceful_shutdown();
         }
         connection.as_mut().poll(context).map(|ended| {
             if let Err(error) = ended {
@@ -292,6 +287,28 @@ where
                 tracing::debug!(%error, "a connection ended with an error");
             }
         })
+    };
+    let mut finishing = false;
+    poll_fn(|context| {
+        let order = guard.0.order(context);
+        match order {
+            Order::Serve => return poll(context, false),
+            Order::Abort => return Poll::Ready(()),
+            // A request may have arrived that was not read yet. Its peer would lose it.
+            Order::Yield | Order::Finish if !finishing && poll(context, false).is_ready() => {
+                return Poll::Ready(());
+            }
+            Order::Yield | Order::Finish | Order::Distrust => {}
+        }
+        let ended = poll(context, !finishing);
+        finishing = true;
+        let waits = match guard.0.phase() {
+            Phase::Busy | Phase::Closing => false,
+            Phase::Head | Phase::Waiting => true,
+            // Only a connection without a request does not end by itself.
+            Phase::Idle => !has_asked.load(Ordering::Relaxed),
+        };
+        if order == Order::Yield && waits { Poll::Ready(()) } else { ended }
     })
     .await;
 }
@@ -344,5 +361,67 @@ impl<S: Service> Direct<S> {
     /// Asks all connections to finish, as the shutdown of a server does.
     pub fn finish_all(&self) {
         self.supervisor.finish_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use hyper::body::Incoming;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    struct Answers;
+
+    impl Service for Answers {
+        async fn call(&self, _: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
+            Response::new(Full::from("answered"))
+        }
+    }
+
+    const REQUEST: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+    /// The bytes that a kept-alive connection still sends if it is told to end just after these have arrived.
+    async fn last_bytes(order: Order, arrived: &str) -> String {
+        let direct = Direct::new(&Limits::default(), Arc::new(Answers));
+        let accepted = direct.accept(false);
+        let watched = accepted.guard.0.clone();
+        let (mut peer, stream) = duplex(4096);
+        peer.write_all(REQUEST.as_bytes()).await.unwrap();
+        let mut serving = pin!(connection::serve(stream, accepted));
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"answered") {
+            tokio::select! {
+                biased;
+                () = &mut serving => panic!("the connection ended"),
+                read = peer.read_buf(&mut answer) => assert_ne!(read.unwrap(), 0),
+            }
+        }
+        peer.write_all(arrived.as_bytes()).await.unwrap();
+        watched.tell(order);
+        serving.await;
+        let mut last = String::new();
+        peer.read_to_string(&mut last).await.unwrap();
+        last
+    }
+
+    #[tokio::test]
+    async fn request_that_has_arrived_is_answered_before_the_connection_ends() {
+        for order in [Order::Yield, Order::Finish] {
+            let last = last_bytes(order, REQUEST).await;
+            assert!(last.starts_with("HTTP/1.1 200") && last.ends_with("answered"), "{order:?}: {last}");
+        }
+        for (order, arrived) in [
+            (Order::Yield, ""),
+            (Order::Yield, "GET / HT"),
+            (Order::Finish, ""),
+            (Order::Distrust, REQUEST),
+            (Order::Abort, REQUEST),
+        ] {
+            assert_eq!(last_bytes(order, arrived).await, "", "{order:?} {arrived}");
+        }
     }
 }

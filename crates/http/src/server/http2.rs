@@ -182,6 +182,7 @@ where
     let mut connection = pin!(connection);
     let mut requests = FuturesUnordered::new();
     let mut order = Order::Serve;
+    let mut finishing = false;
     poll_fn(|context| {
         // Answers do not wait for a turn, because other effects of the same events would overtake them.
         let (step, has_turn) = match turn.poll(holder(), context) {
@@ -198,11 +199,11 @@ where
                 last_step = Some(step);
                 return Poll::Ready(());
             }
-            if order != before {
+            if order != before && order != Order::Yield {
                 streams.end(order == Order::Distrust);
-            }
-            if order != Order::Serve && before == Order::Serve {
-                connection.as_mut().graceful_shutdown();
+                if !std::mem::replace(&mut finishing, true) {
+                    connection.as_mut().graceful_shutdown();
+                }
             }
             while let Poll::Ready(Some(())) = requests.poll_next_unpin(context) {}
             if let Poll::Ready(ended) = connection.as_mut().poll(context) {
@@ -213,11 +214,93 @@ where
                 return Poll::Ready(());
             }
             let mut arrived = arrivals.all();
-            if arrived.is_empty() {
+            if !arrived.is_empty() {
+                requests.extend(arrived.drain(..));
+                continue;
+            }
+            // Whatever has arrived has been read.
+            if order != Order::Yield || finishing || !has_turn {
                 return Poll::Pending;
             }
-            requests.extend(arrived.drain(..));
+            if streams.is_quiet() {
+                last_step = Some(step);
+                return Poll::Ready(());
+            }
+            finishing = true;
+            streams.end(false);
+            connection.as_mut().graceful_shutdown();
         }
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+    use crate::server::Limits;
+    use crate::server::connection::Bounds;
+    use crate::server::supervision::Supervisor;
+
+    struct Answers;
+
+    impl Service for Answers {
+        async fn call(&self, _: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
+            Response::new(Full::from("answered"))
+        }
+    }
+
+    /// The preface of HTTP/2 with empty settings, and a request on stream 1.
+    const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
+        \0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01x";
+    /// `GET /` on stream 3.
+    const REQUEST: &[u8] = b"\0\0\x06\x01\x05\0\0\0\x03\x82\x86\x84\x41\x01x";
+
+    /// Whether a request that arrives just before the connection is told to yield is answered.
+    async fn is_answered(arrived: &[u8]) -> bool {
+        let limits = Limits::default();
+        let guard = Arc::new(Supervisor::new(&limits)).watch(0, None, None);
+        let watched = guard.0.clone();
+        let accepted = Accepted {
+            service: Arc::new(Answers),
+            over_cap: false,
+            address: None,
+            room: None,
+            guard,
+            bounds: Bounds::of(&limits),
+            turns: Arc::default(),
+        };
+        let (mut peer, stream) = duplex(4096);
+        peer.write_all(OPENING).await.unwrap();
+        let mut serving = pin!(serve(stream, accepted));
+        let mut answers = Vec::new();
+        let count = |answers: &[u8]| answers.windows(8).filter(|bytes| bytes == b"answered").count();
+        while count(&answers) < 1 {
+            tokio::select! {
+                biased;
+                () = &mut serving => panic!("the connection ended"),
+                read = peer.read_buf(&mut answers) => assert_ne!(read.unwrap(), 0),
+            }
+        }
+        peer.write_all(arrived).await.unwrap();
+        watched.tell(Order::Yield);
+        while count(&answers) < 2 {
+            tokio::select! {
+                biased;
+                () = &mut serving => {
+                    peer.read_to_end(&mut answers).await.unwrap();
+                    return count(&answers) == 2;
+                }
+                read = peer.read_buf(&mut answers) => assert_ne!(read.unwrap(), 0),
+            }
+        }
+        true
+    }
+
+    #[tokio::test]
+    async fn request_that_has_arrived_is_answered_before_the_connection_ends() {
+        assert!(is_answered(REQUEST).await);
+        assert!(!is_answered(b"").await);
+    }
 }

@@ -317,10 +317,10 @@ mod tests {
         let mut newcomers = Vec::new();
         for (guard, order) in [
             (&unread.1, Order::Abort),
-            (&silent.1, Order::Abort),
+            (&silent.1, Order::Yield),
             (&served.1, Order::Finish),
             (&crowd[0].1, Order::Abort),
-            (&idle.1, Order::Abort),
+            (&idle.1, Order::Yield),
         ] {
             assert_eq!(told(guard), Order::Serve);
             assert!(room.is_there_for(newcomer));

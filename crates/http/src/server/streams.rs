@@ -163,6 +163,12 @@ impl Streams {
         self.settle(&state);
     }
 
+    /// Whether the peer waits for nothing: all its requests are answered, and the answers are written.
+    pub(super) fn is_quiet(&self) -> bool {
+        let state = self.state();
+        state.serving == 0 && state.unread.is_empty() && state.blocked_since_tick == 0
+    }
+
     /// Records the tick since which written bytes wait for the peer to read; 0 if none wait.
     pub(super) fn blocked_since(&self, tick: u32) {
         let mut state = self.state();

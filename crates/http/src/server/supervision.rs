@@ -52,6 +52,8 @@ pub(super) enum Phase {
 #[repr(u8)]
 pub(super) enum Order {
     Serve,
+    /// End now. If a request has arrived that was not read yet, end after its answer.
+    Yield,
     /// End after the request in flight; if there is none, end now.
     Finish,
     /// Like `Finish`, but accept no further request, not even one that is on its way.
@@ -138,8 +140,9 @@ impl Watched {
         }
         match self.order.load(Ordering::Acquire) {
             0 => Order::Serve,
-            1 => Order::Finish,
-            2 => Order::Distrust,
+            1 => Order::Yield,
+            2 => Order::Finish,
+            3 => Order::Distrust,
             _ => Order::Abort,
         }
     }
@@ -263,7 +266,12 @@ impl Candidate {
     /// progress since it was found.
     pub(super) fn make_way(&self) -> bool {
         let found = Some((self.rank.0, self.since_tick));
-        let how = if self.rank.0 == Class::Served { Order::Finish } else { Order::Abort };
+        let how = match (self.rank.0, self.watched.phase()) {
+            (Class::Unread, _) => Order::Abort,
+            (Class::Served, _) => Order::Finish,
+            (_, Phase::Idle) => Order::Yield,
+            _ => Order::Abort,
+        };
         self.watched.may_make_way(self.part) == found && self.watched.make_way(how)
     }
 }
