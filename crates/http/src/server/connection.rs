@@ -402,10 +402,12 @@ mod tests {
         }
         peer.write_all(arrived.as_bytes()).await.unwrap();
         watched.tell(order);
-        serving.await;
-        let mut last = String::new();
-        peer.read_to_string(&mut last).await.unwrap();
-        last
+        let reading = async move {
+            let mut last = String::new();
+            peer.read_to_string(&mut last).await.unwrap();
+            last
+        };
+        tokio::join!(serving, reading).1
     }
 
     #[tokio::test]

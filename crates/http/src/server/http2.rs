@@ -26,7 +26,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::sleep;
 
-use super::connection::{Accepted, Connection};
+use super::connection::{Accepted, Bounds, Connection};
 use super::holders::Seat;
 use super::streams::{Ending, Streams, Unread};
 use super::supervision::Order;
@@ -149,6 +149,20 @@ fn as_http2(response: Response<Full<Bytes>>, unread: Unread) -> Response<AnswerB
     Response::from_parts(parts, AnswerBody { left: bytes_of(body), unread })
 }
 
+fn builder(bounds: &Bounds, arrivals: &Arrivals) -> http2::Builder<Arrivals> {
+    // No timer and no pings: the supervisor enforces the time limits.
+    let mut builder = http2::Builder::new(arrivals.clone());
+    builder
+        .max_concurrent_streams(bounds.streams_max)
+        .max_header_list_size(u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX))
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES_MAX)
+        .max_pending_accept_reset_streams(RESET_EARLY_MAX)
+        .max_local_error_reset_streams(MALFORMED_MAX);
+    builder
+}
+
 pub(super) async fn serve<T, S>(stream: T, accepted: Accepted<S>)
 where
     T: AsyncRead + AsyncWrite + Unpin,
@@ -160,25 +174,15 @@ where
     let mut turn = turns.turn();
     // Declared first, so that it includes the drop of the connection's requests.
     let mut last_step = None;
-    let streams = Streams::new(guard.0.clone(), bounds.in_flight);
+    let streams = Streams::new(guard.0.clone(), bounds.in_flight.clone());
     let connection = Connection::new(address, room, guard.0.clone(), Some(streams.clone()));
     let is_over_share = service.meet(&connection).is_err();
     let serving = Arc::new(Serving { service, connection, streams: streams.clone(), is_over_share });
     let arrivals = Arrivals::default();
-    let header_list_bytes_max = u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX);
-    // No timer and no pings: the supervisor enforces the time limits.
-    let connection = http2::Builder::new(arrivals.clone())
-        .max_concurrent_streams(bounds.streams_max)
-        .max_header_list_size(header_list_bytes_max)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_send_buf_size(SEND_BUFFER_BYTES_MAX)
-        .max_pending_accept_reset_streams(RESET_EARLY_MAX)
-        .max_local_error_reset_streams(MALFORMED_MAX)
-        .serve_connection(
-            TokioIo::new(Transport::multiplexed(stream, guard.0.clone(), streams.clone())),
-            service_fn(move |request| serving.clone().answer(request)),
-        );
+    let connection = builder(&bounds, &arrivals).serve_connection(
+        TokioIo::new(Transport::multiplexed(stream, guard.0.clone(), streams.clone())),
+        service_fn(move |request| serving.clone().answer(request)),
+    );
     let mut connection = pin!(connection);
     let mut requests = FuturesUnordered::new();
     let mut order = Order::Serve;
@@ -240,7 +244,6 @@ mod tests {
 
     use super::*;
     use crate::server::Limits;
-    use crate::server::connection::Bounds;
     use crate::server::supervision::Supervisor;
 
     struct Answers;
