@@ -60,6 +60,10 @@ fn example_scheme_can_pay() {
     let unknown = upesi(&["sim", "pay", "dfsp-1", PARTY, "12.5", "KES"]).args(reach).output().unwrap();
     let told = String::from_utf8(unknown.stderr).unwrap();
     assert!(!unknown.status.success() && told.contains("the lookup failed: 3204 "), "{told}");
+    assert!(told.ends_with("\n`upesi sim register` registers a party\n"), "{told}");
+    let nobody = upesi(&["sim", "pay", "dfsp-9", PARTY, "12.5", "KES"]).args(reach).output().unwrap();
+    let told = String::from_utf8(nobody.stderr).unwrap();
+    assert_eq!(told, format!("upesi: there is no simulated DFSP dfsp-9 at {url}\n"));
     pay(&reach, "dfsp-1", "dfsp-2");
 }
 

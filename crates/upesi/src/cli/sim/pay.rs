@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use upesi_http::{Bytes, Full, Method, Pool, PoolConfig, Request, Target, header};
+use upesi_http::{Bytes, Full, Method, Pool, PoolConfig, Request, StatusCode, Target, header};
 use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 use upesi_process::values::{currency, dfsp_name};
 use upesi_types::{Currency, FspId};
@@ -22,6 +22,7 @@ const SECURE_SIMULATORS: &str = "https://localhost:5000";
 /// Longer than the simulators wait for a payment.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(40);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
+const PARTY_NOT_FOUND: &str = "3204";
 
 /// How to reach the simulated DFSPs.
 #[derive(Args, Clone, Debug, Default)]
@@ -174,9 +175,16 @@ fn order(reach: &Reach, dfsp: FspId, what: &str, body: &Value) -> Result<Bytes, 
     let answer = runtime()?.block_on(async {
         Pool::new(target.origin, config).send(request, Instant::now() + ANSWER_TIMEOUT).await
     });
-    answer.map(|answer| answer.body).map_err(|error| {
-        Failure::new(Exit::Unavailable, format!("{url}: {error}. Is `upesi sim` running there?"))
-    })
+    match answer {
+        Ok(answer) if answer.status == StatusCode::NOT_FOUND => {
+            Err(Failure::new(Exit::Usage, format!("there is no simulated DFSP {dfsp} at {url}")))
+        }
+        Ok(answer) => Ok(answer.body),
+        Err(error) => {
+            let text = format!("{url}: {error}. Is `upesi sim` running there?");
+            Err(Failure::new(Exit::Unavailable, text))
+        }
+    }
 }
 
 /// Reads an answer. If nothing was sent, the answer is an object with the mistake as text.
@@ -214,8 +222,11 @@ fn in_words(arguments: &PayArguments, receipt: &Receipt) -> String {
 }
 
 fn explain(error: &Rejection) -> String {
-    let code = error.error_code.as_deref().map(|code| format!("{code} ")).unwrap_or_default();
-    format!("the {} failed: {code}{}", error.phase, error.error_description)
+    let Rejection { phase, error_code, error_description } = error;
+    let code = error_code.as_deref().map(|code| format!("{code} ")).unwrap_or_default();
+    let is_unknown = phase == "lookup" && error_code.as_deref() == Some(PARTY_NOT_FOUND);
+    let remedy = if is_unknown { "\n`upesi sim register` registers a party" } else { "" };
+    format!("the {phase} failed: {code}{error_description}{remedy}")
 }
 
 fn milliseconds(us: u64) -> String {
