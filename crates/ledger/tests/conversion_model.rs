@@ -6,6 +6,8 @@
 
 #[path = "conversion_model/ask.rs"]
 mod ask;
+#[path = "conversion_model/counts.rs"]
+mod counts;
 #[path = "conversion_model/scheme.rs"]
 mod scheme;
 mod support;
@@ -28,7 +30,8 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-use self::ask::{Ask, BEHIND, CURRENCIES, LIMIT, Member, Money, NAMES, Setup, Tried, setup, step};
+use self::ask::{Ask, BEHIND, CURRENCIES, LIMIT, Member, Money, NAMES, Setup, setup, step};
+use self::counts::Tried;
 use self::scheme::{Deal, End, Scheme, Swap};
 use self::support::{Twin, snapshot};
 

@@ -7,9 +7,9 @@ use upesi_types::{FspId, Timestamp};
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
+use crate::core::config::UnknownTransfer;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
-use crate::core::limits::UnknownTransfer;
 use crate::core::state::Ledger;
 use crate::money::transfer::{Aborted, Fingerprint, Transfer, TransferState, TransferView};
 

@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::core::config::FundsOutGuard;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
-use crate::core::limits::FundsOutGuard;
 use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
