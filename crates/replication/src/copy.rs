@@ -9,8 +9,9 @@ use upesi_journal::{
 };
 
 use crate::error::ReplicationError;
+use crate::history::{History, first_in};
 use crate::partition::{Copied, Partition};
-use crate::place::{History, Place, first_in};
+use crate::place::Place;
 use crate::records::decode;
 
 /// Minimum interval between writes of the position. A start reads later entries from the log again.

@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use upesi_cluster::{
-    Ahead, Append, Claim, ClusterId, EndLost, Entry, Fold, NodeId, Patience, Position, Role, Standby,
-    Verdict, Void,
-};
+use upesi_cluster::{Ahead, Append, EndLost, Entry, Fold, NodeId, Position, Role, Standby, Verdict, Void};
 
 use crate::clock::Clock;
 use crate::copy::{Copies, Copy};
 use crate::error::ReplicationError;
-use crate::leading::{Leading, ReplicatedLog};
+use crate::leading::Leading;
 use crate::partition::{Copied, Event, Partition, next};
+use crate::replicated_log::ReplicatedLog;
+use crate::settings::NodeSettings;
 
 /// How long a standby waits for an entry before it checks the clock.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -397,29 +396,4 @@ impl Following {
             ahead: Duration::ZERO,
         }
     }
-}
-
-// Settings of a node of a cluster.
-
-/// A node's settings in its cluster.
-#[derive(Clone, Debug)]
-pub struct NodeSettings {
-    /// The cluster.
-    pub cluster: ClusterId,
-    /// This node.
-    pub node: NodeId,
-    /// Contents of its claims.
-    pub claim: Claim,
-    /// Conditions for its claims.
-    pub patience: Patience,
-    /// Whether it may claim after its start without an operator's request; see
-    /// [`upesi_cluster::Standby::permit_claims`].
-    pub may_claim: bool,
-    /// Set by an operator: the node claims once, without waiting for silence. From then on it may claim, whatever other
-    /// nodes reported.
-    pub is_promoted: Arc<AtomicBool>,
-    /// Set when the state of this node has failed: the node follows the log, and no longer claims.
-    pub is_unfit: Arc<AtomicBool>,
-    /// Interval of its reports to the log about the entries that it needs.
-    pub tell_every: Duration,
 }
