@@ -9,12 +9,16 @@ extern crate alloc;
 mod amount;
 mod currency;
 pub mod error_code;
+mod hex;
 mod id;
+mod present;
 pub mod text;
 mod timestamp;
 
 pub use amount::{Amount, AmountError, Money};
 pub use currency::Currency;
 pub use error_code::ErrorCode;
-pub use id::{BulkId, ConversionId, FspId, TransferId, hex, unhex};
-pub use timestamp::{Present, Timestamp};
+pub use hex::{hex, unhex};
+pub use id::{BulkId, ConversionId, FspId, TransferId};
+pub use present::Present;
+pub use timestamp::Timestamp;
