@@ -29,6 +29,7 @@ mod pace;
 mod proxied;
 mod room;
 mod secured;
+mod socket;
 mod streams;
 mod strict;
 mod supervision;
