@@ -1,7 +1,6 @@
 //! Rejects amounts with more decimals than their currency, if the scheme requires it. No bank can hold or move such an
 //! amount.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
 

@@ -1,10 +1,12 @@
 //! Writes the bodies of messages that the hub creates. They are deterministic and compact, and the members of every
 //! object are sorted by name, so that a signature remains valid for verifiers that sort first.
 
+mod bulk;
+mod party;
+
 #[cfg(test)]
 mod tests;
 
-use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,8 +14,14 @@ use core::fmt;
 use core::fmt::Write;
 
 use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
-use upesi_types::{Amount, Currency, ErrorCode, FspId, Money, Timestamp, TransferId};
+use upesi_types::{ErrorCode, FspId, Money, Timestamp, TransferId};
 
+pub use self::bulk::{
+    BulkItemOutcome, BulkRequest, BulkRequestItem, BulkState, write_bulk_request, write_bulk_state,
+};
+pub use self::party::{
+    BatchResult, PartyEntry, write_batch_result, write_fsp_id, write_party_list, write_providers,
+};
 use crate::body::EXTENSION_ITEMS_MAX;
 use crate::{Version, encode_octets};
 
@@ -257,267 +265,4 @@ impl ByteWriter<'_> {
         self.text(value);
         self.0.push(b'}');
     }
-}
-
-// Bodies about bulk transfers.
-
-/// The fields of a `POST /bulkTransfers`, except its items.
-#[derive(Clone, Copy, Debug)]
-pub struct BulkRequest<'a> {
-    /// Identifies the bulk transfer.
-    pub id: &'a str,
-    /// Identifies the bulk quote on which it is based.
-    pub quote: TransferId,
-    /// The payer DFSP.
-    pub payer: FspId,
-    /// The payee DFSP.
-    pub payee: FspId,
-    /// Time when the items expire.
-    pub expires_at: Timestamp,
-    /// Items of the extension list, as in [`Extensions::items`].
-    pub extensions: Option<&'a str>,
-}
-
-/// One transfer of a `POST /bulkTransfers`.
-#[derive(Clone, Copy, Debug)]
-pub struct BulkRequestItem<'a> {
-    /// Identifies the transfer.
-    pub id: TransferId,
-    /// The amount; its text if no ledger can represent it.
-    pub amount: Result<Amount, &'a str>,
-    /// The currency.
-    pub currency: Currency,
-    /// The ILP packet, base64url.
-    pub ilp_packet: &'a str,
-    /// SHA-256 of the fulfilment.
-    pub condition: [u8; 32],
-    /// Items of the extension list, as in [`Extensions::items`].
-    pub extensions: Option<&'a str>,
-}
-
-/// Appends the body of the `POST /bulkTransfers` that the hub creates with the reserved items.
-pub fn write_bulk_request<'a>(
-    out: &mut Vec<u8>,
-    request: &BulkRequest<'_>,
-    items: impl IntoIterator<Item = BulkRequestItem<'a>>,
-) {
-    let _ = write!(ByteWriter(out), "{{\"bulkQuoteId\":\"{}\",\"bulkTransferId\":", request.quote);
-    ByteWriter(out).text(request.id);
-    let _ = write!(ByteWriter(out), ",\"expiration\":\"{}\",", request.expires_at);
-    write_extension_list(out, extensions(request.extensions));
-    out.extend_from_slice(b"\"individualTransfers\":[");
-    for (index, item) in items.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write_item(out, &item);
-    }
-    out.extend_from_slice(b"],\"payeeFsp\":");
-    ByteWriter(out).text(request.payee.as_str());
-    out.extend_from_slice(b",\"payerFsp\":");
-    ByteWriter(out).text(request.payer.as_str());
-    out.push(b'}');
-}
-
-fn write_item(out: &mut Vec<u8>, item: &BulkRequestItem<'_>) {
-    out.extend_from_slice(b"{\"condition\":\"");
-    out.extend_from_slice(&encode_octets(&item.condition));
-    out.extend_from_slice(b"\",");
-    write_extension_list(out, extensions(item.extensions));
-    out.extend_from_slice(b"\"ilpPacket\":");
-    ByteWriter(out).text(item.ilp_packet);
-    out.extend_from_slice(b",\"transferAmount\":{\"amount\":\"");
-    let _ = match &item.amount {
-        Ok(amount) => write!(ByteWriter(out), "{amount}"),
-        Err(text) => write!(ByteWriter(out), "{text}"),
-    };
-    let (currency, id) = (item.currency, item.id);
-    let _ = write!(ByteWriter(out), "\",\"currency\":\"{currency}\"}},\"transferId\":\"{id}\"}}");
-}
-
-/// The fields of a `PUT /bulkTransfers/{ID}`, except its results.
-#[derive(Clone, Copy, Debug)]
-pub struct BulkState<'a> {
-    /// The state of the bulk transfer.
-    pub state: &'a str,
-    /// Time when it became final; `None` before.
-    pub completed_at: Option<Timestamp>,
-    /// Items of the extension list, as in [`Extensions::items`].
-    pub extensions: Option<&'a str>,
-}
-
-/// The outcome of one transfer in a `PUT /bulkTransfers/{ID}`.
-#[derive(Clone, Debug)]
-pub enum BulkItemOutcome<'a> {
-    /// The transfer is not final. Its result is only its id.
-    Open,
-    /// The transfer was committed.
-    Fulfilled {
-        /// Preimage of the condition.
-        fulfilment: &'a [u8; 32],
-        /// Items of the extension list, as in [`Extensions::items`].
-        extensions: Option<&'a str>,
-    },
-    /// The transfer was rejected or aborted.
-    Failed {
-        /// The code of the error.
-        code: ErrorCode,
-        /// The description of the error; it is cut at 128 characters.
-        description: Cow<'a, str>,
-    },
-}
-
-/// Appends the body of a `PUT /bulkTransfers/{ID}`, with the outcome of each transfer.
-pub fn write_bulk_state<'a>(
-    out: &mut Vec<u8>,
-    state: &BulkState<'_>,
-    outcomes: impl IntoIterator<Item = (TransferId, BulkItemOutcome<'a>)>,
-) {
-    out.extend_from_slice(b"{\"bulkTransferState\":");
-    ByteWriter(out).text(state.state);
-    if let Some(completed) = state.completed_at {
-        let _ = write!(ByteWriter(out), ",\"completedTimestamp\":\"{completed}\"");
-    }
-    out.push(b',');
-    write_extension_list(out, extensions(state.extensions));
-    out.pop();
-    let mut has_results = false;
-    for (id, outcome) in outcomes {
-        out.extend_from_slice(if has_results { b"," } else { b",\"individualTransferResults\":[" });
-        write_outcome(out, id, &outcome);
-        has_results = true;
-    }
-    out.extend_from_slice(if has_results { b"]}" } else { b"}" });
-}
-
-fn write_outcome(out: &mut Vec<u8>, id: TransferId, outcome: &BulkItemOutcome<'_>) {
-    out.push(b'{');
-    match outcome {
-        BulkItemOutcome::Open => {}
-        BulkItemOutcome::Failed { code, description } => {
-            write_error_members(out, *code, description, |_| {});
-            out.push(b',');
-        }
-        BulkItemOutcome::Fulfilled { fulfilment, extensions: items } => {
-            write_extension_list(out, extensions(*items));
-            out.extend_from_slice(b"\"fulfilment\":\"");
-            out.extend_from_slice(&encode_octets(fulfilment));
-            out.extend_from_slice(b"\",");
-        }
-    }
-    let _ = write!(ByteWriter(out), "\"transferId\":\"{id}\"}}");
-}
-
-const fn extensions(items: Option<&str>) -> Extensions<'_> {
-    Extensions { items, cause: None }
-}
-
-// Bodies that name a party's DFSP (FSPIOP API v1.1 §6.2.4), or the providers of a service.
-
-/// A party in a body that the hub creates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartyEntry<'a> {
-    /// The type of the identifier, such as `MSISDN`.
-    pub kind: &'a str,
-    /// The identifier, decoded.
-    pub identifier: &'a str,
-    /// Distinguishes parties under one identifier, decoded.
-    pub sub_id: Option<&'a str>,
-    /// The DFSP that serves the party; `None` if the request named none.
-    pub fsp: Option<&'a str>,
-}
-
-/// The result for one party of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchResult<'a> {
-    /// The party as requested.
-    pub party: PartyEntry<'a>,
-    /// Code and description (at most 128 characters), if the party could not be registered.
-    pub error: Option<(ErrorCode, &'a str)>,
-}
-
-/// Appends the body of the callback that answers `GET` and `DELETE /participants/…`: `{"fspId":"greenbank"}`.
-pub fn write_fsp_id(out: &mut Vec<u8>, fsp: &str) {
-    out.extend_from_slice(b"{\"fspId\":");
-    ByteWriter(out).text(fsp);
-    out.push(b'}');
-}
-
-/// Appends the body of the callback that answers `POST` and `PUT /participants/{Type}/{ID}[/{SubId}]`.
-pub fn write_party_list<'a>(
-    out: &mut Vec<u8>,
-    currency: Option<Currency>,
-    parties: impl IntoIterator<Item = PartyEntry<'a>>,
-) {
-    write_list(out, currency, parties, write_entry);
-}
-
-/// Appends the body of the callback that answers `POST /participants`.
-pub fn write_batch_result<'a>(
-    out: &mut Vec<u8>,
-    currency: Option<Currency>,
-    results: impl IntoIterator<Item = BatchResult<'a>>,
-) {
-    write_list(out, currency, results, |out, result| {
-        out.push(b'{');
-        if let Some((code, description)) = result.error {
-            write_error_members(out, code, description, |_| {});
-            out.push(b',');
-        }
-        out.extend_from_slice(b"\"partyId\":");
-        write_entry(out, result.party);
-        out.push(b'}');
-    });
-}
-
-fn write_list<T>(
-    out: &mut Vec<u8>,
-    currency: Option<Currency>,
-    items: impl IntoIterator<Item = T>,
-    write_item: impl Fn(&mut Vec<u8>, T),
-) {
-    out.push(b'{');
-    if let Some(currency) = currency {
-        out.extend_from_slice(b"\"currency\":\"");
-        out.extend_from_slice(currency.as_str().as_bytes());
-        out.extend_from_slice(b"\",");
-    }
-    out.extend_from_slice(b"\"partyList\":[");
-    for (index, item) in items.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write_item(out, item);
-    }
-    out.extend_from_slice(b"]}");
-}
-
-fn write_entry(out: &mut Vec<u8>, party: PartyEntry<'_>) {
-    out.push(b'{');
-    if let Some(fsp) = party.fsp {
-        out.extend_from_slice(b"\"fspId\":");
-        ByteWriter(out).text(fsp);
-        out.push(b',');
-    }
-    out.extend_from_slice(b"\"partyIdType\":");
-    ByteWriter(out).text(party.kind);
-    out.extend_from_slice(b",\"partyIdentifier\":");
-    ByteWriter(out).text(party.identifier);
-    if let Some(sub_id) = party.sub_id {
-        out.extend_from_slice(b",\"partySubIdOrType\":");
-        ByteWriter(out).text(sub_id);
-    }
-    out.push(b'}');
-}
-
-/// Appends the body of the callback that answers `GET /services/FXP…` (FSPIOP API v2.0): `{"providers":["fxmaker"]}`.
-pub fn write_providers<'a>(out: &mut Vec<u8>, providers: impl IntoIterator<Item = &'a str>) {
-    out.extend_from_slice(b"{\"providers\":[");
-    for (index, provider) in providers.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        ByteWriter(out).text(provider);
-    }
-    out.extend_from_slice(b"]}");
 }

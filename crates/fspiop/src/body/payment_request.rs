@@ -6,11 +6,11 @@ use alloc::format;
 
 use upesi_types::{Currency, ErrorCode, Timestamp, TransferId};
 
-use super::error::check_extension_list;
+use super::extension_list::check_extension_list;
 use super::json::Kind;
 use super::object::Unreadable;
-use super::participants::{PartyIdInfo, PartyInfo, read_party, read_party_id_info};
-use super::quote::{
+use super::party::{PartyIdInfo, PartyInfo, read_party, read_party_id_info};
+use super::quoting::{
     QuotedMoney, check, check_geo_code, check_note, check_transaction_type, read_money, read_optional,
 };
 use super::schema::{Schema, Value};

@@ -5,8 +5,8 @@ use core::fmt::Write;
 
 use upesi_types::Timestamp;
 
+use super::block::{Block, push_line};
 use super::media_type::{write_accept, write_content_type};
-use super::{Block, push_line};
 use crate::body::is_signature_object;
 use crate::render::ByteWriter;
 use crate::{Method, Resource, Version};
