@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use upesi_http::{Connection, Full, Incoming, Method, Request, Response, Service, StatusCode, body};
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use super::{OracleFull, OracleReport, OracleSettings, Owner, Shared};
+use super::directory::Owner;
+use super::{OracleFull, OracleReport, OracleSettings, Shared};
 use crate::counters::count;
 use crate::party::{decoded, quoted};
 use crate::reply::wait_ms;
