@@ -3,6 +3,7 @@
 
 mod bulks;
 mod conversions;
+mod finished;
 mod reservations;
 
 use std::collections::{BTreeMap, BTreeSet};
