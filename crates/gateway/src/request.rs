@@ -216,8 +216,8 @@ mod tests {
         let Ok(Command::Prepare(prepare)) = read("POST /transfers", &parts("1.0", &[]), &body) else {
             panic!("no prepare")
         };
-        let (error, text) = prepare.amount.unwrap_err();
-        assert_eq!((error, &*text), (AmountError::Precision, "1234567890123456.78"));
+        let unfit = prepare.amount.unwrap_err();
+        assert_eq!((unfit.error, &*unfit.text), (AmountError::Precision, "1234567890123456.78"));
         assert_eq!(prepare.condition, None);
         assert_eq!((prepare.source, prepare.payer), (name("greenbank"), name("bluewallet")));
     }
@@ -233,7 +233,7 @@ mod tests {
             let (body, parts) = (PREPARE.replace("125.5", amount), parts("1.0", &[]));
             let read = read_by("POST /transfers", &parts, &body, config, &TrustEveryone);
             let Ok(Command::Prepare(prepare)) = read else { panic!("no prepare") };
-            assert_eq!(prepare.amount.err().map(|(error, _)| error), expected, "{amount}");
+            assert_eq!(prepare.amount.err().map(|unfit| unfit.error), expected, "{amount}");
         }
     }
 

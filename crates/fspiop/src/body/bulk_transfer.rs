@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId, UnfitAmount};
 
 use super::completed_timestamp::CompletionFault;
 use super::error::read_error_information;
@@ -41,7 +41,7 @@ pub struct BulkTransferBody {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkItem {
     /// The amount. If a ledger cannot represent it, the text is retained.
-    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    pub amount: Result<Amount, UnfitAmount>,
     /// The currency.
     pub currency: Currency,
     /// The ILP packet, base64url, opaque to the hub.
@@ -113,7 +113,7 @@ fn read_item(value: Value<'_, '_>) -> Result<(TransferId, BulkItem), SyncError> 
     let condition = decode_octets(&item.required("condition").octets()?);
     let extensions = read_optional(item.optional("extensionList"), parse_extension_list)?;
     let item = BulkItem {
-        amount: amount.map_err(|error| (error, money.amount.into())),
+        amount: amount.map_err(|error| UnfitAmount { error, text: money.amount.into() }),
         currency: money.currency,
         ilp_packet: ilp_packet.into(),
         condition,

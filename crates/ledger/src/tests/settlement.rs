@@ -342,7 +342,7 @@ fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
         ledger.participants[2].accounts.push(AccountRef { currency, kind, id: account(6) });
         ledger.models[0].granularity = Granularity::Gross;
         (ledger.accounts[2].balance, ledger.accounts[5].balance) = (amount(payer), amount(payee));
-        let settled = ledger.settled_by_commit((account(2), account(4)), amount(7), &[]);
+        let settled = ledger.settled_by_commit(account(2), account(4), amount(7), &[]);
         let at_once = Settled::AtOnce { payer: account(3), payee: account(6) };
         assert_eq!(settled, if is_at_once { at_once } else { Settled::InWindow }, "{payer}, {payee}");
     }

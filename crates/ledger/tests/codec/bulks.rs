@@ -5,7 +5,7 @@ use upesi_ledger::{
     AskedItem, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, CallbackContent, Event,
     ItemOutcome, ItemResult, ItemState, PublicBulkState,
 };
-use upesi_types::{AmountError, BulkId};
+use upesi_types::{AmountError, BulkId, UnfitAmount};
 
 use super::{amount, cause, currency, name, participant_id, text, timestamp, transfer_id};
 
@@ -14,7 +14,8 @@ fn extensions() -> impl Strategy<Value = Option<Box<str>>> {
 }
 
 fn asked_item() -> impl Strategy<Value = AskedItem> {
-    let amount = prop_oneof![amount().prop_map(Ok), text().prop_map(|text| Err((AmountError::Scale, text))),];
+    let unfit = text().prop_map(|text| Err(UnfitAmount { error: AmountError::Scale, text }));
+    let amount = prop_oneof![amount().prop_map(Ok), unfit];
     (amount, currency(), text(), any::<Option<[u8; 32]>>(), extensions()).prop_map(
         |(amount, currency, ilp_packet, condition, extensions)| AskedItem {
             amount,

@@ -65,7 +65,7 @@ impl Tried {
             };
             let settled_fees = scheme.unsettled[deal.money.1][1];
             let is_fee_settled = deal.end.window().is_some_and(|window| window < settled_fees);
-            self.add_deal(deal, (of(false), of(true)), is_fee_settled);
+            self.add_deal(deal, of(false), of(true), is_fee_settled);
         }
         for movement in scheme.movements() {
             let is_of_swap = scheme.swaps.values().any(|swap| {
@@ -82,7 +82,7 @@ impl Tried {
         }
     }
 
-    fn add_deal(&mut self, deal: &Deal, (of_payer, of_payee): (bool, bool), is_fee_settled: bool) {
+    fn add_deal(&mut self, deal: &Deal, of_payer: bool, of_payee: bool, is_fee_settled: bool) {
         self.count_if(of_payer && of_payee, "transfers converted on both sides");
         if of_payer || of_payee {
             match deal.is_charged {

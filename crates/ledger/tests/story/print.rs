@@ -73,7 +73,7 @@ fn callback(ledger: &Ledger, callback: &Callback, shown: &impl Fn(&str) -> Strin
 
 fn bulk_request(request: &BulkRequest, shown: impl Fn(&str) -> String) -> String {
     let item = |(id, item): &(TransferId, AskedItem)| {
-        let amount = item.amount.as_ref().map_or_else(|(_, text)| text.to_string(), Amount::to_string);
+        let amount = item.amount.as_ref().map_or_else(|unfit| unfit.text.to_string(), Amount::to_string);
         let extensions = item.extensions.as_ref().map_or(String::new(), |items| format!(" {items}"));
         format!("{} {amount} {}{extensions}", shown(&id.to_string()), item.currency)
     };

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{Abort, Expire, Fulfil, FulfilState, Fulfilment, Get, Prepare};
 use upesi_ledger::{CallbackKey, Command, Fingerprint, ParticipantId, ResourceId};
-use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId};
+use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId, UnfitAmount};
 
 use super::words::{Parsed, Words};
 use super::{Story, words};
@@ -194,10 +194,10 @@ fn extension(words: &mut Words) -> Parsed<Option<Box<str>>> {
 }
 
 /// An amount as the payer wrote it. An amount that the ledger cannot hold is unchanged.
-pub(super) fn wire_amount(text: &str) -> Parsed<Result<Amount, (AmountError, Box<str>)>> {
+pub(super) fn wire_amount(text: &str) -> Parsed<Result<Amount, UnfitAmount>> {
     match Amount::parse_wire(text) {
         Err(AmountError::Syntax) => Err(format!("\"{text}\" is no amount on the wire")),
-        other => Ok(other.map_err(|error| (error, text.into()))),
+        other => Ok(other.map_err(|error| UnfitAmount { error, text: text.into() })),
     }
 }
 

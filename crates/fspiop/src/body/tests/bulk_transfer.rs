@@ -111,6 +111,6 @@ fn items_of_amounts_finer_than_the_currency_are_unfit_where_the_scheme_wants_it(
         message.reject_finer_amounts(route.operation, body.as_bytes()).unwrap();
         let crate::Message::BulkTransfer(bulk) = message else { panic!("no bulk") };
         let (_, item) = bulk.items.into_iter().next().unwrap();
-        assert_eq!(item.amount.err().map(|(error, _)| error), expected, "{amount}");
+        assert_eq!(item.amount.err().map(|unfit| unfit.error), expected, "{amount}");
     }
 }

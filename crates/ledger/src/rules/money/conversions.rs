@@ -8,7 +8,7 @@ pub(crate) mod put;
 
 use alloc::boxed::Box;
 
-use upesi_types::{Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId, UnfitAmount};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::Refusal;
@@ -64,7 +64,7 @@ pub struct PrepareConversion {
 #[derive(Clone, Debug)]
 pub struct AskedMoney {
     /// The amount. If it does not fit the ledger, the text is retained.
-    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    pub amount: Result<Amount, UnfitAmount>,
     /// The currency.
     pub currency: Currency,
 }

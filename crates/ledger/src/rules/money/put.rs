@@ -13,6 +13,16 @@ use crate::core::event::Event;
 use crate::core::state::Ledger;
 use crate::money::transfer::{Aborted, Fingerprint, Transfer, TransferState, TransferView};
 
+/// The subject and the parties of a PUT request about a bulk transfer or an FX transfer.
+pub(crate) struct PutHead<'a> {
+    /// The id in the path.
+    pub(crate) id: &'a ResourceId,
+    /// `FSPIOP-Source`.
+    pub(crate) source: FspId,
+    /// `FSPIOP-Destination`.
+    pub(crate) destination: Option<FspId>,
+}
+
 /// A PUT request to end a transfer.
 pub(crate) struct Put {
     pub(crate) kind: PutKind,

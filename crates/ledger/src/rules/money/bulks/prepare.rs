@@ -50,10 +50,14 @@ impl Ledger {
             results: BTreeMap::new(),
             state: BulkState::Received,
         });
-        match self.check_bulk(prepare, (payer, payee), facts.present) {
+        match self.check_bulk(prepare, payer, payee, facts.present) {
             Ok(()) => {
                 bulk.extensions = prepare.extensions.clone();
-                bulk.items = prepare.items.iter().map(|item| self.new_item(item, facts.archived)).collect();
+                bulk.items = prepare
+                    .items
+                    .iter()
+                    .map(|(id, asked)| self.new_item(*id, asked, facts.archived))
+                    .collect();
             }
             Err(refusal) => {
                 let cause = Cause::Hub(refusal);
@@ -65,21 +69,22 @@ impl Ledger {
     }
 
     /// Creates an item. An item whose id was already used for anything is rejected immediately.
-    fn new_item(&self, (id, asked): &(TransferId, AskedItem), archived: &Archived) -> BulkItem {
-        let is_archived = matches!(archived, Archived::Bulk { transfers, .. } if transfers.contains(id));
-        let is_known = self.transfer(*id).is_some() || self.is_item_of_bulk(*id) || self.funds(*id).is_some();
+    fn new_item(&self, id: TransferId, asked: &AskedItem, archived: &Archived) -> BulkItem {
+        let is_archived = matches!(archived, Archived::Bulk { transfers, .. } if transfers.contains(&id));
+        let is_known = self.transfer(id).is_some() || self.is_item_of_bulk(id) || self.funds(id).is_some();
         if is_archived || is_known {
             let state = ItemState::Refused(Refusal::BulkItemKnown.into());
-            return BulkItem { transfer: *id, asked: None, state };
+            return BulkItem { transfer: id, asked: None, state };
         }
-        BulkItem { transfer: *id, asked: Some(Box::new(asked.clone())), state: ItemState::Waiting }
+        BulkItem { transfer: id, asked: Some(Box::new(asked.clone())), state: ItemState::Waiting }
     }
 
     /// Checks the rules for a bulk transfer as a whole, in the order in which violations are reported.
     fn check_bulk(
         &self,
         prepare: &PrepareBulk,
-        (payer, payee): (Option<&Participant>, Option<&Participant>),
+        payer: Option<&Participant>,
+        payee: Option<&Participant>,
         present: Present,
     ) -> Result<(), Refusal> {
         if prepare.source != prepare.payer {

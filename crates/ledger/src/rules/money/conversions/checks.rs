@@ -1,6 +1,6 @@
 //! The rules for a new FX transfer, in the order in which violations are reported.
 
-use upesi_types::{Amount, Present};
+use upesi_types::{Amount, Present, UnfitAmount};
 
 use super::{AskedMoney, Determining, PrepareConversion};
 use crate::base::ids::ParticipantId;
@@ -12,18 +12,29 @@ use crate::money::transfer::{Transfer, TransferState};
 use crate::rules::money::prepare::active;
 use crate::scheme::participant::Participant;
 
+/// The FXP and the accounts of an FX transfer that may be reserved.
+pub(super) struct Reservation {
+    pub(super) fxp: ParticipantId,
+    pub(super) accounts: ConversionAccounts,
+}
+
 /// An amount that an account carries, with the owner that a rejection names.
-type Carried<'a> = (&'a Participant, &'a Account, Amount);
+struct Carried<'a> {
+    owner: &'a Participant,
+    account: &'a Account,
+    amount: Amount,
+}
 
 impl Ledger {
-    /// Checks the rules. Returns the FXP and the accounts of an FX transfer that may be reserved.
+    /// Checks the rules.
     pub(super) fn check_conversion(
         &self,
         prepare: &PrepareConversion,
-        (initiator, fxp): (Option<&Participant>, Option<&Participant>),
+        initiator: Option<&Participant>,
+        fxp: Option<&Participant>,
         determining: Determining<'_>,
         present: Present,
-    ) -> Result<(ParticipantId, ConversionAccounts), Refusal> {
+    ) -> Result<Reservation, Refusal> {
         if prepare.source != prepare.initiator {
             return Err(Refusal::SourceNotPayer);
         }
@@ -60,11 +71,12 @@ impl Ledger {
         if self.conversions.linked(transfer_id, side, Some(initiator.id)).is_some() {
             return Err(Refusal::ConversionInProgress);
         }
+        let bought = Carried { owner: fxp, account: fxp_source, amount: source };
         let (initiator_source, initiator_target) = match determining {
             Determining::Absent => {
                 let account = self.active_position_account(initiator, from)?;
                 self.check_liquidity(initiator, account, source)?;
-                check_room(&[(initiator, account, source), (fxp, fxp_source, source)])?;
+                check_room(&[Carried { owner: initiator, account, amount: source }, bought])?;
                 (account, None)
             }
             Determining::Final => return Err(Refusal::DeterminingTransferFinal),
@@ -72,8 +84,8 @@ impl Ledger {
                 let received = self.received_account(prepare, transfer, initiator, source)?;
                 let account = self.active_position_account(initiator, to)?;
                 self.check_liquidity(fxp, fxp_target, target)?;
-                let sold = (fxp, fxp_source, source);
-                check_room(&[(fxp, fxp_target, target), (initiator, account, target), sold])?;
+                let sold = Carried { owner: fxp, account: fxp_target, amount: target };
+                check_room(&[sold, Carried { owner: initiator, account, amount: target }, bought])?;
                 (received, Some(account.id))
             }
         };
@@ -83,7 +95,7 @@ impl Ledger {
             fxp_source: fxp_source.id,
             fxp_target: fxp_target.id,
         };
-        Ok((fxp.id, accounts))
+        Ok(Reservation { fxp: fxp.id, accounts })
     }
 
     /// The account on which a payee receives the amount that it converts. The determining transfer must be reserved,
@@ -110,7 +122,7 @@ impl Ledger {
 
 fn fitting(asked: &AskedMoney) -> Result<Amount, Refusal> {
     match &asked.amount {
-        Err((error, text)) => Err(Refusal::AmountUnfit { text: text.clone(), error: *error }),
+        Err(UnfitAmount { error, text }) => Err(Refusal::AmountUnfit { text: text.clone(), error: *error }),
         Ok(amount) if *amount <= Amount::ZERO => Err(Refusal::AmountNotPositive { amount: *amount }),
         Ok(amount) => Ok(*amount),
     }
@@ -119,9 +131,9 @@ fn fitting(asked: &AskedMoney) -> Result<Amount, Refusal> {
 /// Checks that every account stays in range regardless of how its pending amounts end, including those of this FX
 /// transfer. An FXP that converts for itself carries both sides on one account.
 fn check_room(carried: &[Carried<'_>]) -> Result<(), Refusal> {
-    for (owner, account, _) in carried {
-        let mut on_it = carried.iter().filter(|(_, other, _)| other.id == account.id);
-        let pending = on_it.try_fold(account.pending_credits, |sum, (_, _, amount)| sum.checked_add(*amount));
+    for Carried { owner, account, .. } in carried {
+        let mut on_it = carried.iter().filter(|other| other.account.id == account.id);
+        let pending = on_it.try_fold(account.pending_credits, |sum, other| sum.checked_add(other.amount));
         if pending.and_then(|pending| account.balance.checked_sub(pending)).is_none() {
             return Err(Refusal::AccountFull { name: owner.name, currency: account.currency });
         }

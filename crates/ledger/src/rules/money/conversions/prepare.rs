@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use upesi_types::{Amount, Money, Present};
 
+use super::checks::Reservation;
 use super::{AskedMoney, Determining, PrepareConversion};
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{Cause, Refusal};
@@ -69,8 +70,8 @@ impl Ledger {
             answer: None,
             state: ConversionState::Reserved,
         });
-        match self.check_conversion(prepare, (initiator, fxp), determining, present) {
-            Ok((fxp, accounts)) => {
+        match self.check_conversion(prepare, initiator, fxp, determining, present) {
+            Ok(Reservation { fxp, accounts }) => {
                 conversion.accounts = Some(accounts);
                 out.tell_of_conversion(fxp, prepare.id.id(), CallbackContent::ForwardPrepare);
             }
