@@ -231,7 +231,7 @@ impl Server {
         service: Arc<S>,
         secured: Option<Secured>,
     ) -> Self {
-        Self::serve_behind(bound, limits, workers, service, (secured, None))
+        Self::serve_behind(bound, limits, workers, service, secured, None)
     }
 
     /// Like [`Self::serve_with`]. If load balancers are given, all connections must come through them.
@@ -240,7 +240,8 @@ impl Server {
         limits: Limits,
         workers: &Workers,
         service: Arc<S>,
-        (secured, balancers): (Option<Secured>, Option<ProxyProtocol>),
+        secured: Option<Secured>,
+        balancers: Option<ProxyProtocol>,
     ) -> Self {
         let shared = Arc::new(Shared::new(&limits, workers, secured.as_ref()));
         let (stop, stopped) = watch::channel(false);

@@ -11,7 +11,7 @@ const KNOWN: &str = "GET /known HTTP/1.1\r\nhost: x\r\n\r\n";
 const GREENBANK: &str = "GET /greenbank HTTP/1.1\r\nhost: x\r\n\r\n";
 
 fn start_with(connections_max: usize) -> Running {
-    Running::start_on(1, Limits { connections_max, ..Limits::default() }, (None, None))
+    Running::start_on(1, Limits { connections_max, ..Limits::default() }, None, None)
 }
 
 async fn ask(stream: &mut TcpStream, request: &str) {
@@ -130,7 +130,7 @@ async fn a_crowd_of_strangers_locks_nobody_out() {
 #[tokio::test]
 async fn strangers_of_one_address_share_a_bound_that_the_known_do_not_count_in() {
     let limits = Limits { strangers_per_address_max: 2, ..Limits::default() };
-    let running = Running::start_on(1, limits, (None, None));
+    let running = Running::start_on(1, limits, None, None);
     let mut known = Vec::new();
     for _ in 0..5 {
         let mut stream = running.connect().await;
@@ -153,7 +153,7 @@ async fn strangers_of_one_address_share_a_bound_that_the_known_do_not_count_in()
 #[tokio::test]
 async fn a_participant_has_so_many_connections_and_for_more_its_own_make_room() {
     let limits = Limits { connections_max: 10, connections_per_participant_max: 2, ..Limits::default() };
-    let running = Running::start_on(1, limits, (None, None));
+    let running = Running::start_on(1, limits, None, None);
     let mut other = running.connect().await;
     ask(&mut other, "GET /bluewallet HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let mut greedy = Vec::new();
