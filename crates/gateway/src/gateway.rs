@@ -181,8 +181,8 @@ impl<H: Handler> Gateway<H> {
         let class = class_of(&head.parts.method);
         self.rates
             .ask(operation, head.caller, head.received)
-            .inspect_err(|(refusal, _)| self.gate.note(class, *refusal, head.caller))?;
-        let soon = |refusal| (refusal, answer::RETRY_AFTER_S);
+            .inspect_err(|refused| self.gate.note(class, refused.refusal, head.caller))?;
+        let soon = |refusal| Refused { refusal, retry_after_s: answer::RETRY_AFTER_S };
         if operation.resource().moves_money() {
             self.gate.ask_engine(class, head.received).map_err(soon)?;
         }
@@ -196,7 +196,8 @@ impl<H: Handler> Gateway<H> {
         &self,
         denial: Denial,
         route: Route<'_>,
-        (parts, body): (&Parts, Incoming),
+        parts: &Parts,
+        body: Incoming,
         connection: &Connection,
         received: Instant,
     ) -> Answer {
@@ -262,7 +263,7 @@ impl<H: Handler> Gateway<H> {
     /// Answers a request that admission rejected.
     async fn turn_away(
         &self,
-        (refusal, retry_after_s): Refused,
+        refused: Refused,
         labels: Labels,
         parts: Parts,
         request_body: Incoming,
@@ -273,6 +274,7 @@ impl<H: Handler> Gateway<H> {
         if let Some(delay) = self.gate.refusal_delay() {
             sleep(delay).await;
         }
+        let Refused { refusal, retry_after_s } = refused;
         let (error, text) = self.gate.body(refusal);
         self.metrics.count_turned_away(labels, &error);
         let mut answer = answer::refusal_with_body(&error, text);
@@ -467,16 +469,15 @@ impl<H: Handler> Service for Gateway<H> {
                 let caller = match caller {
                     Ok(caller) => caller,
                     Err(denial) => {
-                        return Box::pin(self.deny(denial, route, (&parts, body), connection, received))
-                            .await;
+                        return Box::pin(self.deny(denial, route, &parts, body, connection, received)).await;
                     }
                 };
                 if caller.identity().is_some() && caller.introduce(connection).is_err() {
                     return self.answer_over_pace();
                 }
                 let head = Head { parts: &parts, caller, connection, received };
-                if let Err(refusal) = self.admit(operation, head, &body) {
-                    return Box::pin(self.turn_away(refusal, operation.into(), parts, body, received)).await;
+                if let Err(refused) = self.admit(operation, head, &body) {
+                    return Box::pin(self.turn_away(refused, operation.into(), parts, body, received)).await;
                 }
                 let access = Access::of(self.config.logs_access, caller, Some(route));
                 let read = self.read(route, head, body).await;

@@ -40,7 +40,8 @@ impl<H: Handler> NodePort<H> {
         engine: EngineHandle,
         handler: H,
         participants: SharedParticipants,
-        (config, bodies): (GatewayConfig, LargeBodies),
+        config: GatewayConfig,
+        bodies: LargeBodies,
         couriers: Arc<Couriers>,
     ) -> Self {
         Self { clock: engine.clock(), engine, handler, participants, config, bodies, couriers }
