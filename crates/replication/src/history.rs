@@ -1,5 +1,6 @@
 //! Earlier positions: a node returns to one of them if the log lost its end.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use upesi_cluster::{Chain, ClusterId, Entry};
@@ -55,17 +56,17 @@ impl History {
     }
 }
 
-/// The first of these positions whose last entry the log has, if the entry is between its `begin` and its `end`.
+/// The first of these positions whose last entry the log has, if the log still has that offset.
 pub(crate) fn first_in(
     partition: &mut dyn Partition,
     places: &[Place],
-    (begin, end): (u64, u64),
+    offsets: &Range<u64>,
 ) -> Result<Option<Place>, ReplicationError> {
     for place in places {
         let is_there = match place.accepted_at {
-            None => begin == 0,
+            None => offsets.start == 0,
             Some(at) => {
-                (begin..end).contains(&at) && chain_at(partition, at, end)? == Some(place.position.chain)
+                offsets.contains(&at) && chain_at(partition, at, offsets.end)? == Some(place.position.chain)
             }
         };
         if is_there {

@@ -51,7 +51,7 @@ impl Repair {
         let Some((begin, end)) = bounds else {
             return Err(ReplicationError::Silent { log, offset: copy.needs(), end: 0 });
         };
-        copy.settle_on(&mut *partition, (begin, end))?;
+        copy.settle_on(&mut *partition, begin..end)?;
         let mut fold = Fold::new(settings.cluster, copy.place().position.clone());
         let begun_at = fold.position().next_offset;
         read_to(&mut *partition, &mut fold, end, &mut |fold, offset, entry| {

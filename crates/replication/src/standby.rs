@@ -1,5 +1,6 @@
 //! A standby: a node that follows the log until it becomes leader.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -73,7 +74,7 @@ pub fn stand_by(
             Some(Event::Entry { offset, bytes, appended_ns }) => {
                 lost_end = LostEnd::default();
                 let was_called = standby.fold().is_left_to(settings.node);
-                let entry = (offset, &*bytes, appended_ns);
+                let entry = ArrivedEntry { offset, bytes: &bytes, appended_ns };
                 standby = match following.read(standby, partition.name(), entry, now, tell)? {
                     Role::Standby(standby) => standby,
                     Role::Leader(mut leader) => {
@@ -288,17 +289,25 @@ impl Start {
 }
 
 /// The begin and the end of the log; `None` if the wait was stopped.
-fn bounds(partition: &mut dyn Partition, stops: &AtomicBool) -> Result<Option<(u64, u64)>, ReplicationError> {
+fn bounds(partition: &mut dyn Partition, stops: &AtomicBool) -> Result<Option<Range<u64>>, ReplicationError> {
     loop {
         if stops.load(Ordering::Acquire) {
             return Ok(None);
         }
         let found = partition.begin().zip(partition.end());
-        if found.is_some() {
-            return Ok(found);
+        if let Some((begin, end)) = found {
+            return Ok(Some(begin..end));
         }
         next(partition, PATIENCE)?;
     }
+}
+
+/// An entry that a follower has read from the log.
+struct ArrivedEntry<'a> {
+    offset: u64,
+    bytes: &'a [u8],
+    /// Time at which the brokers appended it, if they report it.
+    appended_ns: Option<i64>,
 }
 
 /// The copy, and the last entry that was accepted before the start, until it was seen again.
@@ -317,8 +326,8 @@ impl Following {
         mut copy: Copy,
         stops: &AtomicBool,
     ) -> Result<Self, ReplicationError> {
-        if let Some(bounds) = bounds(partition, stops)? {
-            copy.settle_on(partition, bounds)?;
+        if let Some(offsets) = bounds(partition, stops)? {
+            copy.settle_on(partition, offsets)?;
         }
         let (expected_at, needed) = (copy.place().accepted_at, copy.needs());
         // Before reading, so that the log does not delete the entries that are read next.
@@ -336,10 +345,11 @@ impl Following {
         &mut self,
         standby: Standby,
         log: &str,
-        (offset, bytes, appended_ns): (u64, &[u8], Option<i64>),
+        entry: ArrivedEntry<'_>,
         now: Duration,
         tell: &mut dyn FnMut(&Progress),
     ) -> Result<Role, ReplicationError> {
+        let ArrivedEntry { offset, bytes, appended_ns } = entry;
         if let Some(accepted) = self.expected_at.take() {
             let is_it = offset == accepted
                 && Entry::decode(bytes).is_ok_and(|entry| entry.chain == standby.fold().position().chain);
