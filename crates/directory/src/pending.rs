@@ -137,8 +137,8 @@ impl PendingLookups {
         if state.discoveries.len() >= DISCOVERIES_MAX {
             state.discoveries.take_oldest();
         }
-        let party = (kind, (*id).into(), sub_id.as_deref().map(Into::into));
-        let discovery = Discovery::new(requester, party, asked, others);
+        let (id, sub_id) = ((*id).into(), sub_id.as_deref().map(Into::into));
+        let discovery = Discovery::new(requester, kind, id, sub_id, asked, others);
         state.discoveries.keep(hash, Instant::now() + self.deadline, discovery, Discovery::is_same);
         true
     }
@@ -149,7 +149,8 @@ impl PendingLookups {
         &self,
         requester: &FspId,
         party: &PartyPath<'_>,
-        (answering, is_error): (Option<ParticipantId>, bool),
+        answering: Option<ParticipantId>,
+        is_error: bool,
     ) -> Reception {
         let (id, sub_id) = (party.id_text(), party.sub_id_text());
         let hash = self.hash(requester, party.kind, &id, sub_id.as_deref());

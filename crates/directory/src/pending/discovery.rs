@@ -55,7 +55,9 @@ pub(super) enum Verdict {
 impl Discovery {
     pub(crate) fn new(
         requester: FspId,
-        (kind, id, sub_id): (PartyIdType, Box<str>, Option<Box<str>>),
+        kind: PartyIdType,
+        id: Box<str>,
+        sub_id: Option<Box<str>>,
         asked: &[ParticipantId],
         mut others: Vec<(FspId, ParticipantId)>,
     ) -> Self {
@@ -120,9 +122,13 @@ mod tests {
         ParticipantId::new(number).unwrap()
     }
 
+    fn discovery_of(asked: &[ParticipantId], others: Vec<(FspId, ParticipantId)>) -> Discovery {
+        let requester = FspId::parse("bluebank").unwrap();
+        Discovery::new(requester, PartyIdType::Msisdn, "26097".into(), None, asked, others)
+    }
+
     fn discovery() -> Discovery {
-        let party = (PartyIdType::Msisdn, "26097".into(), None);
-        Discovery::new(FspId::parse("bluebank").unwrap(), party, &[proxy(1), proxy(2)], Vec::new())
+        discovery_of(&[proxy(1), proxy(2)], Vec::new())
     }
 
     /// Three DFSPs. The second and the third are behind the same proxy.
@@ -130,9 +136,7 @@ mod tests {
     fn others_are_asked_in_turn_until_one_has_the_party() {
         let [second, third] = ["farbank", "farwallet"].map(|name| FspId::parse(name).unwrap());
         let others = vec![(second, proxy(2)), (third, proxy(2))];
-        let party = (PartyIdType::Msisdn, "26097".into(), None);
-        let discovery =
-            || Discovery::new(FspId::parse("bluebank").unwrap(), party.clone(), &[proxy(1)], others.clone());
+        let discovery = || discovery_of(&[proxy(1)], others.clone());
         use Verdict::{AsksNext, Ends, KeptBack};
         type Heard = (u32, bool, Verdict);
         let stories: [&[Heard]; 4] = [
