@@ -39,7 +39,7 @@ pub(super) fn about_bulk(request: Request<()>, bulk: ResourceId, body: &[u8]) ->
             destination,
             state: bulk_state(fulfil.state),
             fault: fulfil.fault.map(fault),
-            results: fulfil.results.into_iter().map(item_result).collect(),
+            results: fulfil.results.into_iter().map(|(id, result)| (id, item_result(result))).collect(),
             fingerprint: fingerprint(body),
             extensions: fulfil.extensions,
         })),
@@ -79,14 +79,13 @@ const fn fault(found: CompletionFault) -> Refusal {
     }
 }
 
-fn item_result((id, result): (TransferId, BulkItemResult)) -> (TransferId, ItemResult) {
-    let result = match result {
+fn item_result(result: BulkItemResult) -> ItemResult {
+    match result {
         BulkItemResult::Fulfil { fulfilment, extensions } => ItemResult::Fulfil { fulfilment, extensions },
         BulkItemResult::Error { code, description } => ItemResult::Abort(Cause::Payee { code, description }),
         BulkItemResult::FulfilmentInvalid => ItemResult::Abort(Refusal::FulfilmentInvalid.into()),
         BulkItemResult::Ambiguous => ItemResult::Abort(Refusal::BulkResultInvalid.into()),
-    };
-    (id, result)
+    }
 }
 
 #[cfg(test)]
