@@ -70,7 +70,7 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
         let line = if options.json {
             record_json(found.seq, found.time, &record, &names, options.payload).to_string()
         } else {
-            describe((found.seq, &options.zone.show_ms(found.time)), &record, &names)
+            describe(found.seq, &options.zone.show_ms(found.time), &record, &names)
         };
         match writeln!(output, "{}", escape(&line)) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),

@@ -8,7 +8,7 @@ use upesi_ledger::{Callback, CallbackContent, Event, Record};
 use crate::names::Names;
 
 /// A record as one line: sequence, time, actor, changes, receivers of callbacks, size of the request.
-pub fn describe((seq, time): (u64, &str), record: &Record<'_>, names: &Names) -> String {
+pub fn describe(seq: u64, time: &str, record: &Record<'_>, names: &Names) -> String {
     let mut parts: Vec<String> =
         record.events.iter().map(|event| Described(event, names).to_string()).collect();
     parts.extend(record.callbacks.iter().map(|callback| describe_callback(callback, names)));
