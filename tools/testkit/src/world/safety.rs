@@ -112,7 +112,8 @@ impl World {
             // The hub's time may have been before the start of the fee rules.
             self.auditor.outside.fees = &[];
         }
-        self.auditor.compare_outcome(hub.ledger(), (&self.specs, self.exchange.specs()), self.locals());
+        let (ledger, dfsps) = (hub.ledger(), self.locals());
+        self.auditor.compare_outcome(ledger, &self.specs, self.exchange.specs(), dfsps);
         let ledger = hub.ledger().clone();
         Hub::shutdown(hub);
         let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
