@@ -4,6 +4,7 @@
 extern crate alloc;
 
 pub mod body;
+mod byte_writer;
 mod finer;
 mod fingerprint;
 pub mod headers;
@@ -12,9 +13,11 @@ pub mod ilp;
 pub mod message;
 mod octets;
 mod party;
+mod percent;
 pub mod render;
 mod resources;
 mod route;
+mod rules;
 mod sync_error;
 pub mod uri;
 mod version;

@@ -10,7 +10,6 @@ mod tests;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::fmt::Write;
 
 use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
@@ -22,7 +21,7 @@ pub use self::bulk::{
 pub use self::party::{
     BatchResult, PartyEntry, write_batch_result, write_fsp_id, write_party_list, write_providers,
 };
-use crate::body::EXTENSION_ITEMS_MAX;
+use crate::byte_writer::{ByteWriter, EXTENSION_ITEMS_MAX};
 use crate::{Version, encode_octets};
 
 /// The content of the extension list in a message that the hub creates.
@@ -217,52 +216,4 @@ pub fn write_prepare(out: &mut Vec<u8>, prepare: &Prepare<'_>) {
     out.extend_from_slice(b",\"payerFsp\":");
     ByteWriter(out).text(prepare.payer.as_str());
     let _ = write!(ByteWriter(out), ",\"transferId\":\"{}\"}}", prepare.transfer_id);
-}
-
-/// Writes text to a byte buffer; this cannot fail.
-pub(crate) struct ByteWriter<'v>(pub(crate) &'v mut Vec<u8>);
-
-impl Write for ByteWriter<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-}
-
-impl ByteWriter<'_> {
-    /// Writes a JSON string. Quotes, backslashes and control characters are escaped, all other characters are
-    /// unchanged.
-    pub(crate) fn text(&mut self, text: &str) {
-        self.0.push(b'"');
-        let bytes = text.as_bytes();
-        let mut run = 0;
-        for (at, &byte) in bytes.iter().enumerate() {
-            if byte >= b' ' && byte != b'"' && byte != b'\\' {
-                continue;
-            }
-            self.0.extend_from_slice(&bytes[run..at]);
-            run = at + 1;
-            match byte {
-                b'"' => self.0.extend_from_slice(b"\\\""),
-                b'\\' => self.0.extend_from_slice(b"\\\\"),
-                b'\n' => self.0.extend_from_slice(b"\\n"),
-                b'\r' => self.0.extend_from_slice(b"\\r"),
-                b'\t' => self.0.extend_from_slice(b"\\t"),
-                _ => {
-                    let _ = write!(self, "\\u{byte:04x}");
-                }
-            }
-        }
-        self.0.extend_from_slice(&bytes[run..]);
-        self.0.push(b'"');
-    }
-
-    /// Writes one item of an extension list.
-    pub(crate) fn extension(&mut self, key: &str, value: &str) {
-        self.0.extend_from_slice(b"{\"key\":");
-        self.text(key);
-        self.0.extend_from_slice(b",\"value\":");
-        self.text(value);
-        self.0.push(b'}');
-    }
 }

@@ -1,10 +1,8 @@
 //! Writes paths of messages, and fills the URL templates that DFSPs register as their callback endpoints.
 
-mod percent;
-
 use alloc::string::String;
 
-pub use self::percent::{decode_segment, encode_component, encode_segment};
+pub use crate::percent::{decode_segment, encode_component, encode_segment};
 use crate::{PartyIdType, PartyPath, Resource};
 
 /// The reason why a template cannot be filled.

@@ -6,10 +6,7 @@ use alloc::vec::Vec;
 
 use super::schema::{Schema, Value, read_array};
 use crate::SyncError;
-use crate::render::ByteWriter;
-
-/// Maximum number of items in an extension list (FSPIOP API v1.1 §7.4.5).
-pub(crate) const EXTENSION_ITEMS_MAX: usize = 16;
+use crate::byte_writer::{ByteWriter, EXTENSION_ITEMS_MAX};
 
 const LIST: Schema<1> = Schema::open(1, ["extension"]);
 const ITEM: Schema<2> = Schema::open(2, ["key", "value"]);

@@ -42,7 +42,6 @@ pub use conversion::{
 };
 pub use error::{ErrorBody, parse_error_body, parse_error_body_of};
 pub use every::refusals;
-pub(crate) use extension_list::EXTENSION_ITEMS_MAX;
 pub use fx_quote::{
     ConversionAmount, ConversionTerms, FxQuoteRequest, FxQuoteResponse, parse_fx_quote_request,
     parse_fx_quote_response,
@@ -62,5 +61,4 @@ pub use quote::{QuoteRequest, QuoteResponse, parse_quote_request, parse_quote_re
 pub(crate) use quoting::all_money;
 pub use quoting::{AmountType, QuotedMoney};
 pub(crate) use signature::is_signature_object;
-pub(crate) use text::{ID_RULE, NOT_ALLOWED};
 pub use transfer::{FulfilBody, PrepareBody, RefusedAmount, TransferState, parse_fulfil, parse_prepare};

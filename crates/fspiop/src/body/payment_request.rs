@@ -14,9 +14,10 @@ use super::quoting::{
     QuotedMoney, check, check_geo_code, check_note, check_transaction_type, read_money, read_optional,
 };
 use super::schema::{Schema, Value};
-use super::text::{CURRENCIES, NOT_ALLOWED, amount_violation, are_digits, names};
+use super::text::{CURRENCIES, amount_violation, are_digits, names};
 use crate::SyncError;
-use crate::uri::decode_segment;
+use crate::percent::decode_segment;
+use crate::rules::NOT_ALLOWED;
 
 /// The body of `POST /transactionRequests`.
 #[derive(Clone, Debug, PartialEq, Eq)]

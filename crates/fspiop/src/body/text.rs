@@ -12,16 +12,15 @@ pub(crate) use self::quoting::are_digits;
 use super::json::{Kind, unescape, unquote};
 use super::schema::Value;
 use crate::SyncError;
+use crate::rules::{ID_RULE, NOT_ALLOWED};
 
 // The schema's patterns in words. A description has too little space for most patterns, and half a pattern is useless.
-pub(crate) const ID_RULE: &str = "a UUID in lower case, or a ULID";
 const NAME_RULE: &str = "1 to 32 printable ASCII characters";
 const PACKET_RULE: &str = "base64url";
 const OCTETS_RULE: &str = "43 characters of base64url, no padding";
 const DATE_TIME_RULE: &str = "a time that exists, such as 2031-04-01T10:00:00.000Z";
 const CODE_RULE: &str = "four digits, the first not 0";
 
-pub(crate) const NOT_ALLOWED: &str = "must be equal to one of the allowed values";
 /// The allowed currencies.
 pub(crate) const CURRENCIES: &str = "ISO 4217 codes such as KES";
 

@@ -6,7 +6,8 @@ use core::fmt::Write;
 
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-use super::{ByteWriter, Extensions, write_error_members, write_extension_list};
+use super::{Extensions, write_error_members, write_extension_list};
+use crate::byte_writer::ByteWriter;
 use crate::encode_octets;
 
 /// The fields of a `POST /bulkTransfers`, except its items.

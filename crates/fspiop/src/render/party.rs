@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use upesi_types::{Currency, ErrorCode};
 
-use super::{ByteWriter, write_error_members};
+use super::write_error_members;
+use crate::byte_writer::ByteWriter;
 
 /// A party in a body that the hub creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
