@@ -25,7 +25,7 @@ pub use callback::{HopTiming, OwedCallback, Position, Refusal, Repetition};
 pub use config::{ConfigError, CourierConfig};
 pub use courier::{Courier, Outlet};
 pub use lane::direct::TransportError;
-pub use lane::stepped::{Done, Sending, Settled, SteppedLane};
+pub use lane::stepped::{Done, ParkedCallback, Sending, Settled, SteppedLane};
 pub use metrics::{Histogram, LaneMetrics};
 pub use renderer::Renderer;
 pub use status::{Failure, LaneStatus};

@@ -185,7 +185,7 @@ fn bulk_request(out: &mut Vec<u8>, id: &str, request: &BulkRequest) {
 fn request_item(id: TransferId, item: &AskedItem) -> wire::BulkRequestItem<'_> {
     wire::BulkRequestItem {
         id,
-        amount: item.amount.as_ref().copied().map_err(|(_, text)| &**text),
+        amount: item.amount.as_ref().copied().map_err(|unfit| &*unfit.text),
         currency: item.currency,
         ilp_packet: &item.ilp_packet,
         condition: item.condition.unwrap_or_default(),

@@ -1,5 +1,7 @@
 //! Lookups that wait for the answer of a DFSP.
 
+mod discovery;
+
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +12,9 @@ use upesi_fspiop::{PartyIdType, PartyPath, PathNames, SyncError};
 use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId};
 
+use self::discovery::DISCOVERIES_MAX;
+use self::discovery::{Discovery, Verdict};
+pub(crate) use self::discovery::{PROXIES_ASKED_MAX, Reception};
 use crate::DirectoryConfig;
 use crate::directory::PartyRequest;
 use crate::timed::{Place, Timed};
@@ -132,8 +137,8 @@ impl PendingLookups {
         if state.discoveries.len() >= DISCOVERIES_MAX {
             state.discoveries.take_oldest();
         }
-        let party = (kind, (*id).into(), sub_id.as_deref().map(Into::into));
-        let discovery = Discovery::new(requester, party, asked, others);
+        let (id, sub_id) = ((*id).into(), sub_id.as_deref().map(Into::into));
+        let discovery = Discovery::new(requester, kind, id, sub_id, asked, others);
         state.discoveries.keep(hash, Instant::now() + self.deadline, discovery, Discovery::is_same);
         true
     }
@@ -144,7 +149,8 @@ impl PendingLookups {
         &self,
         requester: &FspId,
         party: &PartyPath<'_>,
-        (answering, is_error): (Option<ParticipantId>, bool),
+        answering: Option<ParticipantId>,
+        is_error: bool,
     ) -> Reception {
         let (id, sub_id) = (party.id_text(), party.sub_id_text());
         let hash = self.hash(requester, party.kind, &id, sub_id.as_deref());
@@ -230,173 +236,4 @@ impl Lookup {
 /// Number of bytes that a lookup holds of its request.
 fn bytes(request: &PartyRequest) -> usize {
     request.headers.len() + request.ids.bytes() * 2 + request.query.as_ref().map_or(0, |query| query.len())
-}
-
-// Lookups that query several participants: all proxies, because no directory knows the party, or its DFSPs one after
-// the other.
-//
-// The first participant that has the party answers the lookup; later answers are dropped. Errors are held back while
-// another participant may still have the party; the last error is the answer.
-
-/// Maximum number of proxies that one lookup queries.
-pub(crate) const PROXIES_ASKED_MAX: usize = 16;
-/// Number of queries that are remembered, including answered ones; the oldest is dropped.
-const DISCOVERIES_MAX: usize = 16_384;
-
-/// The query of one DFSP about one party.
-#[derive(Debug)]
-pub(crate) struct Discovery {
-    requester: FspId,
-    kind: PartyIdType,
-    id: Box<str>,
-    sub_id: Option<Box<str>>,
-    /// The queried participants, each as the liable one, and whether it has answered.
-    asked: Vec<(ParticipantId, bool)>,
-    /// The DFSPs to query in turn after them, the next one last, each with the liable participant.
-    others: Vec<(FspId, ParticipantId)>,
-    is_found: bool,
-}
-
-/// Handling of an answer about a party.
-#[derive(Clone, Debug)]
-pub(crate) enum Reception {
-    /// The answer is forwarded. The number counts the lookups that waited for it.
-    Passes(u64),
-    /// The answer is dropped: another participant has answered, or may still answer with the party.
-    KeptBack,
-    /// The answer is dropped, and the hub queries this DFSP next.
-    AsksNext(FspId, Arc<PartyRequest>),
-}
-
-/// Effect of an answer on a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It ends the lookups.
-    Ends,
-    KeptBack,
-    /// No queried participant has the party, so the hub queries this DFSP.
-    AsksNext(FspId),
-}
-
-impl Discovery {
-    pub(crate) fn new(
-        requester: FspId,
-        (kind, id, sub_id): (PartyIdType, Box<str>, Option<Box<str>>),
-        asked: &[ParticipantId],
-        mut others: Vec<(FspId, ParticipantId)>,
-    ) -> Self {
-        let asked = asked.iter().map(|asked| (*asked, false)).collect();
-        others.reverse();
-        Self { requester, kind, id, sub_id, asked, others, is_found: false }
-    }
-
-    pub(crate) fn is_about(
-        &self,
-        requester: &FspId,
-        kind: PartyIdType,
-        id: &str,
-        sub_id: Option<&str>,
-    ) -> bool {
-        self.kind == kind
-            && *self.id == *id
-            && self.sub_id.as_deref() == sub_id
-            && self.requester == *requester
-    }
-
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.is_about(&other.requester, other.kind, &other.id, other.sub_id.as_deref())
-    }
-
-    /// Whether an answer may still come.
-    pub(crate) fn is_under_way(&self) -> bool {
-        !self.is_found && self.asked.iter().any(|(_, is_done)| !is_done)
-    }
-
-    /// Processes an answer of any participant.
-    pub(crate) fn hear(&mut self, answering: Option<ParticipantId>, is_error: bool) -> Verdict {
-        let asked = self.asked.iter_mut().find(|(asked, _)| Some(*asked) == answering);
-        let Some((_, is_done)) = asked else { return Verdict::Ends };
-        let is_repeated = std::mem::replace(is_done, true);
-        if self.is_found || (is_repeated && is_error) {
-            return Verdict::KeptBack;
-        }
-        self.is_found = !is_error;
-        match self.is_under_way() {
-            true => Verdict::KeptBack,
-            false if self.is_found => Verdict::Ends,
-            false => self.next().map_or(Verdict::Ends, Verdict::AsksNext),
-        }
-    }
-
-    /// The next DFSP to query; it counts as queried from now on.
-    fn next(&mut self) -> Option<FspId> {
-        let (next, liable) = self.others.pop()?;
-        // Several DFSPs may be behind one proxy.
-        self.asked.retain(|(asked, _)| *asked != liable);
-        self.asked.push((liable, false));
-        Some(next)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn proxy(number: u32) -> ParticipantId {
-        ParticipantId::new(number).unwrap()
-    }
-
-    fn discovery() -> Discovery {
-        let party = (PartyIdType::Msisdn, "26097".into(), None);
-        Discovery::new(FspId::parse("bluebank").unwrap(), party, &[proxy(1), proxy(2)], Vec::new())
-    }
-
-    /// Three DFSPs. The second and the third are behind the same proxy.
-    #[test]
-    fn others_are_asked_in_turn_until_one_has_the_party() {
-        let [second, third] = ["farbank", "farwallet"].map(|name| FspId::parse(name).unwrap());
-        let others = vec![(second, proxy(2)), (third, proxy(2))];
-        let party = (PartyIdType::Msisdn, "26097".into(), None);
-        let discovery =
-            || Discovery::new(FspId::parse("bluebank").unwrap(), party.clone(), &[proxy(1)], others.clone());
-        use Verdict::{AsksNext, Ends, KeptBack};
-        type Heard = (u32, bool, Verdict);
-        let stories: [&[Heard]; 4] = [
-            // The last one was not queried.
-            &[(1, false, Ends), (1, false, KeptBack), (2, false, Ends)],
-            &[(1, true, AsksNext(second)), (1, true, KeptBack), (2, false, Ends)],
-            &[(1, true, AsksNext(second)), (2, true, AsksNext(third)), (2, true, Ends)],
-            // It knows the party after all.
-            &[(1, true, AsksNext(second)), (1, false, Ends), (2, true, KeptBack)],
-        ];
-        for story in stories {
-            let mut discovery = discovery();
-            for (number, is_error, verdict) in story {
-                assert_eq!(discovery.hear(Some(proxy(*number)), *is_error), *verdict, "{story:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_first_that_has_the_party_answers_and_else_the_last() {
-        use Verdict::{Ends, KeptBack};
-        type Heard = (u32, bool, Verdict);
-        let stories: [&[Heard]; 5] = [
-            // Number of the proxy, whether it is an error, and the result.
-            &[(1, false, Ends), (2, false, KeptBack), (2, true, KeptBack), (1, false, KeptBack)],
-            &[(1, true, KeptBack), (2, false, Ends), (1, false, KeptBack)],
-            &[(1, true, KeptBack), (1, true, KeptBack), (2, true, Ends)],
-            // It knows the party after all.
-            &[(1, true, KeptBack), (1, false, Ends), (2, true, KeptBack)],
-            // It was not queried.
-            &[(3, true, Ends)],
-        ];
-        for story in stories {
-            let mut discovery = discovery();
-            for (number, is_error, verdict) in story {
-                assert_eq!(discovery.hear(Some(proxy(*number)), *is_error), *verdict, "{story:?}");
-            }
-        }
-        assert_eq!(discovery().hear(None, false), Ends);
-    }
 }

@@ -74,11 +74,11 @@ impl EngineHandle {
                 }
                 _ => Archived::Unknown,
             };
-            let answered = self.hand_in(to, (command, payload), archived, archive_epoch)?;
+            let answered = self.hand_in(to, command, payload, archived, archive_epoch)?;
             match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
                 Verdict::Decided(reply) => Ok(reply),
                 Verdict::LookUp(command, payload, id) => {
-                    Box::pin(self.submit_again(to, (*command, id), payload)).await
+                    Box::pin(self.submit_again(to, *command, payload, id)).await
                 }
             }
         }
@@ -89,13 +89,14 @@ impl EngineHandle {
     async fn submit_again(
         &self,
         to: ReplyTo,
-        (mut command, mut id): (Command, Option<TransferId>),
+        mut command: Command,
         mut payload: Payload,
+        mut id: Option<TransferId>,
     ) -> Result<Reply, SubmitError> {
         for _ in 1..LOOKUPS_MAX {
             let archive_epoch = self.inner.shared.archive.epoch();
             let archived = self.look_up_for(&command, id).await?;
-            let answered = self.hand_in(to, (command, payload), archived, archive_epoch)?;
+            let answered = self.hand_in(to, command, payload, archived, archive_epoch)?;
             match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
                 Verdict::Decided(reply) => return Ok(reply),
                 Verdict::LookUp(kept, kept_payload, kept_id) => {
@@ -122,7 +123,8 @@ impl EngineHandle {
     fn hand_in(
         &self,
         to: ReplyTo,
-        (command, payload): (Command, Payload),
+        command: Command,
+        payload: Payload,
         archived: Archived,
         archive_epoch: u64,
     ) -> Result<oneshot::Receiver<Answer>, SubmitError> {

@@ -98,14 +98,15 @@ pub struct StandbyEngine {
 }
 
 impl StandbyEngine {
-    /// Opens state, archive and snapshots on the disk of a data directory. `log` reads the local copy. `participants`
-    /// is kept up to date with the state.
+    /// Opens state, archive and snapshots on the disk of a data directory. A simulated disk has no directory. `log`
+    /// reads the local copy. `participants` is kept up to date with the state.
     ///
     /// # Errors
     /// The errors of a start.
     pub fn open(
         options: &EngineOptions,
-        (directory, disk): (Option<DataDirectory>, Arc<dyn Disk>),
+        directory: Option<DataDirectory>,
+        disk: Arc<dyn Disk>,
         log: &Arc<dyn Log>,
         participants: SharedParticipants,
     ) -> Result<Self, StartError> {

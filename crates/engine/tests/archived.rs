@@ -463,8 +463,9 @@ fn a_standby_without_room_follows_and_writes_its_snapshot_later() {
         ..EngineOptions::new("nowhere")
     };
     let copy = EmbeddedLog::for_reading(&(Arc::new(world.disk.clone()) as _));
-    let disks = (None, Arc::new(disk.clone()) as _);
-    let mut standby = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default()).unwrap();
+    let mut standby =
+        StandbyEngine::open(&options, None, Arc::new(disk.clone()), &copy, SharedParticipants::default())
+            .unwrap();
     let snapshots = || SnapshotStore::open_for_reading(Arc::new(disk.clone())).list().unwrap();
     disk.inject(disk.operations().len() as u64, Fault::Broken);
     assert!(standby.follow_to(last_seq - 2).is_err(), "only room comes by itself");

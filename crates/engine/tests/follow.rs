@@ -329,7 +329,7 @@ fn a_standby_that_is_dropped_answers_nothing_more() {
         ..options(Path::new("nowhere"))
     };
     let copy = EmbeddedLog::for_reading(&(Arc::new(SimDisk::new(3)) as _));
-    let standby = StandbyEngine::open(&options, (None, disk), &copy, SharedParticipants::default()).unwrap();
+    let standby = StandbyEngine::open(&options, None, disk, &copy, SharedParticipants::default()).unwrap();
     let (standby, handle) = AnsweringStandby::start(standby, &options, &copy).unwrap();
     let asked = || runtime().block_on(handle.read(Ledger::last_seq));
     assert_eq!(asked(), Ok(0));

@@ -185,13 +185,17 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     let options = of_standby(&disk, Arc::clone(&archive));
     let copy = EmbeddedLog::for_reading(&leaders);
     let open_with = |participants: &SharedParticipants| {
-        let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk.clone()));
-        StandbyEngine::open(&options, disks, &copy, participants.clone()).unwrap()
+        StandbyEngine::open(&options, None, Arc::new(disk.clone()), &copy, participants.clone()).unwrap()
     };
     let open = || open_with(&SharedParticipants::default());
     let of_new_leader = EmbeddedLog::for_reading(&(Arc::new(SimDisk::new(8)) as _));
-    let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk.clone()));
-    let opened = StandbyEngine::open(&options, disks, &of_new_leader, SharedParticipants::default());
+    let opened = StandbyEngine::open(
+        &options,
+        None,
+        Arc::new(disk.clone()),
+        &of_new_leader,
+        SharedParticipants::default(),
+    );
     assert!(opened.is_ok(), "no record has come yet");
     let participants = SharedParticipants::default();
     let snapshots = || SnapshotStore::open(Arc::new(disk.clone())).unwrap().list().unwrap();
@@ -297,8 +301,8 @@ fn a_start_and_a_take_over_read_no_further_than_the_last_record() {
     let disk = SimDisk::new(6);
     let options =
         EngineOptions { log: Some(Arc::clone(&log)), ..of_standby(&disk, Arc::new(MemoryArchive::new())) };
-    let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk));
-    let mut standby = StandbyEngine::open(&options, disks, &log, SharedParticipants::default()).unwrap();
+    let mut standby =
+        StandbyEngine::open(&options, None, Arc::new(disk), &log, SharedParticipants::default()).unwrap();
     standby.follow_to(last_seq / 2).unwrap();
     let (engine, _) = SteppedEngine::take_over(standby, options.clone(), Box::new(NoEffects)).unwrap();
     assert_eq!(engine.ledger().last_seq(), last_seq, "what it had not followed is read");
@@ -325,8 +329,8 @@ fn what_was_removed_stays_for_its_export_if_removals_are_deferred() {
     let options = EngineOptions { defers_removals: true, ..of_standby(&disk, Arc::clone(&archive)) };
     let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
     let copy = EmbeddedLog::for_reading(&leaders);
-    let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk));
-    let mut standby = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default()).unwrap();
+    let mut standby =
+        StandbyEngine::open(&options, None, Arc::new(disk), &copy, SharedParticipants::default()).unwrap();
     standby.follow_to(to_seq).unwrap();
     // Payments, until the archive has folded the removal.
     distances(&mut world, 110..120);
@@ -353,8 +357,9 @@ fn what_was_removed_leaves_the_archive_of_a_standby_too() {
         let options = of_standby(&disk, Arc::clone(&archive));
         let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
         let copy = EmbeddedLog::for_reading(&leaders);
-        let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk));
-        let mut standby = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default()).unwrap();
+        let mut standby =
+            StandbyEngine::open(&options, None, Arc::new(disk), &copy, SharedParticipants::default())
+                .unwrap();
         standby.follow_to(if is_behind { FOLD_EVERY } else { to_seq }).unwrap();
         let stored = || (100..110).filter(|number| archive.get(&id(*number)).unwrap().is_some()).count();
         assert_eq!(stored(), if is_behind { 0 } else { 10 });
@@ -385,7 +390,7 @@ fn a_standby_answers_questions() {
     let options = of_standby(&disk, Arc::clone(&archive));
     let copy = EmbeddedLog::for_reading(&leaders);
     let standby =
-        StandbyEngine::open(&options, (None, Arc::new(disk)), &copy, SharedParticipants::default()).unwrap();
+        StandbyEngine::open(&options, None, Arc::new(disk), &copy, SharedParticipants::default()).unwrap();
     let (standby, handle) = AnsweringStandby::start(standby, &options, &copy).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let known = || runtime.block_on(handle.read(|ledger| ledger.last_seq()));

@@ -1,11 +1,10 @@
 //! Rejects amounts with more decimals than their currency, if the scheme requires it. No bank can hold or move such an
 //! amount.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
 
-use upesi_types::{Amount, AmountError, Currency, ErrorCode};
+use upesi_types::{Amount, AmountError, Currency, ErrorCode, UnfitAmount};
 
 use crate::body::{self, QuotedMoney};
 use crate::{Action, Message, Operation, Resource, SyncError};
@@ -34,11 +33,11 @@ impl Message {
     }
 }
 
-fn reject(amount: &mut Result<Amount, (AmountError, Box<str>)>, currency: Currency) {
+fn reject(amount: &mut Result<Amount, UnfitAmount>, currency: Currency) {
     if let Ok(found) = *amount
         && !currency.has(found)
     {
-        *amount = Err((AmountError::Finer, found.to_string().into()));
+        *amount = Err(UnfitAmount { error: AmountError::Finer, text: found.to_string().into() });
     }
 }
 

@@ -8,7 +8,8 @@ use core::fmt::{self, Write};
 use upesi_types::{Currency, ErrorCode, TransferId};
 
 use crate::party::{PATH_ID_CHARS_MAX, check_path_id};
-use crate::uri::{decode_segment, write_party_path, write_path};
+use crate::percent::decode_segment;
+use crate::uri::{write_party_path, write_path};
 use crate::{PartyIdType, PartyPath, Resource, Segments, SyncError};
 
 /// The checked content of a path.

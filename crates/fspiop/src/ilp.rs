@@ -21,7 +21,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use upesi_types::Timestamp;
 
-use crate::render::ByteWriter;
+use crate::byte_writer::ByteWriter;
 
 const TYPE_V1: u8 = 0x01;
 const TYPE_V4: u8 = 0x0c;

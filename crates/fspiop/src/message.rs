@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId, UnfitAmount};
 
 use crate::body::{
     self, BulkFulfilBody, BulkTransferBody, ConversionFulfilBody, FulfilBody, RefusedAmount,
@@ -85,7 +85,7 @@ pub struct Prepare {
     /// The payee DFSP.
     pub payee: FspId,
     /// The amount, or the text of an amount that the ledger cannot represent and rejects asynchronously.
-    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    pub amount: Result<Amount, UnfitAmount>,
     /// The currency of the amount.
     pub currency: Currency,
     /// SHA-256 of the fulfilment; `None` if no fulfilment could match the text. It is then rejected asynchronously.
@@ -121,7 +121,7 @@ pub struct Conversion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionMoney {
     /// The amount, or the text of an amount that the ledger cannot represent and rejects asynchronously.
-    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    pub amount: Result<Amount, UnfitAmount>,
     /// The currency.
     pub currency: Currency,
 }
@@ -273,7 +273,9 @@ impl From<body::PrepareBody<'_>> for Prepare {
             transfer_id: prepare.transfer_id,
             payer: prepare.payer,
             payee: prepare.payee,
-            amount: prepare.amount.map_err(|RefusedAmount { error, text }| (error, text.into())),
+            amount: prepare
+                .amount
+                .map_err(|RefusedAmount { error, text }| UnfitAmount { error, text: text.into() }),
             currency: prepare.currency,
             condition: prepare.condition,
             expires_at: prepare.expiration,
@@ -285,7 +287,9 @@ impl From<body::PrepareBody<'_>> for Prepare {
 impl From<body::ConversionBody<'_>> for Box<Conversion> {
     fn from(conversion: body::ConversionBody<'_>) -> Self {
         let money = |side: body::ConvertedAmount<'_>| ConversionMoney {
-            amount: side.amount.map_err(|RefusedAmount { error, text }| (error, text.into())),
+            amount: side
+                .amount
+                .map_err(|RefusedAmount { error, text }| UnfitAmount { error, text: text.into() }),
             currency: side.currency,
         };
         Self::new(Conversion {
@@ -440,7 +444,7 @@ mod tests {
         let Ok(Message::Prepare(refused)) = read("POST /transfers", &prepare.replace("7.25", digits)) else {
             panic!("no prepare")
         };
-        assert_eq!(&*refused.amount.unwrap_err().1, digits, "as it was written");
+        assert_eq!(&*refused.amount.unwrap_err().text, digits, "as it was written");
 
         let put = format!("PUT /transfers/{ID}");
         let Ok(Message::Fulfil(fulfil)) = read(&put, r#"{"transferState":"ABORTED"}"#) else {
@@ -484,7 +488,7 @@ mod tests {
         else {
             panic!("none")
         };
-        assert_eq!(&*refused.target.amount.unwrap_err().1, digits, "as it was written");
+        assert_eq!(&*refused.target.amount.unwrap_err().text, digits, "as it was written");
 
         let put = format!("PUT /fxTransfers/{ID}");
         let fulfil =

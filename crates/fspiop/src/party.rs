@@ -5,8 +5,8 @@ use alloc::format;
 
 use upesi_types::{ErrorCode, TransferId};
 
-use crate::body::{ID_RULE, NOT_ALLOWED};
-use crate::uri::decode_segment;
+use crate::percent::decode_segment;
+use crate::rules::{ID_RULE, NOT_ALLOWED};
 use crate::{Resource, SyncError};
 
 /// Longest id, sub id or path id, in characters.

@@ -1,7 +1,5 @@
 //! No bytes make a parser panic, and every rejection is itself a valid FSPIOP error.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use proptest::prelude::*;
 use upesi_fspiop::body::{parse_authorization_query, parse_error_body, parse_prepare, refusals};
 use upesi_fspiop::headers::{
@@ -12,7 +10,7 @@ use upesi_fspiop::{
     Method, PartyIdType, PartySegments, PathId, Resource, Route, Segments, SyncError, Unroutable, Version,
     check_party_id, check_party_path, fingerprint, ilp, uri,
 };
-use upesi_types::{ErrorCode, FspId, Timestamp};
+use upesi_types::{FspId, Timestamp};
 
 const PREPARE: &str = r#"{"transferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","payerFsp":"greenbank","payeeFsp":"bluewallet","amount":{"currency":"KES","amount":"125.5"},"ilpPacket":"AYICexampleilppacket0123","condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s","expiration":"2031-04-01T12:00:30.000Z","extensionList":{"extension":[{"key":"k","value":"v"}]},"fulfilment":"UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA","transferState":"COMMITTED","completedTimestamp":"2031-04-01T12:00:30.000Z","errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#;
 
@@ -332,56 +330,4 @@ fn header_block() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec((name, value), 0..12).prop_map(|lines| {
         lines.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes()).collect()
     })
-}
-
-// The page about error codes lists every code with its text, and the statuses.
-
-const PAGE: &str = include_str!("../../../docs/error-codes.md");
-
-/// The status of a code for which the page names no other one.
-const STATUS_USUAL: u16 = 400;
-/// The lowest code; statuses are below it.
-const CODE_MIN: u16 = 1000;
-
-/// Lines of the page's catalogue: codes with their texts, statuses with their codes.
-fn catalogue() -> BTreeSet<String> {
-    let (_, section) = PAGE.split_once("\n## The catalogue\n").expect("the page has a catalogue");
-    section.lines().filter_map(|line| line.strip_prefix("    ")).map(str::to_owned).collect()
-}
-
-/// The same lines, computed from the code.
-fn expected() -> BTreeSet<String> {
-    let texts = ErrorCode::ALL.iter().map(|code| format!("{code} {}", code.text().unwrap_or_default()));
-    let mut by_status = BTreeMap::<u16, Vec<String>>::new();
-    for code in ErrorCode::ALL.iter().filter(|code| code.http_status() != STATUS_USUAL) {
-        by_status.entry(code.http_status()).or_default().push(code.to_string());
-    }
-    let statuses = by_status.into_iter().map(|(status, codes)| format!("{status}: {}", codes.join(", ")));
-    texts.chain(statuses).collect()
-}
-
-#[test]
-fn the_page_has_exactly_the_codes_of_the_catalogue() {
-    let (expected, found) = (expected(), catalogue());
-    let missing: Vec<_> = expected.difference(&found).collect();
-    let surplus: Vec<_> = found.difference(&expected).collect();
-    assert!(
-        missing.is_empty() && surplus.is_empty(),
-        "add to docs/error-codes.md: {missing:#?}\nremove: {surplus:#?}"
-    );
-}
-
-/// A code that is explained above the catalogue but does not exist would mislead.
-#[test]
-fn every_code_that_the_page_explains_exists() {
-    let (explained, _) = PAGE.split_once("\n## The catalogue\n").expect("the page has a catalogue");
-    let lines = explained.lines().filter_map(|line| line.strip_prefix("- "));
-    let codes = lines.filter_map(|line| line.split(':').next()).flat_map(|codes| codes.split([',', ' ']));
-    let numbers = codes.filter_map(|code| code.parse::<u16>().ok());
-    let numbers: Vec<_> = numbers.filter(|number| *number >= CODE_MIN).collect();
-    assert!(numbers.len() > 40, "only {} codes are explained", numbers.len());
-    for number in numbers {
-        let code = ErrorCode::from_number(number);
-        assert!(code.is_some_and(|code| code.text().is_some()), "{number} is not in the catalogue");
-    }
 }

@@ -1,13 +1,13 @@
 //! Authenticates the sender of a request. The sender is the participant that the client's certificate or token is bound
 //! to, or the participant that a gateway names. Without either, it is the participant in `FSPIOP-Source`.
 
+mod address_lists;
 mod certificates;
 mod proof;
 
 use std::sync::{Mutex, PoisonError};
 
 use certificates::Certificates;
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -16,14 +16,14 @@ use prometheus_client::registry::Registry;
 use proof::Flaw;
 use tokio::time::Instant;
 use upesi_engine::{Participants, SharedParticipants};
-use upesi_fspiop::{Operation, SyncError};
+use upesi_fspiop::SyncError;
 use upesi_http::{Connection, Facts, Failures, KnownAs, OtherIdentity, OverShare, Peer, PeerIdentity};
 use upesi_ledger::{Binding, BindingKind, Participant, ParticipantId};
 use upesi_oidc::Fault;
 use upesi_types::{ErrorCode, FspId};
 
+pub use address_lists::{AddressLists, IPV6_PREFIX_MAX};
 pub use certificates::{CERTIFICATES_SEEN, FIRST_EXPIRY_SEEN};
-pub use proof::{AddressLists, IPV6_PREFIX_MAX};
 pub(crate) use proof::{Proof, Tokens};
 
 /// The sender of a request.
@@ -504,31 +504,3 @@ fn counts(name: &Binding, facts: &Facts) -> bool {
 
 #[cfg(test)]
 mod tests;
-
-// Verification of a request's sender.
-
-/// Verifies the sender of a request. It is called after the check of the headers' form and before the check of the body
-/// (FSPIOP API v1.1, Signature §4). So a malformed header is reported as such, and not as a wrong signature.
-pub trait Authenticator: Send + Sync + 'static {
-    /// Verifies one request by its operation, its head and the exact bytes of its body. `is_sender_proven`: a
-    /// certificate, a token or a gateway has already authenticated the sender.
-    ///
-    /// Errors: the answer for the sender; for signatures 400 with 3105.
-    fn authenticate(
-        &self,
-        operation: Operation,
-        parts: &Parts,
-        body: &[u8],
-        is_sender_proven: bool,
-    ) -> Result<(), SyncError>;
-}
-
-/// Accepts every request: for hubs behind an authenticating gateway, and for tests.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TrustEveryone;
-
-impl Authenticator for TrustEveryone {
-    fn authenticate(&self, _: Operation, _: &Parts, _: &[u8], _: bool) -> Result<(), SyncError> {
-        Ok(())
-    }
-}

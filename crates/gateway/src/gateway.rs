@@ -12,13 +12,14 @@ use tokio::time::{Instant, sleep};
 use upesi_admission::SourceId;
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
-use upesi_fspiop::{Operation, Route, Segments, SyncError, Unroutable};
+use upesi_fspiop::{Operation, Route, SyncError, Unroutable};
 use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, OverShare, Pace, Service, body, server};
 use upesi_oidc::Provider;
 use upesi_types::{ErrorCode, Timestamp};
 
-use super::caller::{Authenticator, TrustEveryone};
+use super::authenticator::{Authenticator, TrustEveryone};
 use super::large_bodies::{Seat, Sender, StrangersBodies};
+use crate::access_log::Access;
 use crate::admission::{AdmissionGate, class_of};
 use crate::answer::Answer;
 use crate::caller::{Caller, Callers, Denial, Proof, Tokens};
@@ -180,8 +181,8 @@ impl<H: Handler> Gateway<H> {
         let class = class_of(&head.parts.method);
         self.rates
             .ask(operation, head.caller, head.received)
-            .inspect_err(|(refusal, _)| self.gate.note(class, *refusal, head.caller))?;
-        let soon = |refusal| (refusal, answer::RETRY_AFTER_S);
+            .inspect_err(|refused| self.gate.note(class, refused.refusal, head.caller))?;
+        let soon = |refusal| Refused { refusal, retry_after_s: answer::RETRY_AFTER_S };
         if operation.resource().moves_money() {
             self.gate.ask_engine(class, head.received).map_err(soon)?;
         }
@@ -195,7 +196,8 @@ impl<H: Handler> Gateway<H> {
         &self,
         denial: Denial,
         route: Route<'_>,
-        (parts, body): (&Parts, Incoming),
+        parts: &Parts,
+        body: Incoming,
         connection: &Connection,
         received: Instant,
     ) -> Answer {
@@ -261,7 +263,7 @@ impl<H: Handler> Gateway<H> {
     /// Answers a request that admission rejected.
     async fn turn_away(
         &self,
-        (refusal, retry_after_s): Refused,
+        refused: Refused,
         labels: Labels,
         parts: Parts,
         request_body: Incoming,
@@ -272,6 +274,7 @@ impl<H: Handler> Gateway<H> {
         if let Some(delay) = self.gate.refusal_delay() {
             sleep(delay).await;
         }
+        let Refused { refusal, retry_after_s } = refused;
         let (error, text) = self.gate.body(refusal);
         self.metrics.count_turned_away(labels, &error);
         let mut answer = answer::refusal_with_body(&error, text);
@@ -466,16 +469,15 @@ impl<H: Handler> Service for Gateway<H> {
                 let caller = match caller {
                     Ok(caller) => caller,
                     Err(denial) => {
-                        return Box::pin(self.deny(denial, route, (&parts, body), connection, received))
-                            .await;
+                        return Box::pin(self.deny(denial, route, &parts, body, connection, received)).await;
                     }
                 };
                 if caller.identity().is_some() && caller.introduce(connection).is_err() {
                     return self.answer_over_pace();
                 }
                 let head = Head { parts: &parts, caller, connection, received };
-                if let Err(refusal) = self.admit(operation, head, &body) {
-                    return Box::pin(self.turn_away(refusal, operation.into(), parts, body, received)).await;
+                if let Err(refused) = self.admit(operation, head, &body) {
+                    return Box::pin(self.turn_away(refused, operation.into(), parts, body, received)).await;
                 }
                 let access = Access::of(self.config.logs_access, caller, Some(route));
                 let read = self.read(route, head, body).await;
@@ -522,66 +524,5 @@ impl<H: Handler> Service for Gateway<H> {
         let error = answer::busy();
         self.metrics.count_refusal(&error);
         answer::refusal(&error)
-    }
-}
-
-// The access log: one optional line per request.
-//
-// A line contains the request, its sender, the status and the duration. Party identifiers are personal data, so only
-// paths of transfers show their ids. Bodies are never logged.
-
-/// Target of the log lines, for directives such as `upesi_access=off`.
-const ACCESS_LOG_TARGET: &str = "upesi_access";
-
-/// Data of a request for its log line. `None` costs nothing.
-#[derive(Debug)]
-pub(crate) struct Access {
-    source: Box<str>,
-    id: Box<str>,
-}
-
-/// Maximum number of characters of a name or id in a line: the longest valid one fits.
-const SHOWN_CHARS_MAX: usize = 128;
-
-fn beginning(text: &str) -> Box<str> {
-    text.chars().take(SHOWN_CHARS_MAX).collect::<String>().into()
-}
-
-impl Access {
-    /// The data of a request, if lines are enabled.
-    pub(crate) fn of(is_wanted: bool, caller: Caller<'_>, route: Option<Route<'_>>) -> Option<Self> {
-        if !is_wanted {
-            return None;
-        }
-        let id = match route {
-            Some(Route { operation, segments: Segments::Id(id) }) if operation.resource().moves_money() => id,
-            _ => "-",
-        };
-        Some(Self { source: beginning(caller.name()), id: beginning(id) })
-    }
-
-    pub(crate) fn log(self, labels: Labels, status: StatusCode, received: Instant) {
-        let Self { source, id } = self;
-        let duration_us = u64::try_from(received.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let (Labels { method, resource }, status) = (labels, status.as_u16());
-        tracing::info!(target: ACCESS_LOG_TARGET, method, resource, %source, %id, status, duration_us, "answered");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use upesi_fspiop::Method;
-
-    use super::*;
-
-    #[test]
-    fn a_line_shows_the_beginning_of_long_names_and_ids() {
-        let (mut headers, long) = (HeaderMap::new(), "x".repeat(60_000));
-        headers.insert("fspiop-source", HeaderValue::from_str(&long).unwrap());
-        let path = format!("/transfers/{long}");
-        let route = Route::resolve(Method::parse("GET"), &path).unwrap();
-        let access = Access::of(true, Caller::named(&headers), Some(route)).unwrap();
-        assert_eq!((access.source.len(), access.id.len()), (SHOWN_CHARS_MAX, SHOWN_CHARS_MAX));
-        assert!(Access::of(false, Caller::named(&headers), Some(route)).is_none());
     }
 }

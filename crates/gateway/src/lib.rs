@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 
+mod access_log;
 mod admission;
 mod answer;
+mod authenticator;
 mod caller;
 mod config;
 mod gateway;
@@ -14,8 +16,8 @@ mod request;
 mod route;
 
 pub use admission::AdmissionSettings;
+pub use authenticator::{Authenticator, TrustEveryone};
 pub use caller::{AddressLists, CERTIFICATES_SEEN, FIRST_EXPIRY_SEEN, IPV6_PREFIX_MAX};
-pub use caller::{Authenticator, TrustEveryone};
 pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayContext};
 pub use http::request::Parts;

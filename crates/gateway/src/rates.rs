@@ -78,8 +78,13 @@ pub struct Rates {
     blocked: Gauge,
 }
 
-/// A rejection, and the value of its `Retry-After` in seconds.
-pub(crate) type Refused = (Refusal, u64);
+/// The rejection of a request, with the time after which it can be repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) refusal: Refusal,
+    /// The value of `Retry-After`, in seconds.
+    pub(crate) retry_after_s: u64,
+}
 
 impl Rates {
     /// Applies these limits to the participants.
@@ -121,7 +126,7 @@ impl Rates {
     ) -> Result<(), Refused> {
         let now_ms = self.ms(received);
         if let Some(left_ms) = self.blocked_ms(caller, now_ms) {
-            return Err((Refusal::Blocked, seconds(left_ms)));
+            return Err(Refused { refusal: Refusal::Blocked, retry_after_s: seconds(left_ms) });
         }
         let taken = match counted(operation) {
             None => Ok(()),
@@ -135,7 +140,7 @@ impl Rates {
                 self.take(counted, caller, now_ms).map_err(|wait_ms| (Refusal::Registrations, wait_ms))
             }
         };
-        taken.map_err(|(refusal, wait_ms)| (refusal, seconds(wait_ms)))
+        taken.map_err(|(refusal, wait_ms)| Refused { refusal, retry_after_s: seconds(wait_ms) })
     }
 
     /// Counts a lookup of a party that no DFSP serves.
@@ -372,11 +377,18 @@ mod tests {
         let limits = RateLimits { lookups: 2, registrations: 1, ..RateLimits::default() };
         let trial = Trial::new(limits, &[("bluewallet", RateLimits { lookups: 5, ..limits })]);
         assert_eq!([LOOKUP, QUESTION].map(|line| trial.ask(line, "greenbank", 0)), [Ok(()), Ok(())]);
-        assert_eq!(trial.ask(LOOKUP, "greenbank", 0), Err((Refusal::Lookups, 1)));
+        assert_eq!(
+            trial.ask(LOOKUP, "greenbank", 0),
+            Err(Refused { refusal: Refusal::Lookups, retry_after_s: 1 })
+        );
         for line in ["POST /participants/MSISDN/1", "DELETE /participants/MSISDN/1", "POST /participants"] {
             let trial = Trial::new(limits, &[]);
             assert_eq!(trial.ask(line, "greenbank", 0), Ok(()), "{line}");
-            assert_eq!(trial.ask(line, "greenbank", 0), Err((Refusal::Registrations, 1)), "{line}");
+            assert_eq!(
+                trial.ask(line, "greenbank", 0),
+                Err(Refused { refusal: Refusal::Registrations, retry_after_s: 1 }),
+                "{line}"
+            );
             assert_eq!(trial.ask(line, "greenbank", 1_000), Ok(()), "{line}");
         }
         // Messages that finish a lookup, and all other messages, are not counted.
@@ -411,7 +423,10 @@ mod tests {
         trial.miss("greenbank", 0);
         assert_eq!(trial.ask(LOOKUP, "greenbank", 0), Ok(()));
         trial.miss("greenbank", 0);
-        assert_eq!(trial.ask(QUESTION, "greenbank", 499), Err((Refusal::Misses, 1)));
+        assert_eq!(
+            trial.ask(QUESTION, "greenbank", 499),
+            Err(Refused { refusal: Refusal::Misses, retry_after_s: 1 })
+        );
         assert_eq!(trial.ask(QUESTION, "greenbank", 500), Ok(()), "a question takes nothing, a miss does");
         trial.miss("greenbank", 500);
         assert_eq!(trial.ask(LOOKUP, "bluewallet", 500), Ok(()), "others go on");
@@ -422,7 +437,10 @@ mod tests {
             trial.miss("farbank", 0);
         }
         // Two are owed, and one must be available: a second and a half.
-        assert_eq!(trial.ask(LOOKUP, "farbank", 0), Err((Refusal::Misses, 2)));
+        assert_eq!(
+            trial.ask(LOOKUP, "farbank", 0),
+            Err(Refused { refusal: Refusal::Misses, retry_after_s: 2 })
+        );
         assert!(trial.ask_bound(LOOKUP, &identity(4, "bridge"), 100).is_err(), "a proxy answers for it");
     }
 
@@ -440,7 +458,11 @@ mod tests {
         }
         trial.fail(Some(&green), 0);
         for line in [TRANSFER, LOOKUP, "PUT /transfers/1bf1ef8b-e1a4-4b1a-8f3a-0d1c2a3b4c5d"] {
-            assert_eq!(trial.ask_bound(line, &green, 500), Err((Refusal::Blocked, 60)), "{line}");
+            assert_eq!(
+                trial.ask_bound(line, &green, 500),
+                Err(Refused { refusal: Refusal::Blocked, retry_after_s: 60 }),
+                "{line}"
+            );
         }
         assert_eq!(
             trial.ask(TRANSFER, "greenbank", 500),
@@ -448,7 +470,10 @@ mod tests {
             "without its certificate it is another caller"
         );
         assert_eq!(trial.ask_bound(TRANSFER, &blue, 500), Ok(()));
-        assert_eq!(trial.ask_bound(TRANSFER, &green, 59_999), Err((Refusal::Blocked, 1)));
+        assert_eq!(
+            trial.ask_bound(TRANSFER, &green, 59_999),
+            Err(Refused { refusal: Refusal::Blocked, retry_after_s: 1 })
+        );
         assert_eq!(trial.ask_bound(TRANSFER, &green, 60_000), Ok(()));
         assert_eq!(trial.rates.blocked.get(), 0);
         assert_eq!(trial.rates.blocks.get_or_create(&Blocked { fsp: "greenbank".into() }).get(), 1);

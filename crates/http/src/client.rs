@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use connector::{Opening, Turn};
 use http::header::{ACCEPT_ENCODING, HOST};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body_util::Full;
 use live::{Failure, Live};
 use multiplexed::{Multiplexed, Shared};
+use opening::{Opening, Turn};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use upesi_tls::ClientTls;
@@ -24,10 +24,12 @@ mod interim;
 mod live;
 mod multiplexed;
 mod names;
+mod opening;
+mod outbound;
 
-pub use connector::Outbound;
 pub use fault::TlsFault;
 pub use multiplexed::{Unanswered, exchange_http2};
+pub use outbound::Outbound;
 
 /// Handling of response bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -17,13 +17,15 @@ pub mod client;
 mod frames;
 mod guard;
 pub mod header_block;
+mod jitter;
 pub mod server;
 pub mod url;
 mod workers;
 
 pub use address::check_address;
 pub use body::BodyError;
-pub use breaker::{Breaker, BreakerState, Jitter, Passage};
+pub use breaker::{Breaker, BreakerState, Passage};
+pub use jitter::Jitter;
 // Types in the signatures above, so that users can name them without a dependency of their own.
 pub use bytes::Bytes;
 pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError, TlsFault};

@@ -29,6 +29,7 @@ mod pace;
 mod proxied;
 mod room;
 mod secured;
+mod socket;
 mod streams;
 mod strict;
 mod supervision;
@@ -230,7 +231,7 @@ impl Server {
         service: Arc<S>,
         secured: Option<Secured>,
     ) -> Self {
-        Self::serve_behind(bound, limits, workers, service, (secured, None))
+        Self::serve_behind(bound, limits, workers, service, secured, None)
     }
 
     /// Like [`Self::serve_with`]. If load balancers are given, all connections must come through them.
@@ -239,7 +240,8 @@ impl Server {
         limits: Limits,
         workers: &Workers,
         service: Arc<S>,
-        (secured, balancers): (Option<Secured>, Option<ProxyProtocol>),
+        secured: Option<Secured>,
+        balancers: Option<ProxyProtocol>,
     ) -> Self {
         let shared = Arc::new(Shared::new(&limits, workers, secured.as_ref()));
         let (stop, stopped) = watch::channel(false);

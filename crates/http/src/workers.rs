@@ -1,18 +1,21 @@
 //! Worker threads: each runs one single-threaded tokio runtime, so that all work of a connection stays on one core.
 
-use std::cell::{Cell, RefCell};
+mod cores;
+mod panics;
+
+use std::cell::Cell;
 use std::future::Future;
 use std::num::NonZero;
-use std::panic::{PanicHookInfo, set_hook, take_hook};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
-use rustix::io;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use self::cores::Cores;
+use self::panics::Panics;
 
 /// Number of worker threads started so far in this process.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -177,92 +180,6 @@ impl Workers {
             let _ = join.join();
         }
         self.panics.go_on();
-    }
-}
-
-// Assigns workers to cores.
-
-/// Set of cores that a thread may use.
-#[derive(Clone, Copy, Debug)]
-struct Cores(CpuSet);
-
-impl Cores {
-    /// The cores, if there are as many as workers. With fewer workers, the free core cannot be known in advance. With
-    /// more workers, or if a quota grants a part of many cores, workers would only obstruct each other.
-    fn for_each_of(workers: usize) -> Option<Self> {
-        Self::of_this_thread().ok().filter(|cores| cores.numbers().count() == workers)
-    }
-
-    fn of_this_thread() -> io::Result<Self> {
-        sched_getaffinity(None).map(Self)
-    }
-
-    /// Numbers of the cores, ascending.
-    fn numbers(&self) -> impl Iterator<Item = usize> {
-        (0..CpuSet::MAX_CPU).filter(|core| self.0.is_set(*core))
-    }
-
-    /// Binds the calling thread to the core at `index` in this set.
-    fn keep_to(&self, index: usize) {
-        let Some(core) = self.numbers().nth(index) else { return };
-        let mut own = CpuSet::new();
-        own.set(core);
-        Self(own).spread();
-    }
-
-    /// Lets the calling thread run on all cores of this set. If the system does not allow this, the worker still works.
-    fn spread(&self) {
-        if let Err(error) = sched_setaffinity(None, &self.0) {
-            tracing::debug!(%error, "cannot pin a worker to a core; it runs on any core");
-        }
-    }
-}
-
-// Panics of tasks. A runtime catches them and continues. So a test would pass, and a process that does not end at a
-// panic would continue without one of its parts.
-
-/// Message of the first panic on the threads of these workers.
-#[derive(Debug, Default)]
-struct Panics {
-    first: Mutex<Option<String>>,
-}
-
-thread_local! {
-    static WATCHED: RefCell<Option<Arc<Panics>>> = const { RefCell::new(None) };
-}
-
-static HOOK: Once = Once::new();
-
-impl Panics {
-    fn new() -> Arc<Self> {
-        HOOK.call_once(|| {
-            let usual = take_hook();
-            set_hook(Box::new(move |panic| {
-                note(panic);
-                usual(panic);
-            }));
-        });
-        Arc::default()
-    }
-
-    fn watch_this_thread(self: &Arc<Self>) {
-        WATCHED.set(Some(Arc::clone(self)));
-    }
-
-    /// Panics once if there was a panic.
-    fn go_on(&self) {
-        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let (Some(said), false) = (first, thread::panicking()) {
-            panic!("a task panicked: {said}");
-        }
-    }
-}
-
-fn note(panic: &PanicHookInfo<'_>) {
-    // Neither is available while a thread ends.
-    let watched = WATCHED.try_with(|watched| watched.try_borrow().ok()?.clone()).ok().flatten();
-    if let Some(panics) = watched {
-        panics.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic.to_string());
     }
 }
 

@@ -9,11 +9,14 @@
 //!
 //! Library: aws-lc. Rejected signatures and their tests: `docs/security.md`.
 
+mod algorithm;
 mod envelope;
 mod files;
+mod protected;
 mod public_key;
 mod ring;
 mod sign;
+mod spki;
 mod submitted;
 mod verify;
 

@@ -10,6 +10,9 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
+use crate::algorithm::Algorithm;
+use crate::spki::{P256, RSA, SEQUENCE, bits, element, of_p256, of_rsa, significant};
+
 /// Minimum number of bits of a modulus.
 const RSA_BITS_MIN: usize = 2_048;
 const RSA_BITS_MAX: usize = 8_192;
@@ -123,97 +126,4 @@ impl PublicKey {
 fn significant_bits(number: &[u8]) -> usize {
     let number = significant(number);
     number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
-}
-
-// The algorithms of signatures. The key decides which are possible; the protected header only selects one of them.
-
-/// An algorithm of RFC 7518.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Algorithm {
-    Rs256,
-    Rs384,
-    Rs512,
-    Es256,
-}
-
-impl Algorithm {
-    /// The algorithm with a name. All other names are unknown, in particular `none` and the MACs.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        [Self::Rs256, Self::Rs384, Self::Rs512, Self::Es256].into_iter().find(|known| known.name() == name)
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Rs256 => "RS256",
-            Self::Rs384 => "RS384",
-            Self::Rs512 => "RS512",
-            Self::Es256 => "ES256",
-        }
-    }
-
-    pub(crate) fn digest(self) -> &'static digest::Algorithm {
-        match self {
-            Self::Rs256 | Self::Es256 => &digest::SHA256,
-            Self::Rs384 => &digest::SHA384,
-            Self::Rs512 => &digest::SHA512,
-        }
-    }
-}
-
-// The canonical encoding in which a public key is stored and identified: an X.509 `SubjectPublicKeyInfo` in DER.
-
-/// The algorithm identifier of RSA keys, with its empty parameters.
-const RSA: &[u8] =
-    &[0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
-/// The algorithm identifier of keys on P-256.
-const P256: &[u8] = &[
-    0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
-    0x3d, 0x03, 0x01, 0x07,
-];
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const SEQUENCE: u8 = 0x30;
-
-/// An RSA key, from its modulus and exponent as big-endian numbers.
-pub(crate) fn of_rsa(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
-    let key = element(SEQUENCE, &[number(modulus), number(exponent)].concat());
-    element(SEQUENCE, &[RSA, &bits(&key)].concat())
-}
-
-/// A key on P-256, from its point.
-pub(crate) fn of_p256(point: &[u8]) -> Vec<u8> {
-    element(SEQUENCE, &[P256, &bits(point)].concat())
-}
-
-/// A number without its leading zeros.
-fn significant(number: &[u8]) -> &[u8] {
-    &number[number.iter().take_while(|byte| **byte == 0).count()..]
-}
-
-/// A number that is not negative.
-fn number(value: &[u8]) -> Vec<u8> {
-    let value = significant(value);
-    let sign: &[u8] = if value.first().is_none_or(|first| first & 0x80 != 0) { &[0] } else { &[] };
-    element(INTEGER, &[sign, value].concat())
-}
-
-/// A bit string of whole bytes.
-fn bits(bytes: &[u8]) -> Vec<u8> {
-    element(BIT_STRING, &[&[0], bytes].concat())
-}
-
-fn element(tag: u8, content: &[u8]) -> Vec<u8> {
-    let length = content.len();
-    let bytes = length.to_be_bytes();
-    let bytes = significant(&bytes);
-    let mut all = vec![tag];
-    match length {
-        0..=0x7f => all.push(length as u8),
-        _ => {
-            all.push(0x80 | bytes.len() as u8);
-            all.extend_from_slice(bytes);
-        }
-    }
-    all.extend_from_slice(content);
-    all
 }

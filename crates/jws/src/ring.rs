@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use upesi_types::{Timestamp, hex};
 
+use crate::algorithm::Algorithm;
 use crate::files::{self, KeyFileError, Section};
-use crate::public_key::{Algorithm, PublicKey};
+use crate::public_key::PublicKey;
 
 /// Maximum number of keys of one participant: the previous, the current and the next one.
 const KEYS_MAX: usize = 3;

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
 use upesi_keys::{Hash, Key, KeyError, Keys, Kind, Place, Scheme};
 
+use crate::algorithm::Algorithm;
 use crate::envelope::{self, Envelope, encode};
-use crate::public_key::Algorithm;
 
 /// The private key of a hub or a DFSP: RSA (RS256) or P-256 (ES256). Its debug output contains no secret.
 #[derive(Clone)]

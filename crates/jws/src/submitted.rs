@@ -7,8 +7,8 @@ use upesi_types::hex;
 
 use crate::envelope::decode;
 use crate::files::{self, KeyFileError, Section};
-use crate::public_key;
 use crate::public_key::PublicKey;
+use crate::spki;
 
 /// Maximum length of the text of a key.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
@@ -121,14 +121,14 @@ fn of_jwk(text: &str) -> Result<PublicKey, String> {
     match (jwk.kty.as_str(), jwk.crv.as_deref()) {
         ("RSA", None) => {
             let (n, e) = (member("n", jwk.n.as_ref())?, member("e", jwk.e.as_ref())?);
-            PublicKey::from_der(&public_key::of_rsa(&n, &e))
+            PublicKey::from_der(&spki::of_rsa(&n, &e))
         }
         ("EC", Some("P-256")) => {
             let (x, y) = (member("x", jwk.x.as_ref())?, member("y", jwk.y.as_ref())?);
             if x.len() != COORDINATE_BYTES || y.len() != COORDINATE_BYTES {
                 return Err("is a JSON Web Key whose \"x\" and \"y\" do not have 32 bytes".to_owned());
             }
-            PublicKey::from_der(&public_key::of_p256(&[&[4], &*x, &*y].concat()))
+            PublicKey::from_der(&spki::of_p256(&[&[4], &*x, &*y].concat()))
         }
         _ => Err("has a key that is neither RSA nor P-256".to_owned()),
     }

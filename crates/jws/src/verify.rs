@@ -4,8 +4,9 @@ use http::{HeaderMap, Method, Uri};
 use upesi_types::Timestamp;
 
 use crate::SIGNATURE;
-use crate::envelope::{self, Envelope, Protected, decode};
-use crate::public_key::Algorithm;
+use crate::algorithm::Algorithm;
+use crate::envelope::{self, Envelope, decode};
+use crate::protected::Protected;
 use crate::ring::{KeyRing, Validity};
 
 /// Maximum age in seconds of a date that must be recent.

@@ -99,7 +99,8 @@ pub struct KafkaPartition {
 impl KafkaSettings {
     pub(crate) fn producer(
         &self,
-        (answers, warnings): (&Sender<Event>, &Arc<Warnings>),
+        answers: &Sender<Event>,
+        warnings: &Arc<Warnings>,
     ) -> Result<Arc<ThreadedProducer<Deliveries>>, ConnectError> {
         let (answers, warnings) = (answers.clone(), Arc::clone(warnings));
         let made = self
@@ -147,7 +148,7 @@ impl KafkaPartition {
         let (refused, answers) = channel();
         let stamp = settings.security.stamp();
         let warnings = Arc::<Warnings>::default();
-        let producer = settings.producer((&refused, &warnings))?;
+        let producer = settings.producer(&refused, &warnings)?;
         let group = node.map_or_else(|| "upesi".to_owned(), |(cluster, node)| group(cluster, node));
         let consumer = settings.consumer(&group)?;
         let name = format!("the topic {}", settings.topic);
@@ -188,7 +189,7 @@ impl KafkaPartition {
     fn renew(&mut self, which: Renewal) -> Result<(), ConnectError> {
         let consumer = which.consumer.then(|| self.settings.consumer(&self.group)).transpose()?;
         let producer =
-            which.producer.then(|| self.settings.producer((&self.refused, &self.warnings))).transpose()?;
+            which.producer.then(|| self.settings.producer(&self.refused, &self.warnings)).transpose()?;
         if let Some(producer) = producer {
             self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
             self.producer = producer;

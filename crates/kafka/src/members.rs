@@ -51,7 +51,7 @@ pub struct Members {
 /// The first entry to retain: the first that the slowest node needs or that is younger than `keep`, whichever is
 /// earlier. Also returns the slowest node if older entries are retained for it. With a `keep` of zero this is not
 /// reported, because every node needs entries for a moment.
-fn first_to_stay((node, needed): (u32, u64), kept: u64, keep: Duration) -> (u64, Option<u32>) {
+fn first_to_stay(node: u32, needed: u64, kept: u64, keep: Duration) -> (u64, Option<u32>) {
     (needed.min(kept), (needed < kept && !keep.is_zero()).then_some(node))
 }
 
@@ -152,7 +152,7 @@ impl Members {
     /// The brokers do not answer, or return an error.
     pub fn delete_before_need(&mut self, keep: Duration) -> Result<Deletion, TopicError> {
         let needs = self.needs()?;
-        let Some(slowest) = needs.into_iter().min_by_key(|(_, needed)| *needed) else {
+        let Some((node, needed)) = needs.into_iter().min_by_key(|(_, needed)| *needed) else {
             return Ok(Deletion::default());
         };
         let asking = self.consumer(&format!("{}status", prefix(self.cluster)))?;
@@ -164,7 +164,7 @@ impl Members {
         let found = asking.offsets_for_times(list, TIMEOUT).map_err(|error| self.error(error))?;
         // Without such an offset all entries are older.
         let kept = Self::offset_in(&found).or(u64::try_from(end).ok()).unwrap_or_default();
-        let (first, held_by) = first_to_stay(slowest, kept, keep);
+        let (first, held_by) = first_to_stay(node, needed, kept, keep);
         if u64::try_from(begin).is_ok_and(|begin| first <= begin) {
             return Ok(Deletion { begin: None, held_by });
         }
@@ -192,7 +192,7 @@ mod tests {
             (49, 50, hour, (49, Some(3))),
             (49, 50, Duration::ZERO, (49, None)),
         ] {
-            assert_eq!(first_to_stay((3, needed), kept, keep), expected, "{needed} {kept} {keep:?}");
+            assert_eq!(first_to_stay(3, needed, kept, keep), expected, "{needed} {kept} {keep:?}");
         }
     }
 }

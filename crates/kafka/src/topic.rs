@@ -75,7 +75,7 @@ impl KafkaSettings {
 
     /// Connects with a producer, because administrative clients do not report the reasons of failed connections.
     fn try_to_connect(&self) {
-        if let Ok(client) = self.producer((&channel().0, &Arc::default())) {
+        if let Ok(client) = self.producer(&channel().0, &Arc::default()) {
             let _ = client.client().fetch_metadata(Some(&self.topic), DIAGNOSIS);
         }
     }

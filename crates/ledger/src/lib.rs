@@ -27,14 +27,13 @@ pub use crate::base::show::{Names, Show, Shown};
 pub use crate::base::stored::Stored;
 pub use crate::core::actor::Actor;
 pub use crate::core::callback::{Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject};
+pub use crate::core::config::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 pub use crate::core::courier::courier_of;
 pub use crate::core::decision::{Decision, Reply};
 pub use crate::core::effects::effects_of;
 pub use crate::core::event::Event;
 pub use crate::core::facts::{Archived, Facts};
-pub use crate::core::limits::{
-    CALLBACKS_PER_RECORD_MAX, FundsOutGuard, LedgerConfig, Limits, UnknownTransfer,
-};
+pub use crate::core::limits::{CALLBACKS_PER_RECORD_MAX, Limits};
 pub use crate::core::outbox::{Outbox, OutboxEntry, Parked};
 pub use crate::core::record::{Payload, Record};
 pub use crate::core::snapshot::SnapshotError;
@@ -66,9 +65,10 @@ pub use crate::operators::change_set::{
 };
 pub use crate::operators::operator::{
     CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, EXCLUSIONS, OPERATOR_NAME_BYTES_MAX, OPERATORS_MAX,
-    Operator, Operators, Person, Role, Roles, SEALED_BYTES, SEED_BYTES, Sealed, Secret, TOKEN_DAYS_MAX,
+    Operator, Operators, Role, Roles, Secret, TOKEN_DAYS_MAX,
 };
 pub use crate::operators::outcome::AdminOutcome;
+pub use crate::operators::person::{Person, SEALED_BYTES, SEED_BYTES, Sealed};
 pub use crate::operators::policy::{ApprovalPolicy, WAIVERS_MAX};
 pub use crate::operators::proposal::{PROPOSAL_REASON_CHARS_MIN, Proposal, ProposalEnd};
 pub use crate::operators::proposal_state::ProposalState;

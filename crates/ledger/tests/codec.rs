@@ -19,6 +19,8 @@ use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
 };
 
+#[path = "codec/bulks.rs"]
+mod bulks;
 #[path = "codec/compound.rs"]
 mod compound;
 
@@ -406,7 +408,7 @@ fn event() -> impl Strategy<Value = Event> {
         settlements(),
         fees(),
         conversions(),
-        compound::bulk_events(),
+        bulks::bulk_events(),
         operators(),
         compound::proposal_events()
     ]
@@ -690,7 +692,7 @@ fn callback() -> impl Strategy<Value = Callback> {
             )
         }),
         cause().prop_map(CallbackContent::Error),
-        compound::contents(),
+        bulks::contents(),
     ];
     let resource = proptest::sample::select(&ResourceKind::ALL);
     (participant_id(), resource, reference, content).prop_map(|(target, resource, id, content)| Callback {

@@ -6,6 +6,8 @@
 
 #[path = "conversion_model/ask.rs"]
 mod ask;
+#[path = "conversion_model/counts.rs"]
+mod counts;
 #[path = "conversion_model/scheme.rs"]
 mod scheme;
 mod support;
@@ -28,7 +30,8 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-use self::ask::{Ask, BEHIND, CURRENCIES, LIMIT, Member, Money, NAMES, Setup, Tried, setup, step};
+use self::ask::{Ask, BEHIND, CURRENCIES, LIMIT, Member, Money, NAMES, Setup, setup, step};
+use self::counts::Tried;
 use self::scheme::{Deal, End, Scheme, Swap};
 use self::support::{Twin, snapshot};
 
@@ -59,6 +62,16 @@ fn preimage(id: TransferId, is_right: bool) -> Fulfilment {
 fn condition(id: TransferId) -> [u8; 32] {
     let preimage: [u8; 32] = Sha256::digest(id.to_bytes()).into();
     Sha256::digest(preimage).into()
+}
+
+/// The request for an FX transfer.
+struct Exchange {
+    /// The determining transfer.
+    transfer: u8,
+    initiator: Member,
+    fxp: Member,
+    source: Money,
+    target: Money,
 }
 
 struct Run {
@@ -140,21 +153,24 @@ impl Run {
             Ask::Settle { currency, is_fee } => return self.settle(*currency, *is_fee),
             Ask::Tick => Command::Tick,
             Ask::Convert { id, transfer, initiator, fxp, source, units, expires_in_ms } => {
-                let target = (*units, 1 - source.1);
-                self.convert(*id, (*transfer, *initiator, *fxp), (*source, target), *expires_in_ms)
+                let (transfer, initiator, fxp) = (*transfer, *initiator, *fxp);
+                let (source, target) = (*source, (*units, 1 - source.1));
+                self.convert(*id, Exchange { transfer, initiator, fxp, source, target }, *expires_in_ms)
             }
             Ask::ConvertReceived { id, transfer, fxp, units, more, expires_in_ms } => {
                 let Some(deal) = self.scheme.deals.get(transfer) else { return };
-                let (payee, source) = (deal.payee, (deal.money.0 + more, deal.money.1));
-                self.convert(*id, (*transfer, payee, *fxp), (source, (*units, 1 - source.1)), *expires_in_ms)
+                let (transfer, initiator, fxp) = (*transfer, deal.payee, *fxp);
+                let source = (deal.money.0 + more, deal.money.1);
+                let target = (*units, 1 - source.1);
+                self.convert(*id, Exchange { transfer, initiator, fxp, source, target }, *expires_in_ms)
             }
             Ask::Prepare { id, payer, payee, money, expires_in_ms } => {
-                self.prepare(*id, (*payer, *payee), *money, *expires_in_ms)
+                self.prepare(*id, *payer, *payee, *money, *expires_in_ms)
             }
             Ask::PrepareConverted { id, payee, more, expires_in_ms } => {
                 let swap = self.scheme.swaps.values().find(|swap| swap.transfer == *id && swap.is_live());
                 let Some((payer, money)) = swap.map(|swap| (swap.initiator, swap.target)) else { return };
-                self.prepare(*id, (payer, *payee), (money.0 + more, money.1), *expires_in_ms)
+                self.prepare(*id, payer, *payee, (money.0 + more, money.1), *expires_in_ms)
             }
             other => {
                 self.scheme.hear(other, self.now_ms);
@@ -168,13 +184,8 @@ impl Run {
         self.compare(ask);
     }
 
-    fn convert(
-        &mut self,
-        id: u8,
-        (transfer, initiator, fxp): (u8, Member, Member),
-        (source, target): (Money, Money),
-        expires_in_ms: i64,
-    ) -> Command {
+    fn convert(&mut self, id: u8, asked: Exchange, expires_in_ms: i64) -> Command {
+        let Exchange { transfer, initiator, fxp, source, target } = asked;
         let expires_ms = self.now_ms + expires_in_ms;
         let swap = Swap {
             transfer,
@@ -206,13 +217,7 @@ impl Run {
         })))
     }
 
-    fn prepare(
-        &mut self,
-        id: u8,
-        (payer, payee): (Member, Member),
-        money: Money,
-        expires_in_ms: i64,
-    ) -> Command {
+    fn prepare(&mut self, id: u8, payer: Member, payee: Member, money: Money, expires_in_ms: i64) -> Command {
         let expires_ms = self.now_ms + expires_in_ms;
         let (is_charged, end) = (None, End::Open);
         let deal = Deal { payer, payee, carrier: payer, money, expires_ms, is_charged, end };

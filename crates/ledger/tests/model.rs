@@ -5,6 +5,8 @@
 
 #[path = "model/ask.rs"]
 mod ask;
+#[path = "model/fees.rs"]
+mod fees;
 #[path = "model/scheme.rs"]
 mod scheme;
 #[path = "model/settle.rs"]

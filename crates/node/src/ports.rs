@@ -42,8 +42,8 @@ pub(super) fn serve_fspiop(
 ) -> (Arc<Server>, Option<Arc<ProxyCounts>>) {
     let balancers = options::proxy_protocol(settings);
     let counts = balancers.as_ref().map(|balancers| Arc::clone(&balancers.counts));
-    let before = (tls.fspiop(), balancers);
-    (Arc::new(Server::serve_behind(bound, limits, workers, Arc::new(service), before)), counts)
+    let server = Server::serve_behind(bound, limits, workers, Arc::new(service), tls.fspiop(), balancers);
+    (Arc::new(server), counts)
 }
 
 pub(super) fn serve_admin(

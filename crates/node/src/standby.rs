@@ -50,8 +50,8 @@ pub(super) fn stand_by(
     let engine = options::engine(settings);
     let disk = directory.disk();
     let copy = EmbeddedLog::for_reading(&disk);
-    let disks = (Some(directory), Arc::clone(&disk));
-    let standby = StandbyEngine::open(&engine, disks, &copy, read.participants.clone())?;
+    let standby =
+        StandbyEngine::open(&engine, Some(directory), Arc::clone(&disk), &copy, read.participants.clone())?;
     let (standby, answers) = AnsweringStandby::start(standby, &engine, &copy)?;
     read.clock.follow(answers.clock());
     if let Some(callbacks) = read.callbacks.get() {

@@ -233,7 +233,7 @@ impl Base {
         let bound = self.nodes.take()?;
         let (handlers, config) = (resources.handlers(handle.clone()), options::gateway(settings));
         let (handle, participants) = (handle.clone(), self.participants.clone());
-        let port = NodePort::new(handle, handlers, participants, (config, bodies), couriers);
+        let port = NodePort::new(handle, handlers, participants, config, bodies, couriers);
         let limits = options::node_limits(settings);
         Some(Arc::new(Server::serve_with(bound, limits, &self.workers, Arc::new(port), self.tls.nodes())))
     }

@@ -6,11 +6,14 @@
 //! Reasons: `docs/decisions/0065-people-by-openid-connect.md`.
 
 mod claims;
+mod config;
 mod keys;
 mod provider;
+mod token;
 
 pub use claims::{Claims, LEEWAY_S};
-pub use provider::{Provider, ProviderConfig, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
+pub use config::ProviderConfig;
+pub use provider::{Provider, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
 
 /// Reason why a token is rejected. Clients do not learn it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

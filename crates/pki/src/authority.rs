@@ -1,32 +1,29 @@
 //! The authority: its key, its certificates and their revocation.
 
 use std::fs;
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertificateSigningRequestParams,
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SerialNumber,
-    date_time_ymd,
+    PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SerialNumber, date_time_ymd,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use serde::{Deserialize, Serialize};
-use upesi_keys::{read_limited, read_limited_text};
+use upesi_keys::read_limited_text;
 use upesi_tls::Facts;
 
 use crate::PkiError;
+use crate::files::{failed, write, write_secret};
+use crate::index::{Entry, Index};
+use crate::order::{KeyKind, Order, Usage};
 
 const DAY_S: i64 = 24 * 3600;
 /// Maximum size of the file with the authority's key or certificate, in bytes.
 const AUTHORITY_FILE_BYTES_MAX: u64 = 256 * 1024;
-/// Maximum size of the index, in bytes: more than 200,000 certificates.
-const INDEX_BYTES_MAX: u64 = 64 << 20;
+
 /// Time before the issue at which a certificate's validity begins, because clocks differ.
 const EARLY_S: i64 = 300;
 /// Number of random bytes in a serial number.
@@ -292,231 +289,4 @@ fn check_host(host: &str) -> Result<(), PkiError> {
         None => host.parse::<IpAddr>().is_ok() || is_name(host),
     };
     if is_host && host.len() <= 253 { Ok(()) } else { Err(PkiError::Host(host.to_owned())) }
-}
-
-pub(crate) fn failed(file: &Path, source: std::io::Error) -> PkiError {
-    PkiError::File { file: file.to_owned(), source }
-}
-
-pub(crate) fn write(file: &Path, text: &str) -> Result<(), PkiError> {
-    write_with_mode(file, text, 0o644)
-}
-
-pub(crate) fn write_secret(file: &Path, text: &str) -> Result<(), PkiError> {
-    write_with_mode(file, text, 0o600)
-}
-
-/// Replaces the file atomically: a hub that reads it meanwhile finds the old or the new one.
-fn write_with_mode(file: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let temporary = file.with_file_name(name);
-    let written = (|| {
-        // A file that remained after a crash may have another mode.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
-        opened.write_all(text.as_bytes())?;
-        opened.sync_all()?;
-        fs::rename(&temporary, file)
-    })();
-    written.map_err(|source| failed(file, source))
-}
-
-// The index of issued certificates.
-
-/// An issued certificate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Serial number in hexadecimal.
-    pub serial: String,
-    /// Common name.
-    pub name: String,
-    /// `server` or `client`.
-    pub usage: String,
-    /// End of validity, in seconds since 1970.
-    pub not_after_s: i64,
-    /// SHA-256 of the public key, in hexadecimal, as in a participant's binding.
-    pub spki_sha256: String,
-    /// Time of its revocation, in seconds since 1970.
-    pub revoked_at_s: Option<i64>,
-}
-
-impl Entry {
-    /// Whether it is neither expired nor revoked.
-    pub const fn is_in_force(&self, now_s: i64) -> bool {
-        self.revoked_at_s.is_none() && now_s <= self.not_after_s
-    }
-}
-
-/// Content of `index.json`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Index {
-    /// Number of the latest revocation list.
-    pub(crate) crl_number: u64,
-    pub(crate) certificates: Vec<Entry>,
-}
-
-impl Index {
-    pub(crate) fn read(file: &Path) -> Result<Self, PkiError> {
-        let text = read_limited(file, INDEX_BYTES_MAX).map_err(|source| failed(file, source))?;
-        serde_json::from_slice(&text)
-            .map_err(|error| PkiError::Index { file: file.to_owned(), problem: error.to_string() })
-    }
-
-    pub(crate) fn to_json(&self) -> String {
-        // It contains only texts and numbers, so this cannot fail.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
-    }
-}
-
-// Specification of a certificate.
-
-/// The side of a connection that a certificate is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Usage {
-    /// For a listener.
-    Server,
-    /// For a client.
-    Client,
-    /// For a node of a cluster, which is server and client towards other nodes.
-    Node,
-}
-
-impl Usage {
-    /// Name in the index.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Client => "client",
-            Self::Node => "node",
-        }
-    }
-}
-
-/// The kind of a key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyKind {
-    /// ECDSA on P-256: small and fast.
-    #[default]
-    P256,
-    /// RSA with 2048 bits, for peers that support nothing else.
-    Rsa2048,
-}
-
-/// A certificate to be issued.
-#[derive(Clone, Debug)]
-pub struct Order {
-    /// Common name, and the name of the files.
-    pub name: String,
-    /// The side of a connection.
-    pub usage: Usage,
-    /// Host names and addresses, for servers.
-    pub hosts: Vec<String>,
-    /// A signing request in PEM (PKCS#10); without one a key is created.
-    pub request: Option<String>,
-    /// Kind of the created key.
-    pub key: KeyKind,
-    /// Start of validity, in seconds since 1970.
-    pub from_s: i64,
-    /// Validity in days.
-    pub days: u32,
-    /// Whether the name may already have a valid certificate, as during a renewal.
-    pub replaces: bool,
-}
-
-impl Order {
-    /// A certificate valid for a year from this instant, with a new key.
-    pub fn new(name: &str, usage: Usage, from_s: i64) -> Self {
-        Self {
-            name: name.to_owned(),
-            usage,
-            hosts: Vec::new(),
-            request: None,
-            key: KeyKind::default(),
-            from_s,
-            days: 365,
-            replaces: false,
-        }
-    }
-
-    /// Sets the hosts.
-    pub fn with_hosts(mut self, hosts: &[&str]) -> Self {
-        self.hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-        self
-    }
-}
-
-// Keys for signing messages.
-
-/// The files of a new signing key.
-#[derive(Clone, Debug)]
-pub struct SigningKey {
-    /// The private key, readable by its owner only.
-    pub key_file: PathBuf,
-    /// The public key.
-    pub public_file: PathBuf,
-}
-
-impl SigningKey {
-    /// Creates a key as `NAME.key` and `NAME.pem` in a directory, which is created if missing. Existing files are not
-    /// overwritten.
-    pub fn make(directory: &Path, name: &str, kind: KeyKind) -> Result<Self, PkiError> {
-        Self::write_new(directory, name, || new_key(kind))
-    }
-
-    /// Creates an Ed25519 key for checkpoints of the audit trail.
-    pub fn make_for_audit(directory: &Path, name: &str) -> Result<Self, PkiError> {
-        Self::write_new(directory, name, || Ok(KeyPair::generate_for(&PKCS_ED25519)?))
-    }
-
-    fn write_new(
-        directory: &Path,
-        name: &str,
-        make: impl FnOnce() -> Result<KeyPair, PkiError>,
-    ) -> Result<Self, PkiError> {
-        let [key_file, public_file] = free_files(directory, name, ["key", "pem"])?;
-        let pair = make()?;
-        write_secret(&key_file, &pair.serialize_pem())?;
-        write(&public_file, &pair.public_key_pem())?;
-        Ok(Self { key_file, public_file })
-    }
-}
-
-/// Paths for files with a name, in a directory that is created if missing. An error if a file exists.
-fn free_files(directory: &Path, name: &str, endings: [&str; 2]) -> Result<[PathBuf; 2], PkiError> {
-    check_name(name)?;
-    fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
-    let files = endings.map(|ending| directory.join(format!("{name}.{ending}")));
-    match files.iter().find(|file| file.exists()) {
-        Some(file) => Err(PkiError::KeyExists(file.clone())),
-        None => Ok(files),
-    }
-}
-
-/// The files of a new key with a signing request for an authority.
-#[derive(Clone, Debug)]
-pub struct KeyWithRequest {
-    /// The private key, readable by its owner only.
-    pub key_file: PathBuf,
-    /// The signing request in PEM (PKCS#10).
-    pub request_file: PathBuf,
-}
-
-impl KeyWithRequest {
-    /// Creates a key and a request as `NAME.key` and `NAME.csr` in a directory, which is created if missing. Existing
-    /// files are not overwritten.
-    pub fn make(directory: &Path, name: &str, kind: KeyKind) -> Result<Self, PkiError> {
-        let [key_file, request_file] = free_files(directory, name, ["key", "csr"])?;
-        let pair = new_key(kind)?;
-        let mut params = CertificateParams::default();
-        params.distinguished_name.remove(DnType::CommonName);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let request = params.serialize_request(&pair)?.pem()?;
-        write_secret(&key_file, &pair.serialize_pem())?;
-        write(&request_file, &request)?;
-        Ok(Self { key_file, request_file })
-    }
 }

@@ -9,11 +9,18 @@
 //! | `NAME.pem`, `NAME.key` | a certificate, and its key if the authority created it |
 
 mod authority;
+mod files;
+mod index;
+mod order;
+mod signing_key;
 mod trial;
 
 use std::path::PathBuf;
 
-pub use authority::{Authority, Entry, Issued, KeyKind, KeyWithRequest, Order, SigningKey, Usage};
+pub use authority::{Authority, Issued};
+pub use index::Entry;
+pub use order::{KeyKind, Order, Usage};
+pub use signing_key::{KeyWithRequest, SigningKey};
 pub use trial::Trial;
 
 /// Reason why nothing was issued or changed.

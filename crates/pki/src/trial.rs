@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use upesi_tls::{ClientFiles, Identity, ServerFiles, Trust};
 
-use crate::authority::write;
+use crate::files::write;
 use crate::{Authority, KeyKind, Order, PkiError, SigningKey, Usage};
 
 /// Name of the hub's files, and in messages.

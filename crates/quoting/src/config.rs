@@ -1,6 +1,4 @@
-//! Settings of quoting, and errors at its start.
-
-use upesi_tables::TablesError;
+//! Settings of quoting.
 
 /// Default number of quotes in the duplicate check.
 pub const DUPLICATE_ENTRIES_DEFAULT: usize = 200_000;
@@ -37,17 +35,4 @@ impl Default for QuotingConfig {
     fn default() -> Self {
         Self { duplicate_entries: DUPLICATE_ENTRIES_DEFAULT, refuse_expired: false, keep: None }
     }
-}
-
-// Errors at the start of quoting.
-
-/// Reason why quoting cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum QuotingError {
-    /// Quotes must be stored, but there is no store.
-    #[error("quotes.persist is on, but there is no store: configure a data directory or turn it off")]
-    NoStore,
-    /// The store cannot be used.
-    #[error(transparent)]
-    Store(#[from] TablesError),
 }

@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 use upesi_ledger::ParticipantId;
 use upesi_types::Timestamp;
 
-use super::reading::QuoteKey;
+use super::quote_key::QuoteKey;
 
 /// The fingerprint of a message's body.
 pub(crate) type Fingerprint = [u8; 16];

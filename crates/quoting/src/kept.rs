@@ -4,6 +4,9 @@
 //! Each message is written once, except the error: the last one is kept. Table `quotes_by_time` finds the
 //! oldest quotes. One update changes both, so that they are always consistent.
 
+mod encoding;
+mod retention;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +17,8 @@ use upesi_tables::TablesError;
 use upesi_tables::store::{Store, Table, Transaction};
 use upesi_types::{FspId, Timestamp, TransferId};
 
-use super::reading::QuoteKey;
+use self::encoding::{Counts, Head, decode_message, encode_message, fingerprint_of};
+use super::quote_key::QuoteKey;
 use crate::config::Retention;
 use crate::duplicates::{Fingerprint, Sighting};
 use crate::metrics::QuotingMetrics;
@@ -255,172 +259,4 @@ fn time_key(ms: i64, quote: QuoteKey) -> [u8; QuoteKey::BYTES + 8] {
 fn split_time_key(key: &[u8]) -> Option<(i64, QuoteKey)> {
     let (ms, quote) = key.split_first_chunk::<8>()?;
     Some((i64::from_be_bytes(*ms), QuoteKey::from_bytes(quote)?))
-}
-
-// Encoding of entries. Integers are big-endian.
-
-/// First byte of every message, for later versions.
-const FORMAT: u8 = 1;
-
-/// The head of a quote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Head {
-    began_at_ms: i64,
-    /// The end of time if there is no expiration.
-    wanted_until_ns: i64,
-    /// The DFSP whose answers and errors are valid: the receiver of the request or, if no request is stored, the first
-    /// one to send one.
-    payee: Option<FspId>,
-}
-
-impl Head {
-    fn wanted_until(self) -> Option<Timestamp> {
-        (self.wanted_until_ns != i64::MAX).then(|| Timestamp::from_ns(self.wanted_until_ns))
-    }
-
-    /// Two integers, followed by the name.
-    fn encode(self) -> Vec<u8> {
-        let mut value = pair(self.began_at_ms, self.wanted_until_ns).to_vec();
-        value.extend_from_slice(self.payee.as_ref().map_or("", FspId::as_str).as_bytes());
-        value
-    }
-
-    fn decode(value: &[u8]) -> Option<Self> {
-        let (began_at_ms, wanted_until_ns) = split_pair(value)?;
-        let payee = str::from_utf8(value.get(16..)?).ok().and_then(FspId::parse);
-        Some(Self { began_at_ms, wanted_until_ns, payee })
-    }
-}
-
-/// Number of quotes, and the time of the latest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    quotes: u64,
-    last_ms: i64,
-}
-
-impl Counts {
-    fn encode(self) -> [u8; 16] {
-        pair(self.quotes as i64, self.last_ms)
-    }
-
-    fn decode(value: &[u8]) -> Option<Self> {
-        let (quotes, last_ms) = split_pair(value)?;
-        Some(Self { quotes: quotes as u64, last_ms })
-    }
-}
-
-fn pair(first: i64, second: i64) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&first.to_be_bytes());
-    bytes[8..].copy_from_slice(&second.to_be_bytes());
-    bytes
-}
-
-fn split_pair(value: &[u8]) -> Option<(i64, i64)> {
-    let (first, rest) = value.split_first_chunk::<8>()?;
-    let (second, _) = rest.split_first_chunk::<8>()?;
-    Some((i64::from_be_bytes(*first), i64::from_be_bytes(*second)))
-}
-
-/// Format, fingerprint, time in ns, source, destination, headers, body; names and headers are preceded by their
-/// lengths.
-fn encode_message(message: &MessageToKeep) -> Vec<u8> {
-    let mut value = Vec::with_capacity(100 + message.headers.len() + message.body.len());
-    value.push(FORMAT);
-    value.extend_from_slice(&message.fingerprint);
-    value.extend_from_slice(&message.at.as_ns().to_be_bytes());
-    let destination = message.destination.as_ref().map_or("", FspId::as_str);
-    for name in [message.source.as_str(), destination] {
-        value.push(name.len() as u8);
-        value.extend_from_slice(name.as_bytes());
-    }
-    value.extend_from_slice(&(message.headers.len() as u32).to_be_bytes());
-    value.extend_from_slice(&message.headers);
-    value.extend_from_slice(&message.body);
-    value
-}
-
-/// The fingerprint of a stored message.
-fn fingerprint_of(value: &[u8]) -> Option<Fingerprint> {
-    let (format, rest) = value.split_first()?;
-    rest.first_chunk().copied().filter(|_| *format == FORMAT)
-}
-
-fn decode_message(value: &[u8]) -> Option<KeptMessage> {
-    fingerprint_of(value)?;
-    let (at, rest) = value.get(17..)?.split_first_chunk::<8>()?;
-    let (source, rest) = split_name(rest)?;
-    let (destination, rest) = split_name(rest)?;
-    let (length, rest) = rest.split_first_chunk::<4>()?;
-    let (headers, body) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-    Some(KeptMessage {
-        at: Timestamp::from_ns(i64::from_be_bytes(*at)),
-        source: FspId::parse(source)?,
-        destination: FspId::parse(destination),
-        headers: headers.to_vec(),
-        body: body.to_vec(),
-    })
-}
-
-fn split_name(value: &[u8]) -> Option<(&str, &[u8])> {
-    let (length, rest) = value.split_first()?;
-    let (name, rest) = rest.split_at_checked(usize::from(*length))?;
-    Some((str::from_utf8(name).ok()?, rest))
-}
-
-// Deletion of quotes that are too old or too many.
-
-/// Number of quotes that one update deletes, so that concurrent writers wait only for microseconds.
-const STEP_QUOTES: usize = 64;
-const MS_PER_DAY: i64 = 86_400_000;
-
-impl KeptQuotes {
-    /// Deletes quotes until the limits are met; returns their number.
-    pub(crate) async fn drop_old(&self, now: Timestamp) -> Result<u64, TablesError> {
-        let oldest_ms = now.as_ms().saturating_sub(i64::from(self.retention.keep_days) * MS_PER_DAY);
-        let mut swept = self.swept.lock().await;
-        let mut dropped = 0;
-        loop {
-            let victims = self.victims(swept.as_deref(), oldest_ms)?;
-            let Some((last, _)) = victims.last() else { return Ok(dropped) };
-            let last = last.clone();
-            let step = self.drop_quotes(victims).await?;
-            self.metrics.dropped.inc_by(step);
-            dropped += step;
-            *swept = Some(last);
-        }
-    }
-
-    /// The oldest quotes to delete, at most one step.
-    fn victims(&self, after: Option<&[u8]>, oldest_ms: i64) -> Result<Vec<(Vec<u8>, QuoteKey)>, TablesError> {
-        let surplus = self.tables.counts()?.quotes.saturating_sub(self.retention.keep_max);
-        let entries = self.tables.by_time.scan(&[], after, STEP_QUOTES)?;
-        let numbered = entries.into_iter().enumerate().map_while(|(index, (time_key, _))| {
-            let (began_at_ms, quote) = split_time_key(&time_key)?;
-            (began_at_ms < oldest_ms || (index as u64) < surplus).then_some((time_key, quote))
-        });
-        Ok(numbered.collect())
-    }
-
-    async fn drop_quotes(&self, victims: Vec<(Vec<u8>, QuoteKey)>) -> Result<u64, TablesError> {
-        let tables = Arc::clone(&self.tables);
-        let update = self.store.update(move |tx| {
-            let mut dropped = 0;
-            for (time_key, quote) in &victims {
-                tx.delete(&tables.by_time, time_key)?;
-                for part in PARTS {
-                    tx.delete(&tables.quotes, &key(*quote, part))?;
-                }
-                dropped += 1;
-            }
-            let counts = tables.counts_in(tx)?;
-            let counts = Counts { quotes: counts.quotes.saturating_sub(dropped), ..counts };
-            tx.put(&tables.quotes, COUNTS_KEY, &counts.encode())?;
-            Ok((dropped, counts))
-        });
-        let (dropped, counts) = update.await?;
-        self.metrics.kept.set(counts.quotes as i64);
-        Ok(dropped)
-    }
 }

@@ -3,10 +3,11 @@
 use upesi_delivery::Request;
 use upesi_delivery::relayed::Address;
 use upesi_fspiop::message::QuoteContent;
-use upesi_fspiop::uri::{decode_segment, encode_component};
 use upesi_fspiop::{Action, Ids, Message, PathId, PathNames, Resource, SyncError};
 use upesi_ledger::EndpointType;
 use upesi_types::{Currency, Timestamp, TransferId};
+
+use crate::quote_key::QuoteKey;
 
 /// Subject and content of a message.
 #[derive(Debug)]
@@ -101,8 +102,6 @@ impl Reading {
     }
 }
 
-// Differences between the resources.
-
 /// The address of messages of a resource; `None` for a resource that is not served here.
 pub(crate) const fn address(resource: Resource) -> Option<Address> {
     Some(Address::Base(match resource {
@@ -121,95 +120,5 @@ pub(crate) const fn noun(resource: Resource) -> &'static str {
         Resource::TransactionRequests => "transaction request",
         Resource::Authorizations => "authorization",
         _ => "quote",
-    }
-}
-
-// Identifies the quote of a message.
-
-/// The kinds of quotes; each has ids of its own.
-const KINDS: [(Resource, u8); 3] =
-    [(Resource::Quotes, 1), (Resource::BulkQuotes, 2), (Resource::FxQuotes, 3)];
-
-/// Identifies a quote of any kind: the kind and the id in 18 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct QuoteKey([u8; Self::BYTES]);
-
-impl QuoteKey {
-    pub(crate) const BYTES: usize = 18;
-
-    /// `None` for a resource that is not a quote.
-    pub(crate) fn new(resource: Resource, id: TransferId) -> Option<Self> {
-        let (_, kind) = KINDS.iter().find(|(known, _)| *known == resource)?;
-        let mut key = [*kind; Self::BYTES];
-        key[1..].copy_from_slice(&id.to_bytes());
-        Some(Self(key))
-    }
-
-    /// All possible keys for an id.
-    pub(crate) fn all_of(id: TransferId) -> impl Iterator<Item = (Resource, Self)> {
-        KINDS.iter().filter_map(move |(resource, _)| Some((*resource, Self::new(*resource, id)?)))
-    }
-
-    /// The stored form.
-    pub(crate) const fn as_bytes(&self) -> &[u8; Self::BYTES] {
-        &self.0
-    }
-
-    /// Reads the stored form.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        bytes.try_into().ok().map(Self)
-    }
-}
-
-// The query of `GET /authorizations/{ID}`.
-
-/// Rewrites a query: decodes and encodes every name and value, so that the forwarded query has one form, whatever the
-/// sender's. In queries a plus sign is a blank. Parts that cannot be decoded remain unchanged.
-pub(crate) fn reencode_query(query: &str) -> String {
-    let mut out = String::with_capacity(query.len());
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        if !out.is_empty() {
-            out.push('&');
-        }
-        match pair.split_once('=') {
-            Some((name, value)) => {
-                reencode_part(name, &mut out);
-                out.push('=');
-                reencode_part(value, &mut out);
-            }
-            None => reencode_part(pair, &mut out),
-        }
-    }
-    out
-}
-
-fn reencode_part(part: &str, out: &mut String) {
-    match decode_segment(&part.replace('+', " ")) {
-        Some(decoded) => encode_component(&decoded, out),
-        None => out.push_str(part),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queries_get_one_form() {
-        for (query, expected) in [
-            (
-                "authenticationType=OTP&retriesLeft=2&amount=12.5&currency=USD",
-                "authenticationType=OTP&retriesLeft=2&amount=12.5&currency=USD",
-            ),
-            ("a=%41%2b&b=x+y", "a=A%2B&b=x%20y"),
-            ("a=b=c", "a=b%3Dc"),
-            ("&&a&", "a"),
-            ("a=%zz", "a=%zz"),
-            ("a=%26%3D%0d%0A", "a=%26%3D%0D%0A"),
-            ("", ""),
-        ] {
-            assert_eq!(reencode_query(query), expected);
-            assert_eq!(reencode_query(&reencode_query(query)), expected, "again");
-        }
     }
 }

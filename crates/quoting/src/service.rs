@@ -12,8 +12,8 @@ use upesi_tables::TablesError;
 use upesi_tables::store::Store;
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
-use super::reading;
-use super::reading::QuoteKey;
+use super::quote_key::QuoteKey;
+use super::{query, reading};
 use crate::duplicates::{DuplicateTable, Fingerprint, Sight, Sighting, Stage};
 use crate::kept::{KeptQuote, KeptQuotes, MessageToKeep, Part};
 use crate::metrics::Outcome;
@@ -246,7 +246,7 @@ impl Shared {
             self.check_expiry(reading.ask.expires_at())?;
         }
         if request.resource() == Resource::Authorizations && request.operation.method() == Method::Get {
-            outgoing.query = outgoing.query.map(|text| reading::reencode_query(&text).into());
+            outgoing.query = outgoing.query.map(|text| query::reencode_query(&text).into());
         }
         Ok(outgoing)
     }

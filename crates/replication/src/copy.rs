@@ -1,5 +1,6 @@
 //! The node's copy of accepted records: journal files, and the position in the log.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,9 @@ use upesi_journal::{
 };
 
 use crate::error::ReplicationError;
+use crate::history::{History, first_in};
 use crate::partition::{Copied, Partition};
-use crate::place::{History, Place, first_in};
+use crate::place::Place;
 use crate::records::decode;
 
 /// Minimum interval between writes of the position. A start reads later entries from the log again.
@@ -222,21 +224,23 @@ impl Copy {
     pub fn settle_on(
         &mut self,
         partition: &mut dyn Partition,
-        (begin, end): (u64, u64),
+        offsets: Range<u64>,
     ) -> Result<(), ReplicationError> {
         let log = partition.name().to_owned();
         let needed = self.place.accepted_at.unwrap_or(0);
-        if needed < begin {
-            return Err(ReplicationError::Deleted { log, begin, needed });
+        if needed < offsets.start {
+            return Err(ReplicationError::Deleted { log, begin: offsets.start, needed });
         }
         let Some(accepted) = self.place.accepted_at else { return Ok(()) };
-        match first_in(partition, &self.history.candidates(&self.place), (begin, end))? {
+        match first_in(partition, &self.history.candidates(&self.place), &offsets)? {
             Some(place) if place == self.place => Ok(()),
             Some(place) => {
                 self.place = place;
                 Ok(self.save()?)
             }
-            None if end <= accepted => Err(ReplicationError::TailLost { log, end, accepted }),
+            None if offsets.end <= accepted => {
+                Err(ReplicationError::TailLost { log, end: offsets.end, accepted })
+            }
             None => Err(ReplicationError::OtherLog { log, accepted }),
         }
     }

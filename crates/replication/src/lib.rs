@@ -12,19 +12,25 @@
 mod clock;
 mod copy;
 mod error;
+mod history;
 mod leading;
 mod partition;
 mod place;
 mod records;
 mod repair;
+mod replicated_log;
+mod settings;
 mod shared;
 mod standby;
+mod survey;
 
 pub use clock::{Clock, SystemClock};
 pub use copy::{Copies, CopyOf};
 pub use error::ReplicationError;
-pub use leading::{ReplicatedLog, StoreLog};
 pub use partition::{Copied, Event, Partition};
 pub use place::PLACE_FILE;
-pub use repair::{Repair, survey};
-pub use standby::{NodeSettings, Progress, Stood, stand_by};
+pub use repair::Repair;
+pub use replicated_log::{ReplicatedLog, StoreLog};
+pub use settings::NodeSettings;
+pub use standby::{Progress, Stood, stand_by};
+pub use survey::survey;

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use upesi_cluster::{Beginning, ClusterId, Entry, Fold, Kind, Leader, Position, Role, Standby, Verdict};
-use upesi_journal::Disk;
+use upesi_cluster::{Beginning, Fold, Kind, Leader, Role, Standby, Verdict};
 
 use crate::clock::{Clock, SystemClock};
 use crate::copy::{Copies, Copy};
 use crate::error::ReplicationError;
+use crate::history::PATIENCE;
 use crate::leading::Leading;
 use crate::partition::{Copied, Event, Partition, next};
-use crate::place::{LOOKS_MAX, PATIENCE, Place};
-use crate::standby::NodeSettings;
+use crate::settings::NodeSettings;
+use crate::survey::read_to;
 
 /// Maximum duration of the claim.
 const CLAIM_MAX: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ impl Repair {
         let Some((begin, end)) = bounds else {
             return Err(ReplicationError::Silent { log, offset: copy.needs(), end: 0 });
         };
-        copy.settle_on(&mut *partition, (begin, end))?;
+        copy.settle_on(&mut *partition, begin..end)?;
         let mut fold = Fold::new(settings.cluster, copy.place().position.clone());
         let begun_at = fold.position().next_offset;
         read_to(&mut *partition, &mut fold, end, &mut |fold, offset, entry| {
@@ -168,70 +168,4 @@ fn claim(
     }
     let log = partition.name().to_owned();
     Err(ReplicationError::Client { log, reason: "the claim was not acknowledged".to_owned() })
-}
-
-// Reads the log for operators.
-
-/// Reads the log up to `end`, from the position of a node's directory, or without one from its beginning. Returns the
-/// position of the directory, and the fold at the end. Writes nothing.
-///
-/// # Errors
-/// The directory belongs to another cluster, the log no longer has these entries, a newer hub wrote one of them, or no
-/// entry arrived for ten seconds.
-pub fn survey(
-    partition: &mut dyn Partition,
-    disk: Option<&dyn Disk>,
-    cluster: ClusterId,
-    end: u64,
-) -> Result<(Option<Position>, Fold), ReplicationError> {
-    let place = disk.map(Place::load).transpose()?.flatten();
-    if let Some(place) = place.as_ref().filter(|place| place.cluster != cluster) {
-        return Err(ReplicationError::OtherCluster { found: place.cluster.0, expected: cluster.0 });
-    }
-    let needed = place.as_ref().map_or(0, |place| place.position.next_offset);
-    if let Some(begin) = partition.begin().filter(|begin| *begin > needed) {
-        return Err(ReplicationError::Deleted { log: partition.name().to_owned(), begin, needed });
-    }
-    let copied = place.as_ref().map(|place| place.position.clone());
-    let mut fold = Fold::new(cluster, place.unwrap_or(Place::start(cluster)).position);
-    read_to(partition, &mut fold, end, &mut |_, _, _| Ok(()))?;
-    Ok((copied, fold))
-}
-
-/// Reads the log from the position of the fold up to `end`; calls `accept` for each valid entry after it is folded.
-///
-/// # Errors
-/// An error of `accept`; a newer hub wrote an entry, or no entry arrived for ten seconds.
-fn read_to(
-    partition: &mut dyn Partition,
-    fold: &mut Fold,
-    end: u64,
-    accept: &mut dyn FnMut(&Fold, u64, &Entry<'_>) -> Result<(), ReplicationError>,
-) -> Result<(), ReplicationError> {
-    partition.read_from(fold.position().next_offset);
-    let mut looks = 0;
-    while fold.position().next_offset < end {
-        let event = next(partition, PATIENCE)?;
-        let log = || partition.name().to_owned();
-        match event {
-            Some(Event::Entry { offset, bytes, .. }) => {
-                match fold.read(offset, &bytes) {
-                    Verdict::Accepted(entry) => accept(fold, offset, &entry)?,
-                    Verdict::Void(_) => {}
-                    Verdict::Newer(_) => return Err(ReplicationError::Newer { log: log(), offset }),
-                }
-                looks = 0;
-            }
-            _ if looks == LOOKS_MAX => {
-                return Err(ReplicationError::Silent {
-                    log: log(),
-                    offset: fold.position().next_offset,
-                    end,
-                });
-            }
-            _ => looks += 1,
-        }
-    }
-    partition.stop_reading();
-    Ok(())
 }

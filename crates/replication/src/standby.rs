@@ -1,19 +1,19 @@
 //! A standby: a node that follows the log until it becomes leader.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use upesi_cluster::{
-    Ahead, Append, Claim, ClusterId, EndLost, Entry, Fold, NodeId, Patience, Position, Role, Standby,
-    Verdict, Void,
-};
+use upesi_cluster::{Ahead, Append, EndLost, Entry, Fold, NodeId, Position, Role, Standby, Verdict, Void};
 
 use crate::clock::Clock;
 use crate::copy::{Copies, Copy};
 use crate::error::ReplicationError;
-use crate::leading::{Leading, ReplicatedLog};
+use crate::leading::Leading;
 use crate::partition::{Copied, Event, Partition, next};
+use crate::replicated_log::ReplicatedLog;
+use crate::settings::NodeSettings;
 
 /// How long a standby waits for an entry before it checks the clock.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -74,7 +74,7 @@ pub fn stand_by(
             Some(Event::Entry { offset, bytes, appended_ns }) => {
                 lost_end = LostEnd::default();
                 let was_called = standby.fold().is_left_to(settings.node);
-                let entry = (offset, &*bytes, appended_ns);
+                let entry = ArrivedEntry { offset, bytes: &bytes, appended_ns };
                 standby = match following.read(standby, partition.name(), entry, now, tell)? {
                     Role::Standby(standby) => standby,
                     Role::Leader(mut leader) => {
@@ -289,17 +289,25 @@ impl Start {
 }
 
 /// The begin and the end of the log; `None` if the wait was stopped.
-fn bounds(partition: &mut dyn Partition, stops: &AtomicBool) -> Result<Option<(u64, u64)>, ReplicationError> {
+fn bounds(partition: &mut dyn Partition, stops: &AtomicBool) -> Result<Option<Range<u64>>, ReplicationError> {
     loop {
         if stops.load(Ordering::Acquire) {
             return Ok(None);
         }
         let found = partition.begin().zip(partition.end());
-        if found.is_some() {
-            return Ok(found);
+        if let Some((begin, end)) = found {
+            return Ok(Some(begin..end));
         }
         next(partition, PATIENCE)?;
     }
+}
+
+/// An entry that a follower has read from the log.
+struct ArrivedEntry<'a> {
+    offset: u64,
+    bytes: &'a [u8],
+    /// Time at which the brokers appended it, if they report it.
+    appended_ns: Option<i64>,
 }
 
 /// The copy, and the last entry that was accepted before the start, until it was seen again.
@@ -318,8 +326,8 @@ impl Following {
         mut copy: Copy,
         stops: &AtomicBool,
     ) -> Result<Self, ReplicationError> {
-        if let Some(bounds) = bounds(partition, stops)? {
-            copy.settle_on(partition, bounds)?;
+        if let Some(offsets) = bounds(partition, stops)? {
+            copy.settle_on(partition, offsets)?;
         }
         let (expected_at, needed) = (copy.place().accepted_at, copy.needs());
         // Before reading, so that the log does not delete the entries that are read next.
@@ -337,10 +345,11 @@ impl Following {
         &mut self,
         standby: Standby,
         log: &str,
-        (offset, bytes, appended_ns): (u64, &[u8], Option<i64>),
+        entry: ArrivedEntry<'_>,
         now: Duration,
         tell: &mut dyn FnMut(&Progress),
     ) -> Result<Role, ReplicationError> {
+        let ArrivedEntry { offset, bytes, appended_ns } = entry;
         if let Some(accepted) = self.expected_at.take() {
             let is_it = offset == accepted
                 && Entry::decode(bytes).is_ok_and(|entry| entry.chain == standby.fold().position().chain);
@@ -397,29 +406,4 @@ impl Following {
             ahead: Duration::ZERO,
         }
     }
-}
-
-// Settings of a node of a cluster.
-
-/// A node's settings in its cluster.
-#[derive(Clone, Debug)]
-pub struct NodeSettings {
-    /// The cluster.
-    pub cluster: ClusterId,
-    /// This node.
-    pub node: NodeId,
-    /// Contents of its claims.
-    pub claim: Claim,
-    /// Conditions for its claims.
-    pub patience: Patience,
-    /// Whether it may claim after its start without an operator's request; see
-    /// [`upesi_cluster::Standby::permit_claims`].
-    pub may_claim: bool,
-    /// Set by an operator: the node claims once, without waiting for silence. From then on it may claim, whatever other
-    /// nodes reported.
-    pub is_promoted: Arc<AtomicBool>,
-    /// Set when the state of this node has failed: the node follows the log, and no longer claims.
-    pub is_unfit: Arc<AtomicBool>,
-    /// Interval of its reports to the log about the entries that it needs.
-    pub tell_every: Duration,
 }

@@ -2,15 +2,13 @@
 
 use std::fmt;
 use std::fmt::{Debug, Display, Formatter};
-use std::sync::Arc;
 
-use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use upesi_types::hex;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate};
 
-use crate::issuer::{Anchor, VerifiedIssuer};
+use crate::issuer::VerifiedIssuer;
 
 /// Parts of a subject by which schemes name DFSPs, and their object identifiers.
 const SUBJECT_PARTS: [(&str, &str); 3] =
@@ -116,35 +114,6 @@ pub(crate) fn number_in_hexadecimal(bytes: &[u8]) -> String {
     match bytes {
         [0, rest @ ..] if !rest.is_empty() => hex(rest),
         _ => hex(bytes),
-    }
-}
-
-// The other side of a connection.
-
-/// A client that has proven to hold the key of a certificate that was trusted at that time.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    pub(crate) chain: Arc<[CertificateDer<'static>]>,
-    facts: Arc<Facts>,
-}
-
-impl Peer {
-    /// A peer by its verified chain, its own certificate first, and the authorities that the listener trusts. `None` if
-    /// its certificate cannot be parsed.
-    pub(crate) fn new(chain: &[CertificateDer<'static>], anchors: &[Anchor]) -> Option<Self> {
-        let verified_issuer = VerifiedIssuer::of(chain, anchors);
-        let facts = Facts { verified_issuer, ..Facts::read(chain.first()?).ok()? };
-        Some(Self { chain: chain.into(), facts: Arc::new(facts) })
-    }
-
-    /// Contents of its certificate.
-    pub fn facts(&self) -> &Facts {
-        &self.facts
-    }
-
-    /// Its own certificate, in DER.
-    pub fn certificate(&self) -> &[u8] {
-        self.chain.first().map_or(&[], |certificate| certificate)
     }
 }
 

@@ -1,25 +1,23 @@
 //! Keys, certificates, anchors and CRLs in PEM files, checked before they are used.
 
+mod peers;
+mod signing_key;
+
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{
-    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, SubjectPublicKeyInfoDer,
-};
-use rustls::sign::{CertifiedKey, Signer, SigningKey};
-use rustls::{Error, RootCertStore, SignatureAlgorithm, SignatureScheme};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
-use upesi_keys::{
-    Hash, Key, KeyError, Keys, Kind as KeyKind, Mount, Place, Scheme, ecdsa_signature, read_limited,
-    without_byte_order_mark,
-};
+use upesi_keys::{Key, KeyError, Keys, Mount, Place, read_limited, without_byte_order_mark};
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
+pub(crate) use self::peers::Own;
+use self::signing_key::Provided;
 use crate::chain::parse;
 use crate::facts::{Facts, number_in_hexadecimal};
 use crate::issuer::Anchor;
@@ -349,125 +347,4 @@ fn load_crls(
         });
     }
     Ok(found)
-}
-
-// Keys of any location, in the form of the TLS library.
-
-/// Signature schemes of RSA keys in the order of preference.
-const RSA: [(SignatureScheme, Scheme); 6] = [
-    (SignatureScheme::RSA_PSS_SHA512, Scheme::Pss(Hash::Sha512)),
-    (SignatureScheme::RSA_PSS_SHA384, Scheme::Pss(Hash::Sha384)),
-    (SignatureScheme::RSA_PSS_SHA256, Scheme::Pss(Hash::Sha256)),
-    (SignatureScheme::RSA_PKCS1_SHA512, Scheme::Pkcs1(Hash::Sha512)),
-    (SignatureScheme::RSA_PKCS1_SHA384, Scheme::Pkcs1(Hash::Sha384)),
-    (SignatureScheme::RSA_PKCS1_SHA256, Scheme::Pkcs1(Hash::Sha256)),
-];
-const P256: [(SignatureScheme, Scheme); 1] = [(SignatureScheme::ECDSA_NISTP256_SHA256, Scheme::P256)];
-
-/// A key that signs handshakes, in any location.
-#[derive(Debug)]
-pub(crate) struct Provided(pub(crate) Arc<dyn Key>);
-
-impl SigningKey for Provided {
-    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
-        let own: &[(SignatureScheme, Scheme)] = match self.0.kind() {
-            KeyKind::Rsa => &RSA,
-            KeyKind::P256 => &P256,
-        };
-        let (named, scheme) = own.iter().find(|(named, _)| offered.contains(named))?;
-        Some(Box::new(OneSigner { key: Arc::clone(&self.0), named: *named, scheme: *scheme }))
-    }
-
-    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
-        Some(SubjectPublicKeyInfoDer::from(self.0.public()))
-    }
-
-    fn algorithm(&self) -> SignatureAlgorithm {
-        match self.0.kind() {
-            KeyKind::Rsa => SignatureAlgorithm::RSA,
-            KeyKind::P256 => SignatureAlgorithm::ECDSA,
-        }
-    }
-}
-
-/// Signs one handshake.
-#[derive(Debug)]
-struct OneSigner {
-    key: Arc<dyn Key>,
-    named: SignatureScheme,
-    scheme: Scheme,
-}
-
-impl Signer for OneSigner {
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
-        let signature = self.key.sign(self.scheme, &self.scheme.hash().of(message));
-        let signature = signature.map_err(|error| Error::General(error.to_string()))?;
-        Ok(if self.scheme == Scheme::P256 { ecdsa_signature(&signature) } else { signature })
-    }
-
-    fn scheme(&self) -> SignatureScheme {
-        self.named
-    }
-}
-
-// Files of single peers: the anchors for one of them, and the certificate for it.
-
-/// Maximum number of peers with files of their own.
-const PEERS_MAX: usize = 10_000;
-
-const ANCHORS: &str = ".anchors.pem";
-const LISTS: &str = ".crl.pem";
-const CERTIFICATE: &str = ".pem";
-const KEY: &str = ".key";
-
-/// A directory with files of single peers, by their names: `NAME.anchors.pem`, and optionally `NAME.crl.pem`; and
-/// `NAME.pem` with `NAME.key`, if there is a separate certificate for the peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Own(pub(crate) PathBuf);
-
-/// The files of single peers by name, or the reason why a peer's files cannot be used.
-pub(crate) type FilesOfPeers = BTreeMap<String, Result<ClientFiles, TlsError>>;
-
-impl Own {
-    /// The files of each peer that has some. A peer without a certificate of its own uses the common one.
-    ///
-    /// # Errors
-    /// The directory cannot be read, or has too many files.
-    pub(crate) fn files(&self, of_all: &ClientFiles) -> Result<FilesOfPeers, TlsError> {
-        let unreadable = |source| TlsError::Read { file: self.0.clone(), source };
-        let mut names = BTreeSet::new();
-        for entry in fs::read_dir(&self.0).map_err(unreadable)? {
-            let name = entry.map_err(unreadable)?.file_name();
-            // Names that begin with a dot belong to the mount.
-            if let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) {
-                names.insert(name.to_owned());
-            }
-        }
-        let mut peers = BTreeMap::new();
-        for file in &names {
-            let endings = [ANCHORS, LISTS, CERTIFICATE, KEY];
-            let Some(peer) = endings.iter().find_map(|ending| file.strip_suffix(*ending)) else { continue };
-            let has = |ending: &str| names.contains(&format!("{peer}{ending}"));
-            if !has(ANCHORS) {
-                let problem = format!("has no effect without {peer}{ANCHORS}");
-                let error = TlsError::Content { file: self.0.join(file), problem };
-                peers.insert(peer.to_owned(), Err(error));
-                continue;
-            }
-            let path = |ending: &str| self.0.join(format!("{peer}{ending}"));
-            let servers = Trust {
-                anchors_file: path(ANCHORS),
-                crl_file: has(LISTS).then(|| path(LISTS)),
-                refuses_stale_crls: of_all.servers.refuses_stale_crls,
-            };
-            let own = || Identity { certificate_file: path(CERTIFICATE), key_file: path(KEY) };
-            let identity = if has(CERTIFICATE) || has(KEY) { Some(own()) } else { of_all.identity.clone() };
-            peers.insert(peer.to_owned(), Ok(ClientFiles { servers, identity }));
-        }
-        if peers.len() > PEERS_MAX {
-            let problem = format!("has files of more than {PEERS_MAX} peers");
-            return Err(TlsError::Content { file: self.0.clone(), problem });
-        }
-        Ok(peers)
-    }
 }

@@ -14,6 +14,7 @@ mod client;
 mod facts;
 mod files;
 mod issuer;
+mod peer;
 mod server;
 mod submitted;
 
@@ -21,9 +22,10 @@ use std::sync::Arc;
 
 pub use blocked::BlockedDigest;
 pub use client::{ClientTls, Unusable};
-pub use facts::{Facts, Fingerprint, NotACertificate, Peer};
+pub use facts::{Facts, Fingerprint, NotACertificate};
 pub use files::{CRL_GRACE_S, ClientFiles, Identity, Kind, Stock, TlsError, Trust, present_s};
 pub use issuer::VerifiedIssuer;
+pub use peer::Peer;
 use rustls::crypto::CryptoProvider;
 pub use rustls::pki_types::CertificateDer;
 pub use server::{ServerFiles, ServerTls};

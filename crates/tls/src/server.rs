@@ -13,9 +13,10 @@ use upesi_keys::Keys;
 
 use crate::blocked::{Blocked, BlockedDigest};
 use crate::callers::Callers;
-use crate::facts::{Facts, Peer};
+use crate::facts::Facts;
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
 use crate::issuer::{Anchor, authorities};
+use crate::peer::Peer;
 use crate::{Protocols, present_s, provider};
 
 /// The files of a listener.

@@ -1,21 +1,19 @@
-//! Converts a request to a ledger command, and the engine's reply to an answer.
+//! Converts a request to a ledger command.
+
+mod bulk;
+mod conversion;
 
 use std::mem::take;
 
-use upesi_delivery::{Accepted, Request};
-use upesi_engine::{Payload, SubmitError};
-use upesi_fspiop::body::{BulkItem, BulkItemResult, BulkTransferState, CompletionFault, TransferState};
+use upesi_delivery::Request;
+use upesi_engine::Payload;
+use upesi_fspiop::body::TransferState;
 use upesi_fspiop::{Ids, Message, PathId, Resource, SyncError, Version, fingerprint, message};
-use upesi_ledger::command::{
-    Abort, AbortBulk, AbortConversion, AskedMoney, BulkCommand, ConversionCommand, Fulfil, FulfilBulk,
-    FulfilConversion, FulfilState, Fulfilment, Get, GetBulk, GetConversion, Prepare, PrepareBulk,
-    PrepareConversion,
-};
-use upesi_ledger::{
-    AskedItem, BULK_ITEMS_MAX, Cause, Command, ItemResult, NewItems, PublicBulkState, Refusal, Reply,
-    ResourceId,
-};
-use upesi_types::{BulkId, ConversionId, ErrorCode, TransferId};
+use upesi_ledger::command::{Abort, Fulfil, FulfilState, Fulfilment, Get, Prepare};
+use upesi_ledger::{Command, ResourceId};
+
+use self::bulk::{about_bulk, prepare_bulk};
+use self::conversion::{about_conversion, prepare_conversion};
 
 /// The command of a request about transfers, FX transfers or bulk transfers, and its payload for the journal.
 ///
@@ -98,168 +96,14 @@ pub(crate) const fn state(said: TransferState) -> FulfilState {
     }
 }
 
-// Converts a request about `/bulkTransfers` to a ledger command.
-
-const _: () = assert!(upesi_fspiop::body::BULK_ITEMS_MAX == BULK_ITEMS_MAX, "a bulk transfer has one limit");
-
-pub(crate) fn prepare_bulk(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
-    let Message::BulkTransfer(asked) = request.message else { return Err(SyncError::not_implemented()) };
-    let items = asked.items.into_iter().map(|(id, item)| (id, asked_item(item))).collect();
-    // The parser has checked their number and ids.
-    let items = NewItems::new(items).map_err(|_| SyncError::new(ErrorCode::VALIDATION, ""))?;
-    Ok(Command::Bulk(BulkCommand::Prepare(Box::new(PrepareBulk {
-        id: BulkId::new(asked.bulk_transfer_id),
-        quote: asked.bulk_quote_id,
-        source: request.parties.source,
-        destination: request.parties.destination,
-        payer: asked.payer,
-        payee: asked.payee,
-        items,
-        expires_at: asked.expiration,
-        fingerprint: fingerprint(body),
-        extensions: asked.extensions,
-    }))))
-}
-
-pub(crate) fn about_bulk(request: Request<()>, bulk: ResourceId, body: &[u8]) -> Result<Command, SyncError> {
-    let (source, destination) = (request.parties.source, request.parties.destination);
-    Ok(Command::Bulk(match request.message {
-        Message::BulkFulfil(fulfil) => BulkCommand::Fulfil(Box::new(FulfilBulk {
-            bulk,
-            source,
-            destination,
-            state: bulk_state(fulfil.state),
-            fault: fulfil.fault.map(fault),
-            results: fulfil.results.into_iter().map(item_result).collect(),
-            fingerprint: fingerprint(body),
-            extensions: fulfil.extensions,
-        })),
-        Message::Abort(message::Abort { code, description }) => BulkCommand::Abort(AbortBulk {
-            bulk,
-            source,
-            destination,
-            code,
-            description,
-            fingerprint: fingerprint(body),
-        }),
-        Message::Other => BulkCommand::Get(GetBulk { bulk, source }),
-        _ => return Err(SyncError::not_implemented()),
-    }))
-}
-
-fn asked_item(item: BulkItem) -> AskedItem {
-    let BulkItem { amount, currency, ilp_packet, condition, extensions } = item;
-    AskedItem { amount, currency, ilp_packet, condition, extensions }
-}
-
-const fn bulk_state(said: BulkTransferState) -> PublicBulkState {
-    match said {
-        BulkTransferState::Received => PublicBulkState::Received,
-        BulkTransferState::Pending => PublicBulkState::Pending,
-        BulkTransferState::Accepted => PublicBulkState::Accepted,
-        BulkTransferState::Processing => PublicBulkState::Processing,
-        BulkTransferState::Completed => PublicBulkState::Completed,
-        BulkTransferState::Rejected => PublicBulkState::Rejected,
-    }
-}
-
-const fn fault(found: CompletionFault) -> Refusal {
-    match found {
-        CompletionFault::InFuture => Refusal::CompletedInFuture,
-        CompletionFault::LongAgo => Refusal::CompletedLongAgo,
-    }
-}
-
-fn item_result((id, result): (TransferId, BulkItemResult)) -> (TransferId, ItemResult) {
-    let result = match result {
-        BulkItemResult::Fulfil { fulfilment, extensions } => ItemResult::Fulfil { fulfilment, extensions },
-        BulkItemResult::Error { code, description } => ItemResult::Abort(Cause::Payee { code, description }),
-        BulkItemResult::FulfilmentInvalid => ItemResult::Abort(Refusal::FulfilmentInvalid.into()),
-        BulkItemResult::Ambiguous => ItemResult::Abort(Refusal::BulkResultInvalid.into()),
-    };
-    (id, result)
-}
-
-// Converts a request about `/fxTransfers` to a ledger command.
-
-pub(crate) fn prepare_conversion(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
-    let Message::Conversion(asked) = request.message else { return Err(SyncError::not_implemented()) };
-    let money = |side: message::ConversionMoney| AskedMoney { amount: side.amount, currency: side.currency };
-    Ok(Command::Conversion(ConversionCommand::Prepare(Box::new(PrepareConversion {
-        id: ConversionId::new(asked.commit_request_id),
-        determining_transfer: asked.determining_transfer_id,
-        source: request.parties.source,
-        destination: request.parties.destination,
-        initiator: asked.initiating_fsp,
-        counter_party: asked.counter_party_fsp,
-        source_amount: money(asked.source),
-        target_amount: money(asked.target),
-        condition: asked.condition,
-        expires_at: asked.expires_at,
-        fingerprint: fingerprint(body),
-    }))))
-}
-
-pub(crate) fn about_conversion(
-    request: Request<()>,
-    conversion: ResourceId,
-    body: &[u8],
-) -> Result<Command, SyncError> {
-    let (source, destination) = (request.parties.source, request.parties.destination);
-    Ok(Command::Conversion(match request.message {
-        Message::ConversionFulfil(fulfil) => ConversionCommand::Fulfil(FulfilConversion {
-            conversion,
-            source,
-            destination,
-            state: state(fulfil.conversion_state),
-            fulfilment: fulfil.fulfilment.map_or(Fulfilment::Missing, Fulfilment::Preimage),
-            fingerprint: fingerprint(body),
-        }),
-        Message::Abort(message::Abort { code, description }) => ConversionCommand::Abort(AbortConversion {
-            conversion,
-            source,
-            destination,
-            code,
-            description,
-            fingerprint: fingerprint(body),
-        }),
-        Message::Other => {
-            ConversionCommand::Get(GetConversion { conversion, source, is_proxied: request.parties.proxied })
-        }
-        _ => return Err(SyncError::not_implemented()),
-    }))
-}
-
-// Converts the engine's reply to an answer.
-
-/// The answer to the sender for the engine's reply. Internal details are logged and never sent.
-pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<Accepted, SyncError> {
-    match reply {
-        Ok(Reply::Accepted) => Ok(Accepted),
-        Ok(Reply::UnknownSender(name)) => {
-            let detail = format!("invalid fspiop-source header: no participant '{name}'");
-            Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail))
-        }
-        Ok(Reply::NeedsArchive | Reply::Admin(_)) => {
-            tracing::error!("the engine returned a reply that is impossible for an FSPIOP request");
-            Err(SyncError::new(ErrorCode::INTERNAL, ""))
-        }
-        Err(SubmitError::Busy) => Err(SyncError::new(ErrorCode::SERVER_BUSY, "try again later")),
-        Err(SubmitError::Full | SubmitError::HeldUp | SubmitError::Stopped) => {
-            Err(SyncError::new(ErrorCode::UNAVAILABLE, ""))
-        }
-        Err(SubmitError::Archive(reason) | SubmitError::Journal(reason)) => {
-            tracing::error!(%reason, "cannot read the transfer from disk");
-            Err(SyncError::new(ErrorCode::INTERNAL, ""))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use upesi_fspiop::headers::Parties;
     use upesi_fspiop::{Method, Route};
-    use upesi_ledger::AdminOutcome;
+    use upesi_ledger::command::BulkCommand;
+    use upesi_ledger::{Cause, ItemResult, PublicBulkState, Refusal};
+    use upesi_types::{ErrorCode, TransferId};
+
     use upesi_types::FspId;
 
     use super::*;
@@ -347,16 +191,6 @@ mod tests {
     }
 
     #[test]
-    fn states_and_faults_of_a_bulk_keep_their_meaning() {
-        for text in ["RECEIVED", "PENDING", "ACCEPTED", "PROCESSING", "COMPLETED", "REJECTED"] {
-            let said = BulkTransferState::parse(text).unwrap();
-            assert_eq!(bulk_state(said).as_str(), text);
-        }
-        assert_eq!(fault(CompletionFault::InFuture), Refusal::CompletedInFuture);
-        assert_eq!(fault(CompletionFault::LongAgo), Refusal::CompletedLongAgo);
-    }
-
-    #[test]
     fn requests_about_anything_else_are_none() {
         for line in ["GET /parties/MSISDN/1", "DELETE /participants/MSISDN/1"] {
             let refusal = into_command(request(line, Version::V1_1, "")).unwrap_err();
@@ -367,26 +201,5 @@ mod tests {
         unread.message = Message::TransactionRequest { id: TransferId::parse(ID).unwrap() };
         assert_eq!(into_command(unread).unwrap_err().status, 501);
         assert!(Resource::Transfers.moves_money());
-    }
-
-    #[test]
-    fn the_engines_replies_become_statuses() {
-        assert_eq!(outcome(Ok(Reply::Accepted)), Ok(Accepted));
-        let ghost = upesi_types::FspId::parse("ghost").unwrap();
-        for (reply, status, code) in [
-            (Ok(Reply::UnknownSender(ghost)), 400, ErrorCode::MALFORMED_SYNTAX),
-            (Ok(Reply::NeedsArchive), 500, ErrorCode::INTERNAL),
-            (Ok(Reply::Admin(Ok(AdminOutcome::Done))), 500, ErrorCode::INTERNAL),
-            (Err(SubmitError::Busy), 503, ErrorCode::SERVER_BUSY),
-            (Err(SubmitError::Full), 503, ErrorCode::UNAVAILABLE),
-            (Err(SubmitError::HeldUp), 503, ErrorCode::UNAVAILABLE),
-            (Err(SubmitError::Stopped), 503, ErrorCode::UNAVAILABLE),
-            (Err(SubmitError::Archive("secret".into())), 500, ErrorCode::INTERNAL),
-            (Err(SubmitError::Journal("secret".into())), 500, ErrorCode::INTERNAL),
-        ] {
-            let error = outcome(reply).unwrap_err();
-            assert_eq!((error.status, error.code), (status, code));
-            assert!(!error.description.contains("secret"));
-        }
     }
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod answer;
 mod command;
 
 use futures_util::FutureExt as _;
@@ -8,8 +9,8 @@ use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::EngineHandle;
 use upesi_fspiop::{Resource, SyncError};
 
+pub use answer::outcome;
 pub use command::into_command;
-pub use command::outcome;
 
 /// Handles requests about transfers, FX transfers and bulk transfers. Cheap to clone.
 #[derive(Clone)]

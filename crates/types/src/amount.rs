@@ -1,5 +1,6 @@
 //! Exact decimal money: a signed 64-bit count of ten-thousandths.
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use crate::Currency;
@@ -22,6 +23,15 @@ pub struct Money {
     pub amount: Amount,
     /// The currency of the quantity.
     pub currency: Currency,
+}
+
+/// An amount of a message that does not fit [`Amount`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfitAmount {
+    /// The reason.
+    pub error: AmountError,
+    /// The amount as it was written.
+    pub text: Box<str>,
 }
 
 /// The reason why a decimal text is not an [`Amount`].

@@ -1,6 +1,5 @@
 //! Identifiers in the forms of the FSPIOP API.
 
-use alloc::string::String;
 use core::fmt;
 
 /// Identifies a transfer: a lower-case RFC 4122 UUID or a 26-character Crockford ULID. The CorrelationId type of the
@@ -272,32 +271,6 @@ impl fmt::Debug for FspId {
     }
 }
 
-// Bytes as text.
-
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
-/// Converts bytes to lower-case hexadecimal, two digits for each byte.
-pub fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
-}
-
-/// Reads `N` pairs of lower-case hexadecimal digits. Returns `None` for any other text.
-pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    let pairs: &[[u8; 2]; N] = pairs.try_into().ok()?;
-    let mut bytes = [0; N];
-    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-        *byte = digit(*high)? << 4 | digit(*low)?;
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
@@ -378,21 +351,6 @@ mod tests {
             ["", ".", "..", ".hidden", "Green Bank", "%61%61", "a/b", "a\\b", "=cmd", "a\"b", "bänk", long]
         {
             assert_eq!(FspId::parse_new(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn each_byte_is_two_digits() {
-        for (bytes, text) in [(&[][..], ""), (&[0], "00"), (&[0x0f, 0xf0, 0xff], "0ff0ff")] {
-            assert_eq!(hex(bytes), text);
-        }
-    }
-
-    #[test]
-    fn only_so_many_lower_case_digits_are_bytes() {
-        assert_eq!(unhex(&hex(&[0x0f, 0xf0, 0xa9])), Some([0x0f, 0xf0, 0xa9]));
-        for text in ["", "0f", "0ff0a", "0ff0a9f", "0ff0a9ff", "0FF0A9", "+ff0a9", "0ff0ag", "0ff0é"] {
-            assert_eq!(unhex::<3>(text), None, "{text}");
         }
     }
 }

@@ -11,6 +11,7 @@ use upesi_ledger::{
     WindowId,
 };
 use upesi_settings::{Sources, load, to_toml};
+use upesi_tables::store::RecordedChange;
 use upesi_types::{ErrorCode, Timestamp};
 
 use crate::targets::admin::Hub;
@@ -352,8 +353,10 @@ pub(crate) fn archived_transfers() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn store_records() -> Vec<Vec<u8>> {
-    let change = |table: &str, key: &str, value: Option<&str>| {
-        (table.to_owned(), key.as_bytes().to_vec(), value.map(|value| value.as_bytes().to_vec()))
+    let change = |table: &str, key: &str, value: Option<&str>| RecordedChange {
+        table: table.to_owned(),
+        key: key.as_bytes().to_vec(),
+        value: value.map(|value| value.as_bytes().to_vec()),
     };
     let parties = [change("parties", "MSISDN/26097", Some("greenbank")), change("parties", "EMAIL/a", None)];
     let both = [&parties[..], &[change("quotes", "6f3ff9d4", Some(""))]].concat();

@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use upesi_types::{Amount, Currency};
-
-pub type Money = (Amount, Currency);
+use upesi_types::{Amount, Currency, Money};
 
 /// A transfer as its payer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,17 +189,18 @@ impl Book {
     /// what the payee gets for the amount.
     pub fn move_outgoing(
         &mut self,
-        (amount, currency): Money,
+        moved: Money,
         bought: Option<Money>,
         from: Option<OutgoingState>,
         to: OutgoingState,
     ) {
+        let Money { amount, currency } = moved;
         let (from, to) = (from.map(|state| state as usize), to as usize);
         match bought {
             None => shift(&mut self.page(currency).outgoing, amount, from, to),
-            Some((bought, wanted)) => {
+            Some(bought) => {
                 shift(&mut self.page(currency).passed_on, amount, from, to);
-                shift(&mut self.page(wanted).bought, bought, from, to);
+                shift(&mut self.page(bought.currency).bought, bought.amount, from, to);
             }
         }
     }
@@ -210,15 +209,15 @@ impl Book {
     /// FXP gives for the amount.
     pub fn move_incoming(
         &mut self,
-        (amount, currency): Money,
+        moved: Money,
         sold: Option<Money>,
         from: Option<IncomingState>,
         to: IncomingState,
     ) {
         let (from, to) = (from.map(|state| state as usize), to as usize);
-        shift(&mut self.page(currency).incoming, amount, from, to);
-        if let Some((sold, currency)) = sold {
-            shift(&mut self.page(currency).sold, sold, from, to);
+        shift(&mut self.page(moved.currency).incoming, moved.amount, from, to);
+        if let Some(sold) = sold {
+            shift(&mut self.page(sold.currency).sold, sold.amount, from, to);
         }
     }
 
@@ -297,8 +296,8 @@ mod tests {
 
     const KES: fn() -> Currency = || Currency::parse("KES").unwrap();
 
-    fn amount(units: i64) -> Amount {
-        Amount::from_units(units).unwrap()
+    fn money(units: i64, currency: Currency) -> Money {
+        Money { amount: Amount::from_units(units).unwrap(), currency }
     }
 
     #[test]
@@ -306,7 +305,7 @@ mod tests {
         let mut book = Book::default();
         let mut state = None;
         let mut expect = |to, low, high| {
-            book.move_outgoing((amount(500), KES()), None, state, to);
+            book.move_outgoing(money(500, KES()), None, state, to);
             state = Some(to);
             let expected = book.expected()[&KES()];
             assert_eq!((expected.low, expected.high), (low, high), "{to:?}");
@@ -329,7 +328,7 @@ mod tests {
             let mut book = Book::default();
             let mut from = None;
             for &to in path {
-                book.move_incoming((amount(70), KES()), None, from, to);
+                book.move_incoming(money(70, KES()), None, from, to);
                 from = Some(to);
             }
             let expected = book.expected()[&KES()];
@@ -341,10 +340,10 @@ mod tests {
     fn a_payee_that_converts_has_nothing_of_the_transfers_currency_left() {
         let usd = Currency::parse("USD").unwrap();
         let mut book = Book::default();
-        book.move_incoming((amount(70), KES()), None, None, IncomingState::Received);
+        book.move_incoming(money(70, KES()), None, None, IncomingState::Received);
         let mut state = None;
         let mut expect = |book: &mut Book, to, kes: (i128, i128), dollars: (i128, i128)| {
-            book.move_outgoing((amount(70), KES()), Some((amount(5), usd)), state, to);
+            book.move_outgoing(money(70, KES()), Some(money(5, usd)), state, to);
             state = Some(to);
             let bounds = |currency| (book.expected()[&currency].low, book.expected()[&currency].high);
             assert_eq!((bounds(KES()), bounds(usd)), (kes, dollars), "{to:?}");
@@ -353,7 +352,7 @@ mod tests {
         expect(&mut book, OutgoingState::Accepted, (0, 70), (-5, 0));
         assert_eq!((book.sales_open(), book.outgoing_count(OutgoingState::Accepted)), (1, 0));
         let received = Some(IncomingState::Received);
-        book.move_incoming((amount(70), KES()), None, received, IncomingState::Confirmed);
+        book.move_incoming(money(70, KES()), None, received, IncomingState::Confirmed);
         expect(&mut book, OutgoingState::Committed, (0, 0), (-5, -5));
         assert_eq!((book.sales_open(), book.committed_in(KES()), book.committed_in(usd)), (0, 1, 1));
     }
@@ -416,18 +415,18 @@ mod tests {
             let mut incoming: [Option<IncomingState>; 8] = [None; 8];
             let units = |index: usize| 1 + 10_i64.pow(index as u32);
             for (index, is_outgoing, event) in steps {
-                let value = amount(units(index));
+                let moved = money(units(index), KES());
                 if is_outgoing {
                     let from = outgoing[index];
                     let to = from.map_or(OutgoingState::Sent, |state| state.after(OUTGOING_EVENTS[event % 4]).0);
                     prop_assert!(from != Some(OutgoingState::Committed) || to == OutgoingState::Committed);
-                    book.move_outgoing((value, KES()), None, from, to);
+                    book.move_outgoing(moved, None, from, to);
                     outgoing[index] = Some(to);
                 } else {
                     let from = incoming[index];
                     let to = from.map_or(IncomingState::Received, |state| state.after(INCOMING_EVENTS[event]).0);
                     prop_assert!(from != Some(IncomingState::Confirmed) || to == IncomingState::Confirmed);
-                    book.move_incoming((value, KES()), None, from, to);
+                    book.move_incoming(moved, None, from, to);
                     incoming[index] = Some(to);
                 }
             }
@@ -460,7 +459,7 @@ mod tests {
             let mut book = Book::default();
             let mut from = None;
             for &to in path {
-                book.move_incoming((amount(7), usd), Some((amount(90), KES())), from, to);
+                book.move_incoming(money(7, usd), Some(money(90, KES())), from, to);
                 from = Some(to);
             }
             let expected = book.expected()[&KES()];

@@ -8,11 +8,11 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use upesi_http::{HeaderMap, Method, StatusCode};
-use upesi_types::{ErrorCode, TransferId};
+use upesi_types::{ErrorCode, Money, TransferId};
 
 use super::table::{Bulk, BulkSide};
 use crate::awaited::error_code;
-use crate::books::{Delivery, IncomingEvent, IncomingState, Money, OutgoingEvent, OutgoingState};
+use crate::books::{Delivery, IncomingEvent, IncomingState, OutgoingEvent, OutgoingState};
 use crate::callback::{MODIFIED_REQUEST, Role};
 use crate::counters::count;
 use crate::ids::{fault_key, id, transfer_id};
@@ -39,7 +39,7 @@ impl Originator {
     /// Sets the number of items in each bulk transfer: 1 to [`BULK_ITEMS_MAX`].
     #[must_use]
     pub fn with_bulks(mut self, items: usize) -> Self {
-        let moved = (self.options.amount, self.options.currency);
+        let moved = self.options.money();
         let terms = message::terms("transferAmount", moved, &packet(moved, 0));
         self.bulking = Some(Bulking { items: items.clamp(1, BULK_ITEMS_MAX), terms });
         self
@@ -69,7 +69,7 @@ impl Originator {
         if !self.shared.bulks.enter(BulkSide::Outgoing, id, bulk) {
             return Err(OriginateError::Repeated(number));
         }
-        let moved = (self.options.amount, self.options.currency);
+        let moved = self.options.money();
         let mut body = BulkText::request(&id, &payer_dfsp.name, &payee_dfsp.name, self.expiration(now));
         for item in &items {
             self.shared.table.enter_outgoing(*item, Outgoing::new(payer as u32, moved));
@@ -114,7 +114,7 @@ fn item(value: &[u8]) -> Option<Item<'_>> {
     let money = scan::member(value, b"transferAmount")?;
     Some(Item {
         id: id(scan::member(value, b"transferId")?)?,
-        received: (amount_of(money)?, currency_of(money)?),
+        received: Money { amount: amount_of(money)?, currency: currency_of(money)? },
         condition: scan::text(scan::member(value, b"condition")?)?,
         packet: scan::text(scan::member(value, b"ilpPacket")?)?,
     })
@@ -155,7 +155,7 @@ pub(crate) fn take(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: 
     }
     let plan = |item: &Item<'_>| {
         let draw = Draw { key: fault_key(&item.id), ..draw };
-        (item.id, Plan::draw(shared, &draw, (&item.id, item.condition), || Some(item.packet)))
+        (item.id, Plan::draw(shared, &draw, &item.id, item.condition, || Some(item.packet)))
     };
     let plans = items.iter().map(plan).collect();
     let headers = reply::headers(shared, payee, Family::BulkTransfers, headers);
@@ -194,8 +194,7 @@ impl Answering {
         }
         let (body, path) = (body.end(), format!("bulkTransfers/{}", self.id));
         for _ in 0..copies {
-            let from = (self.payee, Method::PUT);
-            let sent = reply::send(&self.shared, from, &path, &self.headers, &body).await;
+            let sent = reply::send(&self.shared, self.payee, Method::PUT, &path, &self.headers, &body).await;
             let event = match is_taken(sent, counters) {
                 Some(true) => IncomingEvent::AcceptedAsReserved,
                 Some(false) => IncomingEvent::GivenUp,
@@ -290,7 +289,7 @@ pub(crate) fn take_callback(
         }
         items.iter().for_each(|item| taken.end(shared, side, item, Err(error_code(body))));
     } else {
-        take_results(shared, receiver, (side, &items), body, &mut taken);
+        take_results(shared, receiver, side, &items, body, &mut taken);
     }
     let is_over = taken.committed + taken.aborted == items.len();
     if is_over && let Some(waiter) = shared.bulks.finish(side, id) {
@@ -314,7 +313,8 @@ pub(crate) fn take_callback(
 fn take_results(
     shared: &Shared,
     receiver: u32,
-    (side, items): (BulkSide, &[TransferId]),
+    side: BulkSide,
+    items: &[TransferId],
     body: &Bytes,
     taken: &mut Taken,
 ) {

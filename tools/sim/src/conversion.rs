@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use upesi_http::{Bytes, HeaderMap, Method, StatusCode};
-use upesi_types::{Amount, Timestamp, TransferId};
+use upesi_types::{Amount, Money, Timestamp, TransferId};
 
-use crate::books::{Money, OutgoingEvent, OutgoingState};
+use crate::books::{OutgoingEvent, OutgoingState};
 use crate::condition::Secret;
 use crate::counters::count;
 use crate::ids::{fault_key, id, id_of, transfer_id};
@@ -79,12 +79,11 @@ impl Originator {
     /// Sets the options of FX transfers; `None` if there is no FXP, or the converted amount is zero or too large.
     #[must_use]
     pub fn with_conversions(mut self, options: ConversionOptions) -> Option<Self> {
-        let (amount, currency) = (self.options.amount, self.options.currency);
-        let bought = money::bought(amount, options.rate_per_mille, options.target);
+        let bought = money::bought(self.options.amount, options.rate_per_mille, options.target);
         let bought = bought.filter(|bought| *bought > Amount::ZERO && !options.fxps.is_empty())?;
-        let target = options.target;
-        let conversion = conversion_terms((amount, currency), (bought, target));
-        let transfer_terms = terms((bought, target), 0);
+        let bought = Money { amount: bought, currency: options.target };
+        let conversion = conversion_terms(self.options.money(), bought);
+        let transfer_terms = terms(bought, 0);
         self.converting = Some(Converting { options, terms: conversion, transfer_terms });
         Some(self)
     }
@@ -108,8 +107,7 @@ impl Originator {
             self.expiration(now),
         );
         let (fulfilled_at, fulfilled) = oneshot::channel();
-        let moved = (self.options.amount, self.options.currency);
-        let mut sending = Sending::new(number, id, payer, &fxp.name, moved);
+        let mut sending = Sending::new(number, id, payer, &fxp.name, self.options.money());
         (sending.outgoing.fulfilled, sending.outgoing.is_conversion) = (Some(fulfilled_at), true);
         let headers = self.headers(Family::FxTransfers, number, initiator, Some(&fxp.name_value), now);
         self.originate(sending, Family::FxTransfers, headers, body).await?;
@@ -145,7 +143,7 @@ impl Originator {
 
 /// The part of an FX transfer's body between the FXP's name and the condition.
 fn conversion_terms(source: Money, target: Money) -> Vec<u8> {
-    let money = |(amount, currency): Money| format!(r#"{{"amount":"{amount}","currency":"{currency}"}}"#);
+    let money = |Money { amount, currency }| format!(r#"{{"amount":"{amount}","currency":"{currency}"}}"#);
     let (source, target) = (money(source), money(target));
     format!(r#"","sourceAmount":{source},"targetAmount":{target},"condition":""#).into()
 }
@@ -167,15 +165,16 @@ impl Sale {
     /// `None` if the transfer is in the payee's currency, or its amount is worth nothing in it.
     pub fn of(shared: &Shared, transfer: TransferId, sold: Money, prepare: &[u8]) -> Option<Self> {
         let PayeeConversions { currency, rate_per_mille, fxps } = shared.payee_conversions.as_ref()?;
-        let bought = money::bought(sold.0, *rate_per_mille, *currency)?;
-        if sold.1 == *currency || bought <= Amount::ZERO {
+        let bought = money::bought(sold.amount, *rate_per_mille, *currency)?;
+        if sold.currency == *currency || bought <= Amount::ZERO {
             return None;
         }
         let key = fault_key(&transfer);
         let fxp = *fxps.get(usize::try_from(key % fxps.len().max(1) as u64).ok()?)?;
         let expiration = std::str::from_utf8(scan::text_member(prepare, b"\"expiration\"")?).ok()?;
         let expiration = Timestamp::parse_iso(expiration)?;
-        Some(Self { id: sale_id(&transfer), transfer, fxp, sold, bought: (bought, *currency), expiration })
+        let bought = Money { amount: bought, currency: *currency };
+        Some(Self { id: sale_id(&transfer), transfer, fxp, sold, bought, expiration })
     }
 
     /// Requests the FX transfer, and waits for the FXP's fulfilment. Returns false if it ended without one.
@@ -221,7 +220,7 @@ impl Sale {
             headers.insert(message::TRACEPARENT, trace.clone());
         }
         let path = Family::FxTransfers.as_str();
-        let status = reply::send(shared, (payee, Method::POST), path, &headers, &body).await?;
+        let status = reply::send(shared, payee, Method::POST, path, &headers, &body).await?;
         Some(status.is_success())
     }
 }

@@ -9,7 +9,7 @@ pub(crate) use upesi_fspiop::Resource as Family;
 use upesi_fspiop::Version;
 use upesi_fspiop::headers::write_content_type;
 use upesi_http::{HeaderMap, HeaderName, HeaderValue, header};
-use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+use upesi_types::{FspId, Money, Timestamp, TransferId};
 
 use crate::condition::Text;
 use crate::settings::Flavour;
@@ -139,7 +139,8 @@ fn expiring(pieces: &[&[u8]], expiration: Timestamp) -> Bytes {
 
 /// The part of a prepare, or of a bulk transfer's item, between the previous member and the condition's value. `name`
 /// is that of the amount.
-pub(crate) fn terms(name: &str, (amount, currency): (Amount, Currency), packet: &str) -> Vec<u8> {
+pub(crate) fn terms(name: &str, money: Money, packet: &str) -> Vec<u8> {
+    let Money { amount, currency } = money;
     format!(
         "\",\"{name}\":{{\"currency\":\"{currency}\",\"amount\":\"{amount}\"}},\"ilpPacket\":\"{packet}\",\"condition\":\""
     )
@@ -279,6 +280,8 @@ pub fn units_text(units: i128) -> String {
 
 #[cfg(test)]
 mod tests {
+    use upesi_types::{Amount, Currency};
+
     use super::*;
 
     #[test]
@@ -286,8 +289,9 @@ mod tests {
         let id = TransferId::parse("5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d").unwrap();
         let (payer, payee) = (FspId::parse("greenbank").unwrap(), FspId::parse("bluewallet").unwrap());
         let at = Timestamp::parse_iso("2031-04-01T12:00:30.000Z").unwrap();
-        let amount = (Amount::parse_wire("125.5").unwrap(), Currency::parse("KES").unwrap());
-        let terms = terms("amount", amount, "AYIC");
+        let amount = Amount::parse_wire("125.5").unwrap();
+        let money = Money { amount, currency: Currency::parse("KES").unwrap() };
+        let terms = terms("amount", money, "AYIC");
         let body = prepare_body(&id, &payer, &payee, &terms, &[b'c'; 43], at);
         let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let expected = serde_json::json!({

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use upesi_types::{Amount, Currency};
+use upesi_types::{Amount, Currency, Money};
 
 use crate::party::PARTIES_PER_DFSP;
 
@@ -21,6 +21,13 @@ pub struct OriginatorOptions {
     pub trace: bool,
     /// Maximum number of times that the same POST is sent again if the hub does not answer or answers 5xx.
     pub resends_max: u32,
+}
+
+impl OriginatorOptions {
+    /// The amount of each transfer.
+    pub(crate) const fn money(&self) -> Money {
+        Money { amount: self.amount, currency: self.currency }
+    }
 }
 
 /// Whether the amount of a quote is what the payer sends or what the payee receives (FSPIOP API v1.1 §7.3.1).

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use upesi_http::{HeaderMap, Method, StatusCode};
-use upesi_types::{Amount, Currency, TransferId};
+use upesi_types::{Amount, Currency, Money, TransferId};
 
-use crate::books::{IncomingEvent, IncomingState, Money};
+use crate::books::{IncomingEvent, IncomingState};
 use crate::bulk::bulk_id;
 use crate::condition::{Text, wrong_fulfilment};
 use crate::conversion::Sale;
@@ -34,7 +34,8 @@ impl Plan {
     pub fn draw<'body>(
         shared: &Shared,
         draw: &Draw<'_>,
-        (id, condition): (&TransferId, &[u8]),
+        id: &TransferId,
+        condition: &[u8],
         packet: impl FnOnce() -> Option<&'body [u8]>,
     ) -> Self {
         let by_packet = || shared.secret.answer_packet(packet()?, condition);
@@ -98,7 +99,7 @@ pub(crate) fn take_prepare(
         return StatusCode::ACCEPTED;
     }
     let packet = || scan::text_member(body, b"\"ilpPacket\"");
-    let plan = Plan::draw(shared, &draw, (&id, condition), packet);
+    let plan = Plan::draw(shared, &draw, &id, condition, packet);
     let copies = if let Plan::Right(_) = plan { draw.copies() } else { 1 };
     let sale = match family {
         Family::Transfers => Sale::of(shared, id, received, body),
@@ -124,7 +125,7 @@ fn read(family: Family, body: &Bytes) -> Option<Read<'_>> {
     if family == Family::FxTransfers {
         let money = |name: &[u8]| {
             let money = scan::member(body, name)?;
-            Some((amount_of(money)?, currency_of(money)?))
+            Some(Money { amount: amount_of(money)?, currency: currency_of(money)? })
         };
         return Some(Read {
             id: id(scan::member(body, b"commitRequestId")?)?,
@@ -137,7 +138,7 @@ fn read(family: Family, body: &Bytes) -> Option<Read<'_>> {
     let currency = Currency::parse(text(b"\"currency\"")?)?;
     Some(Read {
         id: TransferId::parse(text(b"\"transferId\"")?)?,
-        received: (Amount::parse_wire(text(b"\"amount\"")?).ok()?, currency),
+        received: Money { amount: Amount::parse_wire(text(b"\"amount\"")?).ok()?, currency },
         sold: None,
         condition: scan::text_member(body, b"\"condition\"")?,
     })
@@ -191,7 +192,7 @@ impl Answering {
     /// Sends the answer until the hub accepts or rejects it; `None` if it did neither.
     async fn put(&self, error: bool, body: Bytes) -> Option<StatusCode> {
         let path = format!("{}/{}{}", self.family.as_str(), self.id, if error { "/error" } else { "" });
-        reply::send(&self.shared, (self.payee, Method::PUT), &path, &self.headers, &body).await
+        reply::send(&self.shared, self.payee, Method::PUT, &path, &self.headers, &body).await
     }
 }
 

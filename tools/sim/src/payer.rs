@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use upesi_fspiop::ilp;
 use upesi_http::{Bytes, HeaderMap, HeaderValue, Method, SendError, StatusCode};
-use upesi_types::{FspId, Timestamp, TransferId};
+use upesi_types::{FspId, Money, Timestamp, TransferId};
 
-use crate::books::{Money, OutgoingEvent, OutgoingState};
+use crate::books::{OutgoingEvent, OutgoingState};
 use crate::counters::count;
 use crate::dfsp::Dfsp;
 use crate::exchange::ExchangeError;
@@ -72,7 +72,8 @@ pub(crate) fn terms(moved: Money, note_bytes: usize) -> Vec<u8> {
 }
 
 /// The packet of all transfers. Each 9 characters of a note become 16, because the note is encoded in base64 twice.
-pub(crate) fn packet((amount, currency): Money, note_bytes: usize) -> String {
+pub(crate) fn packet(moved: Money, note_bytes: usize) -> String {
+    let Money { amount, currency } = moved;
     let minor_units = u64::try_from(amount.units() / 100).unwrap_or(0);
     let note =
         if note_bytes == 0 { String::new() } else { format!(",\"note\":\"{}\"", "n".repeat(note_bytes)) };
@@ -86,7 +87,7 @@ pub(crate) fn packet((amount, currency): Money, note_bytes: usize) -> String {
 
 impl Originator {
     pub(crate) fn over(shared: Arc<Shared>, options: OriginatorOptions) -> Self {
-        let terms = terms((options.amount, options.currency), 0);
+        let terms = terms(options.money(), 0);
         Self { shared, options, terms, payments: PaymentOptions::default(), converting: None, bulking: None }
     }
 
@@ -95,7 +96,7 @@ impl Originator {
     #[must_use]
     pub fn with_body_bytes(mut self, body_bytes: usize) -> Self {
         let missing = body_bytes.saturating_sub(BODY_BESIDE_TERMS_BYTES + self.terms.len());
-        self.terms = terms((self.options.amount, self.options.currency), missing * 9 / 16);
+        self.terms = terms(self.options.money(), missing * 9 / 16);
         self
     }
 
@@ -109,8 +110,7 @@ impl Originator {
         let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let id = transfer_id(self.options.seed, self.options.nonce, number);
         let (headers, body) = self.message(number, &id, payer_dfsp, payee_dfsp, &self.terms);
-        let moved = (self.options.amount, self.options.currency);
-        let sending = Sending::new(number, id, payer, &payee_dfsp.name, moved);
+        let sending = Sending::new(number, id, payer, &payee_dfsp.name, self.options.money());
         self.originate(sending, Family::Transfers, headers, body).await
     }
 
@@ -133,7 +133,7 @@ impl Originator {
             return Err(OriginateError::Repeated(number));
         }
         payer_dfsp.book().move_outgoing(moved, None, None, OutgoingState::Sent);
-        let repeat = Repeat::draw(&self.shared, (payer, receiver), family, &id, &headers, &body);
+        let repeat = Repeat::draw(&self.shared, payer, receiver, family, &id, &headers, &body);
         let sent = self.deliver(payer_dfsp, Method::POST, receiver, family.as_str(), headers, body).await;
         match sent {
             Ok(()) => {
@@ -268,7 +268,8 @@ impl Repeat {
     /// later.
     pub fn draw(
         shared: &Arc<Shared>,
-        (payer, payee): (usize, &str),
+        payer: usize,
+        payee: &str,
         family: Family,
         id: &TransferId,
         headers: &HeaderMap,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use upesi_http::{Bytes, Method};
-use upesi_types::{FspId, Timestamp, TransferId};
+use upesi_types::{FspId, Money, Timestamp, TransferId};
 
 use crate::awaiting::{Awaiting, Place};
 use crate::exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
@@ -90,9 +90,9 @@ impl Originator {
         let now = message::now();
         let quote_id = self.quote_id(number);
         let transaction_id = transfer_id(self.options.seed, self.options.nonce, number);
-        let asker = (&self.party(payer, number), &payer_dfsp.name);
+        let asker = PartyOf { party: &self.party(payer, number), fsp: &payer_dfsp.name };
         let ids = [quote_id, transaction_id];
-        let body = self.quote_body(ids, asker, (party, payee), self.expiration(now));
+        let body = self.quote_body(ids, asker, PartyOf { party, fsp: payee }, self.expiration(now));
         let headers =
             self.headers(Family::Quotes, number, payer_dfsp, Some(&message::name_value(payee)), now);
         let request = Exchange {
@@ -123,7 +123,8 @@ impl Originator {
         let id = transfer_id(self.options.seed, self.options.nonce, number);
         let now = message::now();
         let packet = std::str::from_utf8(&terms.ilp_packet).unwrap_or_default();
-        let prepared = message::terms("amount", (terms.amount, terms.currency), packet);
+        let money = Money { amount: terms.amount, currency: terms.currency };
+        let prepared = message::terms("amount", money, packet);
         let expiration = self.expiration(now);
         let body =
             message::prepare_body(&id, &payer_dfsp.name, payee, &prepared, &terms.condition, expiration);
@@ -208,11 +209,11 @@ impl Originator {
     fn quote_body(
         &self,
         [quote_id, transaction_id]: [TransferId; 2],
-        payer: (&PartyId, &FspId),
-        payee: (&PartyId, &FspId),
+        payer: PartyOf<'_>,
+        payee: PartyOf<'_>,
         expiration: Timestamp,
     ) -> Bytes {
-        let party = |(party, fsp): (&PartyId, &FspId)| {
+        let party = |PartyOf { party, fsp }: PartyOf<'_>| {
             let sub_id = party.sub_id.as_ref();
             let sub_id = sub_id.map_or(String::new(), |text| format!(",\"partySubIdOrType\":\"{text}\""));
             format!(
@@ -231,6 +232,12 @@ impl Originator {
         )
         .into()
     }
+}
+
+/// A party and its DFSP.
+struct PartyOf<'request> {
+    party: &'request PartyId,
+    fsp: &'request FspId,
 }
 
 /// A request and the path of its answer.

@@ -149,8 +149,7 @@ impl Reply {
         };
         let counters = &self.shared.dfsp(self.dfsp).counters;
         for _ in 0..copies {
-            let from = (self.dfsp, Method::PUT);
-            let sent = send(&self.shared, from, &self.path, &self.headers, &body).await;
+            let sent = send(&self.shared, self.dfsp, Method::PUT, &self.path, &self.headers, &body).await;
             count(match sent {
                 Some(status) if status.is_success() => &counters.answers_sent,
                 Some(_) => &counters.answers_refused,
@@ -168,7 +167,8 @@ fn error_body(code: ErrorCode) -> Bytes {
 /// Sends a message of a DFSP until the hub accepts or rejects it; `None` if it did neither.
 pub(crate) async fn send(
     shared: &Shared,
-    (dfsp, method): (u32, Method),
+    dfsp: u32,
+    method: Method,
     path: &str,
     headers: &HeaderMap,
     body: &Bytes,

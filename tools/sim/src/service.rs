@@ -142,7 +142,7 @@ impl SimService {
                 })
             }
             Route::Callback { id, is_error } => {
-                self.callback(head, family, (id, is_error), body);
+                self.callback(head, family, id, is_error, body);
                 None
             }
             Route::Answer { path, is_error } => {
@@ -210,7 +210,7 @@ impl SimService {
         }
     }
 
-    fn callback(&self, head: &Received<'_>, family: Family, (id, is_error): (&str, bool), body: &Bytes) {
+    fn callback(&self, head: &Received<'_>, family: Family, id: &str, is_error: bool, body: &Bytes) {
         let (receiver, headers) = (head.receiver, head.headers);
         let counters = &self.shared.dfsp(receiver).counters;
         let parsed = TransferId::parse(id);

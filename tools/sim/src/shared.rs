@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use hashbrown::HashMap;
-use upesi_http::{Method, Uri};
+use upesi_http::Method;
 use upesi_types::Currency;
 
 use crate::condition::Secret;
@@ -14,7 +14,7 @@ use crate::metrics::SimMetrics;
 use crate::rounds::Rounds;
 use crate::secured::Signing;
 use crate::table::{Bulks, Remembered, Table};
-use crate::upstream::Route;
+use crate::upstream::{Route, Way};
 use crate::watch::{Channels, Direction, SeenMessage, Watch};
 
 /// The settings by which payees convert the money that they receive.
@@ -57,8 +57,8 @@ impl Shared {
         &self.dfsps[index as usize]
     }
 
-    /// The index of the connections that a message takes, and its path there.
-    pub fn way(&self, receiver: &str, path: &str) -> (usize, Uri) {
+    /// The way of a message to its receiver.
+    pub fn way(&self, receiver: &str, path: &str) -> Way {
         self.route.way(receiver, path)
     }
 
@@ -74,14 +74,14 @@ impl Shared {
     ) -> Result<upesi_http::Answer, upesi_http::SendError> {
         let way = self.way(receiver, path);
         if let Some(signing) = &self.signing {
-            signing.sign(sender, &method, &way.1, &mut headers, &body);
+            signing.sign(sender, &method, &way.uri, &mut headers, &body);
         }
         let seen = self.watch.is_on().then(|| SeenMessage {
             at: Instant::now(),
             dfsp: sender.name,
             direction: Direction::Sent,
             method: method.clone(),
-            path: way.1.path().to_owned(),
+            path: way.uri.path().to_owned(),
             headers: headers.clone(),
             body: body.clone(),
             status: None,

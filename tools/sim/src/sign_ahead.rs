@@ -58,7 +58,7 @@ impl Originator {
             (payee, payer, Method::PUT, format!("transfers/{id}"), fulfil),
         ];
         let sign = |(sender, receiver, method, path, body): (&Dfsp, &Dfsp, Method, String, Bytes)| {
-            let (_, uri) = self.shared.way(receiver.name.as_str(), &path);
+            let uri = self.shared.way(receiver.name.as_str(), &path).uri;
             let message = Message {
                 uri: uri.path(),
                 method: method.as_str(),

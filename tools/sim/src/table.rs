@@ -8,9 +8,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use tokio::sync::oneshot;
-use upesi_types::{ErrorCode, TransferId};
+use upesi_types::{ErrorCode, Money, TransferId};
 
-use crate::books::{IncomingState, Money, OutgoingState};
+use crate::books::{IncomingState, OutgoingState};
 use crate::condition::Text;
 
 const SHARDS: usize = 64;

@@ -126,26 +126,32 @@ impl Route {
         &self,
         sender: &Dfsp,
         method: Method,
-        way: (usize, Uri),
+        way: Way,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, SendError> {
-        let (pools, path) = way;
-        let pools = &self.pools[pools];
-        pools[sender.index.min(pools.len() - 1)].send(method, path, headers, body).await
+        let pools = &self.pools[way.pools];
+        pools[sender.index.min(pools.len() - 1)].send(method, way.uri, headers, body).await
     }
 
-    /// The index of the connections that a message takes, and its path there. `path` is a valid part of a URL, and has
-    /// no slash before it.
-    pub fn way(&self, receiver: &str, path: &str) -> (usize, Uri) {
+    /// The way of a message to its receiver. `path` is a valid part of a URL, and has no slash before it.
+    pub(crate) fn way(&self, receiver: &str, path: &str) -> Way {
         let place = &self.places[Service::of(path) as usize];
         let whole = match &place.prefix {
             Some(prefix) => format!("{prefix}/{path}"),
             None => format!("/{receiver}/{path}"),
         };
         // A name with a blank makes no valid path. Such a message goes to the root and is rejected there.
-        (place.pools, Uri::from_maybe_shared(whole.into_bytes()).unwrap_or_default())
+        Way { pools: place.pools, uri: Uri::from_maybe_shared(whole.into_bytes()).unwrap_or_default() }
     }
+}
+
+/// The way of a message to its receiver.
+pub(crate) struct Way {
+    /// Index of the connections.
+    pools: usize,
+    /// The path, as a relative URI.
+    pub uri: Uri,
 }
 
 /// Connections to one origin, separate for each worker.
@@ -212,7 +218,7 @@ mod tests {
         ];
         let ways = paths.map(|path| route.way("payee", path));
         workers.shutdown();
-        ways.into_iter().map(|(pools, path)| (pools, path.to_string())).collect()
+        ways.into_iter().map(|way| (way.pools, way.uri.to_string())).collect()
     }
 
     #[test]

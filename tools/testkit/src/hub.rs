@@ -348,12 +348,12 @@ impl Hub {
             let due = lane.at(now);
             let rests = self.resting.get(&id).copied();
             next = [next, due, rests].into_iter().flatten().min();
-            let (settled, backlog) = (lane.settled(), self.couriers.backlog(id));
+            let (settled, backlog) = (lane.settled(), self.couriers.backlog(id.0));
             if !settled.delivered.is_empty() {
                 backlog.delivered(settled.delivered);
             }
-            for (key, reason, attempts) in settled.parked {
-                backlog.parked(key, reason, attempts);
+            for parked in settled.parked {
+                backlog.parked(parked.key, parked.reason, parked.attempts);
             }
         }
         next.map(|next| now_us + (next - now).as_micros() as u64)
@@ -372,17 +372,17 @@ impl Hub {
                 lane.page(Some(Page { items: Vec::new(), more_after: None }), now);
                 return;
             }
-            let backlog = self.couriers.backlog(id).clone();
+            let backlog = self.couriers.backlog(id.0).clone();
             let page = Box::pin(async move { backlog.pending(target, after, room).await });
             self.pages.push((id, page));
         }
         if let Some((after, limit)) = lane.scan() {
-            let backlog = self.couriers.backlog(id).clone();
+            let backlog = self.couriers.backlog(id.0).clone();
             self.scans.push((id, Box::pin(async move { backlog.keys(target, after, limit).await })));
         }
         let keys = lane.take_loads(LOADED_ITEMS_MAX, now);
         if !keys.is_empty() {
-            let (backlog, wanted) = (self.couriers.backlog(id).clone(), keys.clone());
+            let (backlog, wanted) = (self.couriers.backlog(id.0).clone(), keys.clone());
             self.loads.push((id, keys, Box::pin(async move { backlog.load(wanted).await })));
         }
     }

@@ -134,33 +134,48 @@ pub(crate) fn prepare(spec: &Spec, source: usize, amount: &str, at: Timestamp) -
 /// `PUT /transfers/{ID}` or `PUT /transfers/{ID}/error`.
 pub(crate) fn put(
     id: TransferId,
-    (source, destination): (usize, usize),
+    source: usize,
+    destination: usize,
     ending: Ending,
     preimage: &[u8; 32],
     at: Timestamp,
 ) -> Arc<Request> {
-    ending_of(("transfers", "transferState", TRANSFERS), id, (source, destination), ending, preimage, at)
+    let family = EndingFamily { path: "transfers", state_name: "transferState", media: TRANSFERS };
+    ending_of(family, id, source, destination, ending, preimage, at)
 }
 
 /// `PUT /fxTransfers/{ID}` or `PUT /fxTransfers/{ID}/error`.
 pub(crate) fn put_conversion(
     id: TransferId,
-    parties: (usize, usize),
+    source: usize,
+    destination: usize,
     ending: Ending,
     preimage: &[u8; 32],
     at: Timestamp,
 ) -> Arc<Request> {
-    ending_of(("fxTransfers", "conversionState", CONVERSIONS), id, parties, ending, preimage, at)
+    let family = EndingFamily { path: "fxTransfers", state_name: "conversionState", media: CONVERSIONS };
+    ending_of(family, id, source, destination, ending, preimage, at)
+}
+
+/// The names in a `PUT` that ends a transfer or an FX transfer.
+struct EndingFamily {
+    path: &'static str,
+    /// Name of the state in the body.
+    state_name: &'static str,
+    /// Name in the media type.
+    media: &'static str,
 }
 
 fn ending_of(
-    (family, state_name, kind): (&str, &str, &str),
+    family: EndingFamily,
     id: TransferId,
-    (source, destination): (usize, usize),
+    source: usize,
+    destination: usize,
     ending: Ending,
     preimage: &[u8; 32],
     at: Timestamp,
 ) -> Arc<Request> {
+    let EndingFamily { path: family, state_name, media } = family;
     let (path, body) = match ending {
         Ending::Fulfil { reserves } => {
             let state = if reserves { "RESERVED" } else { "COMMITTED" };
@@ -175,7 +190,7 @@ fn ending_of(
             (format!("/{family}/{id}/error"), body)
         }
     };
-    let headers = headers(source, Some(destination), kind, at);
+    let headers = headers(source, Some(destination), media, at);
     request(Method::PUT, path, headers, body.into())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use upesi_cluster::Append;
 
-use crate::world::Random;
+use crate::random::Random;
 
 /// A produce request in flight.
 #[derive(Clone, Debug)]

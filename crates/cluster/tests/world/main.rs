@@ -3,7 +3,9 @@
 //! `SEED=17 cargo test -p upesi-cluster --test world` runs one world, `SEEDS=20000` this many of each test.
 
 mod broker;
+mod checks;
 mod node;
+mod random;
 mod world;
 
 use std::collections::BTreeMap;

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_cluster::{Append, Chain, Entry, Fold, Kind, Next, NodeId, Position, Role, Verdict};
+use upesi_cluster::{Append, Chain, Entry, Kind, Next, NodeId, Role};
 
 use crate::broker::{Answer, Broker};
-use crate::node::{Book, CLUSTER, Node, Question, Told};
+use crate::checks::world;
+use crate::node::{Node, Question, Told};
+use crate::random::Random;
 
 const NODES: usize = 3;
 /// Steps without faults after which there must be one leader, and an answer to every request.
@@ -56,7 +58,7 @@ pub struct World {
     pub answered: Vec<u64>,
     pub left: Vec<Left>,
     is_calm: bool,
-    counts: BTreeMap<&'static str, u64>,
+    pub(super) counts: BTreeMap<&'static str, u64>,
 }
 
 impl World {
@@ -98,7 +100,7 @@ impl World {
         self.broker.committed().concat()
     }
 
-    fn count(&mut self, what: &'static str) {
+    pub(super) fn count(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;
     }
 
@@ -382,145 +384,4 @@ impl World {
 /// Whether an entry is a claim.
 pub fn is_claim(entry: &Entry<'_>) -> bool {
     entry.kind == Kind::Claim
-}
-
-// Conditions at the end, computed from the log and from the clients' answers.
-
-/// The accepted entries of the whole log, by the rule.
-struct Accepted {
-    book: Book,
-    chains: BTreeSet<Chain>,
-}
-
-/// Checks a world that has come to rest. Returns counts of its content.
-///
-/// C1: every answer's entry is accepted, and its command is applied. C2 and C7: the accepted entries of a node are the
-/// beginning of the accepted entries of the log's fold, byte for byte. C3: no command is applied twice. C5: a read has
-/// everything that had been answered before its request. C6: epochs, sequence numbers and times increase. (C4, an
-/// answer of a former leader for an entry after the next leader's claim, would break C1, because such an entry is
-/// rejected.)
-pub fn world(
-    world: &World,
-    counts: &mut BTreeMap<&'static str, u64>,
-) -> Result<BTreeMap<&'static str, u64>, String> {
-    let accepted = fold(world, counts)?;
-    for (command, times) in &accepted.book.applied {
-        if *times > 1 {
-            return Err(format!("C3: command {command} was applied {times} times"));
-        }
-    }
-    for node in &world.nodes {
-        let (own, all) = (&node.book.copy, &accepted.book.copy);
-        if own.len() > all.len() || own[..] != all[..own.len()] {
-            return Err(format!("C2, C7: what {:?} accepted is not the beginning of the log", node.id));
-        }
-    }
-    for left in &world.left {
-        if left.chain.is_some_and(|chain| !accepted.chains.contains(&chain)) {
-            return Err(format!("C1: {:?} was told for an entry that is void", left.told));
-        }
-        match &left.told {
-            Told::Written { command } => {
-                if !accepted.book.applied.contains_key(command) {
-                    return Err(format!("C1: command {command} was answered and is not applied"));
-                }
-            }
-            Told::Read { id, answered_before, applied } => {
-                let before = &world.answered[..*answered_before];
-                if let Some(missing) = before.iter().find(|command| !applied.contains(command)) {
-                    return Err(format!("C5: read {id} does not know command {missing}, answered before it"));
-                }
-            }
-        }
-    }
-    Ok(std::mem::take(counts))
-}
-
-fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accepted, String> {
-    let mut fold = Fold::new(CLUSTER, Position::START);
-    let mut accepted = Accepted { book: Book::default(), chains: BTreeSet::new() };
-    // Of the journal and of the store.
-    let (mut epoch, mut last) = (0, [(0, i64::MIN); 2]);
-    let mut lax = (0, None);
-    for (offset, bytes) in world.broker.committed().iter().enumerate() {
-        let entry = Entry::decode(bytes).map_err(|error| error.to_string())?;
-        let verdict = fold.read(offset as u64, bytes);
-        let is_accepted = if world.flaw == Flaw::FoldsByEpochAlone {
-            by_epoch_alone(&mut lax, &entry)
-        } else {
-            matches!(verdict, Verdict::Accepted(_))
-        };
-        let name = match (is_claim(&entry), is_accepted) {
-            (true, true) => "claims accepted",
-            (true, false) => "claims void",
-            (false, true) => "entries accepted",
-            (false, false) => "void",
-        };
-        *counts.entry(name).or_default() += 1;
-        if !is_accepted {
-            continue;
-        }
-        if world.flaw == Flaw::None {
-            let (seq, time_ns) = last[usize::from(entry.kind == Kind::Store)];
-            let is_later = entry.count == 0 || entry.times.first_ns > time_ns;
-            let continues = entry.epoch >= epoch && entry.first_seq == seq + 1 && is_later;
-            if !continues {
-                return Err(format!("C6: {entry:?} behind epoch {epoch}, record {seq}, time {time_ns}"));
-            }
-        }
-        epoch = entry.epoch;
-        if entry.count > 0 {
-            let (seq, time_ns) = &mut last[usize::from(entry.kind == Kind::Store)];
-            (*seq, *time_ns) = (*seq + u64::from(entry.count), entry.times.last_ns);
-            *counts
-                .entry(if entry.kind == Kind::Store { "of the store" } else { "of the journal" })
-                .or_default() += 1;
-        }
-        accepted.book.accept(bytes, &entry);
-        accepted.chains.insert(entry.chain);
-    }
-    Ok(accepted)
-}
-
-/// The rule without the chain, to count what it would accept.
-fn by_epoch_alone(state: &mut (u64, Option<upesi_cluster::NodeId>), entry: &Entry<'_>) -> bool {
-    let (epoch, leader) = *state;
-    if is_claim(entry) {
-        let is_next = entry.epoch == epoch + 1;
-        if is_next {
-            *state = (entry.epoch, Some(entry.node));
-        }
-        return is_next;
-    }
-    entry.epoch == epoch && leader == Some(entry.node)
-}
-
-// Seeded randomness.
-
-/// SplitMix64.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number from 0 to `count` - 1.
-    pub fn below(&mut self, count: usize) -> usize {
-        (self.next() % count as u64) as usize
-    }
-
-    /// True once in `times`.
-    pub fn once_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
 }

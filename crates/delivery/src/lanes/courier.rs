@@ -170,8 +170,8 @@ impl LaneRegistry {
         }
         let worker = self.workers[lanes.by_target.len() % self.workers.len()].clone();
         let elsewhere = lanes.ours.as_ref().is_some_and(|ours| !ours.contains(&target));
-        let config = (&self.config, elsewhere);
-        let lane = Lane::start(target, config, worker, self.backlog.clone(), self.renderer.clone());
+        let (backlog, renderer) = (self.backlog.clone(), self.renderer.clone());
+        let lane = Lane::start(target, &self.config, elsewhere, worker, backlog, renderer);
         if lanes.draining {
             lane.stop_taking();
         }

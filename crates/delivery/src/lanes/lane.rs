@@ -80,7 +80,8 @@ impl Lane {
     /// A lane that begins with the callbacks in the outbox, unless another node delivers those.
     pub(crate) fn start(
         target: ParticipantId,
-        (config, elsewhere): (&CourierConfig, bool),
+        config: &CourierConfig,
+        elsewhere: bool,
         worker: WorkerHandle,
         backlog: Arc<dyn Backlog>,
         renderer: Arc<dyn Renderer>,

@@ -157,7 +157,7 @@ impl Shared {
     async fn proxy_failed(&self, request: &PartyRequest, proxy: ParticipantId, failure: &Failure) {
         self.count_undelivered(request, proxy);
         let (requester, party) = (&request.parties.source, request.ids.as_path());
-        if let Reception::Passes(count) = self.pending.answered(requester, &party, (Some(proxy), true)) {
+        if let Reception::Passes(count) = self.pending.answered(requester, &party, Some(proxy), true) {
             self.tell_undelivered(request, count, failure).await;
         }
     }
@@ -322,8 +322,8 @@ impl Shared {
     async fn ask_in_turn(&self, request: &PartyRequest, mut owner: FspId) {
         loop {
             let Err(failure) = self.ask(request, owner).await else { return };
-            let answer = (self.relay.liable(&owner), true);
-            match self.pending.answered(&request.parties.source, &request.ids.as_path(), answer) {
+            let answering = self.relay.liable(&owner);
+            match self.pending.answered(&request.parties.source, &request.ids.as_path(), answering, true) {
                 Reception::AsksNext(next, _) => owner = next,
                 Reception::Passes(lookups) => {
                     return self.tell_undelivered(request, lookups, &failure).await;
@@ -360,8 +360,8 @@ impl Shared {
         }
         if let (Some(destination), Resource::Parties) = (&request.parties.destination, request.resource()) {
             let is_error = kind == Kind::Error;
-            let answer = (self.relay.liable(&request.parties.source), is_error);
-            match self.pending.answered(destination, &request.ids.as_path(), answer) {
+            let answering = self.relay.liable(&request.parties.source);
+            match self.pending.answered(destination, &request.ids.as_path(), answering, is_error) {
                 Reception::Passes(answered) => {
                     let outcome =
                         if is_error { LookupOutcome::AnsweredError } else { LookupOutcome::Answered };

@@ -1,31 +1,30 @@
 //! External oracles over the oracle HTTP interface.
 
+mod answers;
+mod connections;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use upesi_delivery::relayed::ErrorInformation;
 use upesi_delivery::{Shares, share_of};
-use upesi_fspiop::PartyIdType;
 use upesi_fspiop::uri::encode_segment;
 use upesi_http::header::HeaderMap;
 use upesi_http::{
-    Answer, Breaker, Bytes, Full, Jitter, Method, Origin, Passage, Pool, PoolConfig, Request, ResponseBody,
-    SendError, Target, current_worker, header, header_block,
+    Answer, Breaker, Bytes, Full, Jitter, Method, Passage, Request, SendError, Target, header, header_block,
 };
 use upesi_parties::party::Owner;
-use upesi_types::{Currency, FspId};
+use upesi_types::FspId;
 pub use wire::{OWNERS_MAX, read_batch, read_owners};
 
+use self::answers::AnswerCache;
+use self::connections::Connections;
 use super::{BatchInquiry, BatchOutcome, Inquiry, Operation, Oracle, OracleFailure, OracleFuture};
-use crate::timed::Timed;
 use crate::{DirectoryMetrics, OracleConfig};
 
 /// An external oracle. It has its own connections, breaker, cache and limits, so a slow oracle delays only its own
@@ -414,148 +413,4 @@ fn classify(answer: Answer) -> Result<Answer, OracleFailure> {
 
 fn unusable(error: &dyn std::error::Error, detail: &'static str) -> OracleFailure {
     OracleFailure::Unusable { reason: error.to_string(), detail }
-}
-
-// The connections to one oracle.
-
-/// One pool for each worker, so that no connection is used from two threads.
-struct Connections {
-    config: PoolConfig,
-    pools: Mutex<Vec<(Option<usize>, Arc<Pool>)>>,
-}
-
-impl Connections {
-    fn new(config: &OracleConfig, in_flight_max: usize, answer_bytes_max: usize) -> Self {
-        let config = PoolConfig {
-            connections_max: config.connections_max.min(in_flight_max),
-            connect_timeout: config.connect_timeout,
-            idle_timeout: config.connection_idle_timeout,
-            response_body_bytes_max: answer_bytes_max,
-            // The status is used even if the body is incomplete.
-            response_body: ResponseBody::KeepReadable,
-            keep_alive: true,
-            outbound: config.outbound.clone(),
-            tls: config.tls.clone(),
-        };
-        Self { config, pools: Mutex::default() }
-    }
-
-    /// The pool of the calling worker; all pools lead to the same origin.
-    fn to(&self, origin: &Origin) -> Arc<Pool> {
-        let worker = current_worker();
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, pool)) = pools.iter().find(|(of, _)| *of == worker) {
-            return pool.clone();
-        }
-        let pool = Arc::new(Pool::new(origin.clone(), self.config.clone()));
-        pools.push((worker, pool.clone()));
-        pool
-    }
-}
-
-// Recent answers of an oracle.
-
-type Found = Result<Vec<Owner>, OracleFailure>;
-
-/// Answers to lookups, including "no owner" and "no such party", for a short time and in limited number.
-struct AnswerCache {
-    ttl: Duration,
-    entries_max: usize,
-    hasher: RandomState,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// By identifier, so that a change of one reaches all its sub ids and currencies.
-    answers: Timed<Kept>,
-    /// Number of changes that invalidated answers.
-    epoch: u64,
-}
-
-struct Kept {
-    kind: PartyIdType,
-    id: Box<str>,
-    sub_id: Option<Box<str>>,
-    currency: Option<Currency>,
-    answer: Found,
-}
-
-impl AnswerCache {
-    fn new(ttl: Duration, entries_max: usize) -> Self {
-        Self { ttl, entries_max, hasher: RandomState::new(), state: Mutex::default() }
-    }
-
-    /// Read this before the request is sent.
-    fn epoch(&self) -> u64 {
-        self.state().epoch
-    }
-
-    fn get(&self, inquiry: &Inquiry<'_>) -> Option<Found> {
-        let now = Instant::now();
-        let (kind, id) = (inquiry.party.kind, inquiry.party.id_text());
-        let sub_id = inquiry.party.sub_id_text();
-        let state = self.state();
-        let mut about = state.answers.about(self.hash(kind, &id), |kept| kept.is_about(kind, &id));
-        let is_meant =
-            |kept: &Kept| kept.sub_id.as_deref() == sub_id.as_deref() && kept.currency == inquiry.currency;
-        about.find(|(due, kept)| *due > now && is_meant(kept)).map(|(_, kept)| kept.answer.clone())
-    }
-
-    /// Stores an answer, unless it is a failure that says nothing about the party, or there was a change since `epoch`.
-    fn put(&self, inquiry: &Inquiry<'_>, epoch: u64, answer: &Found) {
-        if answer.as_ref().is_err_and(|failure| failure.outcome() != "not_found") {
-            return;
-        }
-        let now = Instant::now();
-        let (kind, id) = (inquiry.party.kind, inquiry.party.id_text());
-        let hash = self.hash(kind, &id);
-        let kept = Kept {
-            kind,
-            id: id.into(),
-            sub_id: inquiry.party.sub_id_text().map(Into::into),
-            currency: inquiry.currency,
-            answer: answer.clone(),
-        };
-        let mut state = self.state();
-        if state.epoch != epoch {
-            return;
-        }
-        while state.answers.take_due(now).is_some() {}
-        if state.answers.len() >= self.entries_max {
-            state.answers.take_oldest();
-        }
-        state.answers.keep(hash, now + self.ttl, kept, |a, b| a.is_about(b.kind, &b.id));
-    }
-
-    /// Drops all answers about an identifier.
-    fn forget(&self, kind: PartyIdType, id: &str) {
-        let hash = self.hash(kind, id);
-        let mut state = self.state();
-        state.epoch += 1;
-        while state.answers.take_about(hash, |kept| kept.is_about(kind, id)).is_some() {}
-    }
-
-    fn clear(&self) {
-        let mut state = self.state();
-        state.epoch += 1;
-        state.answers = Timed::default();
-    }
-
-    fn hash(&self, kind: PartyIdType, id: &str) -> u64 {
-        self.hasher.hash_one(Key(kind, id))
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[derive(Hash)]
-struct Key<'a>(PartyIdType, &'a str);
-
-impl Kept {
-    fn is_about(&self, kind: PartyIdType, id: &str) -> bool {
-        self.kind == kind && *self.id == *id
-    }
 }

@@ -3,15 +3,14 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use upesi_types::ErrorCode;
 use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
 
+use super::extension_list::{check_extension_list, parse_extension_list};
 use super::payment_request::refuse_unreadable;
-use super::quote::{check, read_optional};
-use super::schema::{Object, Schema, Value, read_array};
-use crate::render::ByteWriter;
+use super::quoting::{check, read_optional};
+use super::schema::{Object, Schema, Value};
 use crate::{Resource, SyncError};
 
 /// The body of an error callback.
@@ -79,41 +78,4 @@ pub(crate) fn check_error_information(value: Value<'_, '_>) -> Result<(), SyncEr
     information.required("errorCode").quoting_error_code()?;
     information.required("errorDescription").bounded_text(1, DESCRIPTION_CHARS_MAX)?;
     check(information.optional("extensionList"), check_extension_list)
-}
-
-// Extension lists.
-
-/// Maximum number of items in an extension list (FSPIOP API v1.1 §7.4.5).
-pub(crate) const EXTENSION_ITEMS_MAX: usize = 16;
-
-const LIST: Schema<1> = Schema::open(1, ["extension"]);
-const ITEM: Schema<2> = Schema::open(2, ["key", "value"]);
-
-/// Checks an extension list and renders its items as a compact JSON array of `{"key":…,"value":…}`.
-///
-/// Rendering limits what the ledger stores (16 items of at most 160 characters), whatever white space, escapes and
-/// extra properties the sender wrote.
-pub(crate) fn parse_extension_list(value: Value<'_, '_>) -> Result<String, SyncError> {
-    let mut out = Vec::with_capacity(value.json().len().min(EXTENSION_ITEMS_MAX * 192));
-    for_each_item(value, |key, value| {
-        out.push(if out.is_empty() { b'[' } else { b',' });
-        ByteWriter(&mut out).extension(key, value);
-    })?;
-    out.push(b']');
-    Ok(String::from_utf8(out).unwrap_or_default())
-}
-
-/// Checks an extension list that is only forwarded.
-pub(crate) fn check_extension_list(value: Value<'_, '_>) -> Result<(), SyncError> {
-    for_each_item(value, |_, _| {})
-}
-
-fn for_each_item(value: Value<'_, '_>, mut visit: impl FnMut(&str, &str)) -> Result<(), SyncError> {
-    let list = LIST.read(value)?;
-    for item in read_array(list.required("extension"), 1, EXTENSION_ITEMS_MAX)?.iter() {
-        let item = ITEM.read(item)?;
-        let key: Cow<'_, str> = item.required("key").bounded_text(1, 32)?;
-        visit(&key, &item.required("value").bounded_text(1, 128)?);
-    }
-    Ok(())
 }

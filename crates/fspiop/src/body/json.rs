@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::object::{JSON_DEPTH_MAX, JSON_VALUES_MAX};
-use crate::octets::is_blank;
+use crate::fingerprint::is_blank;
 
 /// The kind of a value, as far as schemas distinguish values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use upesi_types::ErrorCode;
 
 use super::json::{Document, Kind, unescape, unquote};
 use crate::SyncError;
-use crate::octets::end_of_string;
+use crate::fingerprint::end_of_string;
 
 /// Maximum nesting of objects and arrays in a body. A transfer needs four levels. Other parsers have various limits,
 /// and a forwarded body should be within all of them.

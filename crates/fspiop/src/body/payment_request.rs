@@ -6,17 +6,18 @@ use alloc::format;
 
 use upesi_types::{Currency, ErrorCode, Timestamp, TransferId};
 
-use super::error::check_extension_list;
+use super::extension_list::check_extension_list;
 use super::json::Kind;
 use super::object::Unreadable;
-use super::participants::{PartyIdInfo, PartyInfo, read_party, read_party_id_info};
-use super::quote::{
+use super::party::{PartyIdInfo, PartyInfo, read_party, read_party_id_info};
+use super::quoting::{
     QuotedMoney, check, check_geo_code, check_note, check_transaction_type, read_money, read_optional,
 };
 use super::schema::{Schema, Value};
-use super::text::{CURRENCIES, NOT_ALLOWED, amount_violation, are_digits, names};
+use super::text::{CURRENCIES, amount_violation, are_digits, names};
 use crate::SyncError;
-use crate::uri::decode_segment;
+use crate::percent::decode_segment;
+use crate::rules::NOT_ALLOWED;
 
 /// The body of `POST /transactionRequests`.
 #[derive(Clone, Debug, PartialEq, Eq)]

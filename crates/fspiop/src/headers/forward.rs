@@ -5,10 +5,10 @@ use core::fmt::Write;
 
 use upesi_types::Timestamp;
 
+use super::block::{Block, push_line};
 use super::media_type::{write_accept, write_content_type};
-use super::{Block, push_line};
 use crate::body::is_signature_object;
-use crate::render::ByteWriter;
+use crate::byte_writer::ByteWriter;
 use crate::{Method, Resource, Version};
 
 /// Identifies one hop of a trace. The caller chooses it at random and not zero (W3C Trace Context §3.2.2.4).

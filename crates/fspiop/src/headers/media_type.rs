@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use crate::render::ByteWriter;
+use crate::byte_writer::ByteWriter;
 use crate::version::parse_number;
 use crate::{Resource, Version, Versions};
 

@@ -16,7 +16,8 @@ use upesi_fspiop::{Resource, SyncError};
 use upesi_http::{Full, Pool, SendError, header_block};
 use upesi_types::{ErrorCode, FspId};
 
-use super::{CONNECTIONS_PER_NODE, Lead, NodeAnswer, Peers};
+use super::node_answer::NodeAnswer;
+use super::{CONNECTIONS_PER_NODE, Lead, Peers};
 use crate::admission::source_of;
 use crate::answer;
 use crate::large_bodies::{Sender, SenderBytes, Share};

@@ -41,8 +41,8 @@ impl Leader {
         let handler = (Transfers::new(running.handle.clone()), Others(recorder));
         let config = GatewayConfig { body_bytes_max: BODY_BYTES_MAX, ..GatewayConfig::default() };
         let bodies = LargeBodies::of(&config);
-        let (engine, config) = (running.handle.clone(), (config, bodies));
-        let port = NodePort::new(engine, handler, participants.clone(), config, Arc::default());
+        let engine = running.handle.clone();
+        let port = NodePort::new(engine, handler, participants.clone(), config, bodies, Arc::default());
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = Server::serve(bound, Limits::default(), &running.workers, Arc::new(port));
         Self { port, participants, running }

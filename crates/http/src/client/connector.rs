@@ -2,25 +2,21 @@
 //! answer.
 
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use upesi_tls::{ClientTls, HTTP_2};
 
-use super::dial::dial;
 use super::interim::Interim;
-use super::names::{Found, Names};
+use super::outbound::Outbound;
+use crate::Origin;
 use crate::frames::{Frames, Noted};
-use crate::{Guard, Origin};
 
 /// An open connection.
 #[derive(Debug)]
@@ -184,218 +180,3 @@ impl AsyncWrite for Stream {
         of_transport!(self, poll_shutdown(context))
     }
 }
-
-// Coordinates the opening of connections to a peer that may speak HTTP/2: one request at a time, since others could
-// share its connection.
-
-/// The known protocol of a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Spoken {
-    Unknown,
-    /// HTTP/1.1, which needs a connection for each concurrent request.
-    Http1,
-    Http2,
-}
-
-/// State of one pool.
-#[derive(Debug)]
-pub(super) struct Opening {
-    spoken: AtomicU8,
-    is_opening: AtomicBool,
-    has_failed: AtomicBool,
-    ended: Notify,
-}
-
-/// Instruction for a request without a connection.
-pub(super) enum Turn<'a> {
-    /// Open a connection.
-    Opens(Opens<'a>),
-    /// Check again: another request has opened one.
-    Opened,
-    /// Open a connection in parallel: another request tried to, and failed.
-    Failed,
-    /// The deadline has passed.
-    Late,
-}
-
-impl Opening {
-    /// `may_share`: whether the peer may speak HTTP/2.
-    pub(super) const fn new(may_share: bool) -> Self {
-        let spoken = if may_share { Spoken::Unknown } else { Spoken::Http1 };
-        Self {
-            spoken: AtomicU8::new(spoken as u8),
-            is_opening: AtomicBool::new(false),
-            has_failed: AtomicBool::new(false),
-            ended: Notify::const_new(),
-        }
-    }
-
-    /// Whether a connection may be shared.
-    pub(super) fn may_share(&self) -> bool {
-        self.spoken.load(Ordering::Relaxed) != Spoken::Http1 as u8
-    }
-
-    /// Records the protocol of the peer.
-    pub(super) fn note(&self, is_http2: bool) {
-        let spoken = if is_http2 { Spoken::Http2 } else { Spoken::Http1 };
-        self.spoken.store(spoken as u8, Ordering::Relaxed);
-    }
-
-    /// Takes the turn, or waits for the end of another request's turn.
-    pub(super) async fn turn(&self, deadline: Instant) -> Turn<'_> {
-        // Before the check, so that an end right after it is noticed.
-        let mut ended = pin!(self.ended.notified());
-        ended.as_mut().enable();
-        if !self.is_opening.swap(true, Ordering::AcqRel) {
-            return Turn::Opens(Opens { opening: self, has_failed: true });
-        }
-        match timeout_at(deadline, ended).await {
-            Err(_) => Turn::Late,
-            Ok(()) if self.has_failed.load(Ordering::Acquire) => Turn::Failed,
-            Ok(()) => Turn::Opened,
-        }
-    }
-}
-
-/// The turn of one request. Dropped without an outcome, it has failed.
-pub(super) struct Opens<'a> {
-    opening: &'a Opening,
-    has_failed: bool,
-}
-
-impl Opens<'_> {
-    /// Ends the turn. `is_open`: whether a connection was opened.
-    pub(super) fn end(mut self, is_open: bool) {
-        self.has_failed = !is_open;
-    }
-}
-
-impl Drop for Opens<'_> {
-    fn drop(&mut self) {
-        self.opening.has_failed.store(self.has_failed, Ordering::Release);
-        self.opening.is_opening.store(false, Ordering::Release);
-        self.opening.ended.notify_waiters();
-    }
-}
-
-// A limit on the connections of all pools together, and on their destinations.
-
-/// Number of connections below which a pool may use the part that is reserved for pools with few.
-const FEW: usize = 4;
-
-/// A limit that many pools share, so that outbound connections leave descriptors to the rest of the process.
-///
-/// A quarter is reserved for pools with fewer than four connections, because peers that do not answer occupy many
-/// connections. The default has no limit and permits all destinations.
-///
-/// The pools also share resolved addresses: results are cached for a while, and each peer may have few lookups at the
-/// same time.
-#[derive(Clone, Debug, Default)]
-pub struct Outbound {
-    parts: Option<Arc<Parts>>,
-    guard: Guard,
-    names: Names,
-    /// `None`: each host counts as a peer of its own.
-    peer: Option<Arc<str>>,
-}
-
-#[derive(Debug)]
-struct Parts {
-    connections_max: usize,
-    common: Arc<Semaphore>,
-    kept: Arc<Semaphore>,
-}
-
-/// Permit for one connection.
-#[derive(Debug)]
-pub(super) struct Place(#[expect(dead_code, reason = "held, not read")] Option<OwnedSemaphorePermit>);
-
-impl Outbound {
-    /// At most `connections_max` connections at the same time; at least two.
-    pub fn bounded(connections_max: usize) -> Self {
-        let connections_max = connections_max.clamp(2, Semaphore::MAX_PERMITS);
-        let kept = (connections_max / 4).max(1);
-        let parts = Parts {
-            connections_max,
-            common: Arc::new(Semaphore::new(connections_max - kept)),
-            kept: Arc::new(Semaphore::new(kept)),
-        };
-        Self { parts: Some(Arc::new(parts)), ..Self::default() }
-    }
-
-    /// The same limit for one peer, which has its own share of name lookups.
-    #[must_use]
-    pub fn of(&self, peer: &str) -> Self {
-        Self { peer: Some(peer.into()), ..self.clone() }
-    }
-
-    /// The same limit, with the destinations that the guard allows.
-    #[must_use]
-    pub fn guarded(self, guard: Guard) -> Self {
-        Self { guard, ..self }
-    }
-
-    /// The permitted destinations.
-    pub const fn guard(&self) -> &Guard {
-        &self.guard
-    }
-
-    /// Connects to a host if the guard allows all of its addresses.
-    async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
-        self.guard.check_port(port)?;
-        let found = self.addresses_of(host).await?;
-        let mut dialled = dial(&found.addresses, port).await;
-        if dialled.is_err() && found.is_kept {
-            // The host may have new addresses by now.
-            self.names.forget(host);
-            let found = self.addresses_of(host).await?;
-            dialled = dial(&found.addresses, port).await;
-        }
-        let stream = dialled?;
-        self.guard.check_own(&stream)?;
-        Ok(stream)
-    }
-
-    async fn addresses_of(&self, host: &str) -> io::Result<Found> {
-        let peer = self.peer.as_deref().unwrap_or(host);
-        let found = self.names.of(host, peer, self.guard.names()).await?;
-        self.guard.check_addresses(&found.addresses)?;
-        Ok(found)
-    }
-
-    /// Number of connections that are open or being opened; `None` without a limit.
-    pub fn open(&self) -> Option<usize> {
-        let parts = self.parts.as_ref()?;
-        Some(parts.connections_max - parts.common.available_permits() - parts.kept.available_permits())
-    }
-
-    /// Whether connections are so scarce that none should be kept idle.
-    pub(super) fn is_short(&self) -> bool {
-        self.parts.as_ref().is_some_and(|parts| parts.common.available_permits() == 0)
-    }
-
-    /// Waits for a permit of one more connection, for a pool with `open_of_pool` connections.
-    pub(super) async fn place(&self, open_of_pool: usize) -> Place {
-        let Some(parts) = &self.parts else { return Place(None) };
-        if let Ok(permit) = Arc::clone(&parts.common).try_acquire_owned() {
-            return Place(Some(permit));
-        }
-        let part = if open_of_pool < FEW { &parts.kept } else { &parts.common };
-        // The semaphores are never closed.
-        Place(Arc::clone(part).acquire_owned().await.ok())
-    }
-}
-
-impl PartialEq for Outbound {
-    /// Whether both share the same limit and guard.
-    fn eq(&self, other: &Self) -> bool {
-        let is_same_bound = match (&self.parts, &other.parts) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        is_same_bound && self.guard == other.guard
-    }
-}
-
-impl Eq for Outbound {}

@@ -13,7 +13,8 @@ use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::connector::{Place, Stream};
+use super::connector::Stream;
+use super::outbound::Place;
 use super::{Answer, PoolConfig, ResponseBody, fault, interim};
 use crate::body::Pieces;
 

@@ -1,4 +1,6 @@
-//! HTTP/2 of a pool: one connection that many exchanges share, and one exchange over it.
+//! HTTP/2 of a pool: one connection that many exchanges share.
+
+mod exchange;
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,13 +14,14 @@ use h2::client::{ResponseFuture, SendRequest};
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, Uri, Version};
 use http_body_util::Full;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::connector::{Place, Stream, given};
+pub use self::exchange::{Unanswered, exchange_http2};
+use super::connector::Stream;
 use super::live::Failure;
-use super::{Answer, Outbound, PoolConfig, ResponseBody, interim};
+use super::outbound::Place;
+use super::{Answer, PoolConfig, ResponseBody, interim};
 use crate::body::{Pieces, bytes_of};
 use crate::frames::Noted;
 
@@ -312,37 +315,4 @@ impl Failed {
 /// names.
 fn is_not_taken(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
-}
-
-// One exchange over HTTP/2 without a socket, for tests and fuzzers.
-
-/// Reason why there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unanswered {
-    /// The deadline has passed.
-    Late,
-    /// The peer violated the protocol, or closed the connection.
-    Failed,
-}
-
-/// Sends a request over any stream, by the same code as a [`Pool`](super::Pool) over its connections.
-///
-/// # Errors
-/// There is no answer.
-pub async fn exchange_http2<T>(
-    stream: T,
-    request: Request<Full<Bytes>>,
-    deadline: Instant,
-    config: &PoolConfig,
-) -> Result<Answer, Unanswered>
-where
-    T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin + 'static,
-{
-    let place = Outbound::default().place(0).await;
-    let opened = Multiplexed::handshake(given(Box::new(stream)), place, 0).await;
-    let shared = opened.map_err(|_| Unanswered::Failed)?.take();
-    shared.exchange(request, deadline, config).await.map_err(|failure| match failure {
-        Failure::Timeout => Unanswered::Late,
-        _ => Unanswered::Failed,
-    })
 }

@@ -5,22 +5,28 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use upesi_http::{Bytes, Full, Limits, Origin, Outcome, Pool, PoolConfig, Request, SendError, ServerTls};
+use upesi_http::{Bytes, Full, Limits, Origin, Pool, PoolConfig, Request, SendError, ServerTls};
 use upesi_pki::{Order, Usage};
-use upesi_tls::{BlockedDigest, CertificateDer, Facts, Protocols, present_s};
+use upesi_tls::{CertificateDer, Facts, Protocols, present_s};
 
 use crate::common::http2::{Scheme, until};
 use crate::common::{AMPLE, Running, ample};
 
 const BOTH: Protocols = Protocols::Http2AndHttp1;
 
-async fn who(pool: &Pool) -> Result<String, SendError> {
+pub(super) async fn who(pool: &Pool) -> Result<String, SendError> {
     let request = Request::builder().uri("/who").body(Full::new(Bytes::new())).unwrap();
     let answer = pool.send(request, ample()).await?;
     Ok(String::from_utf8(answer.body.to_vec()).unwrap())
 }
 
-fn pool(scheme: &Scheme, running: &Running, name: &str, protocols: Protocols, keep_alive: bool) -> Pool {
+pub(super) fn pool(
+    scheme: &Scheme,
+    running: &Running,
+    name: &str,
+    protocols: Protocols,
+    keep_alive: bool,
+) -> Pool {
     let tls = Some(scheme.client_of(name, protocols));
     let origin = Origin::secure("127.0.0.1", running.server.local_addr().port());
     Pool::new(origin, PoolConfig { tls, keep_alive, ..PoolConfig::default() })
@@ -174,141 +180,4 @@ async fn both_authorities_count_while_one_replaces_the_other_and_then_the_new_on
     until("the old one's connection has ended", || running.server.connections() == 1).await;
     assert!(who(&old).await.is_err());
     assert_eq!(who(&new).await.unwrap(), "bluewallet");
-}
-
-// Keys and certificates that are blocked before a revocation list names them: at once, on open connections, and for
-// earlier sessions.
-
-fn facts(scheme: &Scheme, name: &str) -> Facts {
-    use rustls::pki_types::pem::PemObject as _;
-    Facts::read(&CertificateDer::from_pem_file(scheme.file(&format!("{name}.pem"))).unwrap()).unwrap()
-}
-
-#[tokio::test]
-async fn who_is_blocked_is_refused_at_once_and_nobody_else_is() {
-    for protocols in [Protocols::Http1, Protocols::Http2AndHttp1] {
-        let scheme = Scheme::new();
-        let green = facts(&scheme, "greenbank");
-        let block = |lines: &str| fs::write(scheme.file("blocked"), lines).unwrap();
-        block("# nobody\n\n");
-        let tls = scheme.blocking(protocols);
-        let limits = Limits { head_deadline: 10 * AMPLE, idle_timeout: 10 * AMPLE, ..Limits::default() };
-        let running = scheme.serve(limits, tls.clone());
-        let origin = Origin::secure("127.0.0.1", running.server.local_addr().port());
-        // A client configuration remembers its sessions, and would resume them.
-        let pool = |name: &str| {
-            let tls = Some(scheme.client_of(name, protocols));
-            Pool::new(origin.clone(), PoolConfig { tls, ..PoolConfig::default() })
-        };
-        let pools = [pool("greenbank"), pool("bluewallet")];
-        for entry in [
-            format!("spki-sha256:{}", green.spki_sha256),
-            format!("cert-sha256:{}", green.certificate_sha256),
-            format!("  SPKI-SHA256:{} # stolen", green.spki_sha256.to_string().to_uppercase()),
-        ] {
-            assert_eq!(who(&pools[0]).await.unwrap(), "greenbank");
-            assert_eq!(who(&pools[1]).await.unwrap(), "bluewallet");
-            until("both stand", || running.server.connections() == 2).await;
-            block(&format!("{entry}\n"));
-            assert!(tls.reload().unwrap(), "{entry}");
-            assert_eq!(running.server.recheck(|peer| tls.trusts(peer)), 1, "{entry}");
-            until("one has ended", || running.server.connections() == 1).await;
-            assert!(who(&pools[0]).await.is_err(), "{entry}");
-            assert_eq!(who(&pools[1]).await.unwrap(), "bluewallet", "by the connection of before");
-            block("");
-            assert!(tls.reload().unwrap(), "{entry}");
-        }
-        assert_eq!(who(&pools[0]).await.unwrap(), "greenbank", "it is lifted");
-    }
-}
-
-/// Blocks through the admin API: no file is read, and the content of the file stays in effect.
-#[tokio::test]
-async fn blocks_from_elsewhere_count_besides_those_of_the_file() {
-    for protocols in [Protocols::Http1, Protocols::Http2AndHttp1] {
-        let scheme = Scheme::new();
-        let (green, blue) = (facts(&scheme, "greenbank"), facts(&scheme, "bluewallet"));
-        let by_file = || {
-            fs::write(scheme.file("blocked"), format!("spki-sha256:{}\n", blue.spki_sha256)).unwrap();
-        };
-        by_file();
-        let tls = scheme.blocking(protocols);
-        let running = scheme.serve(Limits::default(), tls.clone());
-        let origin = Origin::secure("127.0.0.1", running.server.local_addr().port());
-        let pool = |name: &str| {
-            let tls = Some(scheme.client_of(name, protocols));
-            Pool::new(origin.clone(), PoolConfig { tls, ..PoolConfig::default() })
-        };
-        let pools = [pool("greenbank"), pool("bluewallet")];
-        for block in [
-            format!("spki-sha256:{}", green.spki_sha256),
-            format!("cert-sha256:{}", green.certificate_sha256),
-        ] {
-            let block = BlockedDigest::parse(&block).unwrap();
-            assert_eq!(who(&pools[0]).await.unwrap(), "greenbank");
-            assert!(who(&pools[1]).await.is_err(), "by the file");
-            until("one stands", || running.server.connections() == 1).await;
-            assert!(tls.block([block]).unwrap());
-            assert!(!tls.block([block]).unwrap(), "nothing changed");
-            assert_eq!(running.server.recheck(|peer| tls.trusts(peer)), 1);
-            until("it has ended", || running.server.connections() == 0).await;
-            // An earlier session is not resumed, and reading the file again lifts no block.
-            assert!(who(&pools[0]).await.is_err());
-            fs::write(scheme.file("blocked"), format!("# {block:?}\n")).unwrap();
-            assert!(tls.reload().unwrap());
-            assert!(who(&pools[0]).await.is_err());
-            assert_eq!(who(&pools[1]).await.unwrap(), "bluewallet");
-            by_file();
-            assert!(tls.reload().unwrap());
-            until("it is gone", || running.server.recheck(|peer| tls.trusts(peer)) == 0).await;
-            // A broken file has no effect either.
-            fs::write(scheme.file("blocked"), "nonsense").unwrap();
-            assert!(tls.block([]).unwrap());
-            assert_eq!(who(&pools[0]).await.unwrap(), "greenbank");
-            assert!(who(&pools[1]).await.is_err(), "still by the file");
-            by_file();
-        }
-    }
-}
-
-#[tokio::test]
-async fn an_authority_on_the_way_may_be_blocked_and_is_counted_as_revoked() {
-    let scheme = Scheme::new();
-    // The client's file has only its own certificate. Here it also sends that of its authority.
-    let (own, ca) = (scheme.file("greenbank.pem"), scheme.file("ca.pem"));
-    let chain = [fs::read(&own).unwrap(), fs::read(ca).unwrap()].concat();
-    fs::write(own, chain).unwrap();
-    fs::write(scheme.file("blocked"), format!("spki-sha256:{}", facts(&scheme, "ca").spki_sha256)).unwrap();
-    let tls = scheme.blocking(Protocols::Http1);
-    let (running, counts) = scheme.serve_counted(Limits::default(), tls);
-    let origin = Origin::secure("127.0.0.1", running.server.local_addr().port());
-    let tls = Some(scheme.client(Protocols::Http1));
-    assert!(who(&Pool::new(origin, PoolConfig { tls, ..PoolConfig::default() })).await.is_err());
-    until("it is counted", || counts.of(Outcome::Revoked) == 1).await;
-}
-
-#[tokio::test]
-async fn a_list_that_cannot_be_read_leaves_in_force_what_was() {
-    let scheme = Scheme::new();
-    let entry = format!("spki-sha256:{}\n", facts(&scheme, "greenbank").spki_sha256);
-    fs::write(scheme.file("blocked"), &entry).unwrap();
-    let tls = scheme.blocking(Protocols::Http1);
-    let running = scheme.serve(Limits::default(), tls.clone());
-    let origin = Origin::secure("127.0.0.1", running.server.local_addr().port());
-    for (lines, expected) in [
-        (Some("spki-sha256:12"), "has a line 1 that is not spki-sha256:"),
-        (Some("# a\nsha256:0\n"), "has a line 2 that"),
-        (Some("greenbank"), "has a line 1 that"),
-        (None, "No such file"),
-    ] {
-        match lines {
-            Some(lines) => fs::write(scheme.file("blocked"), lines).unwrap(),
-            None => fs::remove_file(scheme.file("blocked")).unwrap(),
-        }
-        let error = tls.reload().unwrap_err().to_string();
-        assert!(error.contains("blocked") && error.contains(expected), "{error}");
-        let client = Some(scheme.client(Protocols::Http1));
-        let pool = Pool::new(origin.clone(), PoolConfig { tls: client, ..PoolConfig::default() });
-        assert!(who(&pool).await.is_err(), "{lines:?}");
-    }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod actor;
 pub(crate) mod callback;
+pub(crate) mod config;
 pub(crate) mod courier;
 pub(crate) mod decision;
 pub(crate) mod effects;

@@ -2,7 +2,7 @@
 
 use upesi_types::Timestamp;
 
-use crate::core::limits::LedgerConfig;
+use crate::core::config::LedgerConfig;
 use crate::core::outbox::Outbox;
 use crate::core::state::{Ledger, Totals};
 

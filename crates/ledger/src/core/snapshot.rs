@@ -12,7 +12,7 @@ use upesi_types::{Amount, Timestamp};
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::{AccountId, CallbackKey, ParticipantId};
 use crate::base::stored::{Stored, stored_struct};
-use crate::core::limits::LedgerConfig;
+use crate::core::config::LedgerConfig;
 use crate::core::outbox::Parked;
 use crate::core::state::{Ledger, Totals};
 use crate::money::fee::FeeRule;

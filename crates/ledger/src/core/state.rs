@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use upesi_types::{Amount, FspId, Timestamp, TransferId};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
-use crate::core::limits::LedgerConfig;
+use crate::core::config::LedgerConfig;
 use crate::core::outbox::Outbox;
 use crate::money::account::{Account, LedgerAccountType, SEEDED_TYPES};
 use crate::money::bulk::table::Bulks;

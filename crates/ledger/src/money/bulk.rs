@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{self, Formatter};
 
-use upesi_types::{Amount, AmountError, BulkId, Currency, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, BulkId, Currency, FspId, Timestamp, TransferId, UnfitAmount};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::Cause;
@@ -110,7 +110,7 @@ pub struct BulkItem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedItem {
     /// `transferAmount.amount`. If it does not fit the ledger, the text is retained.
-    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    pub amount: Result<Amount, UnfitAmount>,
     /// `transferAmount.currency`.
     pub currency: Currency,
     /// `ilpPacket`.

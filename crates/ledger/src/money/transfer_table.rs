@@ -1,14 +1,19 @@
 //! The transfers in memory: transfers in flight, and finished ones that are not archived yet.
 
+mod deadlines;
+mod slots;
+
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use core::hint::black_box;
-use core::ops::{Bound, RangeBounds as _};
+use core::ops::Bound;
 
 use foldhash::fast::FixedState;
 use upesi_types::{Timestamp, TransferId};
 
+use self::deadlines::{Deadlines, Place};
+use self::slots::Slots;
 use crate::base::index::Index;
 use crate::money::transfer::{ChargedFee, Transfer, TransferState};
 
@@ -191,158 +196,4 @@ impl TransferTable {
 
 fn holds(slots: &Slots<Transfer>, slot: u32, id: TransferId) -> bool {
     slots.get(slot).is_some_and(|transfer| transfer.id == id)
-}
-
-// Deadlines of the reserved transfers.
-
-/// A reserved transfer: its deadline and its slot.
-type Place = (Timestamp, u32);
-
-/// The reserved transfers by deadline, then slot.
-#[derive(Clone, Debug)]
-enum Deadlines {
-    /// In order, for a ledger that decides.
-    Kept(BTreeSet<Place>),
-    /// Only their number, for a ledger that only applies records. Queries that need the order sort the deadlines.
-    Counted(usize),
-}
-
-impl Deadlines {
-    fn insert(&mut self, place: Place) {
-        match self {
-            Self::Kept(places) => {
-                places.insert(place);
-            }
-            Self::Counted(count) => *count += 1,
-        }
-    }
-
-    /// Removes the deadline of a reserved transfer. Returns false if there is none.
-    fn remove(&mut self, place: &Place) -> bool {
-        match self {
-            Self::Kept(places) => places.remove(place),
-            Self::Counted(count) => match count.checked_sub(1) {
-                Some(fewer) => {
-                    *count = fewer;
-                    true
-                }
-                None => false,
-            },
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Kept(places) => places.len(),
-            Self::Counted(count) => *count,
-        }
-    }
-
-    /// The deadlines from a bound on, in order. If the order is not kept, `reserved` returns them in any order.
-    fn from<I: Iterator<Item = Place>>(
-        &self,
-        lower: Bound<Place>,
-        reserved: impl FnOnce() -> I,
-    ) -> impl Iterator<Item = Place> {
-        let range = (lower, Bound::Unbounded);
-        let (kept, sorted) = match self {
-            Self::Kept(places) => (Some(places.range(range).copied()), BTreeSet::new()),
-            Self::Counted(_) => {
-                let is_behind = |place: &Place| range.contains(place);
-                (None, reserved().filter(is_behind).collect())
-            }
-        };
-        kept.into_iter().flatten().chain(sorted)
-    }
-}
-
-// Storage of transfers: numbered slots that never move.
-
-/// Slots of one block, which has a few hundred kilobytes.
-const BLOCK_SLOTS: usize = 2_048;
-
-/// Numbered slots, allocated in blocks. Adding slots never moves existing ones. Moving them would block a ledger with
-/// millions of transfers in flight while it copies them all.
-#[derive(Clone, Debug)]
-struct Slots<T> {
-    blocks: Vec<Vec<Option<T>>>,
-    free: Vec<u32>,
-}
-
-impl<T> Slots<T> {
-    const fn new() -> Self {
-        Self { blocks: Vec::new(), free: Vec::new() }
-    }
-
-    /// Fills an empty slot, preferably one that was used before, and returns its number.
-    fn fill(&mut self, value: T) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            let (block, place) = place(slot);
-            self.blocks[block][place] = Some(value);
-            return slot;
-        }
-        if self.blocks.last().is_none_or(|block| block.len() == BLOCK_SLOTS) {
-            self.blocks.push(Vec::with_capacity(BLOCK_SLOTS));
-        }
-        let last = self.blocks.len() - 1;
-        self.blocks[last].push(Some(value));
-        (last * BLOCK_SLOTS + self.blocks[last].len() - 1) as u32
-    }
-
-    /// Empties a slot.
-    fn take(&mut self, slot: u32) -> Option<T> {
-        let (block, place) = place(slot);
-        let value = self.blocks[block][place].take()?;
-        self.free.push(slot);
-        Some(value)
-    }
-
-    fn get(&self, slot: u32) -> Option<&T> {
-        let (block, place) = place(slot);
-        self.blocks[block][place].as_ref()
-    }
-
-    /// The filled slots, in order.
-    fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..).zip(self.blocks.iter().flatten()).filter_map(|(slot, value)| Some((slot, value.as_ref()?)))
-    }
-
-    fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
-        let (block, place) = place(slot);
-        self.blocks[block][place].as_mut()
-    }
-}
-
-const fn place(slot: u32) -> (usize, usize) {
-    (slot as usize / BLOCK_SLOTS, slot as usize % BLOCK_SLOTS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_lies_in_a_slot_stays_where_it_is() {
-        let mut slots = Slots::new();
-        let count = 3 * BLOCK_SLOTS as u32 + 1;
-        let first = slots.fill(0);
-        let address = core::ptr::from_ref(slots.get(first).unwrap());
-        for number in 1..count {
-            assert_eq!(slots.fill(number), number);
-        }
-        assert_eq!(core::ptr::from_ref(slots.get(first).unwrap()), address);
-        assert!((0..count).all(|number| slots.get(number) == Some(&number)));
-    }
-
-    #[test]
-    fn an_emptied_slot_is_filled_again_before_a_new_one() {
-        let mut slots: Slots<u32> = Slots::new();
-        let (a, b) = (slots.fill(1), slots.fill(2));
-        assert_eq!((slots.take(a), slots.take(a)), (Some(1), None), "once");
-        assert_eq!(slots.get(a), None);
-        assert_eq!(slots.fill(3), a);
-        assert_eq!(slots.fill(4), b + 1);
-        *slots.get_mut(a).unwrap() += 10;
-        assert_eq!([a, b, b + 1].map(|slot| slots.get(slot).copied()), [Some(13), Some(2), Some(4)]);
-    }
 }

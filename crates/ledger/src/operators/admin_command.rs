@@ -280,7 +280,7 @@ impl ChangeSet {
     /// changes.
     pub fn title(&self) -> String {
         let Self { name, changes } = self;
-        format!("change set {name:?}, {}", counted(changes.len(), ("change", "changes")))
+        format!("change set {name:?}, {}", counted(changes.len(), "change", "changes"))
     }
 
     /// Appends the content that the digest covers: name and changes, without the states before them.
@@ -291,7 +291,7 @@ impl ChangeSet {
 }
 
 /// A number with its noun.
-pub(crate) fn counted(count: usize, (one, many): (&str, &str)) -> String {
+pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

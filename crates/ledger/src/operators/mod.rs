@@ -7,6 +7,7 @@ pub(crate) mod change_set;
 pub(crate) mod changes;
 pub(crate) mod operator;
 pub(crate) mod outcome;
+pub(crate) mod person;
 pub(crate) mod policy;
 pub(crate) mod proposal;
 pub(crate) mod proposal_state;

@@ -23,8 +23,8 @@ mod tests {
     use upesi_types::Timestamp;
 
     use super::*;
+    use crate::core::config::LedgerConfig;
     use crate::core::facts::Facts;
-    use crate::core::limits::LedgerConfig;
     use crate::rules::command::Command;
 
     #[test]

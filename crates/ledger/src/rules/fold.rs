@@ -70,18 +70,18 @@ impl Ledger {
             Event::TransferCommitted { id, fulfilment, fingerprint, extensions, settled } => {
                 let window = (settled == Settled::InWindow).then(|| self.windows.open_id());
                 let end = Committed { fulfilment, fingerprint, at: now, window, fees: Vec::new() };
-                self.end_transfer(seq, now, id, end.into(), (extensions, settled));
+                self.end_transfer(seq, now, id, end.into(), extensions, settled);
             }
             Event::TransferAborted { id, kind, cause, fingerprint, operator_reason } => {
                 let end = Aborted { kind, cause, fingerprint, operator_reason, at: now };
-                self.end_transfer(seq, now, id, end.into(), (None, Settled::InWindow));
+                self.end_transfer(seq, now, id, end.into(), None, Settled::InWindow);
             }
             Event::ParticipantCreated { id, name, is_proxy } => {
                 self.add_participant(now, id, name, is_proxy);
             }
             Event::ParticipantActivitySet { id, is_active } => self.participant_mut(id).is_active = is_active,
             Event::AccountCreated { id, participant, currency, kind, is_opened } => {
-                self.add_account(now, (id, participant), currency, kind, is_opened);
+                self.add_account(now, id, participant, currency, kind, is_opened);
             }
             Event::AccountOpened { id } => self.open_account(now, id),
             Event::AccountActivitySet { id, is_active } => self.account_mut(id).is_active = is_active,
@@ -115,10 +115,10 @@ impl Ledger {
             Event::FundsEnded { id, state, reason } => self.apply_funds_ended(now, id, state, reason),
             Event::FirstWindowOpened(at) => self.windows.set_first_opened(at),
             Event::WindowClosed { id, next, reason, contents } => {
-                self.windows.close(now, (id, next), reason, contents, &self.accounts);
+                self.windows.close(now, id, next, reason, contents, &self.accounts);
             }
             Event::SettlementCreated { id, model, reason, contents, accounts } => {
-                self.add_settlement(now, (id, model), &reason, contents, &accounts);
+                self.add_settlement(now, id, model, &reason, contents, &accounts);
             }
             Event::SettlementAdvanced { id, accounts } => {
                 self.apply_settlement_advanced(now, id, accounts);
@@ -167,10 +167,10 @@ impl Ledger {
                 self.apply_conversion_fulfilled(id, fulfilment, answer);
             }
             Event::ConversionCommitted { id, settled, further } => {
-                self.apply_conversion_committed(seq, now, id, (settled, further));
+                self.apply_conversion_committed(seq, now, id, settled, further);
             }
             Event::ConversionAborted { id, kind, cause, answer } => {
-                self.apply_conversion_aborted(seq, now, id, (kind, cause), answer);
+                self.apply_conversion_aborted(seq, now, id, kind, cause, answer);
             }
             Event::BulkReceived(bulk) => self.apply_bulk_received(seq, bulk),
             Event::BulkItemDecided { id, place, refused } => self.apply_bulk_item(id, place, refused),

@@ -196,7 +196,8 @@ impl Settlement {
 
     /// Creates a settlement of closed windows.
     pub(crate) fn new(
-        (id, model): (SettlementId, u32),
+        id: SettlementId,
+        model: u32,
         at: Timestamp,
         reason: &str,
         contents: Vec<ContentRef>,

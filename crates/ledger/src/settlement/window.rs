@@ -269,7 +269,8 @@ impl Windows {
     pub(crate) fn close(
         &mut self,
         at: Timestamp,
-        (id, next): (WindowId, WindowId),
+        id: WindowId,
+        next: WindowId,
         reason: Box<str>,
         contents: Vec<NewContent>,
         accounts: &[Account],
@@ -279,7 +280,7 @@ impl Windows {
         let mut entries = Entries::new(contents, at);
         for pair in &pairs {
             let account = &accounts[pair.payer.index()];
-            entries.add(pair, (account.currency, account.kind));
+            entries.add(pair, account.currency, account.kind);
         }
         let window = self.all.last_mut().unwrap_or_else(|| unreachable!("there is an open window"));
         assert!(window.id == id && window.state == WindowState::Open, "window {id} is closed, but not open");
@@ -443,7 +444,7 @@ impl Entries {
         Self(contents.into_iter().map(|new| (empty(new), BTreeMap::new())).collect())
     }
 
-    fn add(&mut self, pair: &Pair, (currency, kind): (Currency, LedgerAccountTypeId)) {
+    fn add(&mut self, pair: &Pair, currency: Currency, kind: LedgerAccountTypeId) {
         let entry =
             self.0.iter_mut().find(|(content, _)| (content.currency, content.kind) == (currency, kind));
         let (content, nets) =

@@ -11,7 +11,7 @@ use upesi_ledger::{
     Granularity, Interchange, Ledger, LedgerAccountTypeId, ResourceId, SettlementId, SettlementState, Window,
     WindowId,
 };
-use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId, UnfitAmount};
 
 /// Time for which a prepared withdrawal reserves the money.
 pub const VALIDITY_MS: i64 = 30_000;
@@ -343,7 +343,10 @@ impl AskPrepare {
             destination: Some(fsp(self.payee)),
             payer: fsp(self.payer),
             payee: fsp(self.payee),
-            amount: self.units.map(amount).ok_or((AmountError::Scale, "0.00001".into())),
+            amount: self
+                .units
+                .map(amount)
+                .ok_or(UnfitAmount { error: AmountError::Scale, text: "0.00001".into() }),
             currency: xts(),
             condition: self.has_condition.then(|| Sha256::digest([self.id; 32]).into()),
             expires_at: Timestamp::from_ms(expires_ms),

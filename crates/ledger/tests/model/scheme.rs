@@ -7,7 +7,8 @@ use upesi_ledger::command::FulfilState;
 use super::ask::{
     Ask, AskPrepare, EXPIRY_MAX_MS, Given, Known, NAMES, Name, VALIDITY_MS, Who, named, put_fingerprint,
 };
-use super::settle::{Closed, FeeRule, Flow, Settling};
+use super::fees::{FeeRule, Flow};
+use super::settle::{Closed, Settling};
 
 type Print = [u8; 16];
 /// Messages: lines such as `alpha PUT COMMITTED`, or `= refused 3100` for an operator.

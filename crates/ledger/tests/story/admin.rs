@@ -1,21 +1,17 @@
 //! Requests of operators.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use upesi_admin::rejection::detail;
 use upesi_ledger::command::{
-    Act, ApplyNext, Deed, Deposit, EndpointValue, FundsAction, FundsEnd, FundsPrepare, NewSettlementModel,
-    NewSignatureKey, Verdict, VerdictKind,
+    Deposit, EndpointValue, FundsAction, FundsEnd, FundsPrepare, NewSettlementModel, NewSignatureKey,
 };
 use upesi_ledger::{
-    AccountId, AdminAction, AdminCommand, AdminRefusal, ApprovalPolicy, Attribution, BindingKind, Block,
-    ChangeSet, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange, KEY_OVERLAP_HOURS,
-    PublicKeyDer, SIGNATURE_KEY_BYTES_MAX, SetChange,
+    AccountId, AdminCommand, BindingKind, Block, ChangeSet, Delay, EndpointType, FundsDirection, Granularity,
+    Interchange, KEY_OVERLAP_HOURS, PublicKeyDer, SIGNATURE_KEY_BYTES_MAX, SetChange,
 };
 use upesi_types::{Amount, Currency, FspId};
 
+use super::actions::policy;
 use super::words::{Parsed, Words};
-use super::{Story, settlement, words};
+use super::{Story, fees, words};
 
 impl Story {
     /// An operator's command, if the verb is one.
@@ -68,7 +64,7 @@ impl Story {
             "advance" => self.advance_settlement(words)?,
             "cover" => self.move_cover(words)?,
             "abort-settlement" => self.abort_settlement(words)?,
-            "end" => settlement::end(words)?,
+            "end" => fees::end(words)?,
             "commit" => self.end_funds(FundsAction::Commit, words)?,
             "cancel" => self.end_funds(FundsAction::Abort, words)?,
             "policy" => policy(words)?,
@@ -220,7 +216,7 @@ fn create(words: &mut Words) -> Parsed<AdminCommand> {
             is_settleable: false,
         },
         "model" => create_model(words)?,
-        "fee-rule" => settlement::create(words)?,
+        "fee-rule" => fees::create(words)?,
         other => return Err(format!("\"{other}\" cannot be created")),
     })
 }
@@ -310,82 +306,4 @@ fn public_key(words: &mut Words) -> Parsed<PublicKeyDer> {
 fn basis_points(percentage: Option<String>) -> Parsed<u16> {
     let percentage = words::amount(percentage.as_deref().unwrap_or("80"))?;
     u16::try_from(percentage.units() / 100).map_err(|_| "no percentage".to_owned())
-}
-
-// Actions of operators under their names, and decisions of a second operator.
-
-/// An action of an operator, identified by name only.
-pub(super) fn act(operator: &str, deed: Deed) -> Command {
-    let by = Attribution {
-        operator: operator.into(),
-        known_by: "token 1".into(),
-        address: None,
-        on_behalf_of: None,
-        action: "as asked".into(),
-        reason: Some("as agreed with the bank".into()),
-    };
-    Command::Act(Box::new(Act { by, deed, is_alone: false }))
-}
-
-fn words_of(refusal: &AdminRefusal) -> String {
-    let (code, detail) = detail(refusal);
-    format!("{code} {detail}")
-}
-
-impl Story {
-    /// `by amina STEP`, `approve 1 by brian`, `reject 1 by brian`, `take-back 1 by amina`, `apply 1`.
-    pub(super) fn operator_command(&mut self, verb: &str, words: &mut Words) -> Parsed<Option<Command>> {
-        let kind = match verb {
-            "by" => {
-                let (operator, verb) = (words.next("an operator")?, words.next("a step")?);
-                let command = self.admin_command(&verb, words)?.ok_or("no step of an operator")?;
-                return Ok(Some(act(&operator, Deed::Change(command))));
-            }
-            "apply" => {
-                let id = words.next("an approval")?.parse().map_err(|_| "an approval is a number")?;
-                return Ok(Some(act("the hub", Deed::ApplyNext(ApplyNext { id, words: words_of }))));
-            }
-            "approve" => VerdictKind::Approve(words_of),
-            "reject" => VerdictKind::Reject,
-            "take-back" => VerdictKind::Withdraw,
-            _ => return Ok(None),
-        };
-        let by = words.option("by")?.ok_or("by whom?")?;
-        let id = words.next("an approval")?.parse().map_err(|_| "an approval is a number")?;
-        Ok(Some(act(&by, Deed::Verdict(Verdict { id, kind, comment: None }))))
-    }
-
-    /// `approval 1 executed`: its state, and its result.
-    pub(super) fn approval(&self, words: &mut Words) -> Parsed<(String, String)> {
-        let id = words.next("an approval")?.parse().map_err(|_| "an approval is a number")?;
-        let approvals = self.twin.live.approvals();
-        let found = approvals.get(id).map(|proposal| {
-            let result = proposal.end.as_ref().and_then(|end| end.result.as_deref());
-            let stopped = approvals.progress(id).and_then(|progress| progress.stopped.as_deref());
-            let result = result.or(stopped).map(|result| format!(" {result}")).unwrap_or_default();
-            format!("{}{result}", approvals.state_of(proposal).as_str())
-        });
-        let mut wanted = Vec::new();
-        while !words.is_empty() {
-            wanted.push(words.next("a word")?);
-        }
-        Ok((wanted.join(" "), found.unwrap_or("unknown".to_owned())))
-    }
-}
-
-/// `policy funds.in limit.raise`, with `waive 100 KES`; `policy nothing`.
-pub(super) fn policy(words: &mut Words) -> Parsed<AdminCommand> {
-    let mut policy = ApprovalPolicy { second: BTreeSet::new(), waived: BTreeMap::new() };
-    while !words.is_empty() {
-        if words.next_if("waive") {
-            let (most, currency) = (words.amount()?, words.currency()?);
-            policy.waived.insert(currency, most);
-            continue;
-        }
-        let name = words.next("an action")?;
-        if name != "nothing" {
-            policy.second.insert(AdminAction::parse(&name).ok_or("no action")?);
-        }
-    }
-    Ok(AdminCommand::SetApprovalPolicy(policy))
 }

@@ -14,8 +14,12 @@
 //! A story begins at 12:00:00; every step takes a second; transfers expire at 12:01:00 unless they say otherwise.
 //! `stories/README.md` lists the steps and checks.
 
+mod actions;
 mod admin;
 mod bulks;
+mod checks;
+mod conversions;
+mod fees;
 mod print;
 mod settlement;
 mod transfers;

@@ -1,15 +1,12 @@
 //! Requests of DFSPs and of the delivery of callbacks.
 
 use sha2::{Digest, Sha256};
-use upesi_ledger::command::{
-    Abort, AbortConversion, AskedMoney, ConversionCommand, Expire, Fulfil, FulfilConversion, FulfilState,
-    Fulfilment, Get, GetConversion, Prepare, PrepareConversion,
-};
+use upesi_ledger::command::{Abort, Expire, Fulfil, FulfilState, Fulfilment, Get, Prepare};
 use upesi_ledger::{CallbackKey, Command, Fingerprint, ParticipantId, ResourceId};
-use upesi_types::{Amount, AmountError, ConversionId, ErrorCode, FspId, TransferId};
+use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId, UnfitAmount};
 
 use super::words::{Parsed, Words};
-use super::{Story, print, words};
+use super::{Story, words};
 
 /// Id, sender and receiver of a PUT.
 pub(super) type PutOf = (ResourceId, FspId, Option<FspId>);
@@ -164,7 +161,7 @@ impl Story {
     }
 
     /// `get t1 from greenbank`, with `by proxy`.
-    fn get(&mut self, words: &mut Words) -> Parsed<Get> {
+    pub(super) fn get(&mut self, words: &mut Words) -> Parsed<Get> {
         let source = words::name(&words.option("from")?.ok_or("from whom?")?)?;
         let is_proxied = words.flag("by", "proxy");
         let transfer = self.transfer_ref(&words.next("a transfer")?);
@@ -197,139 +194,14 @@ fn extension(words: &mut Words) -> Parsed<Option<Box<str>>> {
 }
 
 /// An amount as the payer wrote it. An amount that the ledger cannot hold is unchanged.
-pub(super) fn wire_amount(text: &str) -> Parsed<Result<Amount, (AmountError, Box<str>)>> {
+pub(super) fn wire_amount(text: &str) -> Parsed<Result<Amount, UnfitAmount>> {
     match Amount::parse_wire(text) {
         Err(AmountError::Syntax) => Err(format!("\"{text}\" is no amount on the wire")),
-        other => Ok(other.map_err(|error| (error, text.into()))),
+        other => Ok(other.map_err(|error| UnfitAmount { error, text: text.into() })),
     }
 }
 
 /// The secret that fulfils a transfer.
 pub(super) fn preimage(id: TransferId) -> [u8; 32] {
     Sha256::digest(id.to_bytes()).into()
-}
-
-// Requests of initiators and FXPs about FX transfers.
-
-impl Story {
-    /// A request about an FX transfer, if the verb is one.
-    pub(super) fn conversion_command(
-        &mut self,
-        verb: &str,
-        words: &mut Words,
-    ) -> Parsed<Option<ConversionCommand>> {
-        Ok(Some(match verb {
-            "convert" => ConversionCommand::Prepare(Box::new(self.convert(words)?)),
-            "reconvert" => {
-                let from = words.option("from")?;
-                let id = ConversionId::new(self.id(&words.next("a conversion")?));
-                let mut prepare = self.conversions.get(&id).cloned().ok_or("nothing to resend")?;
-                if let Some(from) = from {
-                    prepare.source = words::name(&from)?;
-                }
-                ConversionCommand::Prepare(Box::new(prepare))
-            }
-            "fx-fulfil" => ConversionCommand::Fulfil(self.fulfil_conversion(words)?),
-            "fx-abort" => ConversionCommand::Abort(self.abort_conversion(words)?),
-            "fx-get" => {
-                let source = words::name(&words.option("from")?.ok_or("from whom?")?)?;
-                let is_proxied = words.flag("by", "proxy");
-                let conversion = self.transfer_ref(&words.next("a conversion")?);
-                ConversionCommand::Get(GetConversion { conversion, source, is_proxied })
-            }
-            _ => return Ok(None),
-        }))
-    }
-
-    /// `convert c1 for t1 greenbank → forex 300 BWP → 48000 TZS`, with `from`, `to`, `expires`, `no expiration`,
-    /// `no condition`, `body`; `for nothing` names no transfer.
-    fn convert(&mut self, words: &mut Words) -> Parsed<PrepareConversion> {
-        let body = words.option("body")?;
-        let from = words.option("from")?;
-        let to = words.option("to")?;
-        let transfer = words.option("for")?.ok_or("for which transfer?")?;
-        let expires = match words.flag("no", "expiration") {
-            true => None,
-            false => Some(words.option("expires")?.unwrap_or_else(|| "12:01:00".to_owned())),
-        };
-        let has_condition = !words.flag("no", "condition");
-        let name = words.next("a conversion")?;
-        let (initiator, _) = (words.name()?, words.next_if("→"));
-        let counter_party = words.name()?;
-        let source_amount = money(words)?;
-        words.next_if("→");
-        let target_amount = money(words)?;
-        let id = self.id(&name);
-        let determining_transfer = (transfer != "nothing").then(|| self.id(&transfer));
-        let said = format!(
-            "{name} {transfer} {initiator} {counter_party} {source_amount:?} {target_amount:?} {expires:?} \
-             {has_condition} {body:?}"
-        );
-        let prepare = PrepareConversion {
-            id: ConversionId::new(id),
-            determining_transfer,
-            source: from.map_or(Ok(initiator), |name| words::name(&name))?,
-            destination: Some(to.map_or(Ok(counter_party), |name| words::name(&name))?),
-            initiator,
-            counter_party,
-            source_amount,
-            target_amount,
-            condition: has_condition.then(|| Sha256::digest(preimage(id)).into()),
-            expires_at: expires.map(|time| words::instant(&time)).transpose()?,
-            fingerprint: words::digest(&said),
-        };
-        self.conversions.entry(prepare.id).or_insert_with(|| prepare.clone());
-        Ok(prepare)
-    }
-
-    /// `fx-fulfil c1 RESERVED`, with `from`, `to`, `wrong|no fulfilment`, `body`.
-    fn fulfil_conversion(&mut self, words: &mut Words) -> Parsed<FulfilConversion> {
-        let (conversion, source, destination) = self.put_conversion(words)?;
-        let body = words.option("body")?;
-        let fulfilment = if words.flag("wrong", "fulfilment") {
-            Fulfilment::Preimage([0xff; 32])
-        } else if words.flag("no", "fulfilment") {
-            Fulfilment::Missing
-        } else {
-            Fulfilment::Preimage(conversion.id().map_or([0; 32], preimage))
-        };
-        let state = match words.next("a state")?.as_str() {
-            "RESERVED" => FulfilState::Reserved,
-            "COMMITTED" => FulfilState::Committed,
-            "RECEIVED" => FulfilState::Received,
-            "ABORTED" => FulfilState::Aborted,
-            other => return Err(format!("\"{other}\" is no state of a fulfil")),
-        };
-        let fingerprint = words::digest(&format!("{state:?} {fulfilment:?} {body:?}"));
-        Ok(FulfilConversion { conversion, source, destination, state, fulfilment, fingerprint })
-    }
-
-    /// `fx-abort c1 5000 "no liquidity"`, with `from`, `to`, `body`.
-    fn abort_conversion(&mut self, words: &mut Words) -> Parsed<AbortConversion> {
-        let (conversion, source, destination) = self.put_conversion(words)?;
-        let (code, description, fingerprint) = error_of(words)?;
-        Ok(AbortConversion { conversion, source, destination, code, description, fingerprint })
-    }
-
-    /// The common words of all PUTs. By default the FXP sends them to the initiator.
-    fn put_conversion(&mut self, words: &mut Words) -> Parsed<PutOf> {
-        self.put_of("a conversion", words, |story, id| {
-            let prepare = story.conversions.get(&ConversionId::new(id))?;
-            Some((prepare.counter_party, prepare.initiator))
-        })
-    }
-
-    /// `conversion c1 FULFILLED`; `unknown` if it is neither in memory nor in the archive.
-    pub(super) fn conversion_state(&mut self, words: &mut Words) -> Parsed<(String, String)> {
-        let id = ConversionId::new(self.id(&words.next("a conversion")?));
-        let found = self.twin.live.conversion(id).or_else(|| self.twin.archived_conversions.get(&id));
-        Ok((words.next("a state")?, found.map_or("unknown", print::conversion_state).to_owned()))
-    }
-}
-
-fn money(words: &mut Words) -> Parsed<AskedMoney> {
-    let amount = wire_amount(&words.next("an amount")?)?;
-    let code = words.next("a currency")?;
-    let currency = upesi_types::Currency::parse(&code).ok_or_else(|| format!("\"{code}\" is no currency"))?;
-    Ok(AskedMoney { amount, currency })
 }

@@ -184,7 +184,11 @@ impl Books {
                 self.counts.committed += 1;
                 let transfer = self.take_in_flight(*id)?;
                 self.note_pending(&transfer, -transfer.units)?;
-                let movement = (transfer.payer_account, transfer.payee_account, transfer.units);
+                let movement = Movement {
+                    debtor: transfer.payer_account,
+                    creditor: transfer.payee_account,
+                    units: transfer.units,
+                };
                 let unfit = self.judge_settled(movement, *settled);
                 let unfit = unfit.filter(|_| !self.makes_room(place, *id, *settled));
                 findings.extend(unfit.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
@@ -207,7 +211,7 @@ impl Books {
                 let is_expiry = *kind == AbortKind::Expired;
                 let is_item = self.note_end_of_item(place, *id, None, is_expiry, findings);
                 let by_operator = operator_reason.is_some();
-                findings.extend(judge_abort(place, *id, &transfer, *kind, (by_operator, is_item)));
+                findings.extend(judge_abort(place, *id, &transfer, *kind, by_operator, is_item));
                 let different = self.count(payload.body, compare_error(payload.body, *kind, code.number()));
                 let different = different.map(|text| format!("record {}: transfer {id} {text}", place.seq));
                 self.differences.extend(different);
@@ -224,7 +228,7 @@ impl Books {
             | Event::BulkEnded { .. } => self.bulks.enter(place, event, &self.scheme, findings),
             Event::FundsPrepared(funds) => self.funds_prepared(funds),
             Event::FundsEnded { id, state, .. } => self.funds_ended(*id, *state),
-            Event::CoverMoved { id, account, funds } => self.cover_moved((*id, *account), *funds),
+            Event::CoverMoved { id, account, funds } => self.cover_moved(*id, *account, *funds),
             Event::Posted { debit, credit, amount } => {
                 self.scheme.post(*debit, i128::from(amount.units()))?;
                 self.scheme.post(*credit, -i128::from(amount.units()))
@@ -252,7 +256,8 @@ impl Books {
 
     /// Whether a commit is settled as the model that governs its currency requires; returns the fault. Without cover
     /// accounts, or without capacity on them, it is left to the open window.
-    fn judge_settled(&self, (debtor, creditor, units): Movement, settled: Settled) -> Option<String> {
+    fn judge_settled(&self, movement: Movement, settled: Settled) -> Option<String> {
+        let Movement { debtor, creditor, units } = movement;
         let (currency, _) = self.scheme.kind(debtor)?;
         let model =
             self.scheme.position_model(currency).filter(|model| model.granularity == Granularity::Gross);
@@ -270,7 +275,8 @@ impl Books {
     }
 
     /// Moves the money of a commit: from position to position, with the open window, or from cover to cover.
-    fn settle_commit(&mut self, (debtor, creditor, units): Movement, settled: Settled) -> Finding {
+    fn settle_commit(&mut self, movement: Movement, settled: Settled) -> Finding {
+        let Movement { debtor, creditor, units } = movement;
         match settled {
             Settled::InWindow => {
                 self.scheme.post(creditor, -units)?;
@@ -433,16 +439,16 @@ impl Books {
     }
 
     /// Links a movement of funds to a settled account: same owner, same currency, same amount.
-    fn cover_moved(&mut self, at: (SettlementId, AccountId), funds: TransferId) -> Finding {
+    fn cover_moved(&mut self, id: SettlementId, account: AccountId, funds: TransferId) -> Finding {
         let moved = self.funds.get(&funds).copied();
         let (cover, units) =
             moved.ok_or_else(|| format!("funds {funds} move cover, but are not recorded"))?;
-        let (owner, kind) = (self.scheme.owner(at.1), self.scheme.kind(at.1));
+        let (owner, kind) = (self.scheme.owner(account), self.scheme.kind(account));
         let expected = kind.map(|(currency, _)| (currency, LedgerAccountTypeId::SETTLEMENT));
         if self.scheme.owner(cover) != owner || self.scheme.kind(cover) != expected {
-            return Err(format!("funds {funds} are not of the owner of account {}", at.1.number()));
+            return Err(format!("funds {funds} are not of the owner of account {}", account.number()));
         }
-        self.settlements.cover_moved(at, (funds, units))
+        self.settlements.cover_moved(id, account, funds, units)
     }
 
     /// Removes a transfer that ends. Its payer's FX transfer may expire before it.

@@ -176,7 +176,7 @@ impl BulkBooks {
                 bulk.id
             }
             Event::BulkItemDecided { id, place: item, refused } => {
-                self.item_decided(place, (*id, *item), refused.is_some(), &mut faults)?;
+                self.item_decided(place, *id, *item, refused.is_some(), &mut faults)?;
                 *id
             }
             Event::BulkAccepted { id } => {
@@ -239,7 +239,8 @@ impl BulkBooks {
     fn item_decided(
         &mut self,
         place: Place<'_>,
-        (id, item): (BulkId, u32),
+        id: BulkId,
+        item: u32,
         is_refused: bool,
         faults: &mut Vec<&'static str>,
     ) -> Finding {

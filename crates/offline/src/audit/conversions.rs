@@ -7,8 +7,14 @@ use upesi_types::{ConversionId, Money, Timestamp, TransferId};
 
 use super::entry::Movement;
 
-/// Transfer, number of the side, initiator.
-pub(super) type Link = (TransferId, u8, ParticipantId);
+/// The link of an FX transfer to its transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Link {
+    pub(super) transfer: TransferId,
+    /// The number of the side.
+    pub(super) side: u8,
+    pub(super) initiator: ParticipantId,
+}
 
 /// The FX transfers in flight.
 #[derive(Debug, Default)]
@@ -38,15 +44,28 @@ impl Live {
     pub(super) fn of(conversion: &Conversion) -> Option<Self> {
         let (initiator, accounts) = (conversion.initiator?, conversion.accounts?);
         let units = |money: Money| i128::from(money.amount.units());
-        let sale = (accounts.initiator_source, accounts.fxp_source, units(conversion.source));
+        let sale = Movement {
+            debtor: accounts.initiator_source,
+            creditor: accounts.fxp_source,
+            units: units(conversion.source),
+        };
         let (reserved, further) = match conversion.side {
             ConversionSide::Payer => (sale, None),
             ConversionSide::Payee => {
-                ((accounts.fxp_target, accounts.initiator_target?, units(conversion.target)), Some(sale))
+                let purchase = Movement {
+                    debtor: accounts.fxp_target,
+                    creditor: accounts.initiator_target?,
+                    units: units(conversion.target),
+                };
+                (purchase, Some(sale))
             }
         };
         Some(Self {
-            link: (conversion.determining_transfer?, conversion.side.number(), initiator),
+            link: Link {
+                transfer: conversion.determining_transfer?,
+                side: conversion.side.number(),
+                initiator,
+            },
             initiator,
             fxp: conversion.fxp?,
             target: conversion.target,
@@ -60,8 +79,8 @@ impl Live {
 
     /// The accounts whose balance its end may lower, with the amounts.
     pub(super) fn pending(&self) -> impl Iterator<Item = (AccountId, i128)> + use<> {
-        let (debtor, creditor, units) = self.reserved;
-        let further = self.further.map(|(_, creditor, units)| (creditor, units));
+        let Movement { debtor, creditor, units } = self.reserved;
+        let further = self.further.map(|movement| (movement.creditor, movement.units));
         [(debtor, units), (creditor, units)].into_iter().chain(further)
     }
 }
@@ -118,11 +137,15 @@ impl ConversionBooks {
 
     /// The sum that live FX transfers reserve.
     pub(super) fn units(&self) -> i128 {
-        self.live.values().map(|live| live.reserved.2 + live.further.map_or(0, |further| further.2)).sum()
+        self.live
+            .values()
+            .map(|live| live.reserved.units + live.further.map_or(0, |further| further.units))
+            .sum()
     }
 
     fn linked(&self, transfer: TransferId, side: ConversionSide, party: ParticipantId) -> Option<&Live> {
-        self.live.get(self.links.get(&(transfer, side.number(), party))?)
+        let link = Link { transfer, side: side.number(), initiator: party };
+        self.live.get(self.links.get(&link)?)
     }
 
     /// The expiration of the payer's FX transfer, which limits its transfer.
@@ -138,7 +161,7 @@ impl ConversionBooks {
 
     /// The account with the reservation of the payer's FX transfer.
     pub(super) fn reserved_account(&self, transfer: TransferId, payer: ParticipantId) -> Option<AccountId> {
-        self.linked(transfer, ConversionSide::Payer, payer).map(|live| live.reserved.0)
+        self.linked(transfer, ConversionSide::Payer, payer).map(|live| live.reserved.debtor)
     }
 
     /// Whether the payer's FX transfer does not allow a transfer.

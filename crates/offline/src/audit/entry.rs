@@ -3,8 +3,14 @@
 use upesi_ledger::AccountId;
 use upesi_types::Amount;
 
-/// A movement: debtor, creditor, ten-thousandths.
-pub(super) type Movement = (AccountId, AccountId, i128);
+/// A movement of money between two accounts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Movement {
+    pub(super) debtor: AccountId,
+    pub(super) creditor: AccountId,
+    /// The amount, in ten-thousandths.
+    pub(super) units: i128,
+}
 
 /// An error describes a contradiction to the books.
 pub(super) type Finding = Result<(), String>;

@@ -102,7 +102,8 @@ pub(super) fn judge_abort(
     id: TransferId,
     transfer: &InFlight,
     kind: AbortKind,
-    (by_operator, is_item): (bool, bool),
+    by_operator: bool,
+    is_item: bool,
 ) -> Vec<String> {
     let mut findings = Vec::new();
     let mut find = |text: String| findings.push(format!("record {}: transfer {id} {text}", place.seq));

@@ -1,5 +1,6 @@
 //! `upesi audit`: replays a data directory and proves or disproves its correctness.
 
+mod archive;
 mod bodies;
 mod books;
 mod bulks;
@@ -8,14 +9,16 @@ mod entry;
 mod fees;
 mod findings;
 mod judge;
-mod kept;
 mod operators;
+mod rehearsal;
 mod replay;
 mod report;
 mod request;
 mod scheme;
 mod settlements;
+mod snapshots;
 mod steps;
+mod store;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,15 +32,17 @@ use upesi_process::exit::{Exit, Failure};
 use upesi_process::progress::Progress;
 use upesi_types::Timestamp;
 
+use self::archive::ArchiveComparison;
 use self::findings::{Findings, note_damage};
-use self::kept::Snapshots;
+use self::snapshots::Snapshots;
 use crate::directory::open;
 
+pub use archive::ArchiveResult;
 pub use books::Counts;
 pub use findings::FINDINGS_KEPT_MAX;
-pub use kept::{ArchiveResult, StoreResult};
 pub use report::{AuditReport, JournalState, to_json, to_text};
 pub use steps::StepAudit;
+pub use store::StoreResult;
 
 /// All invariants are checked after each such number of replayed records, and at the end.
 const CHECK_EVERY_RECORDS: u64 = 65_536;
@@ -122,7 +127,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         ));
         (Ledger::new(LedgerConfig::default()), None)
     });
-    let archive = kept::ArchiveComparison::open_unless(left_out, &options.directory, &mut findings);
+    let archive = ArchiveComparison::open_unless(left_out, &options.directory, &mut findings);
     let log = EmbeddedLog::for_reading(&disk);
     let early_records = match started_from {
         Some(seq) => read_early(&log, first_seq..=seq, is_live.is_some(), &mut findings)?,
@@ -142,11 +147,17 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     if let (0, Some(archive)) = (findings.total, replay.archive_of_start()) {
         // A contradiction would stop a start, and so stops this rehearsal.
         let _progress = Progress::unknown("rehearsing a start");
-        replay::rehearse_start(&options.directory, directory.disk(), archive, &replay.ledger, &mut findings);
+        rehearsal::rehearse_start(
+            &options.directory,
+            directory.disk(),
+            archive,
+            &replay.ledger,
+            &mut findings,
+        );
         is_rehearsed = true;
     }
     let archive = replay.finish(started_from.is_none(), &mut findings);
-    let store = kept::read_store_unless(left_out, &options.directory, &mut findings);
+    let store = store::read_store_unless(left_out, &options.directory, &mut findings);
     Ok(AuditReport {
         directory: options.directory.clone(),
         first_seq,

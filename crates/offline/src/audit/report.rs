@@ -9,8 +9,9 @@ use upesi_ledger::{Account, Ledger, LedgerAccountTypeId, Participant, Totals};
 use upesi_tables::store::StoreDigest;
 use upesi_types::text::Escaped;
 
+use super::archive::ArchiveResult;
 use super::books::Counts;
-use super::kept::{ArchiveResult, StoreResult};
+use super::store::StoreResult;
 
 /// Result of an audit.
 #[derive(Debug)]

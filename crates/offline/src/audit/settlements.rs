@@ -137,16 +137,17 @@ impl SettlementBooks {
         for event in &record.events {
             let expected = match event {
                 Event::WindowClosed { id, next, contents, .. } => {
-                    self.closed((*id, *next), contents, scheme)?;
+                    self.closed(*id, *next, contents, scheme)?;
                     continue;
                 }
                 Event::SettlementCreated { id, model, contents, accounts, .. } => {
                     let remainders = remainders_of(*id, &record.events);
-                    self.created((*id, scheme.rules(*model)), contents, (accounts, remainders), scheme)?;
+                    let (id, rules) = (*id, scheme.rules(*model));
+                    self.created(Created { id, rules, contents, accounts, remainders }, scheme)?;
                     continue;
                 }
                 Event::LimitSet { participant, currency, .. } => {
-                    self.forget_raises((*participant, *currency), scheme);
+                    self.forget_raises(*participant, *currency, scheme);
                     continue;
                 }
                 Event::SettlementAdvanced { id, accounts } => self.advanced(*id, accounts, scheme)?,
@@ -171,12 +172,7 @@ impl SettlementBooks {
         Ok(())
     }
 
-    fn closed(
-        &mut self,
-        (id, next): (WindowId, WindowId),
-        new: &[NewContent],
-        scheme: &SchemeBooks,
-    ) -> Finding {
+    fn closed(&mut self, id: WindowId, next: WindowId, new: &[NewContent], scheme: &SchemeBooks) -> Finding {
         let open = self.closed.len() as u32 + 1;
         if (id.0, next.0) != (open, open + 1) || self.open_transfers == 0 {
             return Err(format!("window {id} is closed and {next} opened, while {open} is open"));
@@ -203,22 +199,18 @@ impl SettlementBooks {
     }
 
     /// Removes the raises of a cap because an operator set another one, which no abort lowers.
-    fn forget_raises(&mut self, whose: (ParticipantId, Currency), scheme: &SchemeBooks) {
+    fn forget_raises(&mut self, owner: ParticipantId, currency: Currency, scheme: &SchemeBooks) {
         let is_own = |account: AccountId| {
-            scheme.position(account).is_some_and(|position| (position.owner, position.currency) == whose)
+            let position = scheme.position(account);
+            position.is_some_and(|position| position.owner == owner && position.currency == currency)
         };
         for settlement in &mut self.settlements {
             settlement.raised.retain(|account, raise| matches!(raise, Raise::To(_)) || !is_own(*account));
         }
     }
 
-    fn created(
-        &mut self,
-        (id, rules): (SettlementId, Rules),
-        contents: &[ContentRef],
-        (accounts, remainders): (&[SettlementNet], &[CarriedRemainder]),
-        scheme: &SchemeBooks,
-    ) -> Finding {
+    fn created(&mut self, created: Created<'_>, scheme: &SchemeBooks) -> Finding {
+        let Created { id, rules, contents, accounts, remainders } = created;
         if id.0 as usize != self.settlements.len() + 1 {
             return Err(format!("settlement {id} follows settlement {}", self.settlements.len()));
         }
@@ -257,7 +249,7 @@ impl SettlementBooks {
         if contents.is_empty() || nets.len() != accounts.len() || sum != exact {
             return Err(format!("the nets of settlement {id} differ from its windows"));
         }
-        check_whole(id, (&nets, &carried_over), remainders, scheme)?;
+        check_whole(id, &nets, &carried_over, remainders, scheme)?;
         let states = nets.keys().map(|account| (*account, SettlementState::Pending)).collect();
         let contents = contents.to_vec();
         let (raised, funds) = (BTreeMap::new(), BTreeMap::new());
@@ -301,8 +293,10 @@ impl SettlementBooks {
     /// Enters a movement of funds as an account's net; `units` is positive for a withdrawal.
     pub(super) fn cover_moved(
         &mut self,
-        (id, account): (SettlementId, AccountId),
-        (funds, units): (TransferId, i128),
+        id: SettlementId,
+        account: AccountId,
+        funds: TransferId,
+        units: i128,
     ) -> Finding {
         let taken = self
             .settlements
@@ -522,6 +516,15 @@ fn movement(account: AccountId, units: i128, scheme: &SchemeBooks) -> Result<Eff
     Ok(if units < 0 { Effect::Posting(hub, account, -units) } else { Effect::Posting(account, hub, units) })
 }
 
+/// A settlement as its creation records it.
+struct Created<'a> {
+    id: SettlementId,
+    rules: Rules,
+    contents: &'a [ContentRef],
+    accounts: &'a [SettlementNet],
+    remainders: &'a [CarriedRemainder],
+}
+
 /// The remainders at the creation of a settlement.
 fn remainders_of(settlement: SettlementId, events: &[Event]) -> &[CarriedRemainder] {
     let found = events.iter().find_map(|event| match event {
@@ -535,7 +538,8 @@ fn remainders_of(settlement: SettlementId, events: &[Event]) -> &[CarriedRemaind
 /// each account. Settlements of earlier versions have no remainders and any nets.
 fn check_whole(
     id: SettlementId,
-    (nets, carried_over): (&Nets, &Nets),
+    nets: &Nets,
+    carried_over: &Nets,
     remainders: &[CarriedRemainder],
     scheme: &SchemeBooks,
 ) -> Finding {

@@ -1,9 +1,12 @@
 //! Backups of a data directory, with or without a running hub, and their restore.
 
 mod files;
+mod manifest;
+mod mark;
 mod restore;
 mod staging;
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,10 +15,12 @@ use upesi_journal::durable;
 use upesi_process::exit::{Exit, Failure};
 use upesi_process::progress::Progress;
 
-use self::files::{Below, DATA, Entry, Manifest};
+use self::files::Below;
+use self::manifest::{DATA, Entry, Manifest, UNFINISHED_MANIFEST};
 use crate::apart::check_apart;
 
-pub use restore::{RestoreArguments, RestoreReport, check_accepted, enter_in_the_trail, restore};
+pub use mark::{check_accepted, enter_in_the_trail};
+pub use restore::{RestoreArguments, RestoreReport, restore};
 pub(crate) use staging::Staging;
 
 /// Arguments of `upesi backup`.
@@ -106,7 +111,8 @@ pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
         files_removed: 0,
     };
     let entries = copy_new(&staging, to, &previous, &mut report).map_err(failed)?;
-    report.files_removed = files::remove_others(&to.join(DATA), &entries).map_err(failed)?;
+    let wanted: HashSet<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
+    report.files_removed = files::remove_others(&to.join(DATA), &wanted).map_err(failed)?;
     let manifest = Manifest::new(&staging, entries);
     manifest.write(to).map_err(failed)?;
     Ok(report)
@@ -117,7 +123,7 @@ fn is_empty_or_unfinished(to: &Path) -> std::io::Result<bool> {
     let mut names = std::fs::read_dir(to)?.map(|file| file.map(|file| file.file_name()));
     names.try_fold(true, |is, name| {
         let name = name?;
-        Ok(is && (name == DATA || name == files::UNFINISHED_MANIFEST))
+        Ok(is && (name == DATA || name == UNFINISHED_MANIFEST))
     })
 }
 

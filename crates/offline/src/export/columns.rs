@@ -20,8 +20,8 @@ use parquet::schema::parser::parse_message_type;
 use upesi_types::Timestamp;
 use upesi_types::text::escape;
 
-use super::kind;
-use super::kind::{Kind, Row, Type, Value};
+use super::kind::Kind;
+use super::value::{self, Row, Type, Value};
 
 /// Maximum number of rows of a row group; with texts of usual length they need about 20 MiB until they are written.
 const GROUP_ROWS_MAX: usize = 32_768;
@@ -55,7 +55,7 @@ struct Values<T: DataType> {
 }
 
 impl<T: DataType> Values<T> {
-    fn of(column: &kind::Column) -> Self {
+    fn of(column: &value::Column) -> Self {
         Self { values: Vec::new(), levels: column.is_optional.then(Vec::new) }
     }
 
@@ -92,7 +92,7 @@ enum Column {
 }
 
 impl Column {
-    fn of(column: &kind::Column) -> Self {
+    fn of(column: &value::Column) -> Self {
         match column.kind {
             Type::Text => Self::Text(Values::of(column)),
             Type::Amount | Type::Number | Type::Instant => Self::Long(Values::of(column)),

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io;
 
-use super::kind::{Kind, Row};
+use super::kind::Kind;
+use super::value::Row;
 
 /// A table that cannot be created.
 pub(super) enum ParquetTable {}

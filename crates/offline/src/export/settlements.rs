@@ -7,7 +7,7 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, Timestamp};
 
-use super::kind::{Row, Value};
+use super::value::{Row, Value};
 use super::{Period, Table};
 
 /// A content in its window.

@@ -1,22 +1,21 @@
 //! `upesi journal`: prints records as text or JSON.
 
-use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-use upesi_delivery::rejection;
+use serde_json::json;
 use upesi_engine::{FollowError, follow};
 use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, SnapshotStore};
-use upesi_ledger::{Actor, Callback, CallbackContent, Cause, Event, Ledger, LedgerConfig, Record, Shown};
+use upesi_ledger::{Ledger, LedgerConfig};
 use upesi_process::exit::{Exit, Failure, Outcome};
 use upesi_process::times::Zone;
-use upesi_types::Timestamp;
 use upesi_types::text::escape;
 
 use super::filter::{Filter, Sieve};
 use crate::directory::{follow_failure, journal_failure, open};
+use crate::journal::json::record_json;
+use crate::journal::text::describe;
 use crate::names::Names;
 
 /// Options of the output.
@@ -71,7 +70,7 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
         let line = if options.json {
             record_json(found.seq, found.time, &record, &names, options.payload).to_string()
         } else {
-            describe((found.seq, &options.zone.show_ms(found.time)), &record, &names)
+            describe(found.seq, &options.zone.show_ms(found.time), &record, &names)
         };
         match writeln!(output, "{}", escape(&line)) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
@@ -115,173 +114,4 @@ fn names_before(disk: &Arc<dyn Disk>, log: &Arc<dyn Log>, from: u64, oldest: u64
         found.record.events.iter().for_each(|event| names.learn(event));
     }
     Ok(names)
-}
-
-// Journal records as text, one line each.
-
-/// A record as one line: sequence, time, actor, changes, receivers of callbacks, size of the request.
-pub fn describe((seq, time): (u64, &str), record: &Record<'_>, names: &Names) -> String {
-    let mut parts: Vec<String> =
-        record.events.iter().map(|event| Described(event, names).to_string()).collect();
-    parts.extend(record.callbacks.iter().map(|callback| describe_callback(callback, names)));
-    if parts.is_empty() {
-        parts.push("nothing".to_owned());
-    }
-    let bytes = record.payload.headers.len() + record.payload.body.len();
-    let payload = if bytes == 0 { String::new() } else { format!(" ({bytes} bytes)") };
-    format!("{seq:>8}  {time}  {}: {}{payload}", record.actor, parts.join("; "))
-}
-
-struct Described<'a>(&'a Event, &'a Names);
-
-impl Display for Described<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.describe(self.1, f)
-    }
-}
-
-fn describe_callback(callback: &Callback, names: &Names) -> String {
-    let target = names.participant(callback.target);
-    let what = match &callback.content {
-        CallbackContent::ForwardPrepare | CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort => {
-            "forwarded".to_owned()
-        }
-        CallbackContent::ConfirmFulfil | CallbackContent::ConfirmAbort => "confirmed".to_owned(),
-        CallbackContent::State(_, view) => view.state.as_str().to_owned(),
-        CallbackContent::BulkRequest(request) => format!("a bulk of {} items", request.items.len()),
-        CallbackContent::BulkState(view) => {
-            format!("{} with {} items", view.state.as_str(), view.items.len())
-        }
-        CallbackContent::Error(cause) => format!("error {}", rejection::cause(cause).0),
-    };
-    format!("tell {target} {} {what}", callback.content.method())
-}
-
-// Journal records as JSON, one object each. Amounts are strings, as on the wire, so that no reader rounds them.
-
-/// A record as a JSON object. `with_payload` adds the request's headers and body, which contain personal data.
-pub fn record_json(
-    seq: u64,
-    time: Timestamp,
-    record: &Record<'_>,
-    names: &Names,
-    with_payload: bool,
-) -> Value {
-    let mut object = json!({
-        "seq": seq,
-        "time": time.to_string(),
-        "timeNs": time.as_ns(),
-        "actor": actor_json(record.actor),
-        "events": record.events.iter().map(|event| event_json(event, names)).collect::<Vec<_>>(),
-        "callbacks": record.callbacks.iter().map(|callback| callback_json(callback, names)).collect::<Vec<_>>(),
-        "payload": {
-            "headerBytes": record.payload.headers.len(),
-            "bodyBytes": record.payload.body.len(),
-        },
-    });
-    if with_payload {
-        object["payload"]["headers"] = String::from_utf8_lossy(record.payload.headers).into();
-        object["payload"]["body"] = String::from_utf8_lossy(record.payload.body).into();
-    }
-    object
-}
-
-fn actor_json(actor: Actor) -> Value {
-    match actor {
-        Actor::Dfsp(name) => json!({"kind": actor.kind(), "name": name.as_str()}),
-        _ => json!({"kind": actor.kind()}),
-    }
-}
-
-fn event_json(event: &Event, names: &Names) -> Value {
-    let mut object = Map::new();
-    object.insert("type".to_owned(), camel_case(event.name()).into());
-    add(&mut object, event.fields(), names);
-    Value::Object(object)
-}
-
-/// Adds fields. A cause becomes an error code and a description.
-fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, Shown<'_>)>, names: &Names) {
-    for (name, shown) in fields {
-        match shown {
-            Shown::Cause(cause) => add_cause(object, cause),
-            shown => {
-                object.insert(camel_case(name), shown_json(shown, names));
-            }
-        }
-    }
-}
-
-fn add_cause(object: &mut Map<String, Value>, cause: &Cause) {
-    let (code, description) = rejection::cause(cause);
-    object.insert("errorCode".to_owned(), code.to_string().into());
-    object.insert("errorDescription".to_owned(), (*description).into());
-}
-
-fn shown_json(shown: Shown<'_>, names: &Names) -> Value {
-    match shown {
-        Shown::Absent => Value::Null,
-        Shown::Flag(flag) => flag.into(),
-        Shown::Number(number) => i64::try_from(number)
-            .map(Value::from)
-            .or_else(|_| u64::try_from(number).map(Value::from))
-            .unwrap_or_else(|_| number.to_string().into()),
-        Shown::Text(text) => text.into_owned().into(),
-        Shown::Participant(id) => names.participant(id).into(),
-        Shown::Account(id) => id.number().into(),
-        Shown::AccountType(id) => names.account_type(id).into(),
-        Shown::Callback(key) => {
-            json!({"target": names.participant(key.target), "seq": key.seq, "index": key.index})
-        }
-        Shown::List(items) => items.into_iter().map(|item| shown_json(item, names)).collect(),
-        Shown::Cause(cause) => {
-            let mut object = Map::new();
-            add_cause(&mut object, cause);
-            Value::Object(object)
-        }
-        Shown::Fields(fields) => {
-            let mut object = Map::new();
-            add(&mut object, fields, names);
-            Value::Object(object)
-        }
-    }
-}
-
-/// Converts `SomeName` and `some_name` to `someName`.
-fn camel_case(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    let mut is_next_upper = false;
-    for character in name.chars() {
-        match character {
-            '_' => is_next_upper = true,
-            _ if text.is_empty() => text.push(character.to_ascii_lowercase()),
-            _ if is_next_upper => {
-                text.push(character.to_ascii_uppercase());
-                is_next_upper = false;
-            }
-            _ => text.push(character),
-        }
-    }
-    text
-}
-
-fn callback_json(callback: &Callback, names: &Names) -> Value {
-    let mut object = json!({
-        "target": names.participant(callback.target),
-        "resource": callback.subject.resource.as_str(),
-        "id": callback.subject.id.to_string(),
-        "method": callback.content.method(),
-        "endpointType": callback.endpoint_type().name(),
-        "isForwarded": callback.content.is_forwarded(),
-    });
-    match &callback.content {
-        CallbackContent::State(_, view) => object["transferState"] = view.state.as_str().into(),
-        CallbackContent::Error(cause) => {
-            let (code, description) = rejection::cause(cause);
-            object["errorCode"] = code.to_string().into();
-            object["errorDescription"] = (*description).into();
-        }
-        _ => {}
-    }
-    object
 }

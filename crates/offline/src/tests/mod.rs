@@ -10,3 +10,4 @@ mod print;
 mod restore;
 mod settlement;
 mod trail;
+mod trail_export;

@@ -8,14 +8,17 @@
 //! entry without a currency applies to all of them: DFSPs cannot register an entry that another DFSP's entry already
 //! covers; operators can.
 
+mod error;
 pub(crate) mod owners;
+mod stored;
 #[cfg(test)]
 mod tests;
 
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, Table, Transaction, Value};
-use upesi_types::{Currency, ErrorCode, FspId};
+use upesi_types::{Currency, FspId};
 
+pub use self::error::RegisterError;
 use crate::party::{Entry, Owner, PartyIdType};
 
 /// Maximum number of entries of one identifier: sub ids times currencies. They are stored together, so a lookup is one
@@ -75,7 +78,7 @@ impl BuiltInDirectory {
     /// All entries of an identifier in the order of registration. If a DFSP took over an entry, the entry counts as
     /// registered at that time.
     pub fn find_oldest_first(&self, kind: PartyIdType, id: &str) -> Result<Vec<Owner>, TablesError> {
-        owners_of(self.parties.get(&owners::key(kind, id))?)
+        owners_of(self.parties.get(&stored::key(kind, id))?)
     }
 
     /// Registers a party. Registering an existing entry again is a success.
@@ -209,13 +212,13 @@ pub(crate) fn change_in<T: Changed>(
     id: &str,
     rule: impl FnOnce(&mut Vec<Owner>) -> Result<T, RegisterError>,
 ) -> Result<Result<T, RegisterError>, TablesError> {
-    let key = owners::key(kind, id);
+    let key = stored::key(kind, id);
     let mut owners = owners_of(transaction.get(parties, &key)?)?;
     let outcome = rule(&mut owners);
     if outcome.as_ref().is_ok_and(Changed::is_change) {
         match owners.is_empty() {
             true => transaction.delete(parties, &key)?,
-            false => transaction.put(parties, &key, &owners::encode(&owners))?,
+            false => transaction.put(parties, &key, &stored::encode(&owners))?,
         }
     }
     Ok(outcome)
@@ -225,51 +228,7 @@ fn owners_of(value: Option<Value>) -> Result<Vec<Owner>, TablesError> {
     match value {
         None => Ok(Vec::new()),
         Some(value) => {
-            owners::decode(&value).ok_or_else(|| TablesError::content("an entry of the directory"))
-        }
-    }
-}
-
-// Errors of the built-in directory.
-
-/// Reason why a registration, change or removal was rejected. Nothing was changed.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegisterError {
-    /// Another DFSP is registered for this identifier, sub id and currency.
-    #[error("Party already exists [id: {id}]")]
-    AlreadyRegistered {
-        /// The identifier.
-        id: Box<str>,
-        /// The registered DFSP; not to be shown to other DFSPs.
-        fsp: FspId,
-    },
-    /// The identifier has the maximum number of sub ids and currencies.
-    #[error("The party has {} entries, which is the most", OWNERS_MAX)]
-    TooManyOwners,
-    /// There is no such entry.
-    #[error("Party not found")]
-    NotRegistered,
-    /// The entry belongs to another DFSP, and ownership is checked.
-    #[error("The party is registered by another DFSP")]
-    NotOwner {
-        /// 3003 for a change, 3040 for a removal.
-        code: ErrorCode,
-    },
-    /// The store failed or was busy.
-    #[error(transparent)]
-    Store(#[from] TablesError),
-}
-
-impl RegisterError {
-    /// The FSPIOP code of the answer; the error's text is the detail.
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            Self::AlreadyRegistered { .. } | Self::TooManyOwners | Self::NotRegistered => {
-                ErrorCode::ADD_PARTY_INFORMATION
-            }
-            Self::NotOwner { code } => *code,
-            Self::Store(error) => error.code(),
+            stored::decode(&value).ok_or_else(|| TablesError::content("an entry of the directory"))
         }
     }
 }

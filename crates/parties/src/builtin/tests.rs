@@ -190,7 +190,7 @@ async fn a_value_from_another_version_is_told() {
     let store = open_store(&place.path().join("s"));
     let directory = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
     let table = store.table(TABLE).unwrap();
-    let key = owners::key(PartyIdType::Msisdn, "1");
+    let key = stored::key(PartyIdType::Msisdn, "1");
     store.update(move |transaction| transaction.put(&table, &key, &[0xff])).await.unwrap();
     assert!(matches!(directory.find(PartyIdType::Msisdn, "1"), Err(TablesError::Content { .. })));
     let registered = directory.register(&entry("1", "-", "-", "green")).await;

@@ -15,20 +15,24 @@
 //! - A deleted oracle is retained, marked as deleted, and never used; its type and currency are free again.
 //! - Every change is durable before it is answered and applies to the next lookup: nothing is cached.
 
+mod error;
+mod oracles;
+mod stored;
+
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use serde::{Deserialize, Serialize};
 use upesi_http::{Schemes, Target, check_address};
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, Table};
-use upesi_types::{Currency, ErrorCode, Timestamp};
+use upesi_types::{Currency, Timestamp};
 
+pub use self::error::OracleError;
+pub use self::oracles::{Oracle, OracleKind, Oracles};
+use self::stored::{decode_oracle, encode_oracle, oracle_key};
 use crate::party::PartyIdType;
 
 /// Maximum number of active oracles. All of them are in memory, and every lookup searches them.
@@ -234,196 +238,4 @@ fn check_url(text: &str, schemes: &Schemes) -> Result<(), OracleError> {
         }
     };
     Err(OracleError::BadUrl { reason })
-}
-
-// Errors of the registry of oracles.
-
-/// Reason why a change of the registry was rejected. Nothing was changed.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OracleError {
-    /// Another oracle is active for this type and currency.
-    #[error("Oracle {id} is active for {kind}{} already", for_currency(.currency))]
-    Duplicate {
-        /// Number of the other oracle.
-        id: u32,
-        /// Its type.
-        kind: PartyIdType,
-        /// Its currency.
-        currency: Option<Currency>,
-    },
-    /// There is no such active oracle.
-    #[error("Oracle not found")]
-    NotFound {
-        /// The requested number.
-        id: u32,
-    },
-    /// The address cannot be called.
-    #[error("The oracle's address {reason}")]
-    BadUrl {
-        /// Description of the fault.
-        reason: &'static str,
-    },
-    /// The registry is full.
-    #[error("There are {} oracles, which is the most; delete one first", ORACLES_MAX)]
-    TooMany,
-    /// The store failed or was busy.
-    #[error(transparent)]
-    Store(#[from] TablesError),
-}
-
-fn for_currency(currency: &Option<Currency>) -> String {
-    currency.map_or_else(|| " without a currency".to_owned(), |currency| format!(" in {currency}"))
-}
-
-impl OracleError {
-    /// The code of the answer; the error's text is the detail. Errors that the operator can correct are 4xx.
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            Self::Duplicate { .. } | Self::NotFound { .. } | Self::TooMany => {
-                ErrorCode::ADD_PARTY_INFORMATION
-            }
-            Self::BadUrl { .. } => ErrorCode::MALFORMED_SYNTAX,
-            Self::Store(error) => error.code(),
-        }
-    }
-}
-
-// Storage of an oracle: by its number, as readable JSON.
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Stored<'a> {
-    #[serde(borrow)]
-    kind: std::borrow::Cow<'a, str>,
-    #[serde(borrow)]
-    currency: Option<std::borrow::Cow<'a, str>>,
-    #[serde(borrow)]
-    url: std::borrow::Cow<'a, str>,
-    is_default: bool,
-    created_at_ms: i64,
-    is_active: bool,
-}
-
-fn oracle_key(id: u32) -> [u8; 4] {
-    id.to_be_bytes()
-}
-
-fn encode_oracle(oracle: &Oracle) -> Vec<u8> {
-    let stored = Stored {
-        kind: oracle.spec.kind.as_str().into(),
-        currency: oracle.spec.currency.as_ref().map(|currency| currency.as_str().into()),
-        url: (&*oracle.spec.url).into(),
-        is_default: oracle.spec.is_default,
-        created_at_ms: oracle.created_at.as_ms(),
-        is_active: oracle.is_active,
-    };
-    // Serialization of texts, numbers and flags cannot fail.
-    serde_json::to_vec(&stored).unwrap_or_default()
-}
-
-/// Decodes an oracle; `None` if [`encode_oracle`] did not create it.
-fn decode_oracle(oracle_key: &[u8], value: &[u8]) -> Option<Oracle> {
-    let id = u32::from_be_bytes(oracle_key.try_into().ok()?);
-    let stored: Stored<'_> = serde_json::from_slice(value).ok()?;
-    let currency = match &stored.currency {
-        Some(text) => Some(Currency::parse(text)?),
-        None => None,
-    };
-    let spec = OracleSpec {
-        kind: PartyIdType::parse(&stored.kind)?,
-        currency,
-        url: stored.url.into(),
-        is_default: stored.is_default,
-    };
-    let created_at = Timestamp::from_ms(stored.created_at_ms);
-    Some(Oracle { id, spec, created_at, is_active: stored.is_active })
-}
-
-// The oracles at one moment, and the selection of one.
-
-/// A registered oracle.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Oracle {
-    /// Its number, assigned at registration and never reused.
-    pub id: u32,
-    /// The operator's specification.
-    pub spec: OracleSpec,
-    /// Time of registration.
-    pub created_at: Timestamp,
-    /// Whether it is used; `false` once deleted.
-    pub is_active: bool,
-}
-
-/// The source of answers for a type and currency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OracleKind<'a> {
-    /// The built-in directory.
-    BuiltIn,
-    /// An external oracle.
-    External(&'a Oracle),
-}
-
-/// The active oracles.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Oracles {
-    by_id: BTreeMap<u32, Oracle>,
-    next_id: u32,
-    builtin_enabled: bool,
-}
-
-impl Oracles {
-    /// The active ones of all oracles that were ever registered.
-    pub fn new(oracles: impl IntoIterator<Item = Oracle>, builtin_enabled: bool) -> Self {
-        let mut all = Self { by_id: BTreeMap::new(), next_id: 1, builtin_enabled };
-        oracles.into_iter().for_each(|oracle| all.set(oracle));
-        all
-    }
-
-    /// The source for a party of this type; `None` if there is none, which a lookup answers with 3003.
-    pub fn select(&self, kind: PartyIdType, currency: Option<Currency>) -> Option<OracleKind<'_>> {
-        let of_kind = self.by_id.values().filter(|oracle| oracle.spec.kind == kind);
-        let chosen = match currency {
-            Some(_) => of_kind
-                .filter(|oracle| oracle.spec.currency.is_none() || oracle.spec.currency == currency)
-                .max_by_key(|oracle| oracle.spec.currency.is_some()),
-            None => of_kind.max_by_key(|oracle| {
-                (oracle.spec.is_default, oracle.spec.currency.is_none(), Reverse(oracle.id))
-            }),
-        };
-        let built_in = self.builtin_enabled.then_some(OracleKind::BuiltIn);
-        chosen.map(OracleKind::External).or(built_in)
-    }
-
-    /// The active oracles in order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = &Oracle> {
-        self.by_id.values()
-    }
-
-    /// An active oracle.
-    pub fn get(&self, id: u32) -> Option<&Oracle> {
-        self.by_id.get(&id)
-    }
-
-    /// Number of active oracles.
-    pub fn count(&self) -> usize {
-        self.by_id.len()
-    }
-
-    /// Whether the built-in directory answers if no oracle matches.
-    pub fn builtin_enabled(&self) -> bool {
-        self.builtin_enabled
-    }
-
-    fn next_id(&self) -> u32 {
-        self.next_id
-    }
-
-    fn set(&mut self, oracle: Oracle) {
-        self.next_id = self.next_id.max(oracle.id.saturating_add(1));
-        match oracle.is_active {
-            true => drop(self.by_id.insert(oracle.id, oracle)),
-            false => drop(self.by_id.remove(&oracle.id)),
-        }
-    }
 }

@@ -15,6 +15,7 @@
 //! They are parsed and checked as a whole at the start ([`Rules::parse`]). Without rules, requests are not parsed for
 //! them. The crate's README has the reference.
 
+mod decimal;
 mod facts;
 mod json;
 mod operator;

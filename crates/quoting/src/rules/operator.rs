@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::json;
+use super::decimal;
 use super::json::Json;
 
 macro_rules! operators {
@@ -106,7 +106,7 @@ fn is_only(found: Option<&Json>, value: Option<&Json>) -> bool {
 }
 
 fn compare(found: Option<&Json>, value: Option<&Json>) -> Option<Ordering> {
-    json::compare_decimals(found?.decimal()?, value?.decimal()?)
+    decimal::compare_decimals(found?.decimal()?, value?.decimal()?)
 }
 
 fn asks(value: Option<&Json>, is_so: bool) -> bool {

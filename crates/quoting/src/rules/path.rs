@@ -1,6 +1,6 @@
 //! The subset of JSONPath that rules use.
 
-use super::json;
+use super::decimal;
 use super::json::Json;
 
 /// A path such as `$.payer.partyIdInfo.fspId` or `$.accounts[?(@.ledgerAccountType == 'POSITION')].currency`.
@@ -85,7 +85,7 @@ impl Test {
             let decimals = found.decimal().zip(self.literal.decimal());
             *found == self.literal
                 || decimals
-                    .and_then(|(found, literal)| json::compare_decimals(found, literal))
+                    .and_then(|(found, literal)| decimal::compare_decimals(found, literal))
                     .is_some_and(|order| order.is_eq())
         });
         equal == self.is_equal
@@ -145,7 +145,7 @@ fn read_test(text: &str) -> Result<Test, String> {
         (Some(text), _) => Json::text(text),
         (None, "true") => Json::Bool(true),
         (None, "false") => Json::Bool(false),
-        (None, number) if json::is_decimal(number) => Json::Number(number.into()),
+        (None, number) if decimal::is_decimal(number) => Json::Number(number.into()),
         _ => return Err(refuse()),
     };
     if name.is_empty() {

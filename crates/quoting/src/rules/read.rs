@@ -40,8 +40,11 @@ pub enum RulesError {
     },
 }
 
-/// A mistake: field and problem.
-type Mistake = (String, String);
+/// A mistake in a rule.
+struct Mistake {
+    field: String,
+    problem: String,
+}
 
 pub(super) fn rules(text: &str) -> Result<Vec<Rule>, RulesError> {
     if text.len() > RULES_BYTES_MAX {
@@ -52,27 +55,26 @@ pub(super) fn rules(text: &str) -> Result<Vec<Rule>, RulesError> {
         return Err(RulesError::NotAList);
     }
     let numbered = items.into_iter().enumerate();
-    numbered.map(|(index, item)| rule(item).map_err(|mistake| located(index, mistake))).collect()
+    numbered.map(|(index, item)| rule(index, item)).collect()
 }
 
-fn located(index: usize, (title, (field, problem)): (String, Mistake)) -> RulesError {
-    let title = if title.is_empty() { title } else { format!(" ('{title}')") };
+/// The error about a mistake in the rule at an index, with the title of the rule if it has one.
+fn located(index: usize, title: &str, mistake: Mistake) -> RulesError {
+    let Mistake { field, problem } = mistake;
+    let title = if title.is_empty() { String::new() } else { format!(" ('{title}')") };
     RulesError::Field { rule: format!("{}{title}", index + 1), field, problem }
 }
 
-fn rule(item: Json) -> Result<Rule, (String, Mistake)> {
+fn rule(index: usize, item: Json) -> Result<Rule, RulesError> {
     let Json::Object(mut members) = item else {
-        return Err((String::new(), ("it".to_owned(), "has to be an object".to_owned())));
+        return Err(located(index, "", mistake("it", "has to be an object")));
     };
     let title = match members.remove("title").or_else(|| members.remove("name")) {
         None => String::new(),
         Some(Json::Text(title)) => title.into(),
-        Some(_) => return Err((String::new(), mistake("title", "has to be a text"))),
+        Some(_) => return Err(located(index, "", mistake("title", "has to be a text"))),
     };
-    match read_rule(members, &title) {
-        Ok(rule) => Ok(rule),
-        Err(mistake) => Err((title, mistake)),
-    }
+    read_rule(members, &title).map_err(|mistake| located(index, &title, mistake))
 }
 
 fn read_rule(mut members: Members, title: &str) -> Result<Rule, Mistake> {
@@ -225,7 +227,7 @@ fn read_headers(value: Json) -> Result<HeaderMap, Mistake> {
 type Members = BTreeMap<String, Json>;
 
 fn mistake(field: &str, problem: &str) -> Mistake {
-    (field.to_owned(), problem.to_owned())
+    Mistake { field: field.to_owned(), problem: problem.to_owned() }
 }
 
 fn join(at: &str, name: &str) -> String {

@@ -70,14 +70,23 @@ pub(crate) fn decode<E>(
     Some(Ok(()))
 }
 
-/// One change in a record of the log: the table's name, the key, and its new value or none.
-pub type RecordedChange = (String, Vec<u8>, Option<Vec<u8>>);
+/// One change in a record of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedChange {
+    /// The table's name.
+    pub table: String,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The new value; `None` for a deletion.
+    pub value: Option<Vec<u8>>,
+}
 
 /// The changes of a record in their order; `None` if it is not a valid record. For tests and fuzzers.
 pub fn read_record(bytes: &[u8]) -> Option<Vec<RecordedChange>> {
     let mut changes = Vec::new();
     let read = decode(bytes, |name, key, change| {
-        changes.push((name.to_owned(), key.to_vec(), change.map(|value| value.to_vec())));
+        let (table, value) = (name.to_owned(), change.map(|value| value.to_vec()));
+        changes.push(RecordedChange { table, key: key.to_vec(), value });
         Ok::<_, Infallible>(())
     });
     read.map(|Ok(())| changes)
@@ -86,9 +95,9 @@ pub fn read_record(bytes: &[u8]) -> Option<Vec<RecordedChange>> {
 /// The record of these changes. For tests and fuzzers.
 pub fn write_record(changes: &[RecordedChange]) -> Vec<u8> {
     let mut buffer = Vec::new();
-    for of_table in changes.chunk_by(|(one, ..), (next, ..)| one == next) {
-        let changes = of_table.iter().map(|(_, key, change)| (&**key, change.as_deref()));
-        encode_table(&of_table[0].0, changes, &mut buffer);
+    for of_table in changes.chunk_by(|one, next| one.table == next.table) {
+        let changes = of_table.iter().map(|change| (&*change.key, change.value.as_deref()));
+        encode_table(&of_table[0].table, changes, &mut buffer);
     }
     buffer
 }

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use upesi_http::{Connection, Full, Incoming, Method, Request, Response, Service, StatusCode, body};
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use super::{OracleFull, OracleReport, OracleSettings, Owner, Shared};
+use super::directory::Owner;
+use super::{OracleFull, OracleReport, OracleSettings, Shared};
 use crate::counters::count;
 use crate::party::{decoded, quoted};
 use crate::reply::wait_ms;
@@ -32,7 +33,16 @@ pub(super) struct OracleService {
 }
 
 /// A status and a JSON body, or none.
-type Reply = (StatusCode, Bytes);
+struct Reply {
+    status: StatusCode,
+    body: Bytes,
+}
+
+impl Reply {
+    const fn empty(status: StatusCode) -> Self {
+        Self { status, body: Bytes::new() }
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,7 +74,7 @@ impl Service for OracleService {
         let (head, body) = request.into_parts();
         let Ok(body) = body::read(body, BODY_BYTES_MAX, Instant::now() + BODY_TIMEOUT).await else {
             count(&self.shared.counters.unreadable);
-            return response((StatusCode::BAD_REQUEST, Bytes::new()));
+            return response(Reply::empty(StatusCode::BAD_REQUEST));
         };
         let path = head.uri.path();
         if path == "/health" || path == "/_sim/oracle" {
@@ -114,19 +124,19 @@ impl OracleService {
         wait_ms(settings.delay_ms).await;
         if self.hits(Fault::Hang, settings.hang_per_mille, key) {
             tokio::time::sleep(HANG).await;
-            return Some((StatusCode::SERVICE_UNAVAILABLE, Bytes::new()));
+            return Some(Reply::empty(StatusCode::SERVICE_UNAVAILABLE));
         }
         if self.hits(Fault::NotFound, settings.not_found_per_mille, key) {
-            return Some((StatusCode::NOT_FOUND, Bytes::new()));
+            return Some(Reply::empty(StatusCode::NOT_FOUND));
         }
         if self.hits(Fault::ServerError, settings.server_error_per_mille, key) {
-            return Some((StatusCode::INTERNAL_SERVER_ERROR, Bytes::new()));
+            return Some(Reply::empty(StatusCode::INTERNAL_SERVER_ERROR));
         }
         if self.hits(Fault::Unavailable, settings.unavailable_per_mille, key) {
             return Some(error(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::UNAVAILABLE, ""));
         }
         let garbage = self.hits(Fault::Garbage, settings.garbage_per_mille, key);
-        garbage.then(|| (StatusCode::OK, Bytes::from_static(b"<partyList>{\"fspId\":")))
+        garbage.then(|| Reply { status: StatusCode::OK, body: Bytes::from_static(b"<partyList>{\"fspId\":") })
     }
 
     fn party(
@@ -149,19 +159,19 @@ impl OracleService {
                 if !owners.is_empty() {
                     count(&counters.found);
                 }
-                (StatusCode::OK, party_list(&owners))
+                Reply { status: StatusCode::OK, body: party_list(&owners) }
             }
             Method::DELETE => match self.shared.directory.remove(party, sub_id.as_deref()) {
                 Ok(true) => {
                     count(&counters.removed);
-                    (StatusCode::NO_CONTENT, Bytes::new())
+                    Reply::empty(StatusCode::NO_CONTENT)
                 }
                 Ok(false) => error(StatusCode::NOT_FOUND, ErrorCode::PARTY_NOT_FOUND, ""),
                 Err(full) => refuse(full),
             },
             Method::POST | Method::PUT => match registration(body) {
                 Some(owner) if *method == Method::POST => match self.register(party, owner) {
-                    Ok(true) => (StatusCode::CREATED, Bytes::new()),
+                    Ok(true) => Reply::empty(StatusCode::CREATED),
                     Ok(false) => {
                         error(StatusCode::CONFLICT, ErrorCode::ADD_PARTY_INFORMATION, &already(party))
                     }
@@ -219,7 +229,7 @@ impl OracleService {
         match self.shared.directory.change(party, owner.clone()) {
             Ok(true) => {
                 count(&self.shared.counters.changed);
-                (StatusCode::OK, party_list(&[owner]))
+                Reply { status: StatusCode::OK, body: party_list(&[owner]) }
             }
             Ok(false) => error(StatusCode::NOT_FOUND, ErrorCode::PARTY_NOT_FOUND, ""),
             Err(full) => refuse(full),
@@ -324,9 +334,10 @@ fn error(status: StatusCode, code: ErrorCode, detail: &str) -> Reply {
 
 fn reply(status: StatusCode, value: &impl Serialize) -> Reply {
     // Cannot fail: all keys of the value are texts.
-    (status, serde_json::to_vec(value).unwrap_or_default().into())
+    Reply { status, body: serde_json::to_vec(value).unwrap_or_default().into() }
 }
 
-fn response((status, body): Reply) -> Response<Full<Bytes>> {
+fn response(reply: Reply) -> Response<Full<Bytes>> {
+    let Reply { status, body } = reply;
     if body.is_empty() { answer(status) } else { with_body(status, JSON, body) }
 }

@@ -2,8 +2,11 @@
 
 mod bulks;
 mod common;
+mod conversions;
+mod measurements;
 mod oracle;
 mod orders;
 mod payments;
 mod peers;
 mod routes;
+mod secured;

@@ -5,8 +5,32 @@ use upesi_types::Currency;
 
 use crate::message::CURRENCY;
 
-/// An account: the numbers of its owner, its type and its currency.
-pub(super) type AccountKey = (u32, u8, u8);
+/// An account, by the numbers of its owner, its type and its currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct AccountKey {
+    pub(super) owner: u32,
+    pub(super) kind: u8,
+    pub(super) currency: u8,
+}
+
+impl AccountKey {
+    pub(super) const fn position(owner: u32, currency: u8) -> Self {
+        Self { owner, kind: POSITION, currency }
+    }
+
+    /// The account of the same owner and currency that holds the cover.
+    pub(super) const fn cover(self) -> Self {
+        Self { kind: SETTLEMENT, ..self }
+    }
+}
+
+/// A movement: the debtor owes the amount to the creditor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Leg {
+    pub(super) debtor: AccountKey,
+    pub(super) creditor: AccountKey,
+    pub(super) amount: i128,
+}
 
 /// Number of a currency; 0 is the scheme's currency.
 pub(super) fn currency_of(currency: Currency) -> u8 {

@@ -3,12 +3,13 @@
 
 mod bulks;
 mod conversions;
+mod finished;
 mod reservations;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 pub(crate) use bulks::BulkCounts;
+use bulks::{ItemEnd, SentItem};
 pub(crate) use conversions::ConversionCounts;
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
@@ -16,9 +17,8 @@ use upesi_ledger::{
 };
 use upesi_types::{Timestamp, TransferId};
 
-use super::account::{AccountKey, POSITION, SETTLEMENT, currency_of};
-use super::outside::SentBulk;
-use super::settling::{Accounts, Fee, SettlementBooks, SettlementCounts};
+use super::account::{AccountKey, Leg, currency_of};
+use super::settling::{Accounts, SettlementBooks, SettlementCounts};
 use super::{Findings, Outside};
 use crate::message::{Ending, number};
 
@@ -45,6 +45,15 @@ struct Entry {
     prepare_seq: u64,
     /// Sequence number of the record that ended it; 0 while it is reserved.
     ended_seq: u64,
+}
+
+/// A record whose events are entered.
+#[derive(Clone, Copy)]
+struct RecordHead<'a> {
+    seq: u64,
+    /// Time of the decision.
+    time: Timestamp,
+    callbacks: &'a [Callback],
 }
 
 /// A finished transfer as an export must contain it.
@@ -97,7 +106,7 @@ pub(super) struct Books {
     /// The bulk transfer of each reserved item.
     items: BTreeMap<[u8; 17], TransferId>,
     /// The item of a bulk transfer that the current record decides.
-    item_now: Option<(Arc<SentBulk>, usize)>,
+    item_now: Option<SentItem>,
     /// The DFSP that caused the current record.
     source: Option<usize>,
     /// Transfers that the current record has ended; true if committed.
@@ -107,9 +116,9 @@ pub(super) struct Books {
     owed: BTreeMap<CallbackKey, bool>,
     settling: SettlementBooks,
     /// Fees that the commits of the current record owe.
-    fees_due: Vec<Fee>,
+    fees_due: Vec<Leg>,
     /// Fees that the current record charges.
-    fees_charged: Vec<Fee>,
+    fees_charged: Vec<Leg>,
     committed: u64,
     aborted: u64,
     expired: u64,
@@ -180,8 +189,8 @@ impl Books {
         self.settling.counts
     }
 
-    fn account(&mut self, owner: u32, kind: u8, currency: u8) -> &mut Account {
-        self.accounts.entry((owner, kind, currency)).or_default()
+    fn account(&mut self, key: AccountKey) -> &mut Account {
+        self.accounts.entry(key).or_default()
     }
 
     fn balance(&self, key: AccountKey) -> i128 {
@@ -221,7 +230,8 @@ impl Books {
         };
         self.item_now = self.item_decided_by(&record.events);
         for event in &record.events {
-            self.enter(seq, decided_at, event, &record.callbacks, outside, findings);
+            let head = RecordHead { seq, time: decided_at, callbacks: &record.callbacks };
+            self.enter(head, event, outside, findings);
         }
         self.compare_fees(seq, findings);
         self.compare_ends(seq, findings);
@@ -230,26 +240,19 @@ impl Books {
         }
     }
 
-    fn enter(
-        &mut self,
-        seq: u64,
-        time: Timestamp,
-        event: &Event,
-        callbacks: &[Callback],
-        outside: &Outside,
-        findings: &mut Findings,
-    ) {
+    fn enter(&mut self, head: RecordHead<'_>, event: &Event, outside: &Outside, findings: &mut Findings) {
+        let RecordHead { seq, time, callbacks } = head;
         match event {
             Event::TransferPrepared(transfer) => self.prepared(seq, transfer, callbacks, outside, findings),
             Event::TransferCommitted { id, fulfilment, settled, .. } => {
                 self.settle_commit(*id, *settled, findings);
                 self.owe_fees(*id, time);
-                self.committed(*id, fulfilment, time, callbacks, outside, findings);
+                self.committed(head, *id, fulfilment, outside, findings);
                 self.ended(*id, seq);
             }
             Event::TransferAborted { id, kind, operator_reason, .. } => {
                 let by_operator = operator_reason.is_some();
-                self.aborted(*id, (*kind, by_operator), time, callbacks, outside, findings);
+                self.aborted(head, *id, *kind, by_operator, outside, findings);
                 self.ended(*id, seq);
             }
             Event::ParticipantCreated { id, name, .. } => {
@@ -268,9 +271,10 @@ impl Books {
                 }
             }
             Event::AccountCreated { id, participant, kind, currency, is_opened, .. } => {
-                let key = (participant.number(), kind.0, currency_of(*currency));
+                let (owner, currency) = (participant.number(), currency_of(*currency));
+                let key = AccountKey { owner, kind: kind.0, currency };
                 self.numbers.insert(id.number(), key);
-                self.account(key.0, key.1, key.2).is_active = *is_opened;
+                self.account(key).is_active = *is_opened;
             }
             Event::AccountOpened { id } => self.set_active(id.number(), true),
             Event::AccountActivitySet { id, is_active } => self.set_active(id.number(), *is_active),
@@ -306,15 +310,15 @@ impl Books {
             Event::FinishedRemoved { to_seq } => self.finished_removed(*to_seq),
             // Other events move no money and owe no callback. If one did, the balances would differ.
             _ => {
-                self.enter_conversion((seq, time), event, callbacks, outside, findings);
-                self.enter_bulk((seq, time), event, callbacks, outside, findings);
+                self.enter_conversion(head, event, outside, findings);
+                self.enter_bulk(head, event, outside, findings);
             }
         }
     }
 
     fn set_active(&mut self, account: u32, is_active: bool) {
-        if let Some((owner, kind, currency)) = self.numbers.get(&account).copied() {
-            self.account(owner, kind, currency).is_active = is_active;
+        if let Some(key) = self.numbers.get(&account).copied() {
+            self.account(key).is_active = is_active;
         }
     }
 
@@ -341,13 +345,13 @@ impl Books {
 
     fn committed(
         &mut self,
+        head: RecordHead<'_>,
         id: TransferId,
         fulfilment: &[u8; 32],
-        time: Timestamp,
-        callbacks: &[Callback],
         outside: &Outside,
         findings: &mut Findings,
     ) {
+        let RecordHead { time, callbacks, .. } = head;
         let Some(entry) = self.end(id, Standing::Committed, findings) else { return };
         self.committed += 1;
         self.is_twice_committed |= !self.was_committed.insert(id);
@@ -357,7 +361,7 @@ impl Books {
             findings.add(format!("{id} is committed by a wrong fulfilment"));
         }
         if self.is_item(id) {
-            return self.item_ends(id, (Some(fulfilment), None), callbacks, findings);
+            return self.item_ends(id, ItemEnd::Committed(fulfilment), callbacks, findings);
         }
         if time >= entry.expires_at {
             findings.add(format!("{id} is committed at {time}, after its expiry {}", entry.expires_at));
@@ -371,16 +375,17 @@ impl Books {
 
     fn aborted(
         &mut self,
+        head: RecordHead<'_>,
         id: TransferId,
-        (kind, by_operator): (AbortKind, bool),
-        time: Timestamp,
-        callbacks: &[Callback],
+        kind: AbortKind,
+        by_operator: bool,
         outside: &Outside,
         findings: &mut Findings,
     ) {
+        let RecordHead { time, callbacks, .. } = head;
         let Some(entry) = self.end(id, Standing::Aborted, findings) else { return };
         self.aborted += 1;
-        self.account(entry.carrier, POSITION, entry.currency).balance -= entry.amount;
+        self.account(AccountKey::position(entry.carrier, entry.currency)).balance -= entry.amount;
         let payee = self.number_of(entry.payee);
         let has_put = |is_it: &dyn Fn(Ending, bool) -> bool| {
             payee.is_some_and(|payee| outside.has_put(id, payee, is_it))
@@ -407,7 +412,7 @@ impl Books {
             if is_expiry && !is_justified || by_operator && !is_expiry {
                 findings.add(format!("{id} is aborted ({kind:?}) without a cause"));
             }
-            return self.item_ends(id, (None, Some(kind)), callbacks, findings);
+            return self.item_ends(id, ItemEnd::Aborted(kind), callbacks, findings);
         }
         if !is_justified || (by_operator && kind != AbortKind::Expired) {
             findings.add(format!("{id} is aborted ({kind:?}) without a cause"));
@@ -476,7 +481,7 @@ impl Books {
 impl Books {
     /// Raises the cap of the account's owner by this amount.
     fn shift_cap(&mut self, account: u32, units: i128) {
-        let Some((owner, _, currency)) = self.numbers.get(&account).copied() else { return };
+        let Some(AccountKey { owner, currency, .. }) = self.numbers.get(&account).copied() else { return };
         if let Some(member) = self.members.get_mut(&owner) {
             member.caps[usize::from(currency)] += units;
         }

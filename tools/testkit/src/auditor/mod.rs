@@ -271,18 +271,19 @@ impl Auditor {
     pub(crate) fn compare_outcome(
         &mut self,
         ledger: &Ledger,
-        specs: (&[crate::message::Spec], &[crate::message::FxSpec]),
+        specs: &[crate::message::Spec],
+        conversions: &[crate::message::FxSpec],
         dfsps: usize,
     ) {
         self.outside.removed.extend(self.books.left_conversions());
         // This includes a removal that was not reported because the process ended with it.
         self.outside.removed.extend(self.books.left_transfers());
-        self.outside.check_tellings(specs, &mut self.findings);
+        self.outside.check_tellings(specs, conversions, &mut self.findings);
         self.outside.compare_caps(ledger, &mut self.findings);
         // If an id was committed twice, or used again with another amount, messages do not show which transfer they
         // mean. An FXP whose callback is withheld, because its record is damaged, asks for no state.
         if !self.books.is_twice_committed && self.outside.tells_items_apart() && self.owed() == 0 {
-            self.outside.compare_outcome(ledger, specs, dfsps, &mut self.findings);
+            self.outside.compare_outcome(ledger, specs, conversions, dfsps, &mut self.findings);
         }
     }
 

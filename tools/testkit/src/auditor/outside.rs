@@ -15,7 +15,7 @@ use self::bulks::BulksSeen;
 pub(crate) use self::bulks::{SentAnswer, SentBulk, money_of};
 use super::Findings;
 use super::account::currency_number;
-use super::treasurer::Treasurer;
+use super::treasurer::{Observed, Treasurer};
 use crate::message::{CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Request, Spec, UNITS, name, number};
 use crate::remote::Remote;
 
@@ -358,7 +358,7 @@ impl Outside {
     }
 
     /// Checks that the messages to all parties agree, also those about FX transfers and their transfers.
-    pub(crate) fn check_tellings(&self, (specs, conversions): (&[Spec], &[FxSpec]), findings: &mut Findings) {
+    pub(crate) fn check_tellings(&self, specs: &[Spec], conversions: &[FxSpec], findings: &mut Findings) {
         for fx in conversions.iter().filter(|fx| !self.removed.contains(&fx.id.to_bytes())) {
             let told = self.told_of(fx.id, fx.fxp);
             let payer = specs.iter().find(|spec| spec.id == fx.transfer).map(|spec| spec.payer);
@@ -382,7 +382,8 @@ impl Outside {
     pub(crate) fn compare_outcome(
         &self,
         ledger: &Ledger,
-        (specs, conversions): (&[Spec], &[FxSpec]),
+        specs: &[Spec],
+        conversions: &[FxSpec],
         dfsps: usize,
         findings: &mut Findings,
     ) {
@@ -425,7 +426,7 @@ impl Outside {
             if !self.fees.is_empty() {
                 let kind = LedgerAccountTypeId::INTERCHANGE_FEE;
                 let expected = fees + self.treasurer.added_to(dfsp, kind, 0);
-                compare_balance(ledger, (dfsp, 0), &[kind], expected, findings);
+                compare_balance(ledger, dfsp, 0, &[kind], expected, findings);
             }
             for currency in 0..self.currencies() {
                 let (position, settlement) = (LedgerAccountTypeId::POSITION, LedgerAccountTypeId::SETTLEMENT);
@@ -434,13 +435,19 @@ impl Outside {
                 let of_other = self.other_cover;
                 let cover =
                     if currency == 0 { self.cover.get(&dfsp).copied().unwrap_or(0) } else { of_other };
-                let account = (dfsp, currency);
                 if settles_commits {
                     // Messages do not show which of its transfers were settled by their commit.
-                    compare_balance(ledger, account, &[position, settlement], expected - cover, findings);
+                    compare_balance(
+                        ledger,
+                        dfsp,
+                        currency,
+                        &[position, settlement],
+                        expected - cover,
+                        findings,
+                    );
                 } else {
-                    compare_balance(ledger, account, &[position], expected, findings);
-                    compare_balance(ledger, account, &[settlement], -cover, findings);
+                    compare_balance(ledger, dfsp, currency, &[position], expected, findings);
+                    compare_balance(ledger, dfsp, currency, &[settlement], -cover, findings);
                 }
             }
         }
@@ -453,7 +460,8 @@ impl Outside {
 
     /// An operator reads the settlements after an answer.
     pub(crate) fn read_settlements(&mut self, ledger: &Ledger, findings: &mut Findings) {
-        self.treasurer.read(ledger, (&mut self.caps, &mut self.cover), findings);
+        let observed = Observed { caps: &mut self.caps, cover: &mut self.cover };
+        self.treasurer.read(ledger, observed, findings);
     }
 
     /// Checks that caps are those that operators set and the hub confirmed.
@@ -528,7 +536,8 @@ fn compare_windows(ledger: &Ledger, paid: &Paid, settles_commits: bool, findings
 
 fn compare_balance(
     ledger: &Ledger,
-    (dfsp, currency): (usize, u8),
+    dfsp: usize,
+    currency: u8,
     kinds: &[LedgerAccountTypeId],
     expected: i128,
     findings: &mut Findings,

@@ -10,10 +10,8 @@ use upesi_ledger::{
 use upesi_types::Timestamp;
 
 use super::Findings;
-use super::account::{AccountKey, HUB, INTERCHANGE_FEE, MULTILATERAL, POSITION, currency_of};
+use super::account::{AccountKey, HUB, INTERCHANGE_FEE, Leg, MULTILATERAL, POSITION, currency_of};
 
-/// The first account owes this amount to the second.
-pub(super) type Fee = (AccountKey, AccountKey, i128);
 /// The sum that one account's committed transfers owe another, and their number.
 type Paid = BTreeMap<(AccountKey, AccountKey), (i128, u64)>;
 /// Nets in ten-thousandths; positive if the account owes.
@@ -157,9 +155,18 @@ pub(super) struct SettlementBooks {
     pub(super) counts: SettlementCounts,
 }
 
+/// A settlement as its creation records it.
+struct Created<'a> {
+    id: SettlementId,
+    model: u32,
+    contents: &'a [ContentRef],
+    accounts: &'a [SettlementNet],
+    remainders: &'a [CarriedRemainder],
+}
+
 impl SettlementBooks {
     /// The fees of a transfer between two DFSPs in the scheme's currency: debtor, creditor and amount.
-    pub(super) fn fees(&self, (payer, payee): (u32, u32), amount: i128, at: Timestamp) -> Vec<Fee> {
+    pub(super) fn fees(&self, payer: u32, payee: u32, amount: i128, at: Timestamp) -> Vec<Leg> {
         let mut fees = Vec::new();
         for rule in &self.fee_rules {
             let is_over = rule.until.is_some_and(|until| until <= at);
@@ -174,7 +181,8 @@ impl SettlementBooks {
                 FeePayer::Payer => (payer, payee),
                 FeePayer::Payee => (payee, payer),
             };
-            fees.push(((from, INTERCHANGE_FEE, 0), (to, INTERCHANGE_FEE, 0), fee));
+            let account = |owner| AccountKey { owner, kind: INTERCHANGE_FEE, currency: 0 };
+            fees.push(Leg { debtor: account(from), creditor: account(to), amount: fee });
         }
         fees
     }
@@ -228,16 +236,18 @@ impl SettlementBooks {
                     self.fee_rules[*id as usize - 1].until = Some(*until);
                     continue;
                 }
-                Event::WindowClosed { id, next, contents, .. } => self.closed((*id, *next), contents),
+                Event::WindowClosed { id, next, contents, .. } => self.closed(*id, *next, contents),
                 Event::SettlementCreated { id, model, contents, accounts: nets, .. } => {
                     let remainders = record.events.iter().find_map(|event| match event {
                         Event::RemaindersCarried { accounts, .. } => Some(&**accounts),
                         _ => None,
                     });
-                    self.created((*id, *model), contents, (nets, remainders.unwrap_or_default()), accounts)
+                    let remainders = remainders.unwrap_or_default();
+                    let created = Created { id: *id, model: *model, contents, accounts: nets, remainders };
+                    self.created(created, accounts)
                 }
                 Event::LimitSet { participant, currency, .. } => {
-                    let key = (participant.number(), POSITION, currency_of(*currency));
+                    let key = AccountKey::position(participant.number(), currency_of(*currency));
                     for settlement in &mut self.settlements {
                         settlement.raised.remove(&key);
                     }
@@ -284,7 +294,7 @@ impl SettlementBooks {
         }
     }
 
-    fn closed(&mut self, (id, next): (WindowId, WindowId), contents: &[NewContent]) -> Result<(), String> {
+    fn closed(&mut self, id: WindowId, next: WindowId, contents: &[NewContent]) -> Result<(), String> {
         let open = self.closed.len() as u32 + 1;
         if (id.0, next.0) != (open, open + 1) || self.open.is_empty() {
             let count = self.open.len();
@@ -295,7 +305,7 @@ impl SettlementBooks {
         let paid = std::mem::take(&mut self.open);
         let mut nets = BTreeMap::<(u8, u8), Nets>::new();
         for ((payer, payee), (amount, _)) in &paid {
-            let nets = nets.entry((payer.2, payer.1)).or_default();
+            let nets = nets.entry((payer.currency, payer.kind)).or_default();
             *nets.entry(*payer).or_default() += amount;
             *nets.entry(*payee).or_default() -= amount;
         }
@@ -315,13 +325,8 @@ impl SettlementBooks {
         Ok(())
     }
 
-    fn created(
-        &mut self,
-        (id, model): (SettlementId, u32),
-        contents: &[ContentRef],
-        (accounts, remainders): (&[SettlementNet], &[CarriedRemainder]),
-        keys: &impl Accounts,
-    ) -> Result<(), String> {
+    fn created(&mut self, created: Created<'_>, keys: &impl Accounts) -> Result<(), String> {
+        let Created { id, model, contents, accounts, remainders } = created;
         let mut nets = Nets::new();
         for place in contents {
             let content = self.contents.get_mut(place.content.0 as usize - 1);
@@ -335,10 +340,10 @@ impl SettlementBooks {
                 *nets.entry(*account).or_default() += amount;
             }
         }
-        let kinds: BTreeSet<_> = nets.keys().map(|key| (key.1, key.2)).collect();
+        let kinds: BTreeSet<_> = nets.keys().map(|key| (key.kind, key.currency)).collect();
         let (taken, left): (Nets, Nets) = std::mem::take(&mut self.carried)
             .into_iter()
-            .partition(|(key, _)| kinds.contains(&(key.1, key.2)));
+            .partition(|(key, _)| kinds.contains(&(key.kind, key.currency)));
         self.carried = left;
         taken.iter().for_each(|(key, units)| *nets.entry(*key).or_default() += units);
         let side = |of: fn(&CarriedRemainder) -> i64| {
@@ -417,15 +422,15 @@ impl SettlementBooks {
             };
             let raised = if moves && settlement.model.resets_positions {
                 effects.push(moved(key, -net));
-                let (cap, needed) = (accounts.cap(key.0, key.2), accounts.balance(key) - net);
-                let is_capped = key.1 == POSITION && settlement.model.checks_liquidity;
+                let (cap, needed) = (accounts.cap(key.owner, key.currency), accounts.balance(key) - net);
+                let is_capped = key.kind == POSITION && settlement.model.checks_liquidity;
                 let is_short = net < 0 && is_capped && needed > cap;
                 is_short.then_some(-net)
             } else {
                 None
             };
             if let Some(by) = raised {
-                effects.push(Effect::Cap(key.0, key.2, by));
+                effects.push(Effect::Cap(key.owner, key.currency, by));
                 settlement.raised.insert(key, by);
                 self.counts.caps_raised += 1;
             }
@@ -474,7 +479,7 @@ impl SettlementBooks {
         let net = key.and_then(|key| Some((key, *settlement.nets.get(&key)?)));
         let (key, net) = net.ok_or_else(|| format!("settlement {id} moves cover of a stranger"))?;
         let is_finished = settlement.states[&key].number() >= SettlementState::Committed.number();
-        if !moved.contains(&(key.0, net)) || !is_finished || !settlement.paid.insert(key) {
+        if !moved.contains(&(key.owner, net)) || !is_finished || !settlement.paid.insert(key) {
             return Err(format!("settlement {id} moves cover of {key:?}, which owes {net}, by {moved:?}"));
         }
         let mut owing = settlement.nets.iter().filter(|(_, net)| **net > 0);
@@ -499,7 +504,7 @@ impl SettlementBooks {
             if *state == SettlementState::Reserved && net < 0 && settlement.model.resets_positions {
                 effects.push(moved(*key, net));
                 if let Some(by) = settlement.raised.remove(key) {
-                    effects.push(Effect::Cap(key.0, key.2, -by));
+                    effects.push(Effect::Cap(key.owner, key.currency, -by));
                     self.counts.caps_lowered += 1;
                 }
             }
@@ -558,7 +563,7 @@ fn known(settlements: &mut [Settlement], id: SettlementId) -> Result<&mut Settle
 
 /// An amount that is added to an account, against the hub's account.
 const fn moved(account: AccountKey, amount: i128) -> Effect {
-    let hub = (HUB, MULTILATERAL, account.2);
+    let hub = AccountKey { owner: HUB, kind: MULTILATERAL, currency: account.currency };
     if amount < 0 { Effect::Moved(hub, account, -amount) } else { Effect::Moved(account, hub, amount) }
 }
 
@@ -569,11 +574,11 @@ fn effect(event: &Event, accounts: &impl Accounts) -> Option<Effect> {
             Some(Effect::Moved(key(*debit), key(*credit), i128::from(amount.units())))
         }
         Event::CapRaised { account, amount, .. } => {
-            let (owner, _, currency) = key(*account);
+            let AccountKey { owner, currency, .. } = key(*account);
             Some(Effect::Cap(owner, currency, i128::from(amount.units())))
         }
         Event::CapReturned { account, amount, .. } => {
-            let (owner, _, currency) = key(*account);
+            let AccountKey { owner, currency, .. } = key(*account);
             Some(Effect::Cap(owner, currency, -i128::from(amount.units())))
         }
         _ => None,

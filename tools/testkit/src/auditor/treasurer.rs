@@ -24,6 +24,12 @@ struct Stage {
     is_moved: bool,
 }
 
+/// Caps and cover of the DFSPs, as an observer outside the hub knows them.
+pub(crate) struct Observed<'a> {
+    pub(crate) caps: &'a mut BTreeMap<usize, i128>,
+    pub(crate) cover: &'a mut BTreeMap<usize, i128>,
+}
+
 /// What operators know about settlements.
 #[derive(Debug, Default)]
 pub(crate) struct Treasurer {
@@ -33,16 +39,11 @@ pub(crate) struct Treasurer {
 
 impl Treasurer {
     /// An operator reads all settlements after an answer, and so learns the caps that the hub changed.
-    pub(crate) fn read(
-        &mut self,
-        ledger: &Ledger,
-        (caps, cover): (&mut BTreeMap<usize, i128>, &mut BTreeMap<usize, i128>),
-        findings: &mut Findings,
-    ) {
+    pub(crate) fn read(&mut self, ledger: &Ledger, mut observed: Observed<'_>, findings: &mut Findings) {
         for settlement in ledger.settlements() {
             for account in &settlement.accounts {
                 let Some(key) = owner(ledger, account) else { continue };
-                self.read_account(ledger, settlement, (key, account), (caps, cover), findings);
+                self.read_account(ledger, settlement, key, account, &mut observed, findings);
             }
         }
     }
@@ -51,10 +52,12 @@ impl Treasurer {
         &mut self,
         ledger: &Ledger,
         settlement: &Settlement,
-        (key, account): (Account, &SettlementAccount),
-        (caps, cover): (&mut BTreeMap<usize, i128>, &mut BTreeMap<usize, i128>),
+        key: Account,
+        account: &SettlementAccount,
+        observed: &mut Observed<'_>,
         findings: &mut Findings,
     ) {
+        let Observed { caps, cover } = observed;
         let (id, net) = (settlement.id, i128::from(account.net.units()));
         let first = Stage {
             net,

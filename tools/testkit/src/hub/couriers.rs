@@ -58,7 +58,7 @@ impl Couriers {
         Self { seats, random: Random::new(seed), lost_percent: 0 }
     }
 
-    pub(super) fn backlog(&self, (node, _): LaneId) -> &OutboxBacklog {
+    pub(super) fn backlog(&self, node: u32) -> &OutboxBacklog {
         &self.seats[&node].backlog
     }
 

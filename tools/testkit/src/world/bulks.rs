@@ -212,7 +212,8 @@ impl World {
     pub(super) fn take_bulk(
         &mut self,
         to: usize,
-        (id, is_error): (Option<TransferId>, bool),
+        id: Option<TransferId>,
+        is_error: bool,
         request: &Request,
         body: &Value,
     ) {
@@ -403,7 +404,7 @@ impl World {
                 // The payee ends an item as if it were a transfer of its own. It is one if such a prepare came first.
                 let item = spec.items[self.payroll.random.below(spec.items.len() as u64) as usize];
                 let ending = Ending::Fulfil { reserves: false };
-                let put = message::put(item.id, (spec.payee, spec.payer), ending, &item.preimage(), now);
+                let put = message::put(item.id, spec.payee, spec.payer, ending, &item.preimage(), now);
                 self.send(spec.payee, put, Seen::Put { id: item.id, by: spec.payee, ending, good: true }, 1);
             }
             6 => self.send_invalid_bulk(&spec),

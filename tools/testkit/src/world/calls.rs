@@ -235,7 +235,7 @@ impl World {
         let family = parts.next();
         if family == Some("bulkTransfers") {
             let id = parts.next().and_then(TransferId::parse);
-            return self.take_bulk(to, (id, parts.next() == Some("error")), request, &body);
+            return self.take_bulk(to, id, parts.next() == Some("error"), request, &body);
         }
         let is_conversion = family == Some("fxTransfers");
         let Some(id) = parts.next() else {

@@ -192,9 +192,9 @@ impl World {
         let (clock, stops) = (NodeClock::of(machine.clock.clock()), Arc::<AtomicBool>::default());
         let partition = cluster.log.client(machine.node, &clock, &stops, clock.now() + patience);
         let copy = EmbeddedLog::for_reading(&disk);
-        let disks = (None, Arc::clone(&disk));
-        let mut engine = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default())
-            .map_err(|error| error.to_string())?;
+        let mut engine =
+            StandbyEngine::open(&options, None, Arc::clone(&disk), &copy, SharedParticipants::default())
+                .map_err(|error| error.to_string())?;
         let mut failed = None;
         let clock: Arc<dyn upesi_replication::Clock> = Arc::new(clock);
         let stood =

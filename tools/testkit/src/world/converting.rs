@@ -172,11 +172,7 @@ impl World {
         true_time(self.now_us + lasting * 1_000)
     }
 
-    fn converted_spec(
-        &mut self,
-        (payer, payee): (usize, usize),
-        (amount, currency): (i64, &'static str),
-    ) -> usize {
+    fn converted_spec(&mut self, payer: usize, payee: usize, amount: i64, currency: &'static str) -> usize {
         let (id, expires_at) = (self.exchange.id(), self.lapse());
         self.specs.push(Spec { id, payer, payee, amount, currency, expires_at });
         self.specs.len() - 1
@@ -185,7 +181,8 @@ impl World {
     fn conversion(
         &mut self,
         spec: usize,
-        (initiator, fxp): (usize, usize),
+        initiator: usize,
+        fxp: usize,
         source: (i64, &'static str),
         target: (i64, &'static str),
         then: Then,
@@ -205,16 +202,16 @@ impl World {
         let (own, foreign) = ((sold, CURRENCY), (sold * RATE, OTHER_CURRENCY));
         if self.exchange.random.one_in(3) {
             // An FX transfer on the payee's side only.
-            let spec = self.converted_spec((payer, payee), own);
+            let spec = self.converted_spec(payer, payee, own.0, own.1);
             let fxp = self.exchange.another(payee, dfsps);
-            let conversion = self.conversion(spec, (payee, fxp), own, foreign, Then::Fulfil { spec });
+            let conversion = self.conversion(spec, payee, fxp, own, foreign, Then::Fulfil { spec });
             self.exchange.received.insert(spec, conversion);
             return self.send_determining(spec, sold);
         }
-        let spec = self.converted_spec((payer, payee), foreign);
+        let spec = self.converted_spec(payer, payee, foreign.0, foreign.1);
         if self.exchange.random.one_in(3) {
             let fxp = self.exchange.another(payee, dfsps);
-            let back = self.conversion(spec, (payee, fxp), foreign, own, Then::Fulfil { spec });
+            let back = self.conversion(spec, payee, fxp, foreign, own, Then::Fulfil { spec });
             self.exchange.received.insert(spec, back);
         }
         let (fxp, amount) = (self.exchange.another(payer, dfsps), foreign.0);
@@ -236,7 +233,7 @@ impl World {
                 Then::Pay { spec, amount: amount + 1 }
             }
         };
-        let conversion = self.conversion(spec, (payer, fxp), own, foreign, then);
+        let conversion = self.conversion(spec, payer, fxp, own, foreign, then);
         self.send_conversion(conversion);
     }
 
@@ -325,8 +322,8 @@ impl World {
                 destination = spec.fxp;
             }
         }
-        let parties = (spec.fxp, destination);
-        let request = message::put_conversion(spec.id, parties, ending, &preimage, true_time(self.now_us));
+        let now = true_time(self.now_us);
+        let request = message::put_conversion(spec.id, spec.fxp, destination, ending, &preimage, now);
         let seen = Seen::PutConversion { id: spec.id, by: spec.fxp, ending, good: is_right };
         self.send(spec.fxp, request, seen, ATTEMPTS_MAX);
     }
@@ -363,7 +360,7 @@ impl World {
             0 | 1 if liar != spec.fxp => {
                 let ending = Ending::Fulfil { reserves: true };
                 let preimage = message::preimage(spec.id);
-                let put = message::put_conversion(spec.id, (liar, spec.initiator), ending, &preimage, now);
+                let put = message::put_conversion(spec.id, liar, spec.initiator, ending, &preimage, now);
                 self.send(liar, put, Seen::PutConversion { id: spec.id, by: liar, ending, good: false }, 2);
             }
             2 => {

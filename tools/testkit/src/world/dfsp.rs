@@ -140,7 +140,7 @@ impl World {
             }
         }
         let now = true_time(self.now_us);
-        let request = message::put(spec.id, (by, destination), ending, &preimage, now);
+        let request = message::put(spec.id, by, destination, ending, &preimage, now);
         self.counts.lies += u64::from(!is_right);
         self.counts.false_endings += u64::from(!is_right);
         let seen = Seen::Put { id: spec.id, by, ending, good: is_right };
@@ -192,7 +192,8 @@ impl World {
                 let unknown = self.new_id();
                 let put = message::put(
                     unknown,
-                    (liar, spec.payer),
+                    liar,
+                    spec.payer,
                     Ending::Fulfil { reserves: true },
                     &spec.preimage(),
                     now,
@@ -213,7 +214,7 @@ impl World {
             Ending::Fulfil { reserves: self.random.one_in(3) }
         };
         let now = true_time(self.now_us);
-        let request = message::put(spec.id, (liar, spec.payer), ending, &spec.preimage(), now);
+        let request = message::put(spec.id, liar, spec.payer, ending, &spec.preimage(), now);
         self.send(liar, request, Seen::Put { id: spec.id, by: liar, ending, good: false }, 2);
     }
 

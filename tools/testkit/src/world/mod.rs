@@ -1,5 +1,6 @@
 //! A world: everything that happens to one hub, event by event.
 
+mod ambush;
 mod bulks;
 mod calls;
 mod change_sets;
@@ -13,6 +14,7 @@ mod phase;
 mod process;
 mod retention;
 mod rot;
+mod safety;
 mod treasury;
 mod trouble;
 mod values;

@@ -82,7 +82,8 @@ pub struct Probes {
 async fn start_hub(
     binary: &Path,
     data: &Path,
-    (mutual, settings): (Option<&Mutual>, &[String]),
+    mutual: Option<&Mutual>,
+    settings: &[String],
     log: Option<&Path>,
 ) -> Result<HubProcess, String> {
     let secured = mutual.map(Mutual::arguments).unwrap_or_default();
@@ -111,7 +112,7 @@ impl Ground {
         let is_of_metrics = attack.port == Port::Metrics;
         let settings: Vec<_> =
             is_of_metrics.then(|| format!("--set=metrics.listen={METRICS}")).into_iter().collect();
-        let hub = start_hub(&binary, data, (mutual.as_ref(), &settings), Some(&log)).await?;
+        let hub = start_hub(&binary, data, mutual.as_ref(), &settings, Some(&log)).await?;
         let operators = mutual.as_ref().map(Mutual::operators);
         let admin = AdminClient::with_tls(&hub.admin_url(), operators).map_err(told)?;
         let mut config = SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url()));
@@ -139,7 +140,7 @@ impl Ground {
 
     /// Starts another hub with the same keys and no participants. Fails if it cannot be started.
     pub async fn other_hub(&self, plan: &Plan, data: &Path) -> Result<HubProcess, String> {
-        start_hub(&plan.binary, data, (self.mutual.as_ref(), &[]), None).await
+        start_hub(&plan.binary, data, self.mutual.as_ref(), &[], None).await
     }
 
     /// Waits while honest requests come on new connections. Fails with the cause if the hub has ended.

@@ -2,6 +2,8 @@
 
 pub mod life;
 pub mod scheme;
+pub mod treasury;
+pub mod verdict;
 
 use std::sync::Arc;
 use std::time::Duration;

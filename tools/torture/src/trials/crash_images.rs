@@ -10,7 +10,8 @@ use upesi_tables::TablesError;
 use upesi_tables::store::{Store, StoreOptions, Table};
 
 use super::{Tally, Trial, table_flips};
-use crate::hub::life::{Memory, judge};
+use crate::hub::life::Memory;
+use crate::hub::verdict::judge;
 use crate::hub::{Remains, Setup, block_on};
 use crate::real_files::{copy_directory, directory_in_memory};
 use crate::trials;

@@ -4,8 +4,9 @@ use upesi_engine::{EngineHandle, Serving};
 use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
 
 use super::{Tally, Trial};
-use crate::hub::life::{Memory, judge};
+use crate::hub::life::Memory;
 use crate::hub::scheme::onboard;
+use crate::hub::verdict::judge;
 use crate::hub::{Remains, Setup, block_on};
 use crate::trials;
 

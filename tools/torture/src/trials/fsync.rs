@@ -5,7 +5,8 @@ use upesi_journal::JournalError;
 use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
 
 use super::{Tally, Trial};
-use crate::hub::life::{Memory, judge};
+use crate::hub::life::Memory;
+use crate::hub::verdict::judge;
 use crate::hub::{Remains, Setup, block_on};
 use crate::trials;
 

@@ -6,6 +6,7 @@ mod disk_full;
 mod fsync;
 mod lives;
 mod table_flips;
+mod worlds;
 
 use std::collections::BTreeMap;
 
@@ -17,8 +18,8 @@ use crate::evidence::Subject;
 pub const TRIALS: [&Trial; 11] = [
     &crash_images::TRIAL,
     &crash_images::HUB_IMAGES,
-    &lives::TRIAL,
-    &lives::NODES,
+    &worlds::TRIAL,
+    &worlds::NODES,
     &lives::KILL9,
     &lives::KILL9_SETTLEMENT,
     &lives::POWER_LOSS,
@@ -29,7 +30,7 @@ pub const TRIALS: [&Trial; 11] = [
 ];
 
 /// Parts of trials that have their own row, after the row of their trial.
-pub const PARTS: [Part; 1] = [lives::WITH_ALL_MONEY];
+pub const PARTS: [Part; 1] = [worlds::WITH_ALL_MONEY];
 
 pub fn named(name: &str) -> Option<&'static Trial> {
     TRIALS.into_iter().find(|trial| trial.name == name)

@@ -89,23 +89,36 @@ impl Outcome {
         Self::Refused(Refusal { reason: reason.to_owned(), repetition, retry_after: None })
     }
 
-    /// The reason of a failure, its repetition (`None`: not repeated), and whether it was answered.
-    pub(super) fn failure(self) -> Option<(String, Option<Repetition>, bool)> {
-        match self {
-            Self::Delivered => None,
-            Self::Refused(Refusal { reason, repetition, .. }) => Some((reason, Some(repetition), true)),
-            Self::Unreachable(reason) => Some((reason, Some(Repetition::UntilDeadline), false)),
-            Self::Unroutable(reason) => Some((reason, None, false)),
-        }
+    /// The failure, if the callback was not delivered.
+    pub(super) fn failure(self) -> Option<Failure> {
+        let (reason, repetition, is_answered) = match self {
+            Self::Delivered => return None,
+            Self::Refused(Refusal { reason, repetition, .. }) => (reason, Some(repetition), true),
+            Self::Unreachable(reason) => (reason, Some(Repetition::UntilDeadline), false),
+            Self::Unroutable(reason) => (reason, None, false),
+        };
+        Some(Failure { reason, repetition, is_answered })
     }
+}
+
+/// A failed attempt.
+pub(super) struct Failure {
+    pub(super) reason: String,
+    /// `None`: the attempt is not repeated.
+    pub(super) repetition: Option<Repetition>,
+    /// Whether the DFSP answered.
+    pub(super) is_answered: bool,
 }
 
 /// A callback that is given up.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ParkedCallback {
-    pub(super) key: CallbackKey,
-    pub(super) reason: String,
-    pub(super) attempts: u32,
+pub struct ParkedCallback {
+    /// The callback.
+    pub key: CallbackKey,
+    /// The reason of the last failure.
+    pub reason: String,
+    /// Number of attempts.
+    pub attempts: u32,
 }
 
 /// Actions for the tasks of a lane.

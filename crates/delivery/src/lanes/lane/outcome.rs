@@ -35,12 +35,12 @@ impl Core {
             self.release(&entry);
             return self.ended_elsewhere();
         }
-        let Some((reason, repetition, was_refused)) = failure else { return self.release(&entry) };
-        let reason = Arc::from(reason);
+        let Some(failure) = failure else { return self.release(&entry) };
+        let reason = Arc::from(failure.reason);
         self.last_error = Some(Arc::clone(&reason));
         entry.tries.reason = Some(reason);
-        entry.tries.was_refused = was_refused;
-        match repetition {
+        entry.tries.was_refused = failure.is_answered;
+        match failure.repetition {
             None => self.park(entry),
             Some(Repetition::AFewTimes) if entry.tries.attempts >= ATTEMPTS_FEW => self.park(entry),
             Some(_) if entry.tries.is_late(now) => self.park(entry),

@@ -4,6 +4,7 @@ use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
 use super::core::Core;
+pub use super::entry::ParkedCallback;
 use super::entry::{Entry, Outcome};
 use super::recall::{SCANNED_KEYS_MAX, Scan};
 use crate::lanes::CourierConfig;
@@ -51,8 +52,8 @@ pub enum Done {
 pub struct Settled {
     /// Delivered callbacks.
     pub delivered: Vec<CallbackKey>,
-    /// Parked callbacks, with the reason and the number of attempts.
-    pub parked: Vec<(CallbackKey, String, u32)>,
+    /// Parked callbacks.
+    pub parked: Vec<ParkedCallback>,
 }
 
 impl SteppedLane {
@@ -162,8 +163,7 @@ impl SteppedLane {
     /// The reports since the last call.
     pub fn settled(&mut self) -> Settled {
         let actions = self.core.actions();
-        let parked = actions.parked.into_iter().map(|parked| (parked.key, parked.reason, parked.attempts));
-        Settled { delivered: actions.delivered, parked: parked.collect() }
+        Settled { delivered: actions.delivered, parked: actions.parked }
     }
 
     /// Number of callbacks in memory, including those in flight.

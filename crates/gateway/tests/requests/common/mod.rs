@@ -1,5 +1,7 @@
 //! A gateway on a real socket with a real engine, and a client that writes bytes by hand.
 
+mod scheme;
+
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,18 +13,15 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::time::Instant;
 use upesi_delivery::{Accepted, Handler, Request};
-use upesi_engine::{
-    Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants, Payload,
-};
+use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants};
 use upesi_fspiop::{Resource, SyncError};
 use upesi_gateway::{Gateway, GatewayConfig, GatewayContext};
 use upesi_http::{Limits, Server, Workers};
-use upesi_ledger::command::{FundsPrepare, NewSettlementModel};
-use upesi_ledger::{
-    AdminCommand, Command, FundsDirection, LedgerAccountTypeId, Participant, ParticipantId, Reply,
-};
+use upesi_ledger::{Participant, ParticipantId};
 use upesi_transfers::Transfers;
-use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{ErrorCode, FspId, Timestamp};
+
+pub use self::scheme::{name, onboard, position};
 
 pub const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 pub const NOW: &str = "2031-04-01T12:00:00.000Z";
@@ -355,69 +354,4 @@ pub fn put(id: &str, edits: &[&str], body: impl AsRef<[u8]>) -> Vec<u8> {
 
 pub fn put_error(id: &str, edits: &[&str], body: impl AsRef<[u8]>) -> Vec<u8> {
     request(&format!("PUT /transfers/{id}/error"), edits, body)
-}
-
-// A scheme with two banks: greenbank pays, bluewallet is paid.
-
-pub fn name(text: &str) -> FspId {
-    FspId::parse(text).unwrap()
-}
-
-fn kes() -> Currency {
-    Currency::parse("KES").unwrap()
-}
-
-async fn admin(engine: &EngineHandle, command: AdminCommand) {
-    let reply = engine.submit(Command::Admin(command.clone()), Payload::default()).await.unwrap();
-    assert!(matches!(reply, Reply::Admin(Ok(_))), "{command:?}: {reply:?}");
-}
-
-/// Onboards both banks, each with a net debit cap and funds of 1,000 KES.
-pub async fn onboard(engine: &EngineHandle) {
-    for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
-        let create = AdminCommand::CreateHubAccount { name: name("Hub"), currency: kes(), kind: kind.into() };
-        admin(engine, create).await;
-    }
-    let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
-    admin(engine, AdminCommand::CreateSettlementModel(model)).await;
-    open(engine, name("greenbank"), [1; 16]).await;
-    open(engine, name("bluewallet"), [2; 16]).await;
-}
-
-async fn open(engine: &EngineHandle, dfsp: FspId, funds_id: [u8; 16]) {
-    let thousand = Amount::parse_decimal("1000").unwrap();
-    admin(engine, AdminCommand::CreateParticipant { name: dfsp, currency: kes(), is_proxy: false }).await;
-    let accounts = AdminCommand::OpenAccounts {
-        name: dfsp,
-        currency: kes(),
-        net_debit_cap: thousand,
-        initial_position: Amount::ZERO,
-    };
-    admin(engine, accounts).await;
-    let account = engine.read(move |ledger| {
-        ledger.participant_named(&dfsp).unwrap().account(kes(), LedgerAccountTypeId::SETTLEMENT).unwrap()
-    });
-    let funds = FundsPrepare {
-        direction: FundsDirection::In,
-        id: TransferId::from_random_bytes(funds_id),
-        name: dfsp,
-        account: account.await.unwrap(),
-        amount: thousand,
-        currency: kes(),
-        external_reference: "bank".into(),
-        reason: "prefund".into(),
-        extensions: None,
-        fingerprint: funds_id,
-    };
-    admin(engine, AdminCommand::PrepareFunds(funds)).await;
-}
-
-/// A bank's present position.
-pub async fn position(engine: &EngineHandle, dfsp: &str) -> String {
-    let dfsp = name(dfsp);
-    let balance = engine.read(move |ledger| {
-        let account = ledger.participant_named(&dfsp).unwrap().account(kes(), LedgerAccountTypeId::POSITION);
-        ledger.account(account.unwrap()).unwrap().balance
-    });
-    balance.await.unwrap().to_string()
 }

@@ -120,7 +120,7 @@ impl Running {
     }
 
     pub fn start_behind(limits: Limits, secured: Option<Secured>, balancers: Option<ProxyProtocol>) -> Self {
-        Self::start_on(2, limits, (secured, balancers))
+        Self::start_on(2, limits, secured, balancers)
     }
 
     /// With one worker, connections are handled in order. Each worker counts its own ticks, so the ticks of two
@@ -128,12 +128,13 @@ impl Running {
     pub fn start_on(
         workers: usize,
         limits: Limits,
-        options: (Option<Secured>, Option<ProxyProtocol>),
+        secured: Option<Secured>,
+        balancers: Option<ProxyProtocol>,
     ) -> Self {
         let workers = Workers::start(workers, "test").unwrap();
         let script = Arc::new(Script::new());
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let server = Server::serve_behind(bound, limits, &workers, script.clone(), options);
+        let server = Server::serve_behind(bound, limits, &workers, script.clone(), secured, balancers);
         Self { server, script, workers }
     }
 

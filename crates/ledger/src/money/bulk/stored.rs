@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, AmountError, BulkId, TransferId};
+use upesi_types::{Amount, BulkId, TransferId, UnfitAmount};
 
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::ParticipantId;
@@ -91,14 +91,14 @@ stored_variants! {
 }
 
 /// An amount, or an invalid text in its place.
-impl Stored for Result<Amount, (AmountError, Box<str>)> {
+impl Stored for Result<Amount, UnfitAmount> {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         match self {
             Ok(amount) => {
                 encoder.u8(0);
                 amount.encode(encoder);
             }
-            Err((error, text)) => {
+            Err(UnfitAmount { error, text }) => {
                 encoder.u8(1);
                 error.encode(encoder);
                 text.encode(encoder);
@@ -109,7 +109,10 @@ impl Stored for Result<Amount, (AmountError, Box<str>)> {
     fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
         match decoder.u8()? {
             0 => Stored::decode(decoder).map(Ok),
-            1 => Ok(Err((Stored::decode(decoder)?, Stored::decode(decoder)?))),
+            1 => {
+                let (error, text) = (Stored::decode(decoder)?, Stored::decode(decoder)?);
+                Ok(Err(UnfitAmount { error, text }))
+            }
             _ => Err(DecodeError("unknown form of an amount")),
         }
     }

@@ -21,9 +21,9 @@ const ENDED_LINKS_MAX: usize = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndedLink {
     /// The sequence number of the record that ended it.
-    seq: u64,
+    pub(crate) seq: u64,
     /// Whether its deadline passed. Otherwise the FXP declined it or answered invalidly.
-    is_expired: bool,
+    pub(crate) is_expired: bool,
 }
 
 impl EndedLink {
@@ -59,15 +59,11 @@ impl EndedLinks {
     }
 
     /// Records that a payer's FX transfer ended. A later link for the same transfer replaces the earlier one.
-    pub(crate) fn insert(
-        &mut self,
-        (transfer, payer): (TransferId, ParticipantId),
-        (seq, is_expired): (u64, bool),
-    ) {
+    pub(crate) fn insert(&mut self, transfer: TransferId, payer: ParticipantId, link: EndedLink) {
         self.remove(transfer, payer);
-        self.all.insert((transfer, payer), EndedLink { seq, is_expired });
+        self.all.insert((transfer, payer), link);
         let own = self.by_payer.entry(payer).or_default();
-        own.insert((seq, transfer));
+        own.insert((link.seq, transfer));
         if own.len() > ENDED_LINKS_MAX
             && let Some((_, oldest)) = own.first().copied()
         {
@@ -120,7 +116,7 @@ impl Stored for EndedLinks {
             if ended.get(transfer, payer).is_some() {
                 return Err(DecodeError("it lists an ended conversion of a transfer twice"));
             }
-            ended.insert((transfer, payer), (link.seq, link.is_expired));
+            ended.insert(transfer, payer, link);
         }
         Ok(ended)
     }
@@ -141,9 +137,10 @@ mod tests {
     #[test]
     fn a_payer_has_at_most_ten_thousand() {
         let mut ended = EndedLinks::default();
-        ended.insert((transfer(1), participant(3)), (1, false));
+        ended.insert(transfer(1), participant(3), EndedLink { seq: 1, is_expired: false });
         for number in 1..=10_001 {
-            ended.insert((transfer(number), participant(2)), (u64::from(number), true));
+            let link = EndedLink { seq: u64::from(number), is_expired: true };
+            ended.insert(transfer(number), participant(2), link);
         }
         assert_eq!(ended.all.len(), 10_001);
         assert_eq!(ended.get(transfer(1), participant(2)), None, "the oldest one");

@@ -39,7 +39,8 @@ impl Ledger {
         now: Timestamp,
         id: TransferId,
         state: TransferState,
-        (extensions, settled): (Option<Box<str>>, Settled),
+        extensions: Option<Box<str>>,
+        settled: Settled,
     ) {
         let transfer =
             self.transfer(id).unwrap_or_else(|| panic!("transfer {id} ends but was never prepared"));
@@ -48,7 +49,7 @@ impl Ledger {
         let credited = match &state {
             TransferState::Committed(_) => {
                 self.totals.committed += 1;
-                self.settle_commit(now, (payer, payee), amount.negated(), settled)
+                self.settle_commit(now, payer, payee, amount.negated(), settled)
             }
             TransferState::Aborted(end) => {
                 self.totals.aborted += 1;
@@ -74,7 +75,8 @@ impl Ledger {
     pub(crate) fn settle_commit(
         &mut self,
         now: Timestamp,
-        (payer, payee): (AccountId, AccountId),
+        payer: AccountId,
+        payee: AccountId,
         amount: Amount,
         settled: Settled,
     ) -> AccountId {
@@ -144,7 +146,8 @@ impl Ledger {
     pub(crate) fn add_account(
         &mut self,
         now: Timestamp,
-        (id, participant): (AccountId, ParticipantId),
+        id: AccountId,
+        participant: ParticipantId,
         currency: Currency,
         kind: LedgerAccountTypeId,
         is_opened: bool,

@@ -112,8 +112,12 @@ impl Ledger {
         now: Timestamp,
         out: &mut Decision,
     ) {
-        let said = (preimage, fulfil.fingerprint, fulfil.extensions.clone());
-        let (payer, payee) = self.record_commit(transfer, said, now, out);
+        let commit = Commit {
+            fulfilment: preimage,
+            fingerprint: fulfil.fingerprint,
+            extensions: fulfil.extensions.clone(),
+        };
+        let (payer, payee) = self.record_commit(transfer, commit, now, out);
         if fulfil.state == FulfilState::Reserved {
             let view = TransferView {
                 state: PublicState::Committed,
@@ -134,19 +138,31 @@ impl Ledger {
     }
 }
 
+/// The content of a payee's fulfil that commits a transfer.
+pub(crate) struct Commit {
+    /// The preimage of the condition.
+    pub(crate) fulfilment: [u8; 32],
+    /// Fingerprint of the fulfil's body.
+    pub(crate) fingerprint: Fingerprint,
+    /// JSON text of the extension array.
+    pub(crate) extensions: Option<Box<str>>,
+}
+
 impl Ledger {
     /// Records the commit of a reserved transfer with its fees. Returns payer and payee.
     pub(crate) fn record_commit(
         &self,
         transfer: &Transfer,
-        (fulfilment, fingerprint, extensions): ([u8; 32], Fingerprint, Option<Box<str>>),
+        commit: Commit,
         now: Timestamp,
         out: &mut Decision,
     ) -> (ParticipantId, ParticipantId) {
         let (Some(payer), Some(payee)) = (transfer.payer, transfer.payee) else {
             unreachable!("a reserved transfer has both parties")
         };
-        let settled = self.settled_by_commit(accounts_of(transfer), transfer.amount, &out.events);
+        let Commit { fulfilment, fingerprint, extensions } = commit;
+        let (debtor, creditor) = accounts_of(transfer);
+        let settled = self.settled_by_commit(debtor, creditor, transfer.amount, &out.events);
         let id = transfer.id;
         out.events.push(Event::TransferCommitted { id, fulfilment, fingerprint, extensions, settled });
         if !self.fee_rules().is_empty() {
@@ -160,7 +176,8 @@ impl Ledger {
     /// window. A fulfil is never rejected for this reason.
     pub(crate) fn settled_by_commit(
         &self,
-        (debtor, creditor): (AccountId, AccountId),
+        debtor: AccountId,
+        creditor: AccountId,
         amount: Amount,
         earlier: &[Event],
     ) -> Settled {

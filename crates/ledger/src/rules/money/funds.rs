@@ -3,10 +3,10 @@
 use upesi_types::{Amount, FspId, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::core::config::FundsOutGuard;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
 use crate::core::facts::{Archived, Facts};
-use crate::core::limits::FundsOutGuard;
 use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare};

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use upesi_types::{Amount, AmountError, Currency, FspId, Present, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, FspId, Money, Present, Timestamp, TransferId, UnfitAmount};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::base::refusal::{Cause, Refusal};
@@ -30,7 +30,7 @@ pub struct Prepare {
     /// `payeeFsp`.
     pub payee: FspId,
     /// `amount.amount`. If it does not fit the ledger, the text is retained.
-    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    pub amount: Result<Amount, UnfitAmount>,
     /// `amount.currency`.
     pub currency: Currency,
     /// `condition`; absent if it is not 32 bytes.
@@ -83,7 +83,7 @@ impl Ledger {
         };
         let payee = self.participant_named(&prepare.payee);
         let conversion = self.payers_conversion(prepare, payer);
-        match self.reserve(prepare, (payer, payee), conversion, present, out) {
+        match self.reserve(prepare, payer, payee, conversion, present, out) {
             Ok(payee) => out.tell(payee, prepare.id, CallbackContent::ForwardPrepare),
             Err(cause) => out.tell(sender, prepare.id, CallbackContent::Error(cause)),
         }
@@ -93,7 +93,8 @@ impl Ledger {
     pub(crate) fn reserve(
         &self,
         prepare: &Prepare,
-        (payer, payee): (Option<&Participant>, Option<&Participant>),
+        payer: Option<&Participant>,
+        payee: Option<&Participant>,
         conversion: Option<&Conversion>,
         present: Present,
         out: &mut Decision,
@@ -115,7 +116,7 @@ impl Ledger {
             extensions: prepare.extensions.clone(),
             state: TransferState::Reserved,
         };
-        let outcome = match self.check_prepare(prepare, (payer, payee), conversion, present) {
+        let outcome = match self.check_prepare(prepare, payer, payee, conversion, present) {
             Ok(reservation) => {
                 transfer.payer_account = Some(reservation.payer_account);
                 transfer.payee_account = Some(reservation.payee_account);
@@ -138,7 +139,8 @@ impl Ledger {
     fn check_prepare(
         &self,
         prepare: &Prepare,
-        (payer, payee): (Option<&Participant>, Option<&Participant>),
+        payer: Option<&Participant>,
+        payee: Option<&Participant>,
         conversion: Option<&Conversion>,
         present: Present,
     ) -> Result<Reservation, Refusal> {
@@ -147,7 +149,9 @@ impl Ledger {
         }
         let amount = match &prepare.amount {
             Ok(amount) => *amount,
-            Err((error, text)) => return Err(Refusal::AmountUnfit { text: text.clone(), error: *error }),
+            Err(UnfitAmount { error, text }) => {
+                return Err(Refusal::AmountUnfit { text: text.clone(), error: *error });
+            }
         };
         if amount <= Amount::ZERO {
             return Err(Refusal::AmountNotPositive { amount });
@@ -172,11 +176,14 @@ impl Ledger {
                 }
                 (self.liable(payer), self.active_position_account(payer, prepare.currency)?)
             }
-            Some(conversion) => self.check_converted(conversion, (amount, prepare.currency), present.at)?,
+            Some(conversion) => {
+                let money = Money { amount, currency: prepare.currency };
+                self.check_converted(conversion, money, present.at)?
+            }
         };
         let payee_account = self.active_position_account(payee, prepare.currency)?;
         self.check_liquidity(debtor, payer_account, amount)?;
-        check_room((debtor, payer_account), (self.liable(payee), payee_account), amount)?;
+        check_room(debtor, payer_account, self.liable(payee), payee_account, amount)?;
         Ok(Reservation { payee: payee.id, payer_account: payer_account.id, payee_account: payee_account.id })
     }
 
@@ -266,8 +273,10 @@ pub(crate) fn active<'a>(found: Option<&'a Participant>, name: &FspId) -> Result
 
 /// Checks that both accounts stay in range regardless of how their reserved transfers and this one end.
 fn check_room(
-    (payer, payer_account): (&Participant, &Account),
-    (payee, payee_account): (&Participant, &Account),
+    payer: &Participant,
+    payer_account: &Account,
+    payee: &Participant,
+    payee_account: &Account,
     amount: Amount,
 ) -> Result<(), Refusal> {
     // If payer and payee are the same DFSP, its one account carries the reservation of both sides.

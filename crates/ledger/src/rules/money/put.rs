@@ -7,11 +7,21 @@ use upesi_types::{FspId, Timestamp};
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
+use crate::core::config::UnknownTransfer;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
-use crate::core::limits::UnknownTransfer;
 use crate::core::state::Ledger;
 use crate::money::transfer::{Aborted, Fingerprint, Transfer, TransferState, TransferView};
+
+/// The subject and the parties of a PUT request about a bulk transfer or an FX transfer.
+pub(crate) struct PutHead<'a> {
+    /// The id in the path.
+    pub(crate) id: &'a ResourceId,
+    /// `FSPIOP-Source`.
+    pub(crate) source: FspId,
+    /// `FSPIOP-Destination`.
+    pub(crate) destination: Option<FspId>,
+}
 
 /// A PUT request to end a transfer.
 pub(crate) struct Put {

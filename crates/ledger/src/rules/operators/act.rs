@@ -124,7 +124,7 @@ impl Ledger {
                 (Some(change), refused)
             }
             Deed::ApplyNext(next) => {
-                let Some((change, refused)) = self.stepped(next.id, outcome, (&mut by, out)) else { return };
+                let Some((change, refused)) = self.stepped(next.id, outcome, &mut by, out) else { return };
                 (Some(change), refused)
             }
             Deed::Enter(entrance) => (Change::of_entrance(entrance, self).made(outcome), None),

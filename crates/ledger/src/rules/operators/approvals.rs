@@ -14,7 +14,7 @@ use crate::core::facts::Facts;
 use crate::core::state::Ledger;
 use crate::money::funds::FundsDirection;
 use crate::operators::action::AdminAction;
-use crate::operators::admin_command::AdminCommand;
+use crate::operators::admin_command::{AdminCommand, ChangeSet};
 use crate::operators::approvals::{PROPOSAL_BYTES_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
 use crate::operators::change_set::CHANGE_SETS_OF_MAKER_MAX;
 use crate::operators::operator::{Operator, Role};
@@ -41,6 +41,16 @@ pub struct Verdict {
 
 /// Converts a rejection to text.
 pub type Words = fn(&AdminRefusal) -> String;
+
+/// The approval of a proposed change set.
+pub(crate) struct SetApproval<'a> {
+    /// The number of the proposal.
+    pub(crate) id: u64,
+    pub(crate) set: &'a ChangeSet,
+    /// The approver.
+    pub(crate) by: &'a Attribution,
+    pub(crate) comment: Option<&'a str>,
+}
 
 /// The kind of decision about a proposal.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +204,8 @@ impl Ledger {
         let is_maker = proposal.maker == by.operator;
         match (kind, command, state) {
             (VerdictKind::Approve(words), AdminCommand::ChangeSet(set), _) if !is_maker => {
-                return self.approve_set((by, comment.as_deref()), (*id, set), (facts, *words), out);
+                let approval = SetApproval { id: *id, set, by, comment: comment.as_deref() };
+                return self.approve_set(approval, facts, *words, out);
             }
             // A set that is being applied cannot be withdrawn.
             (_, _, state @ ProposalState::Applying) => return Err(AdminRefusal::ProposalEnded { state }),

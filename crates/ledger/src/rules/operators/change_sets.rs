@@ -19,7 +19,7 @@ use crate::operators::proposal::Proposal;
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::{Attribution, clip, clip_before, clip_with_digest};
-use crate::rules::operators::approvals::Words;
+use crate::rules::operators::approvals::{SetApproval, Words};
 use crate::rules::operators::change::Change;
 use crate::rules::operators::change_sets::draft::Preview;
 
@@ -115,15 +115,16 @@ impl Ledger {
     /// A stopped set continues.
     pub(crate) fn approve_set(
         &self,
-        (by, comment): (&Attribution, Option<&str>),
-        (id, set): (u64, &ChangeSet),
-        (facts, words): (&Facts<'_>, Words),
+        approval: SetApproval<'_>,
+        facts: &Facts<'_>,
+        words: Words,
         out: &mut Decision,
     ) -> Outcome {
+        let SetApproval { id, set, by, comment } = approval;
         let applying = Ok(AdminOutcome::ProposalEnded(id, ProposalState::Applying, None));
         let hindrance = match self.approvals.progress(id) {
             Some(Progress { stopped: None, .. }) => return applying,
-            progress => self.hindrance_of(set, progress, (facts, words)),
+            progress => self.hindrance_of(set, progress, facts, words),
         };
         if let Some(why) = hindrance {
             let so_far = self.approvals.progress(id).map(|progress| made_of(progress, set) + ", and then ");
@@ -153,7 +154,8 @@ impl Ledger {
         &self,
         set: &ChangeSet,
         progress: Option<&Progress>,
-        (facts, words): (&Facts<'_>, Words),
+        facts: &Facts<'_>,
+        words: Words,
     ) -> Option<String> {
         let first = progress.map_or(0, |progress| progress.made as usize);
         let previews = self.preview(set, first, facts).into_iter().zip(&set.changes[first..]);
@@ -217,9 +219,7 @@ impl Ledger {
             state: ProposalState::Executed,
             by: Some(progress.operator.clone()),
             comment: progress.comment.clone(),
-            result: Some(
-                format!("{} made", counted(set.changes.len(), ("change was", "changes were"))).into(),
-            ),
+            result: Some(format!("{} made", counted(set.changes.len(), "change was", "changes were")).into()),
         });
         Ok(AdminOutcome::SetStepped(ProposalState::Executed, made))
     }
@@ -229,7 +229,8 @@ impl Ledger {
         &self,
         id: u64,
         outcome: &AdminOutcome,
-        (by, out): (&mut Attribution, &Decision),
+        by: &mut Attribution,
+        out: &Decision,
     ) -> Option<(Change, Option<Box<str>>)> {
         let proposal = self.approvals.get(id)?;
         let (set, progress) = (proposal.set()?, self.approvals.progress(id)?);

@@ -9,8 +9,9 @@ use upesi_types::Timestamp;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
 use crate::core::state::Ledger;
-use crate::operators::operator::{Operator, Person, Sealed, Secret};
+use crate::operators::operator::{Operator, Secret};
 use crate::operators::outcome::AdminOutcome;
+use crate::operators::person::{Person, Sealed};
 use crate::operators::refusal::AdminRefusal;
 use crate::rules::operators::change::Change;
 

@@ -23,6 +23,14 @@ const ALARM_BASIS_POINTS_DEFAULT: u16 = 8_000;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
+/// The opening of a participant's accounts in a currency.
+struct Opening {
+    currency: Currency,
+    position: AccountId,
+    net_debit_cap: Amount,
+    initial_position: Amount,
+}
+
 impl Ledger {
     pub(crate) fn known_participant(&self, name: &FspId) -> Result<&Participant, AdminRefusal> {
         self.participant_named(name).ok_or(AdminRefusal::ParticipantUnknown { name: *name })
@@ -182,8 +190,8 @@ impl Ledger {
             return Err(AdminRefusal::PositionAccountMissing { name: *name, currency });
         };
         if participant.limit(currency).is_some() || self.account_ref(position).is_opened {
-            let corrected = (position, net_debit_cap, initial_position);
-            return self.decide_correct_position(participant, currency, corrected, out);
+            let opening = Opening { currency, position, net_debit_cap, initial_position };
+            return self.decide_correct_position(participant, opening, out);
         }
         check_opening(net_debit_cap, initial_position)?;
         // A model may have been created after the participant. Its accounts are created on demand.
@@ -227,10 +235,10 @@ impl Ledger {
     fn decide_correct_position(
         &self,
         participant: &Participant,
-        currency: Currency,
-        (position, net_debit_cap, initial_position): (AccountId, Amount, Amount),
+        opening: Opening,
         out: &mut Decision,
     ) -> Outcome {
+        let Opening { currency, position, net_debit_cap, initial_position } = opening;
         let before = self.account_ref(position).balance;
         let limit = participant.limit(currency);
         let Some(limit) = limit.filter(|_| before != initial_position && self.is_position_unused(position))

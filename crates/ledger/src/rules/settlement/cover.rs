@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Timestamp};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
+use crate::core::config::FundsOutGuard;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
-use crate::core::limits::FundsOutGuard;
 use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
@@ -45,7 +45,7 @@ impl Ledger {
         let settlement = self.settlement(cover.id).ok_or(AdminRefusal::SettlementUnknown)?;
         let (mut seen, mut faults, mut accounts) = (BTreeSet::new(), Vec::new(), Vec::new());
         for (item, index) in cover.items.iter().zip(0_u32..) {
-            match self.check_account(settlement, (item.participant, item.account), &mut seen) {
+            match self.check_account(settlement, item.participant, item.account, &mut seen) {
                 Ok(account) => accounts.push((account, item, index)),
                 Err(fault) => faults.push((index, fault)),
             }

@@ -24,7 +24,8 @@ impl Ledger {
     pub(crate) fn add_settlement(
         &mut self,
         now: Timestamp,
-        (id, model): (SettlementId, u32),
+        id: SettlementId,
+        model: u32,
         reason: &str,
         contents: Vec<ContentRef>,
         nets: &[SettlementNet],
@@ -33,7 +34,7 @@ impl Ledger {
         for place in &contents {
             self.windows.set_state(*place, WindowState::Pending, id, now, reason);
         }
-        self.settlements.push(Settlement::new((id, model), now, reason, contents, nets));
+        self.settlements.push(Settlement::new(id, model, now, reason, contents, nets));
     }
 
     pub(crate) fn apply_settlement_advanced(

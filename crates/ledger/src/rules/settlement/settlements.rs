@@ -118,7 +118,7 @@ impl Ledger {
         let mut stages = Vec::new();
         let mut movements = Movements::new(self, settlement);
         for (item, index) in advance.items.iter().zip(0_u32..) {
-            let account = self.check_account(settlement, (item.participant, item.account), &mut seen);
+            let account = self.check_account(settlement, item.participant, item.account, &mut seen);
             let allowed = account.and_then(|account| match settlement.may_advance(account, item.state) {
                 true => Ok(account),
                 false => Err(AdvanceFault::StateNotAllowed),
@@ -148,7 +148,8 @@ impl Ledger {
     pub(crate) fn check_account<'a>(
         &self,
         settlement: &'a Settlement,
-        (participant, number): (u32, u32),
+        participant: u32,
+        number: u32,
         seen: &mut BTreeSet<AccountId>,
     ) -> Result<&'a SettlementAccount, AdvanceFault> {
         let account = AccountId::new(number).and_then(|id| settlement.account(id));

@@ -8,7 +8,7 @@ use upesi_ledger::{
 use upesi_types::{ConversionId, Money, TransferId};
 
 use super::Books;
-use crate::audit::conversions::Live;
+use crate::audit::conversions::{Link, Live};
 use crate::audit::entry::Finding;
 use crate::audit::judge::Place;
 
@@ -49,7 +49,7 @@ impl Books {
                 Ok(())
             }
             Event::ConversionCommitted { id, settled, further } => {
-                self.conversion_committed(place, *id, (*settled, *further), findings)
+                self.conversion_committed(place, *id, *settled, *further, findings)
             }
             Event::ConversionAborted { id, kind, .. } => self.conversion_aborted(place, *id, *kind, findings),
             _ => Ok(()),
@@ -99,7 +99,7 @@ impl Books {
         if live.pending().any(|(_, units)| units < 0) {
             return Err(format!("conversion {id} reserves an amount below zero"));
         }
-        self.scheme.post(live.reserved.0, live.reserved.2)?;
+        self.scheme.post(live.reserved.debtor, live.reserved.units)?;
         for (account, units) in live.pending() {
             self.scheme.note_pending(account, units)?;
         }
@@ -157,10 +157,10 @@ impl Books {
     }
 
     fn is_payee_with(&self, live: &Live, source: Money) -> bool {
-        self.transfer_in_flight(live.link.0).is_some_and(|transfer| {
+        self.transfer_in_flight(live.link.transfer).is_some_and(|transfer| {
             transfer.payee == live.initiator
                 && transfer.units == i128::from(source.amount.units())
-                && live.further.is_some_and(|(debtor, ..)| debtor == transfer.payee_account)
+                && live.further.is_some_and(|movement| movement.debtor == transfer.payee_account)
         })
     }
 
@@ -168,7 +168,8 @@ impl Books {
         &mut self,
         place: Place<'_>,
         id: ConversionId,
-        (settled, further): (Settled, Option<Settled>),
+        settled: Settled,
+        further: Option<Settled>,
         findings: &mut Vec<String>,
     ) -> Finding {
         let live = self.conversions.take(id)?;
@@ -179,7 +180,8 @@ impl Books {
         if !live.is_fulfilled {
             find("is committed without having been fulfilled");
         }
-        let is_with_transfer = ended_by(place).any(|ended| ended.id == live.link.0 && ended.abort.is_none());
+        let is_with_transfer =
+            ended_by(place).any(|ended| ended.id == live.link.transfer && ended.abort.is_none());
         if !is_with_transfer {
             find("is committed without its transfer");
         }
@@ -198,12 +200,12 @@ impl Books {
             // A movement that is settled immediately never reaches the debtor's position.
             match settled {
                 Settled::InWindow => {
-                    self.scheme.post(movement.0, movement.2)?;
+                    self.scheme.post(movement.debtor, movement.units)?;
                     self.settle_commit(movement, settled)?;
                 }
                 Settled::AtOnce { payer, payee } => {
-                    self.scheme.post(payer, movement.2)?;
-                    self.scheme.post(payee, -movement.2)?;
+                    self.scheme.post(payer, movement.units)?;
+                    self.scheme.post(payee, -movement.units)?;
                 }
             }
         }
@@ -216,7 +218,7 @@ impl Books {
         settled == Settled::InWindow
             && place.events.iter().any(|event| match event {
                 Event::ConversionCommitted { id, further: Some(Settled::InWindow), .. } => {
-                    self.conversions.live.get(id).is_some_and(|live| live.link.0 == transfer)
+                    self.conversions.live.get(id).is_some_and(|live| live.link.transfer == transfer)
                 }
                 _ => false,
             })
@@ -234,9 +236,9 @@ impl Books {
             self.scheme.note_pending(account, -units)?;
         }
         let mut find = |text: &str| findings.push(format!("record {}: conversion {id} {text}", place.seq));
-        let with = ended_by(place).find(|ended| ended.id == live.link.0);
-        if with.is_none() && live.link.1 == ConversionSide::Payer.number() {
-            self.conversions.ended.insert((live.link.0, live.link.2), place.seq);
+        let with = ended_by(place).find(|ended| ended.id == live.link.transfer);
+        if with.is_none() && live.link.side == ConversionSide::Payer.number() {
+            self.conversions.ended.insert((live.link.transfer, live.link.initiator), place.seq);
         }
         match with {
             Some(Ended { abort: None, .. }) => find("is aborted although its transfer is committed"),
@@ -257,7 +259,7 @@ impl Books {
         if kind == AbortKind::Expired && !parties.into_iter().all(is_told) {
             find("expires, but not both parties are notified");
         }
-        self.scheme.post(live.reserved.0, -live.reserved.2)
+        self.scheme.post(live.reserved.debtor, -live.reserved.units)
     }
 
     /// Checks that no FX transfer remains of the transfers that a record ended.
@@ -269,7 +271,8 @@ impl Books {
     ) {
         for (transfer, payer, payee) in ended {
             for (side, party) in [(ConversionSide::Payer, payer), (ConversionSide::Payee, payee)] {
-                if let Some(id) = self.conversions.links.get(&(*transfer, side.number(), *party)) {
+                let link = Link { transfer: *transfer, side: side.number(), initiator: *party };
+                if let Some(id) = self.conversions.links.get(&link) {
                     findings.push(format!(
                         "record {seq}: conversion {id} is still in flight although its transfer {transfer} has ended"
                     ));

@@ -16,14 +16,15 @@ impl Books {
         let [payer, payee] = [payers, transfer.payee_account].map(|account| self.scheme.owner(account));
         let holders = (payer.unwrap_or(transfer.payer), payee.unwrap_or(transfer.payee));
         let present = (transfer.payer, transfer.payee);
-        [holders, present].map(|parties| self.fees_between(parties, place, id, transfer))
+        [holders, present].map(|(payer, payee)| self.fees_between(payer, payee, place, id, transfer))
     }
 
     /// The fees between two participants. A participant without a fee account owes none, and a fee that would overflow
     /// a balance is not charged.
     fn fees_between(
         &self,
-        (payer, payee): (ParticipantId, ParticipantId),
+        payer: ParticipantId,
+        payee: ParticipantId,
         place: Place<'_>,
         id: TransferId,
         transfer: &InFlight,

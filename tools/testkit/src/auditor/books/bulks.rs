@@ -11,7 +11,7 @@ use upesi_ledger::{
 };
 use upesi_types::{BulkId, Timestamp, TransferId};
 
-use super::{Books, Entry, Standing};
+use super::{Books, Entry, RecordHead, Standing};
 use crate::auditor::outside::{SentAnswer, SentBulk, money_of};
 use crate::auditor::{Findings, Outside};
 use crate::message::{Ending, Spec};
@@ -109,6 +109,27 @@ fn about(callbacks: &[Callback], id: BulkId) -> Vec<(u32, &CallbackContent)> {
     about.map(|callback| (callback.target.number(), &callback.content)).collect()
 }
 
+/// An item of a bulk transfer, as its payer sent it.
+#[derive(Clone, Debug)]
+pub(super) struct SentItem {
+    pub(super) bulk: Arc<SentBulk>,
+    /// Index of the item.
+    pub(super) place: usize,
+}
+
+impl SentItem {
+    pub(super) fn item(&self) -> &Spec {
+        &self.bulk.spec.items[self.place]
+    }
+}
+
+/// The end of an item: its fulfilment, or the kind of its abort.
+#[derive(Clone, Copy)]
+pub(super) enum ItemEnd<'a> {
+    Committed(&'a [u8; 32]),
+    Aborted(AbortKind),
+}
+
 impl Books {
     pub(in crate::auditor) const fn bulks(&self) -> BulkCounts {
         self.bulk_counts
@@ -158,23 +179,18 @@ impl Books {
     }
 
     /// The item that a record decides, as its payer sent it.
-    pub(super) fn item_decided_by(&self, events: &[Event]) -> Option<(Arc<SentBulk>, usize)> {
+    pub(super) fn item_decided_by(&self, events: &[Event]) -> Option<SentItem> {
         let (id, place) = events.iter().find_map(|event| match event {
             Event::BulkItemDecided { id, place, .. } => Some((*id, *place as usize)),
             _ => None,
         })?;
         let roll = self.rolls.get(&id.id().to_bytes())?;
-        (place < roll.stages.len()).then(|| (Arc::clone(&roll.sent), place))
+        (place < roll.stages.len()).then(|| SentItem { bulk: Arc::clone(&roll.sent), place })
     }
 
     /// Whether the reservation for an item is what its payer requested.
-    pub(super) fn is_item_as_sent(
-        &self,
-        (sent, place): &(Arc<SentBulk>, usize),
-        transfer: &Transfer,
-        entry: &Entry,
-    ) -> bool {
-        let (spec, item) = (&sent.spec, &sent.spec.items[*place]);
+    pub(super) fn is_item_as_sent(&self, sent: &SentItem, transfer: &Transfer, entry: &Entry) -> bool {
+        let (spec, item) = (&sent.bulk.spec, sent.item());
         item.id == transfer.id
             && Some(spec.payer) == self.number_of(entry.payer)
             && Some(spec.payee) == self.number_of(entry.payee)
@@ -185,12 +201,12 @@ impl Books {
 
     pub(super) fn enter_bulk(
         &mut self,
-        (seq, time): (u64, Timestamp),
+        head: RecordHead<'_>,
         event: &Event,
-        callbacks: &[Callback],
         outside: &Outside,
         findings: &mut Findings,
     ) {
+        let RecordHead { seq, callbacks, .. } = head;
         let (id, fault) = match event {
             Event::BulkReceived(bulk) => (bulk.id, self.bulk_received(seq, bulk, callbacks, outside)),
             Event::BulkItemDecided { id, place, refused } => {
@@ -200,10 +216,9 @@ impl Books {
             Event::BulkAnswered { id, answer, .. } => {
                 let time_faults = [Refusal::CompletedInFuture, Refusal::CompletedLongAgo].map(Cause::Hub);
                 let is_mistimed = answer.cause.as_ref().is_some_and(|cause| time_faults.contains(cause));
-                let said = (&answer.fingerprint, is_mistimed);
-                (*id, self.bulk_answered(time, *id, said, callbacks, outside))
+                (*id, self.bulk_answered(head, *id, &answer.fingerprint, is_mistimed, outside))
             }
-            Event::BulkEnded { id, .. } => (*id, self.bulk_ended((seq, time), *id, callbacks)),
+            Event::BulkEnded { id, .. } => (*id, self.bulk_ended(head, *id)),
             _ => return,
         };
         if let Err(fault) = fault {
@@ -311,12 +326,13 @@ impl Books {
 
     fn bulk_answered(
         &mut self,
-        time: Timestamp,
+        head: RecordHead<'_>,
         id: BulkId,
-        (fingerprint, is_mistimed): (&[u8; 16], bool),
-        callbacks: &[Callback],
+        fingerprint: &[u8; 16],
+        is_mistimed: bool,
         outside: &Outside,
     ) -> Result<(), &'static str> {
+        let RecordHead { time, callbacks, .. } = head;
         let payee = self.live(id)?.payee;
         let payee = self.number_of(payee).ok_or("has no payee")?;
         let answer = outside.bulk_answer(id.id(), payee, fingerprint);
@@ -344,12 +360,8 @@ impl Books {
         }
     }
 
-    fn bulk_ended(
-        &mut self,
-        (seq, time): (u64, Timestamp),
-        id: BulkId,
-        callbacks: &[Callback],
-    ) -> Result<(), &'static str> {
+    fn bulk_ended(&mut self, head: RecordHead<'_>, id: BulkId) -> Result<(), &'static str> {
+        let RecordHead { seq, time, callbacks } = head;
         let roll = self.live(id)?;
         roll.ended_seq = seq;
         if roll.has(|stage| matches!(stage, Stage::Waiting | Stage::Reserved)) {
@@ -384,10 +396,14 @@ impl Books {
     pub(super) fn item_ends(
         &mut self,
         id: TransferId,
-        (fulfilment, kind): (Option<&[u8; 32]>, Option<AbortKind>),
+        end: ItemEnd<'_>,
         callbacks: &[Callback],
         findings: &mut Findings,
     ) {
+        let (fulfilment, kind) = match end {
+            ItemEnd::Committed(fulfilment) => (Some(fulfilment), None),
+            ItemEnd::Aborted(kind) => (None, Some(kind)),
+        };
         let Some(bulk) = self.items.remove(&id.to_bytes()) else { return };
         let Some(roll) = self.rolls.get_mut(&bulk.to_bytes()) else { return };
         let said = roll.answer.as_ref().and_then(|answer| answer.says(id));

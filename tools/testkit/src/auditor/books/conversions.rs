@@ -8,7 +8,7 @@ use upesi_ledger::{
 };
 use upesi_types::{ConversionId, Money, Timestamp, TransferId};
 
-use super::{AccountKey, Books, Entry, POSITION, Standing, currency_of};
+use super::{AccountKey, Books, Entry, Leg, RecordHead, Standing, currency_of};
 use crate::auditor::{Findings, Outside};
 use crate::message::{Ending, number};
 
@@ -48,9 +48,6 @@ pub(crate) struct ConversionCounts {
     pub(crate) of_payees: u64,
 }
 
-/// The first account owes this amount to the second.
-type Leg = (AccountKey, AccountKey, i128);
-
 impl Exchange {
     fn is_live(&self) -> bool {
         matches!(self.stage, Stage::Reserved | Stage::Fulfilled)
@@ -58,9 +55,10 @@ impl Exchange {
 
     /// The reserved movement, and the movement that the commit of a payee's FX transfer adds.
     fn legs(&self) -> (Leg, Option<Leg>) {
-        let account = |owner, currency| (owner, POSITION, currency);
-        let leg = |debtor, creditor, (amount, currency): (i128, u8)| {
-            (account(debtor, currency), account(creditor, currency), amount)
+        let leg = |debtor, creditor, (amount, currency): (i128, u8)| Leg {
+            debtor: AccountKey::position(debtor, currency),
+            creditor: AccountKey::position(creditor, currency),
+            amount,
         };
         let (initiator, fxp) = self.liable;
         let sale = leg(initiator, fxp, self.source);
@@ -136,7 +134,7 @@ impl Books {
 
     /// The sum that live FX transfers reserve.
     pub(super) fn held_by_conversions(&self) -> i128 {
-        self.conversions.values().filter(|one| one.is_live()).map(|one| one.legs().0.2).sum()
+        self.conversions.values().filter(|one| one.is_live()).map(|one| one.legs().0.amount).sum()
     }
 
     /// The participant that carries a transfer if its payer pays by a live FX transfer. The FX transfer must be
@@ -181,24 +179,23 @@ impl Books {
 
     pub(super) fn enter_conversion(
         &mut self,
-        (seq, time): (u64, Timestamp),
+        head: RecordHead<'_>,
         event: &Event,
-        callbacks: &[Callback],
         outside: &Outside,
         findings: &mut Findings,
     ) {
         match event {
             Event::ConversionPrepared(conversion) => {
-                self.conversion_prepared(seq, conversion, callbacks, outside, findings);
+                self.conversion_prepared(head, conversion, outside, findings);
             }
             Event::ConversionFulfilled { id, fulfilment, .. } => {
-                self.conversion_fulfilled(*id, fulfilment, (time, callbacks), outside, findings);
+                self.conversion_fulfilled(head, *id, fulfilment, outside, findings);
             }
             Event::ConversionCommitted { id, settled, further } => {
-                self.conversion_committed(seq, *id, (*settled, *further), callbacks, findings);
+                self.conversion_committed(head, *id, *settled, *further, findings);
             }
             Event::ConversionAborted { id, kind, .. } => {
-                self.conversion_aborted((seq, time), *id, *kind, callbacks, outside, findings);
+                self.conversion_aborted(head, *id, *kind, outside, findings);
             }
             _ => {}
         }
@@ -206,12 +203,12 @@ impl Books {
 
     fn conversion_prepared(
         &mut self,
-        seq: u64,
+        head: RecordHead<'_>,
         conversion: &Conversion,
-        callbacks: &[Callback],
         outside: &Outside,
         findings: &mut Findings,
     ) {
+        let RecordHead { seq, callbacks, .. } = head;
         let id = conversion.id;
         let party = |party: Option<ParticipantId>| party.map_or(0, |party| party.number());
         let is_reserved = conversion.state == ConversionState::Reserved;
@@ -253,8 +250,8 @@ impl Books {
             }
             self.check_conversion(id, &entry, findings);
             self.conversion_counts.of_payees += u64::from(entry.side == ConversionSide::Payee);
-            let ((owner, kind, currency), _, amount) = entry.legs().0;
-            self.account(owner, kind, currency).balance += amount;
+            let Leg { debtor, amount, .. } = entry.legs().0;
+            self.account(debtor).balance += amount;
         }
         if self.conversions.insert(id.id().to_bytes(), entry).is_some() {
             findings.add(format!("I3: conversion {id} is prepared twice"));
@@ -284,18 +281,19 @@ impl Books {
         {
             findings.add(format!("conversion {id} is reserved, but its transfer is {transfer:?}: {entry:?}"));
         }
-        let ((owner, _, currency), _, amount) = entry.legs().0;
-        self.check_cover(&format!("conversion {id}"), (owner, currency), amount, findings);
+        let Leg { debtor, amount, .. } = entry.legs().0;
+        self.check_cover(&format!("conversion {id}"), debtor.owner, debtor.currency, amount, findings);
     }
 
     fn conversion_fulfilled(
         &mut self,
+        head: RecordHead<'_>,
         id: ConversionId,
         fulfilment: &[u8; 32],
-        (time, callbacks): (Timestamp, &[Callback]),
         outside: &Outside,
         findings: &mut Findings,
     ) {
+        let RecordHead { time, callbacks, .. } = head;
         let Some(entry) = self.conversions.get_mut(&id.id().to_bytes()) else {
             return findings.add(format!("I5: conversion {id} is fulfilled and was never prepared"));
         };
@@ -321,12 +319,13 @@ impl Books {
 
     fn conversion_committed(
         &mut self,
-        seq: u64,
+        head: RecordHead<'_>,
         id: ConversionId,
-        (settled, further_settled): (Settled, Option<Settled>),
-        callbacks: &[Callback],
+        settled: Settled,
+        further_settled: Option<Settled>,
         findings: &mut Findings,
     ) {
+        let RecordHead { seq, callbacks, .. } = head;
         let Some(entry) = self.end_conversion(seq, id, Stage::Committed, findings) else { return };
         self.conversion_counts.committed += 1;
         let (reserved, further) = entry.legs();
@@ -337,8 +336,7 @@ impl Books {
                 .add(format!("conversion {id} is committed with {further_settled:?}, it has {further:?}"));
         }
         if let Some((leg, settled)) = further.zip(further_settled) {
-            let ((owner, kind, currency), _, amount) = leg;
-            self.account(owner, kind, currency).balance += amount;
+            self.account(leg.debtor).balance += leg.amount;
             self.settle_leg(&what, leg, settled, findings);
         }
         if !callbacks.iter().any(|callback| is_about(callback, id, entry.fxp)) {
@@ -348,20 +346,20 @@ impl Books {
 
     fn conversion_aborted(
         &mut self,
-        (seq, time): (u64, Timestamp),
+        head: RecordHead<'_>,
         id: ConversionId,
         kind: AbortKind,
-        callbacks: &[Callback],
         outside: &Outside,
         findings: &mut Findings,
     ) {
+        let RecordHead { seq, time, callbacks } = head;
         let was_fulfilled =
             self.conversions.get(&id.id().to_bytes()).is_some_and(|one| one.stage == Stage::Fulfilled);
         let Some(entry) = self.end_conversion(seq, id, Stage::Aborted, findings) else { return };
         self.conversion_counts.aborted += 1;
         self.conversion_counts.expired += u64::from(kind == AbortKind::Expired);
-        let ((owner, account_kind, currency), _, amount) = entry.legs().0;
-        self.account(owner, account_kind, currency).balance -= amount;
+        let Leg { debtor, amount, .. } = entry.legs().0;
+        self.account(debtor).balance -= amount;
         let fxp = self.number_of(entry.fxp);
         let has_put = |is_it: &dyn Fn(Ending, bool) -> bool| {
             !was_fulfilled && fxp.is_some_and(|fxp| outside.has_put_conversion(id.id(), fxp, is_it))

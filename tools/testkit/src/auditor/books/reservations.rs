@@ -6,7 +6,7 @@ use upesi_ledger::{
 };
 use upesi_types::{Timestamp, TransferId};
 
-use super::{AccountKey, Books, Entry, Finished, POSITION, SETTLEMENT, Standing, currency_of};
+use super::{AccountKey, Books, Entry, Leg, Standing, currency_of};
 use crate::auditor::outside::SentPrepare;
 use crate::auditor::settling::Accounts as _;
 use crate::auditor::{Findings, Outside};
@@ -21,7 +21,7 @@ impl Books {
         findings: &mut Findings,
     ) {
         let id = transfer.id;
-        let item = self.item_now.clone().filter(|(sent, place)| sent.spec.items[*place].id == id);
+        let item = self.item_now.clone().filter(|sent| sent.item().id == id);
         if item.is_none() && outside.prepare(id, &transfer.prepare_fingerprint, None).is_none() {
             findings.add(format!("I3: {id} is prepared, but nobody sent that prepare"));
         }
@@ -50,7 +50,7 @@ impl Books {
             if tells_payee != item.is_none() || item.is_some() && !callbacks.is_empty() {
                 findings.add(format!("I6: {id} is reserved and {} callbacks are owed", callbacks.len()));
             }
-            self.account(entry.carrier, POSITION, entry.currency).balance += entry.amount;
+            self.account(AccountKey::position(entry.carrier, entry.currency)).balance += entry.amount;
         } else {
             let about =
                 callbacks.iter().filter(|callback| callback.subject.transfer_id() == Some(id)).count();
@@ -93,7 +93,7 @@ impl Books {
         }
         let is_active = |party: &u32| self.members.get(party).is_some_and(|one| one.is_active);
         for party in [entry.carrier, entry.creditor] {
-            let account = self.accounts.get(&(party, POSITION, entry.currency));
+            let account = self.accounts.get(&AccountKey::position(party, entry.currency));
             if !(is_active(&party) && account.is_some_and(|one| one.is_active)) {
                 findings.add(format!("{id} is reserved with an inactive party"));
             }
@@ -101,20 +101,21 @@ impl Books {
         if ![entry.payer, entry.payee].iter().all(is_active) {
             findings.add(format!("{id} is reserved, and payer or payee is inactive"));
         }
-        self.check_cover(&id.to_string(), (entry.carrier, entry.currency), entry.amount, findings);
+        self.check_cover(&id.to_string(), entry.carrier, entry.currency, entry.amount, findings);
     }
 
     /// Checks that reserved amounts stay within cover and cap (I4).
     pub(super) fn check_cover(
         &self,
         what: &str,
-        (owner, currency): (u32, u8),
+        owner: u32,
+        currency: u8,
         amount: i128,
         findings: &mut Findings,
     ) {
         let cap = self.cap(owner, currency);
-        let cover = -self.balance((owner, SETTLEMENT, currency));
-        let position = self.balance((owner, POSITION, currency)) + amount;
+        let account = AccountKey::position(owner, currency);
+        let (cover, position) = (-self.balance(account.cover()), self.balance(account) + amount);
         if position > cap.min(cover) {
             findings.add(format!("I4: {what} leads to {position}, beyond cap {cap} or cover {cover}"));
         }
@@ -129,34 +130,29 @@ impl Books {
         else {
             return;
         };
-        let leg = ((carrier, POSITION, currency), (creditor, POSITION, currency), amount);
+        let [debtor, creditor] = [carrier, creditor].map(|owner| AccountKey::position(owner, currency));
+        let leg = Leg { debtor, creditor, amount };
         self.settle_leg(&id.to_string(), leg, settled, findings);
     }
 
     /// Enters a committed movement that its debtor carries.
-    pub(super) fn settle_leg(
-        &mut self,
-        what: &str,
-        (debtor, creditor, amount): (AccountKey, AccountKey, i128),
-        settled: Settled,
-        findings: &mut Findings,
-    ) {
+    pub(super) fn settle_leg(&mut self, what: &str, leg: Leg, settled: Settled, findings: &mut Findings) {
+        let Leg { debtor, creditor, amount } = leg;
         let number = |account: upesi_ledger::AccountId| self.numbers.get(&account.number()).copied();
         let cover = match settled {
             Settled::InWindow => None,
             Settled::AtOnce { payer, payee } => Some((number(payer), number(payee))),
         };
-        let of_cover = |key: AccountKey| (key.0, SETTLEMENT, key.2);
-        let is_gross = self.settling.settles_commits(debtor.2);
-        let expected = is_gross.then_some((Some(of_cover(debtor)), Some(of_cover(creditor))));
+        let is_gross = self.settling.settles_commits(debtor.currency);
+        let expected = is_gross.then_some((Some(debtor.cover()), Some(creditor.cover())));
         if cover != expected {
             findings.add(format!("settlement: {what} is settled {settled:?}, its model says {expected:?}"));
         }
-        let mut add = |key: AccountKey, amount: i128| self.account(key.0, key.1, key.2).balance += amount;
+        let mut add = |key: AccountKey, amount: i128| self.account(key).balance += amount;
         if is_gross {
             add(debtor, -amount);
-            add(of_cover(debtor), amount);
-            add(of_cover(creditor), -amount);
+            add(debtor.cover(), amount);
+            add(creditor.cover(), -amount);
             self.settling.counts.settled_at_once += 1;
         } else {
             add(creditor, -amount);
@@ -168,8 +164,7 @@ impl Books {
     pub(super) fn owe_fees(&mut self, id: TransferId, at: Timestamp) {
         // Fee rules of this world apply to the scheme's currency only.
         if let Some(Entry { payer, payee, amount, currency: 0, .. }) = self.transfers.get(&id.to_bytes()) {
-            let parties = (self.liable(*payer), self.liable(*payee));
-            self.fees_due = self.settling.fees(parties, *amount, at);
+            self.fees_due = self.settling.fees(self.liable(*payer), self.liable(*payee), *amount, at);
         }
     }
 
@@ -177,11 +172,11 @@ impl Books {
     pub(super) fn charged(&mut self, payer: u32, payee: u32, amount: i128) {
         let number = |account: u32| self.numbers.get(&account).copied().unwrap_or_default();
         let (payer, payee) = (number(payer), number(payee));
-        self.account(payer.0, payer.1, payer.2).balance += amount;
-        self.account(payee.0, payee.1, payee.2).balance -= amount;
+        self.account(payer).balance += amount;
+        self.account(payee).balance -= amount;
         self.settling.committed(payer, payee, amount);
         self.settling.counts.fees += 1;
-        self.fees_charged.push((payer, payee, amount));
+        self.fees_charged.push(Leg { debtor: payer, creditor: payee, amount });
     }
 
     /// Checks that a record charges exactly the fees that its commits owe.
@@ -220,72 +215,5 @@ impl Books {
         let credited = if state == FundsState::Committed { funds.hub_account } else { funds.account };
         let (credited, amount) = (credited.number(), i128::from(funds.amount.units()));
         self.add(credited, -amount);
-    }
-}
-
-// Finished transfers, and those that retention removed.
-
-impl Books {
-    /// Last record whose finished transfers were removed. The archive may still contain them: it removes them after the
-    /// journal's record, and the removal may fail.
-    pub(in crate::auditor) const fn removed_to(&self) -> u64 {
-        self.removed_to
-    }
-
-    pub(super) fn finished_removed(&mut self, to_seq: u64) {
-        self.removed_to = self.removed_to.max(to_seq);
-        self.conversions_removed(to_seq);
-        self.bulks_removed(to_seq);
-        let leaves = |entry: &Entry| entry.ended_seq > 0 && entry.ended_seq <= to_seq;
-        let leaving = self.transfers.iter().filter(|(_, entry)| leaves(entry));
-        let leaving: Vec<_> = leaving.map(|(key, entry)| (*key, entry.ended_seq)).collect();
-        for (key, ended_seq) in leaving {
-            self.transfers.remove(&key);
-            if let Some(id) = TransferId::from_bytes(&key) {
-                self.left.insert(key, (id, ended_seq));
-            }
-        }
-    }
-
-    /// Whether a transfer was removed. Its id may have been used again.
-    pub(in crate::auditor) fn has_left(&self, id: TransferId) -> bool {
-        self.left.contains_key(&id.to_bytes())
-    }
-
-    /// Transfers that were removed up to a record and whose ids have not been used again.
-    pub(in crate::auditor) fn removed(&self, to_seq: u64) -> impl Iterator<Item = TransferId> {
-        let is_gone = |key: &[u8; 17]| !self.transfers.contains_key(key);
-        let gone = self.left.iter().filter(move |(key, (_, ended_seq))| *ended_seq <= to_seq && is_gone(key));
-        gone.map(|(_, (id, _))| *id).collect::<Vec<_>>().into_iter()
-    }
-
-    /// Transfers that were removed at any time.
-    pub(in crate::auditor) fn left_transfers(&self) -> impl Iterator<Item = [u8; 17]> {
-        self.left.keys().copied()
-    }
-
-    pub(in crate::auditor) fn finished_within(&self, first_seq: u64, last_seq: u64) -> Vec<Finished> {
-        let within =
-            self.transfers.iter().filter(|(_, entry)| (first_seq..=last_seq).contains(&entry.ended_seq));
-        let mut finished: Vec<_> = within
-            .filter_map(|(key, entry)| {
-                Some(Finished {
-                    prepare_seq: entry.prepare_seq,
-                    id: TransferId::from_bytes(key)?,
-                    parties: (entry.payer, entry.payee),
-                    amount: entry.amount,
-                    is_committed: entry.standing == Standing::Committed,
-                })
-            })
-            .collect();
-        finished.sort_unstable();
-        finished
-    }
-
-    pub(in crate::auditor) fn has_expired(&self, to_seq: u64) -> bool {
-        let mut finished = self.transfers.values().filter(|entry| (1..=to_seq).contains(&entry.ended_seq));
-        finished.all(|entry| self.last_time.is_some_and(|last| entry.expires_at < last))
-            && self.conversions_have_expired(to_seq)
-            && self.bulks_have_expired(to_seq)
     }
 }

@@ -7,13 +7,14 @@ use upesi_types::{BulkId, ErrorCode, FspId, TransferId};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{Cause, Refusal};
-use crate::core::callback::{CallbackContent, ResourceId};
+use crate::core::callback::CallbackContent;
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
 use crate::core::facts::{ArchiveLookupNeeded, Facts};
 use crate::core::state::Ledger;
 use crate::money::bulk::{Bulk, BulkAnswer, BulkState, ItemResult, ItemState, PublicBulkState};
 use crate::rules::money::bulks::{AbortBulk, FulfilBulk};
+use crate::rules::money::put::PutHead;
 
 /// A payee's PUT.
 struct Put<'a> {
@@ -30,8 +31,8 @@ impl Ledger {
             extensions: fulfil.extensions.clone(),
             cause: fulfil.fault.clone().map(Cause::Hub),
         };
-        let headers = (&fulfil.bulk, fulfil.source, fulfil.destination);
-        let Some(Put { bulk, sender }) = self.begin_bulk_put(headers, &answer, facts, out) else { return };
+        let head = PutHead { id: &fulfil.bulk, source: fulfil.source, destination: fulfil.destination };
+        let Some(Put { bulk, sender }) = self.begin_bulk_put(head, &answer, facts, out) else { return };
         let rest = match fulfil.state {
             PublicBulkState::Completed | PublicBulkState::Processing => None,
             PublicBulkState::Rejected => Some(generic_payee_error()),
@@ -65,8 +66,8 @@ impl Ledger {
             extensions: None,
             cause: Some(cause.clone()),
         };
-        let headers = (&abort.bulk, abort.source, abort.destination);
-        let Some(Put { bulk, sender }) = self.begin_bulk_put(headers, &answer, facts, out) else { return };
+        let head = PutHead { id: &abort.bulk, source: abort.source, destination: abort.destination };
+        let Some(Put { bulk, sender }) = self.begin_bulk_put(head, &answer, facts, out) else { return };
         let id = bulk.id;
         if let Some(payer) = bulk.payer {
             let content =
@@ -86,11 +87,12 @@ impl Ledger {
     /// changes nothing.
     fn begin_bulk_put<'a>(
         &'a self,
-        (id, source, destination): (&ResourceId, FspId, Option<FspId>),
+        head: PutHead<'_>,
         answer: &BulkAnswer,
         facts: &Facts<'a>,
         out: &mut Decision,
     ) -> Option<Put<'a>> {
+        let PutHead { id, source, destination } = head;
         let Some(sender) = self.participant_id_ignoring_case(&source) else {
             out.reply = Reply::UnknownSender(source);
             return None;

@@ -17,6 +17,7 @@ use crate::money::bulk::{
 };
 use crate::money::conversion::ConversionSide;
 use crate::money::transfer::Transfer;
+use crate::rules::money::fulfil::Commit;
 use crate::rules::money::prepare::Prepare;
 use crate::rules::money::put::{self, Ending};
 
@@ -49,10 +50,10 @@ impl Ledger {
         let Some(entry) = self.bulks.due() else { return };
         let bulk = &entry.bulk;
         if let Some((place, item)) = entry.next_waiting() {
-            return self.decide_item(bulk, (place, item), present, out);
+            return self.decide_item(bulk, place, item, present, out);
         }
         if let Some((place, result)) = bulk.results.first_key_value() {
-            return self.apply_result(bulk, (*place, result), present.at, out);
+            return self.apply_result(bulk, *place, result, present.at, out);
         }
         if entry.has_open() {
             self.ask_payee(bulk, out);
@@ -62,13 +63,7 @@ impl Ledger {
     }
 
     /// Reserves an item as an ordinary transfer, or rejects it.
-    fn decide_item(
-        &self,
-        bulk: &Bulk,
-        (place, item): (u32, &BulkItem),
-        present: Present,
-        out: &mut Decision,
-    ) {
+    fn decide_item(&self, bulk: &Bulk, place: u32, item: &BulkItem, present: Present, out: &mut Decision) {
         let ((payer, payee), Some(asked)) = (parties(bulk), &item.asked) else {
             unreachable!("what was asked in an item is kept until the payee has it")
         };
@@ -90,7 +85,7 @@ impl Ledger {
                     fingerprint: bulk.prepare_fingerprint,
                     extensions: asked.extensions.clone(),
                 };
-                self.reserve(&prepare, (Some(payer), Some(payee)), None, present, out).err()
+                self.reserve(&prepare, Some(payer), Some(payee), None, present, out).err()
             };
         out.events.push(Event::BulkItemDecided { id: bulk.id, place, refused });
     }
@@ -116,13 +111,7 @@ impl Ledger {
     }
 
     /// Commits or aborts an item according to the payee's result.
-    fn apply_result(
-        &self,
-        bulk: &Bulk,
-        (place, result): (u32, &ItemResult),
-        now: Timestamp,
-        out: &mut Decision,
-    ) {
+    fn apply_result(&self, bulk: &Bulk, place: u32, result: &ItemResult, now: Timestamp, out: &mut Decision) {
         let item = &bulk.items[place as usize];
         let (Some(transfer), Some(answer)) = (self.transfer(item.transfer), &bulk.answer) else {
             unreachable!("an open item has a reserved transfer, and its result is that of an answer")
@@ -131,8 +120,12 @@ impl Ledger {
             ItemResult::Fulfil { fulfilment, extensions }
                 if Sha256::digest(fulfilment).as_slice() == transfer.condition =>
             {
-                let said = (*fulfilment, answer.fingerprint, extensions.clone());
-                self.record_commit(transfer, said, now, out);
+                let commit = Commit {
+                    fulfilment: *fulfilment,
+                    fingerprint: answer.fingerprint,
+                    extensions: extensions.clone(),
+                };
+                self.record_commit(transfer, commit, now, out);
             }
             ItemResult::Fulfil { .. } => {
                 abort_item(transfer, Refusal::FulfilmentInvalid.into(), bulk, now, out);

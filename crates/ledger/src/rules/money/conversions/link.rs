@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, ConversionId, Currency, Timestamp, TransferId};
+use upesi_types::{ConversionId, Money, Timestamp, TransferId};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
@@ -34,19 +34,19 @@ impl Ledger {
     pub(crate) fn check_converted(
         &self,
         conversion: &Conversion,
-        (amount, currency): (Amount, Currency),
+        money: Money,
         now: Timestamp,
     ) -> Result<(&Participant, &Account), Refusal> {
         if !is_fulfilled(conversion, now) {
             return Err(Refusal::ConversionUnfulfilled);
         }
-        if (conversion.target.amount, conversion.target.currency) != (amount, currency) {
+        if conversion.target != money {
             return Err(Refusal::ConversionDiffers);
         }
         let fxp = conversion.fxp.map(|fxp| self.participant(fxp));
         let Some(fxp) = fxp else { unreachable!("a live conversion has an FXP") };
         let fxp = active(Some(fxp), &fxp.name)?;
-        Ok((fxp, self.active_position_account(fxp, currency)?))
+        Ok((fxp, self.active_position_account(fxp, money.currency)?))
     }
 
     /// The deadline for fulfilling a reserved transfer. The payer's FX transfer may expire before the transfer itself.
@@ -107,7 +107,7 @@ impl Ledger {
     fn commit_conversion(&self, conversion: &Conversion, now: Timestamp, out: &mut Decision) {
         let Some((reserved, passed_on)) = conversion.legs() else { unreachable!("a live one has accounts") };
         let settled_behind = |leg: ConversionLeg, events: &[Event]| {
-            self.settled_by_commit((leg.debtor, leg.creditor), leg.money.amount, events)
+            self.settled_by_commit(leg.debtor, leg.creditor, leg.money.amount, events)
         };
         let id = conversion.id;
         let settled = settled_behind(reserved, &out.events);

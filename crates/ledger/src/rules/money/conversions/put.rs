@@ -5,7 +5,7 @@ use upesi_types::{ConversionId, ErrorCode, FspId, Timestamp};
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
-use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
+use crate::core::callback::{CallbackContent, StateMethod};
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
 use crate::core::facts::{ArchiveLookupNeeded, Facts};
@@ -14,6 +14,7 @@ use crate::money::conversion::{Conversion, ConversionAnswer, ConversionState};
 use crate::money::transfer::{PublicState, TransferView};
 use crate::rules::money::conversions::{AbortConversion, FulfilConversion};
 use crate::rules::money::fulfil::{FulfilState, Fulfilment};
+use crate::rules::money::put::PutHead;
 
 /// An FXP's PUT.
 struct Put {
@@ -32,11 +33,8 @@ impl Ledger {
         out: &mut Decision,
     ) {
         let answer = ConversionAnswer { is_error: false, fingerprint: fulfil.fingerprint };
-        let Some((put, conversion)) =
-            self.begin_put((&fulfil.conversion, fulfil.source, fulfil.destination), answer, facts, out)
-        else {
-            return;
-        };
+        let head = PutHead { id: &fulfil.conversion, source: fulfil.source, destination: fulfil.destination };
+        let Some((put, conversion)) = self.begin_put(head, answer, facts, out) else { return };
         if fulfil.state == FulfilState::Received {
             return out.tell_conversion_error(put.sender, conversion.id.id(), Refusal::ConversionReceived);
         }
@@ -68,11 +66,8 @@ impl Ledger {
         out: &mut Decision,
     ) {
         let answer = ConversionAnswer { is_error: true, fingerprint: abort.fingerprint };
-        let Some((put, conversion)) =
-            self.begin_put((&abort.conversion, abort.source, abort.destination), answer, facts, out)
-        else {
-            return;
-        };
+        let head = PutHead { id: &abort.conversion, source: abort.source, destination: abort.destination };
+        let Some((put, conversion)) = self.begin_put(head, answer, facts, out) else { return };
         if !self.may_answer(&put, conversion, out) {
             return;
         }
@@ -89,11 +84,12 @@ impl Ledger {
     /// Returns the sender and the FX transfer, or nothing if `out` already contains the answer.
     fn begin_put<'a>(
         &'a self,
-        (id, source, destination): (&ResourceId, FspId, Option<FspId>),
+        head: PutHead<'_>,
         answer: ConversionAnswer,
         facts: &Facts<'a>,
         out: &mut Decision,
     ) -> Option<(Put, &'a Conversion)> {
+        let PutHead { id, source, destination } = head;
         let Some(sender) = self.participant_id_ignoring_case(&source) else {
             out.reply = Reply::UnknownSender(source);
             return None;

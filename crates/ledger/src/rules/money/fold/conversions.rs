@@ -7,6 +7,7 @@ use upesi_types::{Amount, ConversionId, Timestamp};
 use crate::base::ids::AccountId;
 use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::core::state::Ledger;
+use crate::money::conversion::ended::EndedLink;
 use crate::money::conversion::{
     Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows,
 };
@@ -27,7 +28,7 @@ impl Ledger {
         } else {
             self.conversions.totals.refused += 1;
             if let ConversionState::Aborted { kind, cause, .. } = &conversion.state {
-                self.note_ended_link(seq, &conversion, (*kind, cause));
+                self.note_ended_link(seq, &conversion, *kind, cause);
             }
         }
         self.conversions.insert(seq, conversion);
@@ -52,7 +53,8 @@ impl Ledger {
         seq: u64,
         now: Timestamp,
         id: ConversionId,
-        (settled, further_settled): (Settled, Option<Settled>),
+        settled: Settled,
+        further_settled: Option<Settled>,
     ) {
         let conversion = self.conversions.live_mut(id).clone();
         assert!(conversion.state == ConversionState::Fulfilled, "conversion {id} is committed unfulfilled");
@@ -86,7 +88,8 @@ impl Ledger {
         seq: u64,
         now: Timestamp,
         id: ConversionId,
-        (kind, cause): (AbortKind, Cause),
+        kind: AbortKind,
+        cause: Cause,
         answer: Option<ConversionAnswer>,
     ) {
         let conversion = self.conversions.live_mut(id).clone();
@@ -95,7 +98,7 @@ impl Ledger {
         self.change_pending(&conversion, Amount::negated);
         self.conversions.totals.aborted += 1;
         self.conversions.totals.expired += u64::from(kind == AbortKind::Expired);
-        self.note_ended_link(seq, &conversion, (kind, &cause));
+        self.note_ended_link(seq, &conversion, kind, &cause);
         self.conversions.finish(seq, id, |conversion| {
             conversion.answer = answer.or(conversion.answer);
             conversion.state = ConversionState::Aborted { kind, cause, at: now };
@@ -104,7 +107,7 @@ impl Ledger {
 
     /// Records a payer's FX transfer that ended without its transfer. A request from another sender than the initiator
     /// is not recorded.
-    fn note_ended_link(&mut self, seq: u64, conversion: &Conversion, (kind, cause): (AbortKind, &Cause)) {
+    fn note_ended_link(&mut self, seq: u64, conversion: &Conversion, kind: AbortKind, cause: &Cause) {
         let link = conversion.determining_transfer.zip(conversion.initiator);
         let Some((transfer, payer)) = link.filter(|_| conversion.side == ConversionSide::Payer) else {
             return;
@@ -115,15 +118,15 @@ impl Ledger {
             || self.transfer(transfer).is_some_and(is_reserved)
             || self.bulks.holding(transfer).is_some();
         if *cause != Cause::Hub(Refusal::SourceNotPayer) && !is_used {
-            let end = (seq, kind == AbortKind::Expired);
-            self.conversions.ended.insert((transfer, payer), end);
+            let end = EndedLink { seq, is_expired: kind == AbortKind::Expired };
+            self.conversions.ended.insert(transfer, payer, end);
         }
     }
 
     /// Settles a movement immediately or with the open window. Returns the account that is credited.
     fn settle_leg(&mut self, now: Timestamp, leg: ConversionLeg, settled: Settled) -> AccountId {
         self.conversions.totals.committed_legs += 1;
-        self.settle_commit(now, (leg.debtor, leg.creditor), leg.money.amount, settled)
+        self.settle_commit(now, leg.debtor, leg.creditor, leg.money.amount, settled)
     }
 
     fn change_pending(&mut self, conversion: &Conversion, change: impl Fn(Amount) -> Amount) {

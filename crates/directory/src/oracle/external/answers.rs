@@ -1,0 +1,118 @@
+//! Recent answers of an oracle.
+
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use upesi_fspiop::PartyIdType;
+use upesi_parties::party::Owner;
+use upesi_types::Currency;
+
+use crate::oracle::{Inquiry, OracleFailure};
+use crate::timed::Timed;
+
+type Found = Result<Vec<Owner>, OracleFailure>;
+
+/// Answers to lookups, including "no owner" and "no such party", for a short time and in limited number.
+pub(super) struct AnswerCache {
+    ttl: Duration,
+    entries_max: usize,
+    hasher: RandomState,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By identifier, so that a change of one reaches all its sub ids and currencies.
+    answers: Timed<Kept>,
+    /// Number of changes that invalidated answers.
+    epoch: u64,
+}
+
+struct Kept {
+    kind: PartyIdType,
+    id: Box<str>,
+    sub_id: Option<Box<str>>,
+    currency: Option<Currency>,
+    answer: Found,
+}
+
+impl AnswerCache {
+    pub(super) fn new(ttl: Duration, entries_max: usize) -> Self {
+        Self { ttl, entries_max, hasher: RandomState::new(), state: Mutex::default() }
+    }
+
+    /// Read this before the request is sent.
+    pub(super) fn epoch(&self) -> u64 {
+        self.state().epoch
+    }
+
+    pub(super) fn get(&self, inquiry: &Inquiry<'_>) -> Option<Found> {
+        let now = Instant::now();
+        let (kind, id) = (inquiry.party.kind, inquiry.party.id_text());
+        let sub_id = inquiry.party.sub_id_text();
+        let state = self.state();
+        let mut about = state.answers.about(self.hash(kind, &id), |kept| kept.is_about(kind, &id));
+        let is_meant =
+            |kept: &Kept| kept.sub_id.as_deref() == sub_id.as_deref() && kept.currency == inquiry.currency;
+        about.find(|(due, kept)| *due > now && is_meant(kept)).map(|(_, kept)| kept.answer.clone())
+    }
+
+    /// Stores an answer, unless it is a failure that says nothing about the party, or there was a change since `epoch`.
+    pub(super) fn put(&self, inquiry: &Inquiry<'_>, epoch: u64, answer: &Found) {
+        if answer.as_ref().is_err_and(|failure| failure.outcome() != "not_found") {
+            return;
+        }
+        let now = Instant::now();
+        let (kind, id) = (inquiry.party.kind, inquiry.party.id_text());
+        let hash = self.hash(kind, &id);
+        let kept = Kept {
+            kind,
+            id: id.into(),
+            sub_id: inquiry.party.sub_id_text().map(Into::into),
+            currency: inquiry.currency,
+            answer: answer.clone(),
+        };
+        let mut state = self.state();
+        if state.epoch != epoch {
+            return;
+        }
+        while state.answers.take_due(now).is_some() {}
+        if state.answers.len() >= self.entries_max {
+            state.answers.take_oldest();
+        }
+        state.answers.keep(hash, now + self.ttl, kept, |a, b| a.is_about(b.kind, &b.id));
+    }
+
+    /// Drops all answers about an identifier.
+    pub(super) fn forget(&self, kind: PartyIdType, id: &str) {
+        let hash = self.hash(kind, id);
+        let mut state = self.state();
+        state.epoch += 1;
+        while state.answers.take_about(hash, |kept| kept.is_about(kind, id)).is_some() {}
+    }
+
+    pub(super) fn clear(&self) {
+        let mut state = self.state();
+        state.epoch += 1;
+        state.answers = Timed::default();
+    }
+
+    fn hash(&self, kind: PartyIdType, id: &str) -> u64 {
+        self.hasher.hash_one(Key(kind, id))
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Hash)]
+struct Key<'a>(PartyIdType, &'a str);
+
+impl Kept {
+    fn is_about(&self, kind: PartyIdType, id: &str) -> bool {
+        self.kind == kind && *self.id == *id
+    }
+}

@@ -1,0 +1,180 @@
+//! Open-loop load: transfers are due at a fixed rate, regardless of earlier ones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use upesi_http::Workers;
+use upesi_sim::{Finished, Originator, OriginatorOptions, Outcome, Pending, Simulator, mix};
+use upesi_types::{Amount, Currency, ErrorCode};
+
+use super::books::{Books, End};
+use super::figures::Figures;
+use super::{DFSPS, LOST, Plan};
+use crate::pacing::Pacer;
+
+/// Maximum number of unfinished transfers. Further ones are not sent, and count as failed.
+const OPEN_MAX: u64 = 200_000;
+/// Longer than any trial.
+const LONG: Duration = Duration::from_secs(4 * 3600);
+/// One transfer to the lost DFSP in this many expires while it is lost.
+const SHORT_ONE_IN: u64 = 4;
+const SHORT: Duration = Duration::from_secs(10);
+
+pub(super) struct Load {
+    shared: Arc<Shared>,
+    pacer: Pacer,
+}
+
+struct Shared {
+    originators: [Originator; 2],
+    seed: u64,
+    open: AtomicU64,
+    books: Arc<Books>,
+    figures: Arc<Figures>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pair {
+    payer: usize,
+    payee: usize,
+    is_short: bool,
+}
+
+impl Pair {
+    fn draw(seed: u64, number: u64) -> Self {
+        let drawn = mix(mix(seed) ^ number);
+        let payer = (drawn % DFSPS as u64) as usize;
+        let payee = (payer + 1 + ((drawn >> 16) % (DFSPS as u64 - 1)) as usize) % DFSPS;
+        Self { payer, payee, is_short: payee == LOST && (drawn >> 32).is_multiple_of(SHORT_ONE_IN) }
+    }
+
+    const fn has_lost(self) -> bool {
+        self.payer == LOST || self.payee == LOST
+    }
+}
+
+impl Load {
+    pub fn start(
+        plan: &Plan,
+        simulator: &Simulator,
+        currency: Currency,
+        workers: &Arc<Workers>,
+        books: &Arc<Books>,
+        figures: &Arc<Figures>,
+    ) -> Self {
+        let originator = |expiry, nonce| {
+            let options = OriginatorOptions {
+                amount: Amount::parse_decimal("12.5").unwrap_or_default(),
+                currency,
+                expiry,
+                seed: plan.seed,
+                nonce,
+                trace: true,
+                resends_max: 3,
+            };
+            Originator::new(simulator, options)
+        };
+        let shared = Arc::new(Shared {
+            originators: [originator(LONG, plan.seed), originator(SHORT, !plan.seed)],
+            seed: plan.seed,
+            open: AtomicU64::new(0),
+            books: Arc::clone(books),
+            figures: Arc::clone(figures),
+        });
+        let (pacing, workers) = (Arc::clone(&shared), Arc::clone(workers));
+        let pacer =
+            Pacer::start(plan.rate_per_s, move |number, intended| pacing.send(&workers, number, intended));
+        Self { shared, pacer }
+    }
+
+    pub fn stop(&mut self) {
+        self.pacer.stop();
+    }
+
+    /// Number of transfers that have not ended.
+    pub fn open(&self) -> u64 {
+        self.shared.open.load(Ordering::Acquire)
+    }
+}
+
+impl Shared {
+    fn send(self: &Arc<Self>, workers: &Workers, number: u64, intended: Instant) {
+        let pair = Pair::draw(self.seed, number);
+        if self.open.fetch_add(1, Ordering::AcqRel) >= OPEN_MAX {
+            return self.end(pair, intended, None);
+        }
+        let shared = Arc::clone(self);
+        drop(workers.round_robin().spawn(async move { shared.transfer(number, pair, intended).await }));
+    }
+
+    async fn transfer(&self, number: u64, pair: Pair, intended: Instant) {
+        let Pair { payer, payee, is_short } = pair;
+        let sent = self.originators[usize::from(is_short)].send(number, payer, payee).await;
+        let Ok(Pending { id, finished }) = sent else { return self.end(pair, intended, None) };
+        if pair.has_lost() {
+            self.books.accept(id.to_string(), payer == LOST);
+        }
+        let finished = finished.await.ok();
+        let end = finished.and_then(how);
+        if pair.has_lost() {
+            match end {
+                Some(End::Expired) if !is_short => {
+                    self.books.violate(format!("transfer {id} of the lost DFSP ran out before its time"));
+                }
+                Some(end) => self.books.end(id.to_string(), end),
+                None => {
+                    self.books.violate(format!("transfer {id} of the lost DFSP ended with {finished:?}"));
+                }
+            }
+        }
+        let has_committed = end == Some(End::Committed);
+        self.end(pair, intended, finished.filter(|_| has_committed).map(|finished| finished.at));
+    }
+
+    fn end(&self, pair: Pair, intended: Instant, at: Option<Instant>) {
+        if !pair.has_lost() {
+            self.figures.ended(intended, at);
+        }
+        self.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The end of a transfer, if it is one that may occur here.
+fn how(finished: Finished) -> Option<End> {
+    match (finished.outcome, finished.error_code) {
+        (Outcome::Committed, _) => Some(End::Committed),
+        (Outcome::Aborted, Some(ErrorCode::TRANSFER_EXPIRED)) => Some(End::Expired),
+        (Outcome::Aborted, _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_other_error_passes_for_an_expiry() {
+        let at = Instant::now();
+        for (outcome, error_code, end) in [
+            (Outcome::Committed, None, Some(End::Committed)),
+            (Outcome::Aborted, Some(ErrorCode::TRANSFER_EXPIRED), Some(End::Expired)),
+            (Outcome::Aborted, Some(ErrorCode::PAYEE_REJECTION), None),
+            (Outcome::Aborted, None, None),
+        ] {
+            assert_eq!(how(Finished { outcome, at, error_code }), end, "{outcome:?} {error_code:?}");
+        }
+    }
+
+    #[test]
+    fn a_quarter_of_the_transfers_is_with_the_lost_one_and_nobody_pays_himself() {
+        let pairs: Vec<Pair> = (0..10_000).map(|number| Pair::draw(7, number)).collect();
+        assert!(pairs.iter().all(|pair| pair.payer != pair.payee && pair.payee < DFSPS));
+        let with_lost = pairs.iter().filter(|pair| pair.has_lost()).count();
+        assert!((2_300..2_700).contains(&with_lost), "{with_lost}");
+        let short = pairs.iter().filter(|pair| pair.is_short).count();
+        assert!((200..450).contains(&short), "{short}");
+        assert!(pairs.iter().all(|pair| !pair.is_short || pair.payee == LOST));
+        assert_eq!(pairs[3], Pair::draw(7, 3));
+    }
+}
