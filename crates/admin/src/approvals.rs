@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use upesi_engine::Clock as _;
 use upesi_ledger::command::{Deed, Preview, Verdict, VerdictKind};
 use upesi_ledger::{
-    AdminAction, AdminCommand, AdminOutcome, ApprovalPolicy, Change, ChangeSet, Facts, Ledger, Progress,
-    Proposal, ProposalState, Shown, WAIVERS_MAX,
+    AdminAction, AdminCommand, AdminOutcome, ApprovalPolicy, ChangeSet, Facts, Ledger, Progress, Proposal,
+    ProposalState, Shown, WAIVERS_MAX,
 };
 use upesi_types::{Amount, ErrorCode, Timestamp};
 
@@ -317,23 +317,22 @@ async fn decide(
         Some((needed, proposal.object.clone(), may_still(ledger, proposal)))
     });
     let (needed, object, may_still) = found.await?.ok_or_else(|| unknown(id))?;
-    let (needed, to) = match kind {
-        VerdictKind::Approve(_) => (needed, "approved"),
-        VerdictKind::Reject => (needed, "rejected"),
-        VerdictKind::Withdraw => ([Permission::ApprovalRead].into(), "withdrawn"),
+    let needed = match kind {
+        VerdictKind::Approve(_) | VerdictKind::Reject => needed,
+        VerdictKind::Withdraw => [Permission::ApprovalRead].into(),
     };
     // The caller needs all permissions. The entry names a missing one, or the first.
     let lacking = needed.iter().find(|permission| !context.caller.may(**permission));
     let permission = lacking.or(needed.first()).copied().unwrap_or(Permission::ApprovalOperations);
-    let change = Change::new(format!("approval {id}: {object}"), "pending", to);
+    let object = format!("approval {id}: {object}");
     if let VerdictKind::Approve(_) = kind
         && let Some(error) = hindrance(context, may_still)
     {
-        context.refused(permission, change.what, &error).await;
+        context.refused(permission, object, &error).await;
         return Err(error);
     }
     let verdict = Verdict { id: number, kind, comment };
-    let outcome = context.act(permission, Deed::Verdict(verdict), change).await?;
+    let outcome = context.act(permission, Deed::Verdict(verdict), object).await?;
     if let AdminOutcome::ProposalEnded(_, ProposalState::Applying, _) = outcome {
         // The set is applied to its end, even if the client disconnects or the answer is due.
         let engine = context.engine.clone();

@@ -19,7 +19,7 @@ use super::call::{Parameters, Segments, participant_name};
 use crate::access::Permission;
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::context::AdminContext;
+use crate::context::{AdminContext, log_entry};
 use crate::error::ApiError;
 use crate::json::{Instant, json, ok};
 
@@ -248,9 +248,12 @@ async fn redeliver_these(
     context: &AdminContext,
     keys: Vec<CallbackKey>,
 ) -> Result<Result<usize, AdminRefusal>, ApiError> {
-    let change = Change::of_redelivery(keys.len());
-    match context.try_act(Permission::CallbackRedeliver, Deed::Redeliver(keys), change).await? {
-        Ok(AdminOutcome::Redelivered(count)) => Ok(Ok(count)),
+    let object = Change::of_redelivery(keys.len()).what;
+    match context.try_act(Permission::CallbackRedeliver, Deed::Redeliver(keys), object).await? {
+        Ok((AdminOutcome::Redelivered(count), entry)) => {
+            entry.iter().for_each(log_entry);
+            Ok(Ok(count))
+        }
         Err(refusal) => Ok(Err(refusal)),
         Ok(_) => Err(ApiError::internal("The engine gave no answer to an operator's command")),
     }

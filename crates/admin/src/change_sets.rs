@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use tower_service::Service as _;
 use upesi_engine::{EngineHandle, Payload, SubmitError};
-use upesi_ledger::command::{Act, ApplyNext, Deed};
+use upesi_ledger::command::{Act, ApplyNext, Authority, Deed};
 use upesi_ledger::{
     AdminCommand, AdminOutcome, AdminRefusal, Attribution, CHANGE_SET_CHANGES_MAX, ChangeSet, Command,
     ProposalState, Reply, SetChange,
@@ -172,10 +172,11 @@ pub(crate) async fn apply(engine: &EngineHandle, id: u64) {
             action: "change.set".into(),
             reason: None,
         };
-        let act = Act { by, deed: Deed::ApplyNext(ApplyNext { id, words }), is_alone: true };
-        match engine.submit(Command::Act(Box::new(act)), Payload::default()).await {
-            Ok(Reply::Admin(Ok(AdminOutcome::SetStepped(ProposalState::Applying, _)))) => {}
-            Ok(Reply::Admin(Ok(AdminOutcome::SetStepped(state, _)))) => {
+        let act = Act { by, deed: Deed::ApplyNext(ApplyNext { id, words }), authority: Authority::ALONE };
+        let reply = engine.submit(Command::Act(Box::new(act)), Payload::default()).await;
+        match reply.map(Reply::into_outcome) {
+            Ok(Some(Ok(AdminOutcome::SetStepped(ProposalState::Applying, _)))) => {}
+            Ok(Some(Ok(AdminOutcome::SetStepped(state, _)))) => {
                 tracing::info!(approval = id, state = state.as_str(), "a change set was applied");
                 return;
             }

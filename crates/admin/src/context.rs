@@ -8,11 +8,13 @@ use tokio::sync::Semaphore;
 use upesi_engine::{Clock, EngineHandle, Payload, ResponseTimes};
 use upesi_http::Schemes;
 use upesi_ledger::command::{Act, Deed};
-use upesi_ledger::{AdminCommand, AdminOutcome, AdminRefusal, Change, Command, Ledger, Reply};
+use upesi_ledger::{
+    Acted, AdminCommand, AdminOutcome, AdminRefusal, Attribution, AuditEntry, Change, Command, Ledger, Reply,
+};
 use upesi_oidc::Provider;
 use upesi_types::{ErrorCode, Timestamp};
 
-use crate::access::{Access, Caller, Permission, Rights, forbidden, may_change_in_emergency, permission_of};
+use crate::access::{Access, Caller, Permission, permission_of};
 use crate::approvals;
 use crate::audit::AuditPort;
 use crate::collector::Collector;
@@ -126,9 +128,8 @@ impl AdminContext {
         Self { access, caller, ..self }
     }
 
-    /// Makes a change, with its entry in the audit trail, and waits until both are durable. The log shows the old and
-    /// the new value; another operator's concurrent change may lie between. If the change needs an approval, that is
-    /// the error.
+    /// Makes a change, with its entry in the audit trail, and waits until both are durable. If the change needs an
+    /// approval, that is the error.
     pub(crate) async fn change(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
         match self.change_or_propose(command).await? {
             AdminOutcome::Proposed(id) => Err(approvals::waits(self, id).await?),
@@ -136,25 +137,24 @@ impl AdminContext {
         }
     }
 
-    /// Makes a change, or proposes it for approval.
+    /// Makes a change, or proposes it for approval. The ledger determines its action, and checks the caller's
+    /// permission for it.
     pub(crate) async fn change_or_propose(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
         if let Some(collector) = &self.caller.collector {
             return Err(self.collect(collector, command).await);
         }
-        let asked = command.clone();
-        let looked = self.ask(move |ledger| {
-            let permission = permission_of(ledger.action_of(&asked));
-            (Change::of(&asked, ledger), permission, may_change_in_emergency(&asked, ledger))
-        });
-        let (change, permission, is_for_emergencies) = looked.await?;
-        if self.caller.rights == Rights::Emergency && !is_for_emergencies {
-            let error = forbidden(
-                "break-glass lets an iam-admin in again who was switched off, and changes no other",
-            );
-            self.refused(permission, change.what, &error).await;
-            return Err(error);
+        let by = self.caller.attribution_of("", command.reason().map(Into::into));
+        match self.submit(by, Deed::Change(command)).await? {
+            Acted::Made { outcome, entry } => {
+                entry.iter().for_each(log_entry);
+                Ok(outcome)
+            }
+            Acted::Rejected { refusal, by, object } => {
+                let error = ApiError::from(refusal);
+                self.record_refusal(by, object.into(), &error).await;
+                Err(error)
+            }
         }
-        self.act(permission, Deed::Change(command), change).await
     }
 
     /// Adds a change to the set that is being proposed, if the caller may make it.
@@ -175,31 +175,33 @@ impl AdminContext {
         }
     }
 
-    /// Performs an action, with its entry in the audit trail.
+    /// Performs an action on an object, with its entry in the audit trail, which is logged.
     pub(crate) async fn act(
         &self,
         permission: Permission,
         deed: Deed,
-        change: Change,
+        object: String,
     ) -> Result<AdminOutcome, ApiError> {
-        let what = change.what.clone();
-        match self.try_act(permission, deed, change).await? {
-            Ok(outcome) => Ok(outcome),
+        match self.try_act(permission, deed, object.clone()).await? {
+            Ok((outcome, entry)) => {
+                entry.iter().for_each(log_entry);
+                Ok(outcome)
+            }
             Err(refusal) => {
                 let error = ApiError::from(refusal);
-                self.refused(permission, what, &error).await;
+                self.refused(permission, object, &error).await;
                 Err(error)
             }
         }
     }
 
-    /// Performs an action; if the ledger rejects it, there is no entry.
+    /// Performs an action on an object, without logging its entry; if the ledger rejects it, there is no entry.
     pub(crate) async fn try_act(
         &self,
         permission: Permission,
         deed: Deed,
-        change: Change,
-    ) -> Result<Result<AdminOutcome, AdminRefusal>, ApiError> {
+        object: String,
+    ) -> Result<Result<(AdminOutcome, Option<AuditEntry>), AdminRefusal>, ApiError> {
         if self.caller.collector.is_some() {
             return Err(ApiError::new(
                 ErrorCode::VALIDATION,
@@ -207,60 +209,61 @@ impl AdminContext {
             ));
         }
         if let Err(error) = self.caller.check(&[permission]) {
-            self.refused(permission, change.what, &error).await;
+            self.refused(permission, object, &error).await;
             return Err(error);
         }
         let by = self.caller.attribution(permission, deed.reason());
-        let is_elsewhere = matches!(deed, Deed::Elsewhere(_));
-        let is_alone = self.access.acts_alone(&self.caller);
-        let command = Command::Act(Box::new(Act { by, deed, is_alone }));
-        match self.engine.submit(command, Payload::default()).await? {
-            Reply::Admin(Ok(outcome)) => {
-                if !is_elsewhere {
-                    log_change(change, &outcome, &self.caller);
-                }
-                Ok(Ok(outcome))
-            }
-            Reply::Admin(Err(refusal)) => Ok(Err(refusal)),
-            Reply::Accepted | Reply::UnknownSender(_) | Reply::NeedsArchive => {
-                Err(ApiError::internal("The engine gave no answer to an operator's command"))
-            }
-        }
+        Ok(match self.submit(by, deed).await? {
+            Acted::Made { outcome, entry } => Ok((outcome, entry)),
+            Acted::Rejected { refusal, .. } => Err(refusal),
+        })
+    }
+
+    /// Submits an action of the caller.
+    async fn submit(&self, by: Attribution, deed: Deed) -> Result<Acted, ApiError> {
+        let authority = self.caller.authority(self.access.acts_alone(&self.caller));
+        submit(&self.engine, Act { by, deed, authority }).await
     }
 
     /// Makes a change outside the ledger. Its entry in the audit trail is recorded before; a further entry records
-    /// whether the change then failed.
+    /// whether the change then failed. Logs the first entry once the change is made.
     pub(crate) async fn elsewhere<T>(
         &self,
         permission: Permission,
         change: Change,
         make: impl AsyncFnOnce() -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        let made = self.elsewhere_unlogged(permission, change.clone(), make).await?;
-        log_change(change, &AdminOutcome::Done, &self.caller);
+        let (made, entry) = self.elsewhere_unlogged(permission, change, make).await?;
+        entry.iter().for_each(log_entry);
         Ok(made)
     }
 
-    /// The same, for changes that write their own log line.
+    /// The same, for changes that write their own log line. Returns the first entry, too.
     pub(crate) async fn elsewhere_unlogged<T>(
         &self,
         permission: Permission,
         change: Change,
         make: impl AsyncFnOnce() -> Result<T, ApiError>,
-    ) -> Result<T, ApiError> {
+    ) -> Result<(T, Option<AuditEntry>), ApiError> {
         let object = change.what.clone();
-        self.act(permission, Deed::Elsewhere(change.clone()), change).await?;
-        let made = make().await;
-        if let Err(error) = &made {
-            let by = self.caller.attribution(permission, None);
-            self.access.record_failure(&self.engine, by, object, &error.description).await;
+        let (_, entry) = self.try_act(permission, Deed::Elsewhere(change), object.clone()).await??;
+        match make().await {
+            Ok(made) => Ok((made, entry)),
+            Err(error) => {
+                let by = self.caller.attribution(permission, None);
+                self.access.record_failure(&self.engine, by, object, &error.description).await;
+                Err(error)
+            }
         }
-        made
     }
 
     /// Records a rejected attempt in the audit trail.
     pub(crate) async fn refused(&self, permission: Permission, object: String, error: &ApiError) {
-        let (by, is_proven) = (self.caller.attribution(permission, None), self.caller.is_proven());
+        self.record_refusal(self.caller.attribution(permission, None), object, error).await;
+    }
+
+    async fn record_refusal(&self, by: Attribution, object: String, error: &ApiError) {
+        let is_proven = self.caller.is_proven();
         self.access.record_refusal(&self.engine, is_proven, by, object, &error.description).await;
     }
 
@@ -279,9 +282,24 @@ impl fmt::Debug for AdminContext {
     }
 }
 
-/// Logs an operator's change, if it changed anything.
-pub(crate) fn log_change(change: Change, outcome: &AdminOutcome, by: &Caller) {
-    if let Some(Change { what, from, to }) = change.made(outcome) {
-        tracing::info!(%what, %from, %to, operator = %by.operator, "an operator's change");
+/// Submits an action, and waits until it is durable.
+pub(crate) async fn submit(engine: &EngineHandle, act: Act) -> Result<Acted, ApiError> {
+    match engine.submit(Command::Act(Box::new(act)), Payload::default()).await? {
+        Reply::Act(acted) => Ok(*acted),
+        Reply::Accepted | Reply::UnknownSender(_) | Reply::NeedsArchive | Reply::Admin(_) => {
+            Err(ApiError::internal("The engine gave no answer to an operator's command"))
+        }
+    }
+}
+
+/// Logs an entry of the audit trail.
+pub(crate) fn log_entry(entry: &AuditEntry) {
+    let AuditEntry { number, by, object, before, after, refused, .. } = entry;
+    let (what, from, to, operator) = (object, before, after, &by.operator);
+    match refused {
+        None => tracing::info!(number, %what, %from, %to, %operator, "an operator's change"),
+        Some(why) => {
+            tracing::warn!(number, %what, %from, %to, %operator, %why, "an operator's change failed")
+        }
     }
 }

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use upesi_ledger::{AdminOutcome, Change};
+use upesi_ledger::Change;
 use upesi_parties::party::PartyIdType;
 use upesi_parties::registry::{Oracle, OracleChange, OracleRegistry, OracleSpec, URL_CHARS_MAX};
 use upesi_types::{Currency, ErrorCode, Timestamp};
@@ -16,7 +16,6 @@ use super::call::{Parameters, Segments};
 use crate::access::Permission;
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::context::log_change;
 use crate::error::ApiError;
 use crate::json::{empty, ok};
 
@@ -73,13 +72,14 @@ pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Respon
     let change = read_rest(&fields)?;
     let is_default = change.is_default.unwrap_or(false);
     let spec = OracleSpec { kind, currency: change.currency, url, is_default };
-    let to = described(&spec);
-    let create = async || Ok(registry.create(spec, now()).await?);
     // Its number is known only after its creation.
-    let change = Change::new("a new oracle", "none", to.as_str());
-    let id = context.elsewhere_unlogged(Permission::OracleManage, change, create).await?;
-    let change = Change::new(format!("oracle {id}"), "none", to);
-    log_change(change, &AdminOutcome::Done, &context.caller);
+    let change = Change::new("a new oracle", "none", described(&spec));
+    let create = async || {
+        let id = registry.create(spec, now()).await?;
+        tracing::info!(id, "an oracle was created");
+        Ok(id)
+    };
+    let id = context.elsewhere(Permission::OracleManage, change, create).await?;
     Ok((StatusCode::CREATED, [(LOCATION, format!("/oracles/{id}"))]).into_response())
 }
 

@@ -5,11 +5,10 @@ use std::net::IpAddr;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_engine::{Clock as _, Payload};
-use upesi_ledger::command::{Act, Deed, Entrance, EntranceKind};
+use upesi_engine::Clock as _;
+use upesi_ledger::command::{Act, Authority, Deed, Entrance, EntranceKind};
 use upesi_ledger::{
-    AdminOutcome, AdminRefusal, Attribution, Change, Command, OPERATOR_NAME_BYTES_MAX, Person, Reply, Roles,
-    Sealed,
+    Acted, AdminOutcome, AdminRefusal, Attribution, Change, OPERATOR_NAME_BYTES_MAX, Person, Roles, Sealed,
 };
 use upesi_types::ErrorCode;
 
@@ -20,7 +19,7 @@ use crate::access::{
 };
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::context::AdminContext;
+use crate::context::{AdminContext, submit};
 use crate::error::ApiError;
 use crate::json::{Instant, empty, json, ok};
 
@@ -144,11 +143,10 @@ pub(crate) async fn enter(
     by: Attribution,
     deed: Deed,
 ) -> Result<Result<AdminOutcome, AdminRefusal>, ApiError> {
-    let act = Act { by, deed, is_alone: true };
-    match context.engine.submit(Command::Act(Box::new(act)), Payload::default()).await? {
-        Reply::Admin(answer) => Ok(answer),
-        _ => Err(ApiError::internal("The engine gave no answer to an operator's command")),
-    }
+    Ok(match submit(&context.engine, Act { by, deed, authority: Authority::ALONE }).await? {
+        Acted::Made { outcome, .. } => Ok(outcome),
+        Acted::Rejected { refusal, .. } => Err(refusal),
+    })
 }
 
 impl Attempt {

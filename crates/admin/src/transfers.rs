@@ -81,8 +81,8 @@ pub(crate) async fn end(
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into_boxed_str();
     fields.only(&["action", "reason"])?;
     let expire = Expire { transfer: id, reason };
-    let change = Change::of_expire(&expire);
-    context.act(Permission::TransferEnd, Deed::Expire(expire), change).await?;
+    let object = Change::of_expire(&expire).what;
+    context.act(Permission::TransferEnd, Deed::Expire(expire), object).await?;
     show(&context, id).await
 }
 

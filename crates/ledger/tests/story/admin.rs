@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use upesi_admin::rejection::detail;
 use upesi_ledger::command::{
-    Act, ApplyNext, Deed, Deposit, EndpointValue, FundsAction, FundsEnd, FundsPrepare, NewSettlementModel,
-    NewSignatureKey, Verdict, VerdictKind,
+    Act, ApplyNext, Authority, Deed, Deposit, EndpointValue, FundsAction, FundsEnd, FundsPrepare,
+    NewSettlementModel, NewSignatureKey, Verdict, VerdictKind,
 };
 use upesi_ledger::{
     AccountId, AdminAction, AdminCommand, AdminRefusal, ApprovalPolicy, Attribution, BindingKind, Block,
@@ -324,7 +324,7 @@ pub(super) fn act(operator: &str, deed: Deed) -> Command {
         action: "as asked".into(),
         reason: Some("as agreed with the bank".into()),
     };
-    Command::Act(Box::new(Act { by, deed, is_alone: false }))
+    Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }))
 }
 
 fn words_of(refusal: &AdminRefusal) -> String {
