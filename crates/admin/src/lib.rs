@@ -7,6 +7,7 @@ mod audit;
 mod body;
 mod call;
 mod callbacks;
+mod change;
 mod change_sets;
 mod collector;
 mod context;

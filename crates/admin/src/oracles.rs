@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
@@ -18,6 +19,7 @@ use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::json::{empty, ok};
+use crate::parts::Directory;
 
 /// The only type of endpoint.
 const ENDPOINT_TYPE: &str = "URL";
@@ -53,10 +55,13 @@ impl OracleView {
     }
 }
 
-pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn list(
+    State(directory): State<Directory>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
     let kind = parameters.get("type").map(|text| parse_kind("type", text)).transpose()?;
     let currency = parameters.get("currency").map(|text| parse_currency("currency", text)).transpose()?;
-    let oracles = context.directory()?.oracles.oracles();
+    let oracles = directory.get()?.oracles.oracles();
     let wanted = oracles.iter().filter(|oracle| {
         kind.is_none_or(|kind| oracle.spec.kind == kind)
             && (currency.is_none() || oracle.spec.currency == currency)
@@ -64,8 +69,12 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
     ok(&wanted.map(OracleView::of).collect::<Vec<_>>())
 }
 
-pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
-    let registry = &context.directory()?.oracles;
+pub(crate) async fn create(
+    call: Call,
+    State(directory): State<Directory>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let registry = &directory.get()?.oracles;
     let fields = body.fields()?;
     let kind = read_kind(&fields.required_in_lookup("oracleIdType")?)?;
     let url = read_endpoint(&fields.required_in_lookup("endpoint")?)?;
@@ -79,16 +88,17 @@ pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Respon
         tracing::info!(id, "an oracle was created");
         Ok(id)
     };
-    let id = context.elsewhere(Permission::OracleManage, change, create).await?;
+    let id = call.elsewhere(Permission::OracleManage, change, create).await?;
     Ok((StatusCode::CREATED, [(LOCATION, format!("/oracles/{id}"))]).into_response())
 }
 
 pub(crate) async fn update(
-    Call(context): Call,
+    call: Call,
+    State(directory): State<Directory>,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let registry = &context.directory()?.oracles;
+    let registry = &directory.get()?.oracles;
     let fields = body.fields()?;
     let mut change = read_rest(&fields)?;
     change.kind = fields.optional("oracleIdType").map(|field| read_kind(&field)).transpose()?;
@@ -97,18 +107,19 @@ pub(crate) async fn update(
     let to = registry.oracles().get(id).map(|oracle| described(&change.clone().applied_to(&oracle.spec)));
     let told = Change::new(format!("oracle {id}"), description(registry, id), to.unwrap_or_default());
     let update = async || Ok(registry.update(id, change).await?);
-    context.elsewhere(Permission::OracleManage, told, update).await?;
+    call.elsewhere(Permission::OracleManage, told, update).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn delete(
-    Call(context): Call,
+    call: Call,
+    State(directory): State<Directory>,
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
-    let (registry, id) = (&context.directory()?.oracles, number(&id));
+    let (registry, id) = (&directory.get()?.oracles, number(&id));
     let change = Change::new(format!("oracle {id}"), description(registry, id), "none");
     let delete = async || Ok(registry.delete(id).await?);
-    context.elsewhere(Permission::OracleManage, change, delete).await?;
+    call.elsewhere(Permission::OracleManage, change, delete).await?;
     empty(StatusCode::NO_CONTENT)
 }
 

@@ -406,11 +406,12 @@ fn admin_service(
     context.node = number_of(settings);
     context.audit = AuditPort::new(base.audit_key.clone());
     if let Some(key) = base.audit_key.clone() {
-        base.admin_workers.get(0).spawn(log_checkpoints(context.clone(), key));
+        base.admin_workers.get(0).spawn(log_checkpoints(engine.clone(), key));
     }
     let access = options::access(settings, providers.issuers.clone(), base.people_secret.clone());
     let _ = text.access.set(access.clone());
-    Ok(AdminService::new(context.with_access(access)))
+    context.access = access;
+    Ok(AdminService::new(context))
 }
 
 /// The key that signs checkpoints of the audit trail.

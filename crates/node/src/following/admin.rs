@@ -71,8 +71,8 @@ impl StandbyAdmin {
             let followed = followed.clone();
             context.followed = Some(Arc::new(move || followed.now()));
             // A follower has no logins, so second factors are not opened.
-            let access = options::access(&settings, providers.issuers.clone(), None);
-            AdminService::new(context.with_access(access))
+            context.access = options::access(&settings, providers.issuers.clone(), None);
+            AdminService::new(context)
         };
         Self { read: read.clone(), make: Box::new(make), service: OnceLock::new(), pace: Pace::default() }
     }

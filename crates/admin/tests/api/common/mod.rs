@@ -233,7 +233,7 @@ impl Hub {
             people_secret: settings.people_secret,
         };
         let context = match settings.authentication {
-            true => context.with_access(Access::required(options)),
+            true => AdminContext { access: Access::required(options), ..context },
             false => context,
         };
         let service = AdminService::new(context);
