@@ -283,7 +283,7 @@ pub(crate) async fn approve(
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    decide((&call, &diffs), &id, VerdictKind::Approve(words), read_comment(&body.fields()?)?).await
+    decide(&call, &diffs, &id, VerdictKind::Approve(words), read_comment(&body.fields()?)?).await
 }
 
 pub(crate) async fn reject(
@@ -294,7 +294,7 @@ pub(crate) async fn reject(
 ) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     fields.required("comment")?;
-    decide((&call, &diffs), &id, VerdictKind::Reject, read_comment(&fields)?).await
+    decide(&call, &diffs, &id, VerdictKind::Reject, read_comment(&fields)?).await
 }
 
 pub(crate) async fn withdraw(
@@ -303,7 +303,7 @@ pub(crate) async fn withdraw(
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    decide((&call, &diffs), &id, VerdictKind::Withdraw, read_comment(&body.fields()?)?).await
+    decide(&call, &diffs, &id, VerdictKind::Withdraw, read_comment(&body.fields()?)?).await
 }
 
 fn read_comment(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
@@ -313,7 +313,8 @@ fn read_comment(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
 }
 
 async fn decide(
-    (call, diffs): (&Call, &Diffs),
+    call: &Call,
+    diffs: &Diffs,
     id: &str,
     kind: VerdictKind,
     comment: Option<Box<str>>,

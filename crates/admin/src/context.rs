@@ -22,8 +22,8 @@ use crate::stored_quote::FindQuote;
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The dependencies of the API. Cheap to clone. A handler gets only those that it names as extractors, such as
-/// `State<AuditPort>`, and the `Call` of its caller.
+/// The dependencies of the API. Cheap to clone. A handler gets only the parts that it names as extractors, such
+/// as `State<AuditPort>`, and the `Call` of its caller.
 #[derive(Clone)]
 pub struct AdminContext {
     /// The hub's engine.

@@ -1,7 +1,6 @@
 //! `/directory`: the built-in party directory for operators.
 
-use axum::extract::State;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;

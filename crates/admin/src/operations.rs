@@ -151,7 +151,7 @@ struct HandedOver {
     to: Option<u32>,
 }
 
-/// Accepts nothing from here on. The answer is sent when the log has the handover; then this node stops serving.
+/// Accepts nothing from here on. The answer is sent when the log has the handover; then this node follows.
 pub(crate) async fn hand_over(
     call: Call,
     State(node): State<NodeOfCluster>,
@@ -226,7 +226,7 @@ pub(crate) async fn profile(
     State(process): State<Process>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    holders(&profiling)?;
+    holders(profiling.as_ref())?;
     let seconds_max = usize::try_from(SECONDS_MAX).unwrap_or(usize::MAX);
     let seconds = parameters.count("seconds", SECONDS_DEFAULT, seconds_max)? as u64;
     let form = match parameters.get("format") {
@@ -266,15 +266,15 @@ fn render(profile: &Profile, form: Form, version: &str) -> (&'static str, String
 }
 
 pub(crate) async fn heap(State(profiling): State<Option<Holders>>) -> Result<Response, ApiError> {
-    let summary = memory::summary(&holders(&profiling)?());
+    let summary = memory::summary(&holders(profiling.as_ref())?());
     let headers = [(CONTENT_TYPE, "application/json; charset=utf-8"), (CACHE_CONTROL, "no-store")];
     Ok((StatusCode::OK, headers, summary.to_json()).into_response())
 }
 
 /// The parts; an error if profiling is disabled.
-fn holders(profiling: &Option<Holders>) -> Result<&Holders, ApiError> {
+fn holders(profiling: Option<&Holders>) -> Result<&Holders, ApiError> {
     let off = || ApiError::new(ErrorCode::NOT_IMPLEMENTED, "Profiling is off, as admin.profiling is false");
-    profiling.as_ref().ok_or_else(off)
+    profiling.ok_or_else(off)
 }
 
 impl From<ProfileError> for ApiError {

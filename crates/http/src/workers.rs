@@ -222,9 +222,9 @@ struct ScopeTasks {
     has_ended: bool,
 }
 
-/// Number of handles from which finished tasks are removed.
+/// Number of handles that may remain before finished tasks are removed.
 const SCOPE_TASKS_MIN: usize = 64;
-/// Interval at which the end of a scope checks whether its tasks have ended.
+/// Interval of checks whether the tasks of a scope have ended.
 const SCOPE_LOOK_EVERY: Duration = Duration::from_millis(1);
 
 impl Scope {

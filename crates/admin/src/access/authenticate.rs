@@ -106,6 +106,11 @@ impl Access {
         self.0.required.is_some().then_some(&self.0.people)
     }
 
+    /// Ends the sessions of the hub's own users, because this node is no longer the leader.
+    pub fn end_sessions(&self) {
+        self.0.people.end_sessions(|_| true);
+    }
+
     /// Number of rejected credentials since the start, by kind.
     pub fn rejected_credentials(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.0.rejected.counts()

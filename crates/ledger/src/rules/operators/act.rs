@@ -51,7 +51,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// All changes. The policy determines which of them need a second person.
+    /// All changes. The policy determines the ones that need a second person.
     pub const ALL: Self = Self { actions: AdminActions::ALL, is_alone: false, is_emergency: false };
     /// All changes, without a second person.
     pub const ALONE: Self = Self { is_alone: true, ..Self::ALL };
@@ -158,7 +158,7 @@ impl Ledger {
         })
     }
 
-    /// Completes the reply: with the audit entry, which is recorded if the action was made, or with what was rejected.
+    /// Completes the reply: with the audit entry, which is recorded if the action was made, or with the rejected action.
     pub(crate) fn record_act(&self, act: &Act, now: Timestamp, out: &mut Decision) {
         out.reply = match mem::take(&mut out.reply) {
             Reply::Admin(Ok(outcome)) => {
