@@ -1,5 +1,6 @@
 //! Accounts of participants: `/participants/{name}/accounts`, their types, and their positions.
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -11,6 +12,7 @@ use upesi_types::Amount;
 use super::call::{Parameters, Segments, account_id, participant_name};
 use crate::body::JsonBody;
 use crate::call::Call;
+use crate::context::Hostname;
 use crate::error::ApiError;
 use crate::json::{Decimal, EmptyObject, Flag, Instant, empty, ok};
 use crate::participants::{read_activity, show};
@@ -43,12 +45,9 @@ impl AccountView {
 }
 
 /// Lists the opened accounts; others have no balance yet.
-pub(crate) async fn list(
-    Call(context): Call,
-    Segments(name): Segments<String>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn list(call: Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
-    let accounts = context.ask(move |ledger| {
+    let accounts = call.ask(move |ledger| {
         let participant = ledger.participant_named(&name)?;
         let accounts = participant.accounts.iter().filter_map(|account| ledger.account(account.id));
         let opened = accounts.filter(|account| account.is_opened);
@@ -60,7 +59,8 @@ pub(crate) async fn list(
 
 /// Creates an account of the hub.
 pub(crate) async fn create(
-    Call(context): Call,
+    call: Call,
+    State(hostname): State<Hostname>,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -69,18 +69,18 @@ pub(crate) async fn create(
     let kind = fields.required("type")?.text_of(2, 30)?.into();
     fields.only(&["currency", "type"])?;
     let name = participant_name(&name)?;
-    context.change(AdminCommand::CreateHubAccount { name, currency, kind }).await?;
-    show(&context, name, StatusCode::CREATED).await
+    call.change(AdminCommand::CreateHubAccount { name, currency, kind }).await?;
+    show(&call, hostname, name, StatusCode::CREATED).await
 }
 
 pub(crate) async fn set_activity(
-    Call(context): Call,
+    call: Call,
     Segments((name, account)): Segments<(String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let (name, account) = (participant_name(&name)?, account_id(&account)?);
     let is_active = read_activity(&body)?;
-    context.change(AdminCommand::SetAccountActivity { name, account, is_active }).await?;
+    call.change(AdminCommand::SetAccountActivity { name, account, is_active }).await?;
     empty(StatusCode::OK)
 }
 
@@ -111,13 +111,12 @@ impl AccountTypeView {
     }
 }
 
-pub(crate) async fn list_types(Call(context): Call) -> Result<Response, ApiError> {
-    let types =
-        context.ask(|ledger| ledger.account_types().iter().map(AccountTypeView::of).collect::<Vec<_>>());
+pub(crate) async fn list_types(call: Call) -> Result<Response, ApiError> {
+    let types = call.ask(|ledger| ledger.account_types().iter().map(AccountTypeView::of).collect::<Vec<_>>());
     ok(&types.await?)
 }
 
-pub(crate) async fn create_type(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn create_type(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let name = fields.required("name")?.text_of(2, 30)?.into();
     let description = fields
@@ -131,7 +130,7 @@ pub(crate) async fn create_type(Call(context): Call, body: JsonBody) -> Result<R
     let is_settleable = flag("isSettleable", false)?;
     fields.only(&["name", "description", "isActive", "isSettleable"])?;
     let command = AdminCommand::CreateLedgerAccountType { name, description, is_active, is_settleable };
-    context.change(command).await?;
+    call.change(command).await?;
     empty(StatusCode::CREATED)
 }
 
@@ -153,13 +152,13 @@ fn positions<'a>(ledger: &'a Ledger, participant: &'a Participant) -> impl Itera
 }
 
 pub(crate) async fn list_positions(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
     let wanted = parameters.currency()?;
-    let answer = context.ask(move |ledger| {
+    let answer = call.ask(move |ledger| {
         let participant =
             ledger.participant_named(&name).ok_or_else(|| ApiError::unknown_participant(name.as_str()))?;
         if let Some(currency) = wanted
@@ -229,8 +228,8 @@ fn utilisation(position: Amount, bound: Amount) -> Option<i64> {
     Some(i64::try_from(used).unwrap_or(i64::MAX))
 }
 
-pub(crate) async fn summary_of_positions(Call(context): Call) -> Result<Response, ApiError> {
-    let views = context.ask(|ledger| {
+pub(crate) async fn summary_of_positions(call: Call) -> Result<Response, ApiError> {
+    let views = call.ask(|ledger| {
         let mut views = Vec::new();
         for participant in ledger.participants() {
             let positions = positions(ledger, participant);

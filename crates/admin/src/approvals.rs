@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -10,8 +11,8 @@ use tokio::time::timeout;
 use upesi_engine::Clock as _;
 use upesi_ledger::command::{Deed, Preview, Verdict, VerdictKind};
 use upesi_ledger::{
-    AdminAction, AdminCommand, AdminOutcome, ApprovalPolicy, Change, ChangeSet, Facts, Ledger, Progress,
-    Proposal, ProposalState, Shown, WAIVERS_MAX,
+    AdminAction, AdminCommand, AdminOutcome, ApprovalPolicy, ChangeSet, Facts, Ledger, Progress, Proposal,
+    ProposalState, Shown, WAIVERS_MAX,
 };
 use upesi_types::{Amount, ErrorCode, Timestamp};
 
@@ -20,7 +21,7 @@ use crate::access::{Caller, Permission, forbidden, permission_of, permission_to_
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::change_sets::{apply, words};
-use crate::context::AdminContext;
+use crate::context::Diffs;
 use crate::error::ApiError;
 use crate::json::{Decimal, Instant, ok};
 
@@ -201,9 +202,9 @@ fn number(text: &str) -> Result<u64, ApiError> {
 }
 
 /// The answer for a caller whose change needs an approval.
-pub(crate) async fn waits(context: &AdminContext, id: u64) -> Result<ApiError, ApiError> {
-    let caller = context.caller.clone();
-    let view = context.ask(move |ledger| {
+pub(crate) async fn waits(call: &Call, id: u64) -> Result<ApiError, ApiError> {
+    let caller = call.caller.clone();
+    let view = call.ask(move |ledger| {
         ledger.approvals().get(id).map(|proposal| ProposalView::of(proposal, ledger, &caller))
     });
     let view = view.await?;
@@ -223,7 +224,7 @@ struct Totals {
     pending: usize,
 }
 
-pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response, ApiError> {
     parameters.only(&FILTERS)?;
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let after = parameters.get("after").map_or(Ok(0), str::parse);
@@ -239,8 +240,8 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
     });
     let (state, action) = (state.transpose()?, action.transpose()?);
     let maker = parameters.get("maker").map(str::to_owned);
-    let caller = context.caller.clone();
-    let page = context.ask(move |ledger| {
+    let caller = call.caller.clone();
+    let page = call.ask(move |ledger| {
         let all = ledger.approvals();
         let wanted = all.after(after).filter(|one| {
             state.is_none_or(|state| all.state_of(one) == state)
@@ -257,15 +258,19 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
     ok(&page.await?)
 }
 
-pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
-    show(&context, number(&id)?).await
+pub(crate) async fn get(
+    call: Call,
+    State(diffs): State<Diffs>,
+    Segments(id): Segments<String>,
+) -> Result<Response, ApiError> {
+    show(&call, &diffs, number(&id)?).await
 }
 
 /// Shows one approval. The diff of a set occupies the deciding thread, so one is computed at a time.
-async fn show(context: &AdminContext, id: u64) -> Result<Response, ApiError> {
-    let _permit = context.diffs.acquire().await.map_err(|error| ApiError::internal(&error.to_string()))?;
-    let (caller, now) = (context.caller.clone(), context.engine.clock().now());
-    let view = context.ask(move |ledger| {
+async fn show(call: &Call, diffs: &Diffs, id: u64) -> Result<Response, ApiError> {
+    let _permit = diffs.0.acquire().await.map_err(|error| ApiError::internal(&error.to_string()))?;
+    let (caller, now) = (call.caller.clone(), call.engine.clock().now());
+    let view = call.ask(move |ledger| {
         ledger.approvals().get(id).map(|proposal| ProposalView::in_full(proposal, ledger, &caller, now))
     });
     let view = view.await?;
@@ -273,29 +278,32 @@ async fn show(context: &AdminContext, id: u64) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn approve(
-    Call(context): Call,
+    call: Call,
+    State(diffs): State<Diffs>,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    decide(&context, &id, VerdictKind::Approve(words), read_comment(&body.fields()?)?).await
+    decide(&call, &diffs, &id, VerdictKind::Approve(words), read_comment(&body.fields()?)?).await
 }
 
 pub(crate) async fn reject(
-    Call(context): Call,
+    call: Call,
+    State(diffs): State<Diffs>,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     fields.required("comment")?;
-    decide(&context, &id, VerdictKind::Reject, read_comment(&fields)?).await
+    decide(&call, &diffs, &id, VerdictKind::Reject, read_comment(&fields)?).await
 }
 
 pub(crate) async fn withdraw(
-    Call(context): Call,
+    call: Call,
+    State(diffs): State<Diffs>,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    decide(&context, &id, VerdictKind::Withdraw, read_comment(&body.fields()?)?).await
+    decide(&call, &diffs, &id, VerdictKind::Withdraw, read_comment(&body.fields()?)?).await
 }
 
 fn read_comment(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
@@ -305,49 +313,49 @@ fn read_comment(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
 }
 
 async fn decide(
-    context: &AdminContext,
+    call: &Call,
+    diffs: &Diffs,
     id: &str,
     kind: VerdictKind,
     comment: Option<Box<str>>,
 ) -> Result<Response, ApiError> {
     let number = number(id)?;
-    let found = context.ask(move |ledger| {
+    let found = call.ask(move |ledger| {
         let proposal = ledger.approvals().get(number)?;
         let needed = permissions_to_decide(proposal, ledger);
         Some((needed, proposal.object.clone(), may_still(ledger, proposal)))
     });
     let (needed, object, may_still) = found.await?.ok_or_else(|| unknown(id))?;
-    let (needed, to) = match kind {
-        VerdictKind::Approve(_) => (needed, "approved"),
-        VerdictKind::Reject => (needed, "rejected"),
-        VerdictKind::Withdraw => ([Permission::ApprovalRead].into(), "withdrawn"),
+    let needed = match kind {
+        VerdictKind::Approve(_) | VerdictKind::Reject => needed,
+        VerdictKind::Withdraw => [Permission::ApprovalRead].into(),
     };
     // The caller needs all permissions. The entry names a missing one, or the first.
-    let lacking = needed.iter().find(|permission| !context.caller.may(**permission));
+    let lacking = needed.iter().find(|permission| !call.caller.may(**permission));
     let permission = lacking.or(needed.first()).copied().unwrap_or(Permission::ApprovalOperations);
-    let change = Change::new(format!("approval {id}: {object}"), "pending", to);
+    let object = format!("approval {id}: {object}");
     if let VerdictKind::Approve(_) = kind
-        && let Some(error) = hindrance(context, may_still)
+        && let Some(error) = hindrance(call, may_still)
     {
-        context.refused(permission, change.what, &error).await;
+        call.refused(permission, object, &error).await;
         return Err(error);
     }
     let verdict = Verdict { id: number, kind, comment };
-    let outcome = context.act(permission, Deed::Verdict(verdict), change).await?;
+    let outcome = call.act(permission, Deed::Verdict(verdict), object).await?;
     if let AdminOutcome::ProposalEnded(_, ProposalState::Applying, _) = outcome {
         // The set is applied to its end, even if the client disconnects or the answer is due.
-        let engine = context.engine.clone();
+        let engine = call.engine.clone();
         let applying = tokio::spawn(async move { apply(&engine, number).await });
         if let Ok(Err(error)) = timeout(APPLIED_WITHIN, applying).await {
             return Err(ApiError::internal(&error.to_string()));
         }
     }
-    show(context, number).await
+    show(call, diffs, number).await
 }
 
 /// The reason why the caller may not approve, apart from its roles.
-fn hindrance(context: &AdminContext, may_still: bool) -> Option<ApiError> {
-    match context.caller.cannot_approve {
+fn hindrance(call: &Call, may_still: bool) -> Option<ApiError> {
+    match call.caller.cannot_approve {
         Some(why) => Some(forbidden(why)),
         None if may_still => None,
         None => Some(ApiError::new(ErrorCode::VALIDATION, "Its maker may not do this any more: reject it")),
@@ -394,12 +402,12 @@ impl PolicyView {
     }
 }
 
-pub(crate) async fn get_policy(Call(context): Call) -> Result<Response, ApiError> {
-    ok(&context.ask(|ledger| PolicyView::of(ledger.approvals().policy())).await?)
+pub(crate) async fn get_policy(call: Call) -> Result<Response, ApiError> {
+    ok(&call.ask(|ledger| PolicyView::of(ledger.approvals().policy())).await?)
 }
 
 /// Sets the whole policy.
-pub(crate) async fn set_policy(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn set_policy(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let known: Vec<_> = AdminAction::ALL.iter().copied().filter(|action| action.is_of_policy()).collect();
     let items = fields.required("secondPerson")?.array(known.len())?.into_iter();
@@ -417,8 +425,8 @@ pub(crate) async fn set_policy(Call(context): Call, body: JsonBody) -> Result<Re
         waiver.only(&["currency", "amount"])?;
     }
     fields.only(&["secondPerson", "waived"])?;
-    context.change(AdminCommand::SetApprovalPolicy(policy)).await?;
-    get_policy(Call(context)).await
+    call.change(AdminCommand::SetApprovalPolicy(policy)).await?;
+    get_policy(call).await
 }
 
 // A complete change, as JSON.

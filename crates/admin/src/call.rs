@@ -1,8 +1,9 @@
-//! One call: the context with the caller of a request.
+//! One call: the caller of a request, with the engine that serves it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::ops::Deref;
+use std::fmt;
+use std::sync::Arc;
 
 use axum::extract::rejection::{PathRejection, QueryRejection, RawPathParamsRejection};
 use axum::extract::{FromRequestParts, Path, Query, RawPathParams, Request, State};
@@ -10,10 +11,11 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use serde::de::DeserializeOwned;
-use upesi_ledger::AccountId;
+use upesi_engine::EngineHandle;
+use upesi_ledger::{AccountId, Ledger};
 use upesi_types::{Currency, FspId, Timestamp, TransferId};
 
-use crate::access::{Caller, Permission, SharedCaller, forbidden};
+use crate::access::{Access, Caller, Permission, SharedCaller, forbidden};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::shown::shown;
@@ -26,7 +28,7 @@ pub(crate) enum Needs {
     /// The caller must be authenticated.
     Identity,
     /// One of these permissions. If there are several, the operation determines the necessary one from the request.
-    /// [`AdminContext::change`] checks changes of the ledger again.
+    /// [`Call::change`] checks changes of the ledger again.
     OneOf(&'static [Permission]),
 }
 
@@ -90,24 +92,33 @@ impl Guard {
     }
 }
 
-/// The context of a request.
-pub(crate) struct Call(pub(crate) AdminContext);
+/// A request of a caller.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) engine: EngineHandle,
+    pub(crate) access: Access,
+    pub(crate) caller: SharedCaller,
+}
 
 impl Call {
     fn by(caller: Option<SharedCaller>, context: &AdminContext) -> Self {
-        let mut context = context.clone();
-        if let Some(caller) = caller {
-            context.caller = caller;
-        }
-        Self(context)
+        let (engine, access) = (context.engine.clone(), context.access.clone());
+        let caller = caller.unwrap_or_else(|| Arc::new(access.stranger(None)));
+        Self { engine, access, caller }
+    }
+
+    /// Queries the durable state.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Ledger) -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        Ok(self.engine.read(question).await?)
     }
 }
 
-impl Deref for Call {
-    type Target = AdminContext;
-
-    fn deref(&self) -> &AdminContext {
-        &self.0
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("caller", &self.caller).finish_non_exhaustive()
     }
 }
 

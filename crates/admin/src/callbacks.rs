@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -19,9 +21,10 @@ use super::call::{Parameters, Segments, participant_name};
 use crate::access::Permission;
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::context::AdminContext;
+use crate::change::log_entry;
 use crate::error::ApiError;
 use crate::json::{Instant, json, ok};
+use crate::parts::Lanes;
 
 /// Default number of callbacks per page.
 const PAGE_DEFAULT: usize = 100;
@@ -160,10 +163,14 @@ impl Selection {
     }
 }
 
-pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn list(
+    call: Call,
+    State(lanes): State<Arc<dyn Lanes>>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let selection = Selection::of(&parameters)?;
-    let page = context.ask(move |ledger| -> Result<Page, ApiError> {
+    let page = call.ask(move |ledger| -> Result<Page, ApiError> {
         let selected = selection.select(ledger)?.take(limit + 1);
         let mut callbacks: Vec<_> =
             selected.map(|(key, entry)| CallbackView::of(ledger, key, entry)).collect();
@@ -174,28 +181,32 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
         Ok(Page { callbacks, next, totals: Totals { pending: ledger.outbox().len() - parked, parked } })
     });
     let mut page = page.await??;
-    add_failures(&context, &mut page.callbacks);
-    read_contents(&context, &mut page.callbacks).await?;
+    add_failures(&*lanes, &mut page.callbacks);
+    read_contents(&call, &mut page.callbacks).await?;
     ok(&page)
 }
 
-pub(crate) async fn get(Call(context): Call, Segments(key): Segments<String>) -> Result<Response, ApiError> {
+pub(crate) async fn get(
+    call: Call,
+    State(lanes): State<Arc<dyn Lanes>>,
+    Segments(key): Segments<String>,
+) -> Result<Response, ApiError> {
     let not_found = || ApiError::not_found("There is no undelivered callback with this key");
     let Key(key) = key.parse().map_err(|()| not_found())?;
-    let view = context
+    let view = call
         .ask(move |ledger| ledger.outbox().get(key).map(|entry| CallbackView::of(ledger, key, entry)))
         .await?;
     let mut views = [view.ok_or_else(not_found)?];
-    add_failures(&context, &mut views);
-    read_contents(&context, &mut views).await?;
+    add_failures(&*lanes, &mut views);
+    read_contents(&call, &mut views).await?;
     ok(&views[0])
 }
 
 /// Adds the lanes' failed attempts to pending callbacks.
-fn add_failures(context: &AdminContext, callbacks: &mut [CallbackView]) {
+fn add_failures(lanes: &dyn Lanes, callbacks: &mut [CallbackView]) {
     let pending = callbacks.iter().filter(|callback| callback.attempts.is_none());
     let keys: Vec<_> = pending.map(|callback| callback.key.0).collect();
-    let failures = context.lanes.failures(&keys);
+    let failures = lanes.failures(&keys);
     let failures: BTreeMap<_, _> = failures.into_iter().map(|failure| (failure.key, failure)).collect();
     for callback in callbacks.iter_mut().filter(|callback| callback.attempts.is_none()) {
         if let Some(failure) = failures.get(&callback.key.0) {
@@ -206,10 +217,10 @@ fn add_failures(context: &AdminContext, callbacks: &mut [CallbackView]) {
 }
 
 /// Adds the journal's contents to callbacks.
-async fn read_contents(context: &AdminContext, callbacks: &mut [CallbackView]) -> Result<(), ApiError> {
+async fn read_contents(call: &Call, callbacks: &mut [CallbackView]) -> Result<(), ApiError> {
     for chunk in callbacks.chunks_mut(CONTENTS_READ_AT_ONCE) {
         let keys = chunk.iter().map(|callback| callback.key.0).collect();
-        for pending in context.engine.callbacks(keys).await? {
+        for pending in call.engine.callbacks(keys).await? {
             if let Some(callback) = chunk.iter_mut().find(|callback| callback.key.0 == pending.key) {
                 callback.message = Some(message_of(pending.callback()));
                 callback.transfer_id = Some(pending.callback().subject.id.to_string());
@@ -230,27 +241,30 @@ struct Redelivered {
 }
 
 /// `{"keys": […]}`, or `{"all": true}` with or without `"fsp"`.
-pub(crate) async fn redeliver(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn redeliver(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let redelivered = match fields.optional("keys") {
         Some(_) => {
             let keys = read_keys(&fields)?;
-            let redelivered = if keys.is_empty() { 0 } else { redeliver_these(&context, keys).await?? };
+            let redelivered = if keys.is_empty() { 0 } else { redeliver_these(&call, keys).await?? };
             Redelivered { redelivered, remaining: 0 }
         }
-        None => redeliver_all(&context, read_selection(&fields)?).await?,
+        None => redeliver_all(&call, read_selection(&fields)?).await?,
     };
     json(StatusCode::ACCEPTED, &redelivered)
 }
 
 /// Returns how many of these were parked and are sent again; an error if none was.
 async fn redeliver_these(
-    context: &AdminContext,
+    call: &Call,
     keys: Vec<CallbackKey>,
 ) -> Result<Result<usize, AdminRefusal>, ApiError> {
-    let change = Change::of_redelivery(keys.len());
-    match context.try_act(Permission::CallbackRedeliver, Deed::Redeliver(keys), change).await? {
-        Ok(AdminOutcome::Redelivered(count)) => Ok(Ok(count)),
+    let object = Change::of_redelivery(keys.len()).what;
+    match call.try_act(Permission::CallbackRedeliver, Deed::Redeliver(keys), object).await? {
+        Ok((AdminOutcome::Redelivered(count), entry)) => {
+            entry.iter().for_each(log_entry);
+            Ok(Ok(count))
+        }
         Err(refusal) => Ok(Err(refusal)),
         Ok(_) => Err(ApiError::internal("The engine gave no answer to an operator's command")),
     }
@@ -258,24 +272,24 @@ async fn redeliver_these(
 
 /// Redelivers the whole selection, a limited number at a time. Callbacks that could not be accepted are counted as
 /// remaining.
-async fn redeliver_all(context: &AdminContext, mut selection: Selection) -> Result<Redelivered, ApiError> {
+async fn redeliver_all(call: &Call, mut selection: Selection) -> Result<Redelivered, ApiError> {
     let mut redelivered = 0;
     loop {
-        let keys = context.ask(move |ledger| -> Result<Vec<_>, ApiError> {
+        let keys = call.ask(move |ledger| -> Result<Vec<_>, ApiError> {
             Ok(selection.select(ledger)?.map(|(key, _)| key).take(REDELIVERED_MAX).collect())
         });
         let keys = keys.await??;
         let Some(last) = keys.last().copied() else {
             return Ok(Redelivered { redelivered, remaining: 0 });
         };
-        match redeliver_these(context, keys).await {
+        match redeliver_these(call, keys).await {
             // Another operator has redelivered them meanwhile.
             Ok(Err(_)) => {}
             Ok(Ok(count)) => redelivered += count,
             Err(error) if redelivered == 0 => return Err(error),
             Err(_) => {
                 let count = move |ledger: &Ledger| Ok(selection.select(ledger)?.count());
-                let remaining: Result<usize, ApiError> = context.ask(count).await?;
+                let remaining: Result<usize, ApiError> = call.ask(count).await?;
                 return Ok(Redelivered { redelivered, remaining: remaining? });
             }
         }

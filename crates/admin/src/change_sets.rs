@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use tower_service::Service as _;
 use upesi_engine::{EngineHandle, Payload, SubmitError};
-use upesi_ledger::command::{Act, ApplyNext, Deed};
+use upesi_ledger::command::{Act, ApplyNext, Authority, Deed};
 use upesi_ledger::{
     AdminCommand, AdminOutcome, AdminRefusal, Attribution, CHANGE_SET_CHANGES_MAX, ChangeSet, Command,
     ProposalState, Reply, SetChange,
@@ -28,7 +28,6 @@ use crate::access::Caller;
 use crate::body::{Field, JsonBody};
 use crate::call::Call;
 use crate::collector::Collector;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::ok;
 use crate::rejection;
@@ -61,7 +60,7 @@ struct NothingWaits {
 
 /// Proposes a set. If no change in it needs an approval, nothing is proposed or made.
 pub(crate) async fn propose(
-    Call(mut context): Call,
+    mut call: Call,
     Extension(operations): Extension<Operations>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -76,25 +75,25 @@ pub(crate) async fn propose(
     }
     let mut changes = Vec::with_capacity(asked.len());
     for (at, change) in asked.iter().enumerate() {
-        let command = read_change(&context, &operations, change, at + 1).await?;
+        let command = read_change(&call, &operations, change, at + 1).await?;
         changes.push(SetChange::new(command));
     }
     if let Some(reason) = reason {
-        context.caller = Arc::new(Caller { reason: Some(reason.into()), ..(*context.caller).clone() });
+        call.caller = Arc::new(Caller { reason: Some(reason.into()), ..(*call.caller).clone() });
     }
     let set = AdminCommand::ChangeSet(ChangeSet { name: name.into(), changes });
-    let (operator, wanted) = (context.caller.operator.clone(), set.clone());
-    let needs_second = context.ask(move |ledger| ledger.needs_second(&operator, &wanted)).await?;
-    if needs_second && !context.access.acts_alone(&context.caller) {
+    let (operator, wanted) = (call.caller.operator.clone(), set.clone());
+    let needs_second = call.ask(move |ledger| ledger.needs_second(&operator, &wanted)).await?;
+    if needs_second && !call.access.acts_alone(&call.caller) {
         // A proposed set returns the error for pending approvals.
-        context.change(set).await?;
+        call.change(set).await?;
     }
     ok(&NothingWaits { approval_id: None })
 }
 
 /// Reads a change of a set through its own operation.
 async fn read_change(
-    context: &AdminContext,
+    call: &Call,
     operations: &Operations,
     change: &Field<'_>,
     number: usize,
@@ -113,7 +112,7 @@ async fn read_change(
     let body = fields.optional("body").map(|field| field.raw().to_owned()).unwrap_or_default();
     fields.only(&["method", "path", "body"])?;
     let collector = Collector::default();
-    let caller = Caller { collector: Some(collector.clone()), ..(*context.caller).clone() };
+    let caller = Caller { collector: Some(collector.clone()), ..(*call.caller).clone() };
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = method.clone();
     *request.uri_mut() = uri;
@@ -172,10 +171,11 @@ pub(crate) async fn apply(engine: &EngineHandle, id: u64) {
             action: "change.set".into(),
             reason: None,
         };
-        let act = Act { by, deed: Deed::ApplyNext(ApplyNext { id, words }), is_alone: true };
-        match engine.submit(Command::Act(Box::new(act)), Payload::default()).await {
-            Ok(Reply::Admin(Ok(AdminOutcome::SetStepped(ProposalState::Applying, _)))) => {}
-            Ok(Reply::Admin(Ok(AdminOutcome::SetStepped(state, _)))) => {
+        let act = Act { by, deed: Deed::ApplyNext(ApplyNext { id, words }), authority: Authority::ALONE };
+        let reply = engine.submit(Command::Act(Box::new(act)), Payload::default()).await;
+        match reply.map(Reply::into_outcome) {
+            Ok(Some(Ok(AdminOutcome::SetStepped(ProposalState::Applying, _)))) => {}
+            Ok(Some(Ok(AdminOutcome::SetStepped(state, _)))) => {
                 tracing::info!(approval = id, state = state.as_str(), "a change set was applied");
                 return;
             }

@@ -4,29 +4,26 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::extract::FromRef;
 use tokio::sync::Semaphore;
-use upesi_engine::{Clock, EngineHandle, Payload, ResponseTimes};
+use upesi_engine::{Clock, EngineHandle, ResponseTimes};
 use upesi_http::Schemes;
-use upesi_ledger::command::{Act, Deed};
-use upesi_ledger::{AdminCommand, AdminOutcome, AdminRefusal, Change, Command, Ledger, Reply};
 use upesi_oidc::Provider;
-use upesi_types::{ErrorCode, Timestamp};
+use upesi_types::Timestamp;
 
-use crate::access::{Access, Caller, Permission, Rights, forbidden, may_change_in_emergency, permission_of};
-use crate::approvals;
+use crate::access::Access;
 use crate::audit::AuditPort;
-use crate::collector::Collector;
-use crate::error::ApiError;
 use crate::follower::FollowedNow;
 use crate::hosts::{AllowedHosts, AllowedOrigins};
 use crate::metrics_text::MetricsText;
-use crate::parts::{DirectoryHandle, FixedLog, Holders, Lanes, LogLevel, NoLanes};
+use crate::parts::{Directory, DirectoryHandle, FixedLog, Holders, Lanes, LogLevel, NoLanes};
 use crate::public_keys::{HubKeys, SignatureKeyRules};
 use crate::stored_quote::FindQuote;
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The dependencies of the API. Cheap to clone.
+/// The dependencies of the API. Cheap to clone. A handler gets only the parts that it names as extractors, such
+/// as `State<AuditPort>`, and the `Call` of its caller.
 #[derive(Clone)]
 pub struct AdminContext {
     /// The hub's engine.
@@ -78,9 +75,7 @@ pub struct AdminContext {
     /// Authentication of callers.
     pub access: Access,
     /// Permit for computing the diff of a change set.
-    pub diffs: Arc<Semaphore>,
-    /// The caller. Each request has its own.
-    pub caller: Arc<Caller>,
+    pub diffs: Diffs,
 }
 
 impl AdminContext {
@@ -88,8 +83,6 @@ impl AdminContext {
     /// log level, requests to any host.
     pub fn new(engine: EngineHandle) -> Self {
         let started_at = engine.clock().now();
-        let access = Access::open();
-        let caller = Arc::new(access.stranger(None));
         Self {
             engine,
             hostname: "central-ledger".into(),
@@ -114,162 +107,9 @@ impl AdminContext {
             promote: None,
             audit: AuditPort::new(None),
             provider_of_clients: None,
-            access,
-            diffs: Arc::new(Semaphore::new(1)),
-            caller,
+            access: Access::open(),
+            diffs: Diffs(Arc::new(Semaphore::new(1))),
         }
-    }
-
-    /// Sets the authentication of callers.
-    pub fn with_access(self, access: Access) -> Self {
-        let caller = Arc::new(access.stranger(None));
-        Self { access, caller, ..self }
-    }
-
-    /// Makes a change, with its entry in the audit trail, and waits until both are durable. The log shows the old and
-    /// the new value; another operator's concurrent change may lie between. If the change needs an approval, that is
-    /// the error.
-    pub(crate) async fn change(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
-        match self.change_or_propose(command).await? {
-            AdminOutcome::Proposed(id) => Err(approvals::waits(self, id).await?),
-            outcome => Ok(outcome),
-        }
-    }
-
-    /// Makes a change, or proposes it for approval.
-    pub(crate) async fn change_or_propose(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
-        if let Some(collector) = &self.caller.collector {
-            return Err(self.collect(collector, command).await);
-        }
-        let asked = command.clone();
-        let looked = self.ask(move |ledger| {
-            let permission = permission_of(ledger.action_of(&asked));
-            (Change::of(&asked, ledger), permission, may_change_in_emergency(&asked, ledger))
-        });
-        let (change, permission, is_for_emergencies) = looked.await?;
-        if self.caller.rights == Rights::Emergency && !is_for_emergencies {
-            let error = forbidden(
-                "break-glass lets an iam-admin in again who was switched off, and changes no other",
-            );
-            self.refused(permission, change.what, &error).await;
-            return Err(error);
-        }
-        self.act(permission, Deed::Change(command), change).await
-    }
-
-    /// Adds a change to the set that is being proposed, if the caller may make it.
-    async fn collect(&self, collector: &Collector, command: AdminCommand) -> ApiError {
-        let asked = command.clone();
-        let looked = self
-            .ask(move |ledger| (permission_of(ledger.action_of(&asked)), Change::of(&asked, ledger).what));
-        let (permission, what) = match looked.await {
-            Ok(looked) => looked,
-            Err(error) => return error,
-        };
-        match self.caller.check(&[permission]) {
-            Ok(()) => collector.collect(command),
-            Err(error) => {
-                self.refused(permission, what, &error).await;
-                error
-            }
-        }
-    }
-
-    /// Performs an action, with its entry in the audit trail.
-    pub(crate) async fn act(
-        &self,
-        permission: Permission,
-        deed: Deed,
-        change: Change,
-    ) -> Result<AdminOutcome, ApiError> {
-        let what = change.what.clone();
-        match self.try_act(permission, deed, change).await? {
-            Ok(outcome) => Ok(outcome),
-            Err(refusal) => {
-                let error = ApiError::from(refusal);
-                self.refused(permission, what, &error).await;
-                Err(error)
-            }
-        }
-    }
-
-    /// Performs an action; if the ledger rejects it, there is no entry.
-    pub(crate) async fn try_act(
-        &self,
-        permission: Permission,
-        deed: Deed,
-        change: Change,
-    ) -> Result<Result<AdminOutcome, AdminRefusal>, ApiError> {
-        if self.caller.collector.is_some() {
-            return Err(ApiError::new(
-                ErrorCode::VALIDATION,
-                "The change is not made as part of a change set",
-            ));
-        }
-        if let Err(error) = self.caller.check(&[permission]) {
-            self.refused(permission, change.what, &error).await;
-            return Err(error);
-        }
-        let by = self.caller.attribution(permission, deed.reason());
-        let is_elsewhere = matches!(deed, Deed::Elsewhere(_));
-        let is_alone = self.access.acts_alone(&self.caller);
-        let command = Command::Act(Box::new(Act { by, deed, is_alone }));
-        match self.engine.submit(command, Payload::default()).await? {
-            Reply::Admin(Ok(outcome)) => {
-                if !is_elsewhere {
-                    log_change(change, &outcome, &self.caller);
-                }
-                Ok(Ok(outcome))
-            }
-            Reply::Admin(Err(refusal)) => Ok(Err(refusal)),
-            Reply::Accepted | Reply::UnknownSender(_) | Reply::NeedsArchive => {
-                Err(ApiError::internal("The engine gave no answer to an operator's command"))
-            }
-        }
-    }
-
-    /// Makes a change outside the ledger. Its entry in the audit trail is recorded before; a further entry records
-    /// whether the change then failed.
-    pub(crate) async fn elsewhere<T>(
-        &self,
-        permission: Permission,
-        change: Change,
-        make: impl AsyncFnOnce() -> Result<T, ApiError>,
-    ) -> Result<T, ApiError> {
-        let made = self.elsewhere_unlogged(permission, change.clone(), make).await?;
-        log_change(change, &AdminOutcome::Done, &self.caller);
-        Ok(made)
-    }
-
-    /// The same, for changes that write their own log line.
-    pub(crate) async fn elsewhere_unlogged<T>(
-        &self,
-        permission: Permission,
-        change: Change,
-        make: impl AsyncFnOnce() -> Result<T, ApiError>,
-    ) -> Result<T, ApiError> {
-        let object = change.what.clone();
-        self.act(permission, Deed::Elsewhere(change.clone()), change).await?;
-        let made = make().await;
-        if let Err(error) = &made {
-            let by = self.caller.attribution(permission, None);
-            self.access.record_failure(&self.engine, by, object, &error.description).await;
-        }
-        made
-    }
-
-    /// Records a rejected attempt in the audit trail.
-    pub(crate) async fn refused(&self, permission: Permission, object: String, error: &ApiError) {
-        let (by, is_proven) = (self.caller.attribution(permission, None), self.caller.is_proven());
-        self.access.record_refusal(&self.engine, is_proven, by, object, &error.description).await;
-    }
-
-    /// Queries the durable state.
-    pub(crate) async fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&Ledger) -> T + Send + 'static,
-    ) -> Result<T, ApiError> {
-        Ok(self.engine.read(question).await?)
     }
 }
 
@@ -279,9 +119,78 @@ impl fmt::Debug for AdminContext {
     }
 }
 
-/// Logs an operator's change, if it changed anything.
-pub(crate) fn log_change(change: Change, outcome: &AdminOutcome, by: &Caller) {
-    if let Some(Change { what, from, to }) = change.made(outcome) {
-        tracing::info!(%what, %from, %to, operator = %by.operator, "an operator's change");
+/// Permit for computing the diff of a change set, which occupies the deciding thread.
+#[derive(Clone, Debug)]
+pub struct Diffs(pub(crate) Arc<Semaphore>);
+
+/// The version and the start of the process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    pub(crate) version: &'static str,
+    pub(crate) started: Instant,
+    pub(crate) started_at: Timestamp,
+}
+
+/// Host in the links of answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Hostname(pub(crate) Arc<str>);
+
+/// This node of a cluster.
+#[derive(Clone)]
+pub(crate) struct NodeOfCluster {
+    /// Its number, if the hub is part of a cluster.
+    pub(crate) number: Option<u32>,
+    /// Lets a follower claim leadership.
+    pub(crate) promote: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl FromRef<AdminContext> for Process {
+    fn from_ref(context: &AdminContext) -> Self {
+        let AdminContext { version, started, started_at, .. } = *context;
+        Self { version, started, started_at }
     }
+}
+
+impl FromRef<AdminContext> for Hostname {
+    fn from_ref(context: &AdminContext) -> Self {
+        Self(Arc::clone(&context.hostname))
+    }
+}
+
+impl FromRef<AdminContext> for NodeOfCluster {
+    fn from_ref(context: &AdminContext) -> Self {
+        Self { number: context.node, promote: context.promote.clone() }
+    }
+}
+
+impl FromRef<AdminContext> for Directory {
+    fn from_ref(context: &AdminContext) -> Self {
+        Self(context.directory.clone())
+    }
+}
+
+/// Rows are `Type: field;`: a handler may extract the field as `State<Type>`.
+macro_rules! extracted {
+    ($($kind:ty: $field:ident;)*) => {
+        $(impl FromRef<AdminContext> for $kind {
+            fn from_ref(context: &AdminContext) -> Self {
+                context.$field.clone()
+            }
+        })*
+    };
+}
+
+extracted! {
+    Option<FindQuote>: quotes;
+    Arc<dyn Lanes>: lanes;
+    ResponseTimes: response_times;
+    MetricsText: metrics;
+    Option<Holders>: profiling;
+    Arc<dyn LogLevel>: log_level;
+    Schemes: schemes;
+    HubKeys: hub_keys;
+    SignatureKeyRules: signature_keys;
+    AuditPort: audit;
+    Option<Provider>: provider_of_clients;
+    Diffs: diffs;
 }

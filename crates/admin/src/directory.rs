@@ -1,6 +1,6 @@
 //! `/directory`: the built-in party directory for operators.
 
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
@@ -19,18 +19,11 @@ use super::call::{Parameters, Segments};
 use crate::access::Permission;
 use crate::body::JsonBody;
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{empty, ok};
-use crate::parts::DirectoryHandle;
+use crate::parts::Directory;
 
-impl AdminContext {
-    pub(crate) fn directory(&self) -> Result<&DirectoryHandle, ApiError> {
-        self.directory
-            .as_ref()
-            .ok_or_else(|| ApiError::new(ErrorCode::NOT_IMPLEMENTED, "This hub has no party directory"))
-    }
-
+impl Call {
     /// The DFSPs that may be named as owners of parties.
     pub(crate) async fn dfsp_names(&self) -> Result<Vec<FspId>, ApiError> {
         self.ask(|ledger| {
@@ -106,8 +99,8 @@ impl From<Owner> for EntryView {
     }
 }
 
-pub(crate) async fn summary(Call(context): Call) -> Result<Response, ApiError> {
-    let directory = context.directory()?;
+pub(crate) async fn summary(State(directory): State<Directory>) -> Result<Response, ApiError> {
+    let directory = directory.get()?;
     ok(&Summary {
         is_enabled: directory.oracles.oracles().builtin_enabled(),
         parties_estimate: directory.built_in.parties_estimate(),
@@ -116,10 +109,10 @@ pub(crate) async fn summary(Call(context): Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn get(
-    Call(context): Call,
+    State(directory): State<Directory>,
     Segments((kind, id)): Segments<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let directory = context.directory()?;
+    let directory = directory.get()?;
     let kind = party_id_type("Type", &kind)?;
     let owners = directory.built_in.find(kind, &id)?;
     let entries = owners.into_iter().map(EntryView::from).collect();
@@ -127,11 +120,12 @@ pub(crate) async fn get(
 }
 
 pub(crate) async fn put(
-    Call(context): Call,
+    call: Call,
+    State(directory): State<Directory>,
     Segments((kind, id)): Segments<(String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let directory = context.directory()?;
+    let directory = directory.get()?;
     let kind = party_id_type("Type", &kind)?;
     let fields = body.fields()?;
     let fsp = fields.required("fspId")?.text()?;
@@ -140,28 +134,29 @@ pub(crate) async fn put(
     fields.only(&["fspId", "currency", "partySubIdOrType"])?;
     check_identifier(kind, &id, sub_id.as_deref()).map_err(|mistake| ApiError::malformed(&mistake))?;
     let fsp = match FspId::parse(&fsp) {
-        Some(name) if context.dfsp_names().await?.contains(&name) => name,
+        Some(name) if call.dfsp_names().await?.contains(&name) => name,
         _ => return Err(ApiError::unknown_participant(&fsp)),
     };
     let change = Change::new(party(kind, &id), "", format!("served by {fsp}"));
     let entry = Entry { kind, id: id.into(), sub_id: sub_id.map(Into::into), currency, fsp };
     let put = async || Ok(directory.built_in.put(&entry).await?);
-    context.elsewhere(Permission::PartyManage, change, put).await?;
+    call.elsewhere(Permission::PartyManage, change, put).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn delete(
-    Call(context): Call,
+    call: Call,
+    State(directory): State<Directory>,
     Segments((kind, id)): Segments<(String, String)>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let directory = context.directory()?;
+    let directory = directory.get()?;
     let kind = party_id_type("Type", &kind)?;
     let sub_id = parameters.get("partySubIdOrType");
     let currency = parameters.currency()?;
     let change = Change::new(party(kind, &id), "", "not registered");
     let remove = async || Ok(directory.built_in.remove(kind, &id, sub_id, currency, None).await?);
-    context.elsewhere(Permission::PartyManage, change, remove).await?;
+    call.elsewhere(Permission::PartyManage, change, remove).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -247,21 +242,22 @@ impl<S: Send + Sync> FromRequest<S> for CsvBody {
 }
 
 pub(crate) async fn get_import(
-    Call(context): Call,
+    State(directory): State<Directory>,
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
-    let imports = &context.directory()?.imports;
+    let imports = &directory.get()?.imports;
     let id = import_id(&id)?;
     ok(&ImportView::of(&id, imports.progress(&id)?.unwrap_or_default(), None))
 }
 
 pub(crate) async fn take_import(
-    Call(context): Call,
+    call: Call,
+    State(directory): State<Directory>,
     Segments(id): Segments<String>,
     parameters: Parameters,
     CsvBody(body): CsvBody,
 ) -> Result<Response, ApiError> {
-    let imports = &context.directory()?.imports;
+    let imports = &directory.get()?.imports;
     let id = import_id(&id)?;
     let from = parameters.get("from").and_then(|text| text.parse().ok()).filter(|from| *from > 0);
     let from: u64 = from.ok_or_else(|| ApiError::malformed("\"from\" must be a line's number, 1 or more"))?;
@@ -271,11 +267,11 @@ pub(crate) async fn take_import(
             .map_err(|mistake| ApiError::malformed(&format!("\"columns\" is no header: {mistake}")))?,
     };
     let conflict = if parameters.is_set("replace") { Conflict::Replace } else { Conflict::Refuse };
-    let known = context.dfsp_names().await?;
+    let known = call.dfsp_names().await?;
     let chunk = Chunk::read(&body, from, &columns, conflict, |fsp| known.contains(fsp))?;
     let change = Change::new(format!("import {} of parties", id.as_str()), "", format!("from line {from}"));
     let take = async || Ok(imports.take(&id, chunk).await?);
-    let outcome = context.elsewhere(Permission::PartyManage, change, take).await?;
+    let outcome = call.elsewhere(Permission::PartyManage, change, take).await?;
     let refusals = outcome.refusals.into_iter();
     let refusals = refusals.map(|refusal| RefusalView { line: refusal.line, reason: refusal.reason });
     let chunk = ChunkView { taken: outcome.taken, refused: outcome.refused, refusals: refusals.collect() };

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_fspiop::uri::{PathValues, TemplateError, fill_template};
-use upesi_http::{Target, check_address};
+use upesi_http::{Schemes, Target, check_address};
 use upesi_ledger::command::{ENDPOINT_VALUE_BYTES_MAX, EndpointValue};
 use upesi_ledger::{AdminCommand, EndpointType};
 
 use super::call::{Parameters, Segments, participant_name};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{EmptyObject, empty, ok};
 
@@ -25,21 +25,23 @@ struct EndpointView {
 }
 
 pub(crate) async fn set(
-    Call(context): Call,
+    call: Call,
+    State(schemes): State<Schemes>,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
     let fields = body.fields()?;
-    let (kind, value) = read(&context, &fields)?;
-    context.change(AdminCommand::SetEndpoint { name, kind, value }).await?;
+    let (kind, value) = read(&schemes, &fields)?;
+    call.change(AdminCommand::SetEndpoint { name, kind, value }).await?;
     empty(StatusCode::CREATED)
 }
 
 /// Sets several endpoints: all below a base URL, and single ones by type, which take precedence. Endpoints of other
 /// types remain.
 pub(crate) async fn set_all(
-    Call(context): Call,
+    call: Call,
+    State(schemes): State<Schemes>,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -48,7 +50,7 @@ pub(crate) async fn set_all(
     let mut endpoints = BTreeMap::new();
     if let Some(base) = fields.optional("baseUrl") {
         for (kind, value) in typed_endpoints_of(&base.text()?) {
-            check(&context, kind, &value).map_err(|reason| base.refuse(&reason))?;
+            check(&schemes, kind, &value).map_err(|reason| base.refuse(&reason))?;
             endpoints.insert(kind, value.into());
         }
     }
@@ -56,7 +58,7 @@ pub(crate) async fn set_all(
         fields.optional("endpoints").map(|field| field.array(EndpointType::all().count())).transpose()?;
     for endpoint in list.into_iter().flatten() {
         let endpoint = endpoint.object()?;
-        let (kind, value) = read(&context, &endpoint)?;
+        let (kind, value) = read(&schemes, &endpoint)?;
         endpoints.insert(kind, value);
     }
     fields.only(&["baseUrl", "endpoints"])?;
@@ -64,29 +66,29 @@ pub(crate) async fn set_all(
         return Err(ApiError::malformed("\"baseUrl\" or \"endpoints\" is required"));
     }
     let endpoints = endpoints.into_iter().map(|(kind, value)| EndpointValue { kind, value });
-    context.change(AdminCommand::SetEndpoints { name, endpoints: endpoints.collect() }).await?;
+    call.change(AdminCommand::SetEndpoints { name, endpoints: endpoints.collect() }).await?;
     empty(StatusCode::OK)
 }
 
 /// Reads `type` and `value`.
-fn read(context: &AdminContext, fields: &Fields<'_>) -> Result<(EndpointType, Box<str>), ApiError> {
+fn read(schemes: &Schemes, fields: &Fields<'_>) -> Result<(EndpointType, Box<str>), ApiError> {
     let kind_field = fields.required("type")?;
     let kind = EndpointType::parse(&kind_field.text()?)
         .ok_or_else(|| kind_field.refuse("must be a known endpoint type; GET /enums lists them"))?;
     let value_field = fields.required("value")?;
     let value = value_field.text()?;
-    check(context, kind, &value).map_err(|reason| value_field.refuse(&reason))?;
+    check(schemes, kind, &value).map_err(|reason| value_field.refuse(&reason))?;
     fields.only(&["type", "value"])?;
     Ok((kind, value.into()))
 }
 
 /// Checks whether this hub allows a value for an endpoint.
-fn check(context: &AdminContext, kind: EndpointType, value: &str) -> Result<(), String> {
+fn check(schemes: &Schemes, kind: EndpointType, value: &str) -> Result<(), String> {
     check_endpoint(kind, value)?;
     if !kind.is_called() {
         return Ok(());
     }
-    let demand = context.schemes.check(value).err().and_then(|error| error.demand());
+    let demand = schemes.check(value).err().and_then(|error| error.demand());
     demand.map_or(Ok(()), |demand| Err(demand.to_owned()))
 }
 
@@ -165,12 +167,12 @@ fn fill(kind: EndpointType, value: &str) -> Result<String, String> {
 }
 
 pub(crate) async fn list(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
-    let endpoints = context.ask(move |ledger| {
+    let endpoints = call.ask(move |ledger| {
         ledger.participant_named(&name).map(|participant| {
             let views = participant.endpoints.iter();
             views

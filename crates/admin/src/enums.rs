@@ -120,8 +120,8 @@ fn to_themselves(states: &[(&'static str, &'static str)]) -> Names {
     states.iter().map(|(name, _)| (*name, *name)).collect()
 }
 
-pub(crate) async fn get(Call(context): Call) -> Result<Response, ApiError> {
-    let enums = context.ask(|ledger| {
+pub(crate) async fn get(call: Call) -> Result<Response, ApiError> {
+    let enums = call.ask(|ledger| {
         let hub = ledger.participant(ParticipantId::HUB);
         let number = |kind: &LedgerAccountType| (kind.name.to_string(), u32::from(kind.id.0));
         Enums {

@@ -81,7 +81,13 @@ impl ApiError {
 impl From<AdminRefusal> for ApiError {
     fn from(refusal: AdminRefusal) -> Self {
         let (code, detail) = rejection::detail(&refusal);
-        Self::new(code, &detail)
+        let error = Self::new(code, &detail);
+        match refusal {
+            AdminRefusal::NotPermitted { .. } | AdminRefusal::NotInEmergency => {
+                Self { status: StatusCode::FORBIDDEN, ..error }
+            }
+            _ => error,
+        }
     }
 }
 

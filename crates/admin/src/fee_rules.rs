@@ -13,7 +13,6 @@ use super::body::Field;
 use super::call::Segments;
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Decimal, Instant, json, ok};
 
@@ -80,33 +79,32 @@ impl FeeRuleView {
 }
 
 /// Lists all rules, including ended ones.
-pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
-    let rules = context.ask(|ledger| {
+pub(crate) async fn list(call: Call) -> Result<Response, ApiError> {
+    let rules = call.ask(|ledger| {
         ledger.fee_rules().iter().map(|rule| FeeRuleView::of(ledger, rule)).collect::<Vec<_>>()
     });
     ok(&rules.await?)
 }
 
-pub(crate) async fn get(Call(context): Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
-    show(&context, name, StatusCode::OK).await
+pub(crate) async fn get(call: Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
+    show(&call, name, StatusCode::OK).await
 }
 
-async fn show(context: &AdminContext, name: String, status: StatusCode) -> Result<Response, ApiError> {
-    let view =
-        context.ask(move |ledger| ledger.fee_rule_named(&name).map(|rule| FeeRuleView::of(ledger, rule)));
+async fn show(call: &Call, name: String, status: StatusCode) -> Result<Response, ApiError> {
+    let view = call.ask(move |ledger| ledger.fee_rule_named(&name).map(|rule| FeeRuleView::of(ledger, rule)));
     json(status, &view.await?.ok_or_else(|| ApiError::not_found("There is no such fee rule"))?)
 }
 
-pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn create(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let rule = read(&body.fields()?)?;
     let name = rule.terms.name.to_string();
-    context.change(AdminCommand::CreateFeeRule(rule)).await?;
-    show(&context, name, StatusCode::CREATED).await
+    call.change(AdminCommand::CreateFeeRule(rule)).await?;
+    show(&call, name, StatusCode::CREATED).await
 }
 
 /// Sets the end of a rule.
 pub(crate) async fn end(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -114,8 +112,8 @@ pub(crate) async fn end(
     let until = fields.required("until")?;
     let until = if until.text()? == NOW { None } else { Some(until.instant()?) };
     fields.only(&["until"])?;
-    context.change(AdminCommand::EndFeeRule { name: name.as_str().into(), until }).await?;
-    show(&context, name, StatusCode::OK).await
+    call.change(AdminCommand::EndFeeRule { name: name.as_str().into(), until }).await?;
+    show(&call, name, StatusCode::OK).await
 }
 
 fn read(fields: &Fields<'_>) -> Result<NewFeeRule, ApiError> {

@@ -12,7 +12,6 @@ use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use super::call::{Parameters, participant_name};
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::ok;
 use crate::transfers::{TransferView, parties_of, view};
@@ -124,11 +123,11 @@ struct Wanted {
 }
 
 impl Wanted {
-    async fn read(context: &AdminContext, parameters: &Parameters) -> Result<Self, ApiError> {
+    async fn read(call: &Call, parameters: &Parameters) -> Result<Self, ApiError> {
         let named = ["fsp", "payer", "payee"].map(|name| parameters.get(name).map(str::to_owned));
         let [fsp, payer, payee] = named;
-        let own = context.caller.participant.map(|name| name.to_string());
-        let participants = context.ask(move |ledger| -> Result<_, ApiError> {
+        let own = call.caller.participant.map(|name| name.to_string());
+        let participants = call.ask(move |ledger| -> Result<_, ApiError> {
             Ok([known(ledger, fsp)?, known(ledger, payer)?, known(ledger, payee)?, known(ledger, own)?])
         });
         let [fsp, payer, payee, own] = participants.await??;
@@ -168,7 +167,7 @@ fn known(ledger: &Ledger, name: Option<String>) -> Result<Option<ParticipantId>,
     id.map(Some).ok_or_else(|| ApiError::unknown_participant(&name))
 }
 
-pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response, ApiError> {
     parameters.only(&NAMES)?;
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let place = match parameters.get("cursor").map(str::parse) {
@@ -176,16 +175,16 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
         Some(Ok(Cursor(place))) => place,
         Some(Err(())) => return Err(ApiError::malformed("\"cursor\" must be the \"next\" of a page")),
     };
-    let wanted = Wanted::read(&context, &parameters).await?;
+    let wanted = Wanted::read(&call, &parameters).await?;
     let search = Search {
         since: wanted.from.unwrap_or(Timestamp::EPOCH),
         is_sought: Arc::new(move |transfer: &Transfer| wanted.is_met_by(transfer)),
         limit,
         look_at_max: LOOKED_AT_MAX,
     };
-    let found = context.engine.find(search, place).await?;
+    let found = call.engine.find(search, place).await?;
     let transfers = found.transfers;
-    let views = context.ask(move |ledger| {
+    let views = call.ask(move |ledger| {
         let view_of = |transfer: Transfer| {
             let [payer, payee] = parties_of(ledger, &transfer);
             view(transfer, payer, payee)

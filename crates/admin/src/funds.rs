@@ -64,7 +64,7 @@ fn read_extensions(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
 /// A deposit, or the first step of a withdrawal. A withdrawal that exceeds the cover is recorded as rejected, although
 /// the request is accepted; [`show`] returns its state.
 pub(crate) async fn prepare(
-    Call(context): Call,
+    call: Call,
     Segments((name, account)): Segments<(String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -88,7 +88,7 @@ pub(crate) async fn prepare(
         }
         let deposit =
             Deposit { id, name, amount, currency, external_reference, reason, extensions, fingerprint };
-        context.change(AdminCommand::Deposit(deposit)).await?;
+        call.change(AdminCommand::Deposit(deposit)).await?;
         return empty(StatusCode::ACCEPTED);
     };
     let funds = FundsPrepare {
@@ -103,13 +103,13 @@ pub(crate) async fn prepare(
         extensions,
         fingerprint,
     };
-    context.change(AdminCommand::PrepareFunds(funds)).await?;
+    call.change(AdminCommand::PrepareFunds(funds)).await?;
     empty(StatusCode::ACCEPTED)
 }
 
 /// The second step of a withdrawal.
 pub(crate) async fn end(
-    Call(context): Call,
+    call: Call,
     Segments((name, account, id)): Segments<(String, String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -118,7 +118,7 @@ pub(crate) async fn end(
     let action = read_action(&fields.required("action")?, &END_ACTIONS)?;
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
     fields.only(&["action", "reason"])?;
-    context.change(AdminCommand::EndFunds(FundsEnd { action, id, name, account, reason })).await?;
+    call.change(AdminCommand::EndFunds(FundsEnd { action, id, name, account, reason })).await?;
     empty(StatusCode::ACCEPTED)
 }
 
@@ -175,11 +175,11 @@ impl FundsView {
 
 /// The state of a movement of funds.
 pub(crate) async fn show(
-    Call(context): Call,
+    call: Call,
     Segments((name, account, id)): Segments<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     let (name, account, id) = (participant_name(&name)?, account_id(&account)?, transfer_id(&id)?);
-    let answer = context.ask(move |ledger| {
+    let answer = call.ask(move |ledger| {
         let participant =
             ledger.participant_named(&name).ok_or_else(|| ApiError::unknown_participant(name.as_str()))?;
         let is_here =

@@ -1,5 +1,6 @@
 //! `GET /health` with the state of each part, and `GET /live`.
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -8,8 +9,10 @@ use upesi_oidc::Provider;
 use upesi_tables::store::StoreStats;
 
 use crate::call::Call;
+use crate::context::Process;
 use crate::error::ApiError;
 use crate::json::{Instant, Seconds, json, ok};
+use crate::parts::Directory;
 
 /// Error of a store that stopped after a failure.
 const STORE_STOPPED: &str = "the disk failed it: changes are refused until a restart, reads go on";
@@ -100,19 +103,24 @@ fn services(
 }
 
 /// 200 while payments are accepted, otherwise 502.
-pub(crate) async fn get(Call(context): Call) -> Result<Response, ApiError> {
-    let status = context.engine.status();
-    let store = context.directory.as_ref().map(|directory| directory.built_in.store().stats());
+pub(crate) async fn get(
+    call: Call,
+    State(process): State<Process>,
+    State(directory): State<Directory>,
+    State(provider_of_clients): State<Option<Provider>>,
+) -> Result<Response, ApiError> {
+    let status = call.engine.status();
+    let store = directory.get().ok().map(|directory| directory.built_in.store().stats());
     let is_up = takes_payments(&status);
-    let providers: Vec<_> = context.access.providers().chain(&context.provider_of_clients).collect();
+    let providers: Vec<_> = call.access.providers().chain(&provider_of_clients).collect();
     let providers = (!providers.is_empty())
         .then(|| providers.into_iter().filter_map(Provider::fault).collect::<Vec<_>>());
     let services = services(&status, store, providers);
     let health = Health {
         status: word(is_up),
-        uptime: Seconds { ms: u64::try_from(context.started.elapsed().as_millis()).unwrap_or(u64::MAX) },
-        start_time: Instant(context.started_at),
-        version_number: context.version,
+        uptime: Seconds { ms: u64::try_from(process.started.elapsed().as_millis()).unwrap_or(u64::MAX) },
+        start_time: Instant(process.started_at),
+        version_number: process.version,
         ledger: status.is_new.then_some("empty"),
         services,
     };

@@ -1,7 +1,9 @@
 //! `GET /lanes`: the state of the callbacks to each participant, and its response times.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_delivery::lanes::LaneStatus;
@@ -12,6 +14,7 @@ use crate::call::Call;
 use crate::callbacks::Key;
 use crate::error::ApiError;
 use crate::json::ok;
+use crate::parts::Lanes;
 
 /// Maximum number of pairs with failures that a lane shows.
 const PAIRS_SHOWN_MAX: usize = 10;
@@ -152,10 +155,14 @@ impl LaneView {
     }
 }
 
-pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
-    let lanes = context.lanes.lanes();
-    let summaries = context.response_times.summaries(context.engine.clock().now());
-    let views = context.ask(move |ledger| {
+pub(crate) async fn list(
+    call: Call,
+    State(lanes): State<Arc<dyn Lanes>>,
+    State(response_times): State<ResponseTimes>,
+) -> Result<Response, ApiError> {
+    let lanes = lanes.lanes();
+    let summaries = response_times.summaries(call.engine.clock().now());
+    let views = call.ask(move |ledger| {
         let views = lanes.into_iter().map(|lane| {
             let summary = summaries.binary_search_by_key(&lane.target, |summary| summary.asked);
             let summary = summary.ok().map(|index| &summaries[index]);

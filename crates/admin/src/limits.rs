@@ -88,7 +88,7 @@ fn read_percentage(field: &Field<'_>) -> Result<u16, ApiError> {
 }
 
 pub(crate) async fn open(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -101,12 +101,12 @@ pub(crate) async fn open(
     let initial_position = fields.optional("initialPosition").map(|field| field.decimal()).transpose()?;
     let initial_position = initial_position.unwrap_or(Amount::ZERO);
     fields.only(&["currency", "limit", "initialPosition"])?;
-    context.change(AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position }).await?;
+    call.change(AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position }).await?;
     empty(StatusCode::CREATED)
 }
 
 pub(crate) async fn set(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -118,18 +118,18 @@ pub(crate) async fn set(
     let alarm_basis_points = read_percentage(&limit.required("alarmPercentage")?)?;
     limit.only(&["type", "value", "alarmPercentage"])?;
     fields.only(&["currency", "limit"])?;
-    context.change(AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points }).await?;
+    call.change(AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points }).await?;
     ok(&LimitView::of(&Limit { currency, value: net_debit_cap, alarm_basis_points }, None))
 }
 
 pub(crate) async fn list(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
     let filter = Filter::of(&parameters)?;
-    let limits = context.ask(move |ledger| {
+    let limits = call.ask(move |ledger| {
         let participant = ledger.participant_named(&name)?;
         let admitted = participant.limits.iter().filter(|limit| filter.admits(limit));
         Some(admitted.map(|limit| LimitView::of(limit, None)).collect::<Vec<_>>())
@@ -137,9 +137,9 @@ pub(crate) async fn list(
     ok(&limits.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
 }
 
-pub(crate) async fn list_all(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn list_all(call: Call, parameters: Parameters) -> Result<Response, ApiError> {
     let filter = Filter::of(&parameters)?;
-    let limits = context.ask(move |ledger| {
+    let limits = call.ask(move |ledger| {
         let mut views = Vec::new();
         for participant in ledger.participants() {
             let admitted = participant.limits.iter().filter(|limit| filter.admits(limit));

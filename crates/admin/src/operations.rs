@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -14,14 +15,14 @@ use upesi_profile::{Profile, ProfileError, SECONDS_MAX, memory};
 use upesi_types::ErrorCode;
 
 use super::call::Parameters;
-use super::metrics_text::Format;
+use super::metrics_text::{Format, MetricsText};
 use crate::access::Permission;
 use crate::body::JsonBody;
 use crate::call::Call;
-use crate::context::AdminContext;
+use crate::context::{NodeOfCluster, Process};
 use crate::error::ApiError;
 use crate::json::{Instant, ok};
-use crate::parts::Holders;
+use crate::parts::{Holders, LogLevel};
 use crate::transfers::REASON_CHARS_MAX;
 
 /// Maximum length of a log level, in characters; a level may be a list of filters.
@@ -34,10 +35,10 @@ struct Metadata {
     resources: [&'static str; 26],
 }
 
-pub(crate) async fn metadata(Call(context): Call) -> Result<Response, ApiError> {
+pub(crate) async fn metadata(State(process): State<Process>) -> Result<Response, ApiError> {
     ok(&Metadata {
         name: "upesi admin",
-        version: context.version,
+        version: process.version,
         resources: [
             "/participants",
             "/participants/limits",
@@ -69,9 +70,9 @@ pub(crate) async fn metadata(Call(context): Call) -> Result<Response, ApiError> 
     })
 }
 
-pub(crate) async fn metrics(Call(context): Call, headers: HeaderMap) -> Response {
+pub(crate) async fn metrics(State(metrics): State<MetricsText>, headers: HeaderMap) -> Response {
     let format = Format::requested(&headers);
-    let text = format.of(context.metrics.text().await);
+    let text = format.of(metrics.text().await);
     (StatusCode::OK, [(CONTENT_TYPE, format.media_type())], text).into_response()
 }
 
@@ -82,19 +83,23 @@ struct Level {
     targets: Option<Vec<String>>,
 }
 
-pub(crate) async fn log_level(Call(context): Call) -> Result<Response, ApiError> {
-    ok(&Level { level: context.log_level.level(), targets: Some(context.log_level.targets()) })
+pub(crate) async fn log_level(State(log): State<Arc<dyn LogLevel>>) -> Result<Response, ApiError> {
+    ok(&Level { level: log.level(), targets: Some(log.targets()) })
 }
 
-pub(crate) async fn set_log_level(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn set_log_level(
+    call: Call,
+    State(log): State<Arc<dyn LogLevel>>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let field = fields.required("level")?;
     let level = field.text_of(1, LOG_LEVEL_CHARS_MAX)?;
     fields.only(&["level"])?;
-    let change = Change::new("log level", context.log_level.level(), level.clone());
+    let change = Change::new("log level", log.level(), level.clone());
     // The log module itself logs the change, because one of the two levels may suppress the line.
-    let set = async || context.log_level.set_level(&level).map_err(|error| field.refuse(&error));
-    context.elsewhere_unlogged(Permission::ProcessLog, change, set).await?;
+    let set = async || log.set_level(&level).map_err(|error| field.refuse(&error));
+    call.elsewhere_unlogged(Permission::ProcessLog, change, set).await?;
     ok(&Level { level, targets: None })
 }
 
@@ -111,8 +116,8 @@ struct ClockView {
     detail: Option<String>,
 }
 
-fn clock_view(context: &AdminContext) -> ClockView {
-    let clock = context.engine.clock();
+fn clock_view(call: &Call) -> ClockView {
+    let clock = call.engine.clock();
     let state = clock.state();
     ClockView {
         now: Instant(clock.now()),
@@ -122,17 +127,17 @@ fn clock_view(context: &AdminContext) -> ClockView {
     }
 }
 
-pub(crate) async fn get_clock(Call(context): Call) -> Result<Response, ApiError> {
-    ok(&clock_view(&context))
+pub(crate) async fn get_clock(call: Call) -> Result<Response, ApiError> {
+    ok(&clock_view(&call))
 }
 
 /// Accepts the current jump: the hub follows the wall clock, and the journal records the operator.
-pub(crate) async fn accept_clock(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn accept_clock(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
     fields.only(&["reason"])?;
-    context.change(AdminCommand::AcceptClock { reason }).await?;
-    ok(&clock_view(&context))
+    call.change(AdminCommand::AcceptClock { reason }).await?;
+    ok(&clock_view(&call))
 }
 
 // `/cluster/hand-over`: hands leadership to another node of the cluster.
@@ -146,13 +151,17 @@ struct HandedOver {
     to: Option<u32>,
 }
 
-/// Accepts nothing from here on. The answer is sent when the log has the handover; then this node stops serving.
-pub(crate) async fn hand_over(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+/// Accepts nothing from here on. The answer is sent when the log has the handover; then this node follows.
+pub(crate) async fn hand_over(
+    call: Call,
+    State(node): State<NodeOfCluster>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let field = fields.optional("to");
     let to = field.as_ref().map(|field| field.whole(NODE_MAX)).transpose()?;
     fields.only(&["to"])?;
-    let Some(from) = context.node else {
+    let Some(from) = node.number else {
         return Err(ApiError::new(ErrorCode::NOT_IMPLEMENTED, "This hub is no node of a cluster"));
     };
     if let Some(field) = field.filter(|_| to == Some(from)) {
@@ -160,11 +169,11 @@ pub(crate) async fn hand_over(Call(context): Call, body: JsonBody) -> Result<Res
     }
     let named = to.map_or_else(|| "any other".to_owned(), |to| to.to_string());
     let change = Change::new("the node that leads", from.to_string(), named);
-    let make = async || match context.engine.hand_over(to).await {
+    let make = async || match call.engine.hand_over(to).await {
         StopReason::HandedOver => Ok(()),
         reason => Err(ApiError::new(ErrorCode::UNAVAILABLE, &reason.to_string())),
     };
-    context.elsewhere(Permission::ClusterHandOver, change, make).await?;
+    call.elsewhere(Permission::ClusterHandOver, change, make).await?;
     ok(&HandedOver { from, to })
 }
 
@@ -177,17 +186,17 @@ struct Promoted {
 
 /// Claims leadership once, without waiting for the election timeout. The log decides whether the claim succeeds. The
 /// audit trail has no entry, because only the leader writes it.
-pub(crate) async fn promote(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn promote(State(node): State<NodeOfCluster>, body: JsonBody) -> Result<Response, ApiError> {
     body.fields()?.only(&[])?;
-    let Some(node) = context.node else {
+    let Some(number) = node.number else {
         return Err(ApiError::new(ErrorCode::NOT_IMPLEMENTED, "This hub is no node of a cluster"));
     };
-    let Some(promote) = &context.promote else {
+    let Some(promote) = &node.promote else {
         return Err(ApiError::new(ErrorCode::VALIDATION, "This node leads"));
     };
-    tracing::info!(node, "an operator has requested that this node become leader");
+    tracing::info!(node = number, "an operator has requested that this node become leader");
     promote();
-    ok(&Promoted { node })
+    ok(&Promoted { node: number })
 }
 
 // `/openapi.yaml` and `/docs`: documentation of this API.
@@ -212,8 +221,12 @@ enum Form {
     Folded,
 }
 
-pub(crate) async fn profile(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
-    holders(&context)?;
+pub(crate) async fn profile(
+    State(profiling): State<Option<Holders>>,
+    State(process): State<Process>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    holders(profiling.as_ref())?;
     let seconds_max = usize::try_from(SECONDS_MAX).unwrap_or(usize::MAX);
     let seconds = parameters.count("seconds", SECONDS_DEFAULT, seconds_max)? as u64;
     let form = match parameters.get("format") {
@@ -222,7 +235,7 @@ pub(crate) async fn profile(Call(context): Call, parameters: Parameters) -> Resu
         Some(_) => return Err(ApiError::malformed("\"format\" must be one of [svg, folded]")),
     };
     tracing::info!(seconds, "taking a CPU profile");
-    let version = context.version;
+    let version = process.version;
     // Dropped with this future when the client disconnects or the hub stops, so that the hub need not wait for the
     // profile.
     let waiting = Arc::new(());
@@ -252,16 +265,16 @@ fn render(profile: &Profile, form: Form, version: &str) -> (&'static str, String
     }
 }
 
-pub(crate) async fn heap(Call(context): Call) -> Result<Response, ApiError> {
-    let summary = memory::summary(&holders(&context)?());
+pub(crate) async fn heap(State(profiling): State<Option<Holders>>) -> Result<Response, ApiError> {
+    let summary = memory::summary(&holders(profiling.as_ref())?());
     let headers = [(CONTENT_TYPE, "application/json; charset=utf-8"), (CACHE_CONTROL, "no-store")];
     Ok((StatusCode::OK, headers, summary.to_json()).into_response())
 }
 
 /// The parts; an error if profiling is disabled.
-fn holders(context: &AdminContext) -> Result<&Holders, ApiError> {
+fn holders(profiling: Option<&Holders>) -> Result<&Holders, ApiError> {
     let off = || ApiError::new(ErrorCode::NOT_IMPLEMENTED, "Profiling is off, as admin.profiling is false");
-    context.profiling.as_ref().ok_or_else(off)
+    profiling.ok_or_else(off)
 }
 
 impl From<ProfileError> for ApiError {

@@ -15,7 +15,6 @@ use super::call::Segments;
 use crate::access::{BOOTSTRAP, Permission, Token};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, empty, json, ok};
 
@@ -89,32 +88,32 @@ struct SelfView {
 }
 
 /// The caller's identity and permissions.
-pub(crate) async fn itself(Call(context): Call) -> Result<Response, ApiError> {
-    let caller = &context.caller;
+pub(crate) async fn itself(call: Call) -> Result<Response, ApiError> {
+    let caller = &call.caller;
     let allowed = Permission::ALL.iter().filter(|permission| caller.may(**permission));
     ok(&SelfView {
         operator: caller.operator.clone(),
         known_by: caller.known_by.clone(),
         participant: caller.participant.map(|name| name.to_string()),
         permissions: allowed.map(|permission| permission.name()).collect(),
-        second_person: !context.access.acts_alone(caller),
+        second_person: !call.access.acts_alone(caller),
     })
 }
 
-pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
-    let views = context
+pub(crate) async fn list(call: Call) -> Result<Response, ApiError> {
+    let views = call
         .ask(|ledger| ledger.operators().iter().map(|one| OperatorView::of(ledger, one)).collect::<Vec<_>>());
     ok(&views.await?)
 }
 
-pub(crate) async fn get(Call(context): Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
-    show(&context, name, StatusCode::OK).await
+pub(crate) async fn get(call: Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
+    show(&call, name, StatusCode::OK).await
 }
 
-async fn show(context: &AdminContext, name: String, status: StatusCode) -> Result<Response, ApiError> {
+async fn show(call: &Call, name: String, status: StatusCode) -> Result<Response, ApiError> {
     let wanted = name.clone();
     let view =
-        context.ask(move |ledger| ledger.operators().named(&wanted).map(|one| OperatorView::of(ledger, one)));
+        call.ask(move |ledger| ledger.operators().named(&wanted).map(|one| OperatorView::of(ledger, one)));
     json(status, &view.await?.ok_or_else(|| unknown(&name))?)
 }
 
@@ -130,25 +129,25 @@ fn read_roles(fields: &Fields<'_>) -> Result<Option<Roles>, ApiError> {
 }
 
 /// Creates an operator without credentials.
-pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn create(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let name = fields.required("name")?.text()?;
     let roles = read_roles(&fields)?.ok_or_else(|| ApiError::malformed("\"roles\" is required"))?;
     let participant = fields.optional("participant").map(|field| field.participant_name()).transpose()?;
     fields.only(&["name", "roles", "participant"])?;
     let wanted = name.clone();
-    if context.ask(move |ledger| ledger.operators().named(&wanted).is_some()).await? {
+    if call.ask(move |ledger| ledger.operators().named(&wanted).is_some()).await? {
         let taken = format!("Operator '{name}' exists already");
         return Err(ApiError::new(upesi_types::ErrorCode::CLIENT, &taken));
     }
     let new = NewOperator { name: name.as_str().into(), roles, participant, is_active: true };
-    context.change(AdminCommand::SetOperator(new)).await?;
-    show(&context, name, StatusCode::CREATED).await
+    call.change(AdminCommand::SetOperator(new)).await?;
+    show(&call, name, StatusCode::CREATED).await
 }
 
 /// Changes the roles of an operator, or whether it is active.
 pub(crate) async fn update(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -157,7 +156,7 @@ pub(crate) async fn update(
     let is_active = fields.optional("isActive").map(|field| field.flag()).transpose()?;
     fields.only(&["roles", "isActive"])?;
     let wanted = name.clone();
-    let known = context.ask(move |ledger| {
+    let known = call.ask(move |ledger| {
         let operator = ledger.operators().named(&wanted)?;
         let participant: Option<FspId> = operator.participant.map(|id| ledger.participant(id).name);
         Some((operator.roles, operator.is_active, participant))
@@ -169,8 +168,8 @@ pub(crate) async fn update(
         participant,
         is_active: is_active.unwrap_or(was_active),
     };
-    context.change(AdminCommand::SetOperator(new)).await?;
-    show(&context, name, StatusCode::OK).await
+    call.change(AdminCommand::SetOperator(new)).await?;
+    show(&call, name, StatusCode::OK).await
 }
 
 #[derive(Serialize)]
@@ -186,26 +185,26 @@ struct TokenView {
 
 /// Creates a token of an operator. Only this answer contains it.
 pub(crate) async fn add_token(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let days = read_life(&body, "days", TOKEN_DAYS_DEFAULT, TOKEN_DAYS_MAX)?;
     let token = Token::random().ok_or_else(ApiError::no_random_bits)?;
     let secret = Secret::Token(token.digest());
-    hand_out(&context, name, (token, secret), days * DAY_MS).await
+    hand_out(&call, name, (token, secret), days * DAY_MS).await
 }
 
 /// Creates a token with which a user sets a password and a second factor, replacing earlier ones.
 pub(crate) async fn add_enrolment(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let hours = read_life(&body, "hours", ENROLMENT_HOURS_DEFAULT, ENROLMENT_HOURS_MAX)?;
     let token = Token::enrolment().ok_or_else(ApiError::no_random_bits)?;
     let secret = Secret::Enrolment(token.digest());
-    hand_out(&context, name, (token, secret), hours * HOUR_MS).await
+    hand_out(&call, name, (token, secret), hours * HOUR_MS).await
 }
 
 /// Lifetime of a requested token.
@@ -224,28 +223,28 @@ fn read_life(body: &JsonBody, name: &str, default: i64, max: i64) -> Result<i64,
 }
 
 async fn hand_out(
-    context: &AdminContext,
+    call: &Call,
     name: String,
     (token, secret): (Token, Secret),
     life_ms: i64,
 ) -> Result<Response, ApiError> {
-    let expires_at = context.engine.clock().now().plus_ms(life_ms);
+    let expires_at = call.engine.clock().now().plus_ms(life_ms);
     let new = NewCredential { name: name.into(), secret, expires_at };
-    let (status, approval_id) = match context.change_or_propose(AdminCommand::AddCredential(new)).await? {
+    let (status, approval_id) = match call.change_or_propose(AdminCommand::AddCredential(new)).await? {
         AdminOutcome::Proposed(id) => (StatusCode::ACCEPTED, Some(id)),
         _ => (StatusCode::CREATED, None),
     };
-    if &*context.caller.known_by == BOOTSTRAP {
-        context.access.end_bootstrap();
+    if &*call.caller.known_by == BOOTSTRAP {
+        call.access.end_bootstrap();
     }
     json(status, &TokenView { token: token.reveal(), expiration: Instant(expires_at), approval_id })
 }
 
 pub(crate) async fn remove_credential(
-    Call(context): Call,
+    call: Call,
     Segments((name, id)): Segments<(String, String)>,
 ) -> Result<Response, ApiError> {
     let id = crate::settlement_windows::number(&id, "id")?;
-    context.change(AdminCommand::RemoveCredential { name: name.into(), id }).await?;
+    call.change(AdminCommand::RemoveCredential { name: name.into(), id }).await?;
     empty(StatusCode::NO_CONTENT)
 }

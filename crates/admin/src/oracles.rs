@@ -2,11 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use upesi_ledger::{AdminOutcome, Change};
+use upesi_ledger::Change;
 use upesi_parties::party::PartyIdType;
 use upesi_parties::registry::{Oracle, OracleChange, OracleRegistry, OracleSpec, URL_CHARS_MAX};
 use upesi_types::{Currency, ErrorCode, Timestamp};
@@ -16,9 +17,9 @@ use super::call::{Parameters, Segments};
 use crate::access::Permission;
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::context::log_change;
 use crate::error::ApiError;
 use crate::json::{empty, ok};
+use crate::parts::Directory;
 
 /// The only type of endpoint.
 const ENDPOINT_TYPE: &str = "URL";
@@ -54,10 +55,13 @@ impl OracleView {
     }
 }
 
-pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn list(
+    State(directory): State<Directory>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
     let kind = parameters.get("type").map(|text| parse_kind("type", text)).transpose()?;
     let currency = parameters.get("currency").map(|text| parse_currency("currency", text)).transpose()?;
-    let oracles = context.directory()?.oracles.oracles();
+    let oracles = directory.get()?.oracles.oracles();
     let wanted = oracles.iter().filter(|oracle| {
         kind.is_none_or(|kind| oracle.spec.kind == kind)
             && (currency.is_none() || oracle.spec.currency == currency)
@@ -65,30 +69,36 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
     ok(&wanted.map(OracleView::of).collect::<Vec<_>>())
 }
 
-pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
-    let registry = &context.directory()?.oracles;
+pub(crate) async fn create(
+    call: Call,
+    State(directory): State<Directory>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let registry = &directory.get()?.oracles;
     let fields = body.fields()?;
     let kind = read_kind(&fields.required_in_lookup("oracleIdType")?)?;
     let url = read_endpoint(&fields.required_in_lookup("endpoint")?)?;
     let change = read_rest(&fields)?;
     let is_default = change.is_default.unwrap_or(false);
     let spec = OracleSpec { kind, currency: change.currency, url, is_default };
-    let to = described(&spec);
-    let create = async || Ok(registry.create(spec, now()).await?);
     // Its number is known only after its creation.
-    let change = Change::new("a new oracle", "none", to.as_str());
-    let id = context.elsewhere_unlogged(Permission::OracleManage, change, create).await?;
-    let change = Change::new(format!("oracle {id}"), "none", to);
-    log_change(change, &AdminOutcome::Done, &context.caller);
+    let change = Change::new("a new oracle", "none", described(&spec));
+    let create = async || {
+        let id = registry.create(spec, now()).await?;
+        tracing::info!(id, "an oracle was created");
+        Ok(id)
+    };
+    let id = call.elsewhere(Permission::OracleManage, change, create).await?;
     Ok((StatusCode::CREATED, [(LOCATION, format!("/oracles/{id}"))]).into_response())
 }
 
 pub(crate) async fn update(
-    Call(context): Call,
+    call: Call,
+    State(directory): State<Directory>,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let registry = &context.directory()?.oracles;
+    let registry = &directory.get()?.oracles;
     let fields = body.fields()?;
     let mut change = read_rest(&fields)?;
     change.kind = fields.optional("oracleIdType").map(|field| read_kind(&field)).transpose()?;
@@ -97,18 +107,19 @@ pub(crate) async fn update(
     let to = registry.oracles().get(id).map(|oracle| described(&change.clone().applied_to(&oracle.spec)));
     let told = Change::new(format!("oracle {id}"), description(registry, id), to.unwrap_or_default());
     let update = async || Ok(registry.update(id, change).await?);
-    context.elsewhere(Permission::OracleManage, told, update).await?;
+    call.elsewhere(Permission::OracleManage, told, update).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn delete(
-    Call(context): Call,
+    call: Call,
+    State(directory): State<Directory>,
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
-    let (registry, id) = (&context.directory()?.oracles, number(&id));
+    let (registry, id) = (&directory.get()?.oracles, number(&id));
     let change = Change::new(format!("oracle {id}"), description(registry, id), "none");
     let delete = async || Ok(registry.delete(id).await?);
-    context.elsewhere(Permission::OracleManage, change, delete).await?;
+    call.elsewhere(Permission::OracleManage, change, delete).await?;
     empty(StatusCode::NO_CONTENT)
 }
 

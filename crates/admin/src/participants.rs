@@ -1,5 +1,6 @@
 //! `/participants`: the hub and the DFSPs; their bindings, the DFSPs behind proxies, and blocks.
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -10,7 +11,7 @@ use upesi_types::FspId;
 use super::call::{Parameters, Segments, participant_name};
 use crate::body::JsonBody;
 use crate::call::Call;
-use crate::context::AdminContext;
+use crate::context::Hostname;
 use crate::error::ApiError;
 use crate::json::{Flag, Instant, empty, json, ok};
 
@@ -79,51 +80,63 @@ impl ParticipantView {
 
 /// Answers with a participant.
 pub(crate) async fn show(
-    context: &AdminContext,
+    call: &Call,
+    Hostname(hostname): Hostname,
     name: FspId,
     status: StatusCode,
 ) -> Result<Response, ApiError> {
-    let hostname = context.hostname.clone();
-    let view = context.ask(move |ledger| {
+    let view = call.ask(move |ledger| {
         ledger.participant_named(&name).map(|participant| ParticipantView::of(ledger, participant, &hostname))
     });
     let view = view.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?;
     json(status, &view)
 }
 
-pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn list(
+    call: Call,
+    State(Hostname(hostname)): State<Hostname>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
     let only_proxies = parameters.is_set("isProxy");
-    let hostname = context.hostname.clone();
-    let views = context.ask(move |ledger| {
+    let views = call.ask(move |ledger| {
         let listed = ledger.participants().iter().filter(|participant| participant.is_proxy || !only_proxies);
         listed.map(|participant| ParticipantView::of(ledger, participant, &hostname)).collect::<Vec<_>>()
     });
     ok(&views.await?)
 }
 
-pub(crate) async fn get(Call(context): Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
-    show(&context, participant_name(&name)?, StatusCode::OK).await
+pub(crate) async fn get(
+    call: Call,
+    State(hostname): State<Hostname>,
+    Segments(name): Segments<String>,
+) -> Result<Response, ApiError> {
+    show(&call, hostname, participant_name(&name)?, StatusCode::OK).await
 }
 
-pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn create(
+    call: Call,
+    State(hostname): State<Hostname>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let name = fields.required("name")?.participant_name()?;
     let currency = fields.required("currency")?.currency()?;
     let is_proxy = fields.optional("isProxy").map(|field| field.flag()).transpose()?.unwrap_or(false);
     fields.only(&["name", "currency", "isProxy"])?;
-    context.change(AdminCommand::CreateParticipant { name, currency, is_proxy }).await?;
-    show(&context, name, StatusCode::CREATED).await
+    call.change(AdminCommand::CreateParticipant { name, currency, is_proxy }).await?;
+    show(&call, hostname, name, StatusCode::CREATED).await
 }
 
 pub(crate) async fn set_activity(
-    Call(context): Call,
+    call: Call,
+    State(hostname): State<Hostname>,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
     let is_active = read_activity(&body)?;
-    context.change(AdminCommand::SetParticipantActivity { name, is_active }).await?;
-    show(&context, name, StatusCode::OK).await
+    call.change(AdminCommand::SetParticipantActivity { name, is_active }).await?;
+    show(&call, hostname, name, StatusCode::OK).await
 }
 
 /// The body `{"isActive": …}` of several resources.
@@ -143,12 +156,12 @@ struct BindingView {
 }
 
 pub(crate) async fn list_bindings(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
     let view = |binding: &Binding| BindingView { kind: binding.kind.name(), value: binding.value.clone() };
-    let bindings = context.ask(move |ledger| {
+    let bindings = call.ask(move |ledger| {
         let participant = ledger.participant_named(&name)?;
         Some(participant.bindings.iter().map(view).collect::<Vec<_>>())
     });
@@ -156,7 +169,7 @@ pub(crate) async fn list_bindings(
 }
 
 pub(crate) async fn add_binding(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -167,12 +180,12 @@ pub(crate) async fn add_binding(
         .ok_or_else(|| kind_field.refuse(&format!("must be one of [{}]", kinds())))?;
     let value = fields.required("value")?.text()?.into();
     fields.only(&["kind", "value"])?;
-    context.change(AdminCommand::AddBinding { name, kind, value }).await?;
+    call.change(AdminCommand::AddBinding { name, kind, value }).await?;
     empty(StatusCode::CREATED)
 }
 
 pub(crate) async fn remove_binding(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
@@ -181,7 +194,7 @@ pub(crate) async fn remove_binding(
     let kind = BindingKind::parse(parameters.required("kind")?)
         .ok_or_else(|| ApiError::malformed(&format!("\"kind\" must be one of [{}]", kinds())))?;
     let value = parameters.required("value")?.into();
-    context.change(AdminCommand::RemoveBinding { name, kind, value }).await?;
+    call.change(AdminCommand::RemoveBinding { name, kind, value }).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -198,12 +211,9 @@ struct ProxiedView {
     is_active: Flag,
 }
 
-pub(crate) async fn list_proxied(
-    Call(context): Call,
-    Segments(name): Segments<String>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn list_proxied(call: Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
-    let proxied = context.ask(move |ledger| {
+    let proxied = call.ask(move |ledger| {
         let proxy = ledger.participant_named(&name)?.id;
         let behind = ledger.proxied().filter(|(_, known)| *known == proxy);
         let views = behind.map(|(id, _)| {
@@ -216,7 +226,7 @@ pub(crate) async fn list_proxied(
 }
 
 pub(crate) async fn add_proxied(
-    Call(context): Call,
+    call: Call,
     Segments(proxy): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -224,16 +234,16 @@ pub(crate) async fn add_proxied(
     let fields = body.fields()?;
     let name = fields.required("name")?.participant_name()?;
     fields.only(&["name"])?;
-    context.change(AdminCommand::AddProxied { proxy, name }).await?;
+    call.change(AdminCommand::AddProxied { proxy, name }).await?;
     empty(StatusCode::CREATED)
 }
 
 pub(crate) async fn remove_proxied(
-    Call(context): Call,
+    call: Call,
     Segments((proxy, name)): Segments<(String, String)>,
 ) -> Result<Response, ApiError> {
     let (proxy, name) = (participant_name(&proxy)?, participant_name(&name)?);
-    context.change(AdminCommand::RemoveProxied { proxy, name }).await?;
+    call.change(AdminCommand::RemoveProxied { proxy, name }).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -247,8 +257,8 @@ struct BlockView {
     created_date: Instant,
 }
 
-pub(crate) async fn list_blocks(Call(context): Call) -> Result<Response, ApiError> {
-    let blocks = context.ask(|ledger| {
+pub(crate) async fn list_blocks(call: Call) -> Result<Response, ApiError> {
+    let blocks = call.ask(|ledger| {
         let view = |(block, at): (&Block, &_)| BlockView {
             kind: block.kind(),
             value: block.value(),
@@ -259,18 +269,18 @@ pub(crate) async fn list_blocks(Call(context): Call) -> Result<Response, ApiErro
     ok(&blocks.await?)
 }
 
-pub(crate) async fn set_block(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn set_block(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let (kind, value) = (fields.required("kind")?.text()?, fields.required("value")?.text()?);
     fields.only(&["kind", "value"])?;
-    context.change(AdminCommand::SetBlock { block: read_block(&kind, &value)? }).await?;
+    call.change(AdminCommand::SetBlock { block: read_block(&kind, &value)? }).await?;
     empty(StatusCode::CREATED)
 }
 
-pub(crate) async fn lift_block(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn lift_block(call: Call, parameters: Parameters) -> Result<Response, ApiError> {
     parameters.only(&["kind", "value"])?;
     let block = read_block(parameters.required("kind")?, parameters.required("value")?)?;
-    context.change(AdminCommand::LiftBlock { block }).await?;
+    call.change(AdminCommand::LiftBlock { block }).await?;
     empty(StatusCode::NO_CONTENT)
 }
 

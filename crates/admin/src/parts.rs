@@ -9,6 +9,9 @@ use upesi_parties::import::Imports;
 use upesi_parties::registry::OracleRegistry;
 use upesi_profile::Holder;
 use upesi_tables::TablesError;
+use upesi_types::ErrorCode;
+
+use crate::error::ApiError;
 
 /// The log level, and its changes.
 pub trait LogLevel: Send + Sync {
@@ -91,6 +94,18 @@ impl DirectoryHandle {
     /// Uses this directory and registry.
     pub fn new(built_in: BuiltInDirectory, oracles: OracleRegistry) -> Result<Self, TablesError> {
         Ok(Self { imports: Imports::open(&built_in)?, built_in, oracles })
+    }
+}
+
+/// The directory, if this hub has one.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory(pub(crate) Option<DirectoryHandle>);
+
+impl Directory {
+    /// The directory; without one, the error 501.
+    pub(crate) fn get(&self) -> Result<&DirectoryHandle, ApiError> {
+        let none = || ApiError::new(ErrorCode::NOT_IMPLEMENTED, "This hub has no party directory");
+        self.0.as_ref().ok_or_else(none)
     }
 }
 

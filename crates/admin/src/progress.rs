@@ -7,7 +7,9 @@
 //!    answer has no time of delivery.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::{EngineHandle, FollowError};
@@ -17,12 +19,12 @@ use upesi_ledger::{
 use upesi_types::{ErrorCode, Timestamp};
 
 use super::call::{Segments, transfer_id};
-use crate::audit::first_since;
+use crate::audit::{AuditPort, first_since};
 use crate::call::Call;
 use crate::callbacks::{Key, message_of};
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, ok};
+use crate::parts::Lanes;
 
 /// Maximum number of journal records that one call reads after the prepare, and again after the end.
 const RECORDS_READ_MAX: u64 = 20_000;
@@ -151,19 +153,24 @@ impl Reading {
     }
 }
 
-pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
+pub(crate) async fn get(
+    call: Call,
+    State(audit): State<AuditPort>,
+    State(lanes): State<Arc<dyn Lanes>>,
+    Segments(id): Segments<String>,
+) -> Result<Response, ApiError> {
     let id = transfer_id(&id)?;
     let unknown = || ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"));
-    let transfer = context.engine.transfer(id).await?.ok_or_else(unknown)?;
-    let subject = match context.engine.item_of(transfer.prepare_seq).await? {
+    let transfer = call.engine.transfer(id).await?.ok_or_else(unknown)?;
+    let subject = match call.engine.item_of(transfer.prepare_seq).await? {
         Some((bulk, _)) => Subject::bulk(bulk.id()),
         None => Subject::transfer(id),
     };
-    let Some(permit) = context.audit.reader() else {
+    let Some(permit) = audit.reader() else {
         return Err(ApiError::new(ErrorCode::SERVER_BUSY, "Others are reading the journal: try again"));
     };
-    let engine = context.engine.clone();
-    let last = context.ask(Ledger::last_seq).await?;
+    let engine = call.engine.clone();
+    let last = call.ask(Ledger::last_seq).await?;
     let (begin, end) = (transfer.prepare_seq, transfer.completed_at());
     let read = move || {
         let mut reading = Reading { subject, told: BTreeMap::new(), is_whole: true };
@@ -178,18 +185,19 @@ pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> 
     let reading = tokio::task::spawn_blocking(read).await;
     let reading = reading.map_err(|_| ApiError::internal("The reader of the journal ended early"))?;
     let reading = reading.map_err(|error| ApiError::internal(&error.to_string()))?;
-    ok(&view(&context, transfer, reading).await?)
+    ok(&view(&call, &*lanes, transfer, reading).await?)
 }
 
 async fn view(
-    context: &AdminContext,
+    call: &Call,
+    lanes: &dyn Lanes,
     transfer: Transfer,
     reading: Reading,
 ) -> Result<ProgressView, ApiError> {
     let keys: Vec<_> = reading.told.values().map(|(key, _)| *key).collect();
     let failures: BTreeMap<_, _> =
-        context.lanes.failures(&keys).into_iter().map(|failure| (failure.key, failure)).collect();
-    let view = context.ask(move |ledger| {
+        lanes.failures(&keys).into_iter().map(|failure| (failure.key, failure)).collect();
+    let view = call.ask(move |ledger| {
         let told = reading.told.into_values().map(|(key, told)| {
             let owed = ledger.outbox().get(key);
             let parked = owed.as_ref().and_then(|entry| entry.parked);

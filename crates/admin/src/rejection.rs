@@ -103,6 +103,7 @@ pub fn detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         R::ChangeSetSize | R::ChangeSetKind | R::ChangeSetsFull | R::ChangeSetPassesOver { .. } => {
             (ErrorCode::VALIDATION, change_set(refusal))
         }
+        R::NotPermitted { .. } | R::NotInEmergency => (ErrorCode::CLIENT, permission(refusal)),
         R::WithdrawalExpired => (ErrorCode::TRANSFER_EXPIRED, "The withdrawal expired".into()),
         other => (ErrorCode::VALIDATION, validation(other)),
     }
@@ -302,6 +303,13 @@ fn approval(refusal: &AdminRefusal) -> Detail {
         R::ProposalPending { id } => format!("Approval {id} waits for the same movement of funds").into(),
         R::ProposalOwn => "Somebody else must decide about what you proposed; you may withdraw it".into(),
         _ => "Only who proposed it may withdraw it".into(),
+    }
+}
+
+fn permission(refusal: &AdminRefusal) -> Detail {
+    match refusal {
+        AdminRefusal::NotPermitted { action } => format!("needs the permission {}", action.name()).into(),
+        _ => "break-glass lets an iam-admin in again who was switched off, and changes no other".into(),
     }
 }
 

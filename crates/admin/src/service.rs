@@ -278,11 +278,6 @@ impl Service for AdminService {
     }
 }
 
-/// The answer of a node that has not read its copy yet.
-pub fn not_yet() -> Response<Full<Bytes>> {
-    answer(&ApiError::new(ErrorCode::UNAVAILABLE, "This node has not read its copy yet"))
-}
-
 /// An error of this API as a response of the server loop.
 pub(crate) fn answer(error: &ApiError) -> Response<Full<Bytes>> {
     let mut body = Vec::new();

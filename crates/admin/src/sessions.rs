@@ -5,11 +5,10 @@ use std::net::IpAddr;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_engine::{Clock as _, Payload};
-use upesi_ledger::command::{Act, Deed, Entrance, EntranceKind};
+use upesi_engine::Clock as _;
+use upesi_ledger::command::{Act, Authority, Deed, Entrance, EntranceKind};
 use upesi_ledger::{
-    AdminOutcome, AdminRefusal, Attribution, Change, Command, OPERATOR_NAME_BYTES_MAX, Person, Reply, Roles,
-    Sealed,
+    Acted, AdminOutcome, AdminRefusal, Attribution, Change, OPERATOR_NAME_BYTES_MAX, Person, Roles, Sealed,
 };
 use upesi_types::ErrorCode;
 
@@ -20,7 +19,7 @@ use crate::access::{
 };
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::context::AdminContext;
+use crate::change::submit;
 use crate::error::ApiError;
 use crate::json::{Instant, empty, json, ok};
 
@@ -91,10 +90,10 @@ struct Proven {
 }
 
 /// The hub's own users, if there can be any.
-pub(crate) fn people(context: &AdminContext) -> Result<&People, ApiError> {
+pub(crate) fn people(call: &Call) -> Result<&People, ApiError> {
     let refuse =
         || ApiError::new(ErrorCode::CLIENT, "This hub asks nobody who they are: admin.authentication is off");
-    context.access.people().ok_or_else(refuse)
+    call.access.people().ok_or_else(refuse)
 }
 
 /// A code as typed, with or without a space in the middle.
@@ -140,20 +139,19 @@ pub(crate) fn busy() -> ApiError {
 
 /// Performs an action without a permission, with its entry in the audit trail.
 pub(crate) async fn enter(
-    context: &AdminContext,
+    call: &Call,
     by: Attribution,
     deed: Deed,
 ) -> Result<Result<AdminOutcome, AdminRefusal>, ApiError> {
-    let act = Act { by, deed, is_alone: true };
-    match context.engine.submit(Command::Act(Box::new(act)), Payload::default()).await? {
-        Reply::Admin(answer) => Ok(answer),
-        _ => Err(ApiError::internal("The engine gave no answer to an operator's command")),
-    }
+    Ok(match submit(&call.engine, Act { by, deed, authority: Authority::ALONE }).await? {
+        Acted::Made { outcome, .. } => Ok(outcome),
+        Acted::Rejected { refusal, .. } => Err(refusal),
+    })
 }
 
 impl Attempt {
-    fn by(&self, context: &AdminContext, known: Option<&Known>) -> Attribution {
-        let caller = &context.caller;
+    fn by(&self, call: &Call, known: Option<&Known>) -> Attribution {
+        let caller = &call.caller;
         let known_by = match (&caller.session, known) {
             (Some(_), _) => caller.known_by.clone(),
             (None, Some(known)) => format!("password {}", known.person.id).into(),
@@ -165,35 +163,35 @@ impl Attempt {
 
     /// Counts the failure, and records it in the audit trail. An unknown name is left out, because it may be a
     /// password.
-    async fn failed(&self, context: &AdminContext, known: Option<&Known>, why: &str) {
-        context.access.count_rejected(CredentialKind::Password);
+    async fn failed(&self, call: &Call, known: Option<&Known>, why: &str) {
+        call.access.count_rejected(CredentialKind::Password);
         let object = match known {
             Some(_) => format!("log-in of operator {}", self.operator),
             None => "log-in of who is no person here".to_owned(),
         };
-        let by = self.by(context, known);
-        let is_proven = context.caller.is_proven();
-        context.access.record_refusal(&context.engine, is_proven, by, object, why).await;
+        let by = self.by(call, known);
+        let is_proven = call.caller.is_proven();
+        call.access.record_refusal(&call.engine, is_proven, by, object, why).await;
     }
 
     /// Verifies password and code. After too many attempts, neither is checked.
-    async fn verify(&self, context: &AdminContext) -> Result<Proven, ApiError> {
-        let people = people(context)?;
+    async fn verify(&self, call: &Call) -> Result<Proven, ApiError> {
+        let people = people(call)?;
         let name = self.operator.clone();
-        let known = context.ask(move |ledger| {
+        let known = call.ask(move |ledger| {
             let operator = ledger.operators().named(&name).filter(|operator| operator.is_active)?;
             Some(Known { person: operator.person?, roles: operator.roles })
         });
         let known = known.await?;
-        let now = context.engine.clock().now();
+        let now = call.engine.clock().now();
         if let Err(wait_s) = people.begin(&self.operator, self.address, now) {
-            self.failed(context, known.as_ref(), "too many attempts").await;
+            self.failed(call, known.as_ref(), "too many attempts").await;
             return Err(too_often(wait_s));
         }
         let sealed = known.as_ref().map(|known| known.person.sealed);
         let opened = people.open(self.password.clone(), &self.operator, self.address, sealed).await;
         let opened = opened.map_err(|_| busy())?;
-        let now = context.engine.clock().now();
+        let now = call.engine.clock().now();
         let code_step = opened.as_ref().and_then(|opened| step_of(&opened.seed, &self.code, now));
         match (known, opened, code_step) {
             (Some(known), Some(opened), Some(code_step)) => Ok(Proven { known, opened, code_step }),
@@ -203,35 +201,30 @@ impl Attempt {
                     (_, None) => "wrong password",
                     (_, Some(_)) => "wrong code",
                 };
-                self.failed(context, known.as_ref(), why).await;
+                self.failed(call, known.as_ref(), why).await;
                 Err(wrong("Name, password or code is wrong"))
             }
         }
     }
 
     /// Seals the second factor again with the hub's secret, if it is sealed without.
-    async fn sealed_anew(&self, context: &AdminContext, proven: &Proven) -> Result<Option<Sealed>, ApiError> {
+    async fn sealed_anew(&self, call: &Call, proven: &Proven) -> Result<Option<Sealed>, ApiError> {
         if !proven.opened.is_weak {
             return Ok(None);
         }
         let (password, seed) = (self.password.clone(), proven.opened.seed.clone());
-        let sealed = people(context)?.seal(password, &self.operator, self.address, seed).await;
+        let sealed = people(call)?.seal(password, &self.operator, self.address, seed).await;
         sealed.map_err(|_| busy())?.ok_or_else(ApiError::no_random_bits).map(Some)
     }
 
     /// Marks the code as used, with its entry in the audit trail.
-    async fn use_code(
-        &self,
-        context: &AdminContext,
-        proven: &Proven,
-        kind: EntranceKind,
-    ) -> Result<(), ApiError> {
-        let by = self.by(context, Some(&proven.known));
+    async fn use_code(&self, call: &Call, proven: &Proven, kind: EntranceKind) -> Result<(), ApiError> {
+        let by = self.by(call, Some(&proven.known));
         let operator = self.operator.as_str().into();
         let deed = Deed::Enter(Entrance { operator, code_step: proven.code_step, kind });
-        match enter(context, by, deed).await? {
+        match enter(call, by, deed).await? {
             Ok(_) => {
-                people(context)?.succeeded(&self.operator, self.address);
+                people(call)?.succeeded(&self.operator, self.address);
                 Ok(())
             }
             Err(refusal) => {
@@ -239,35 +232,35 @@ impl Attempt {
                     AdminRefusal::CodeUsed => "the code was used before",
                     _ => "the operator was changed meanwhile",
                 };
-                self.failed(context, Some(&proven.known), why).await;
+                self.failed(call, Some(&proven.known), why).await;
                 Err(wrong("Name, password or code is wrong"))
             }
         }
     }
 }
 
-pub(crate) async fn open(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn open(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let attempt = Attempt {
         operator: fields.required("operator")?.text_of(1, OPERATOR_NAME_BYTES_MAX)?,
-        address: address_of(context.caller.address.as_deref()),
+        address: address_of(call.caller.address.as_deref()),
         password: read_shown(&fields)?,
         code: read_code(&fields)?,
         action: "session.open",
     };
     fields.only(&["operator", "password", "code"])?;
-    let proven = attempt.verify(&context).await?;
+    let proven = attempt.verify(&call).await?;
     let token = Token::session().ok_or_else(ApiError::no_random_bits)?;
     let id = id_of(&token);
     let change = Change::new(format!("session {id} of operator {}", attempt.operator), "none", "open");
     let credential = proven.known.person.id;
-    let sealed = attempt.sealed_anew(&context, &proven).await?;
-    attempt.use_code(&context, &proven, EntranceKind::Session { credential, change, sealed }).await?;
-    let now = context.engine.clock().now();
+    let sealed = attempt.sealed_anew(&call, &proven).await?;
+    attempt.use_code(&call, &proven, EntranceKind::Session { credential, change, sealed }).await?;
+    let now = call.engine.clock().now();
     let session = Session {
         id,
         credential: if sealed.is_some() {
-            credential_of(&context, &attempt.operator).await?
+            credential_of(&call, &attempt.operator).await?
         } else {
             credential
         },
@@ -278,48 +271,48 @@ pub(crate) async fn open(Call(context): Call, body: JsonBody) -> Result<Response
         used_at: now,
         factor_at: now,
     };
-    people(&context)?.open_session(&token, session.clone());
+    people(&call)?.open_session(&token, session.clone());
     let view = SessionView::of(&session, Some(&session));
     let opened = OpenedView { token: token.reveal(), idle_seconds: IDLE_MS / 1_000, session: view };
     json(StatusCode::CREATED, &opened)
 }
 
 /// The caller's session.
-fn own(context: &AdminContext) -> Result<Session, ApiError> {
+fn own(call: &Call) -> Result<Session, ApiError> {
     let refuse = || ApiError::new(ErrorCode::VALIDATION, "The caller has not logged in by a password");
-    context.caller.session.clone().ok_or_else(refuse)
+    call.caller.session.clone().ok_or_else(refuse)
 }
 
 /// The sessions that have not ended: all of them if the caller may read operators, otherwise its own.
-pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
-    let Some(people) = context.access.people() else { return ok(&Vec::<SessionView>::new()) };
-    let caller = &context.caller;
+pub(crate) async fn list(call: Call) -> Result<Response, ApiError> {
+    let Some(people) = call.access.people() else { return ok(&Vec::<SessionView>::new()) };
+    let caller = &call.caller;
     let sees_all = caller.may(Permission::IamRead);
-    let sessions = people.sessions(context.engine.clock().now()).into_iter();
+    let sessions = people.sessions(call.engine.clock().now()).into_iter();
     let seen = sessions.filter(|session| sees_all || session.operator == caller.operator);
     let views: Vec<_> = seen.map(|session| SessionView::of(&session, caller.session.as_ref())).collect();
     ok(&views)
 }
 
 /// Ends a session: the caller's own, or any if the caller may manage operators.
-pub(crate) async fn end(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
-    let people = people(&context)?;
-    let id = if id == CURRENT { own(&context)?.id } else { id.into() };
-    let now = context.engine.clock().now();
+pub(crate) async fn end(call: Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
+    let people = people(&call)?;
+    let id = if id == CURRENT { own(&call)?.id } else { id.into() };
+    let now = call.engine.clock().now();
     let found = people.sessions(now).into_iter().find(|session| session.id == id);
-    let is_own = |session: &Session| session.operator == context.caller.operator;
-    let found = found.filter(|session| is_own(session) || context.caller.may(Permission::IamUser));
+    let is_own = |session: &Session| session.operator == call.caller.operator;
+    let found = found.filter(|session| is_own(session) || call.caller.may(Permission::IamUser));
     let found = found.ok_or_else(|| ApiError::not_found(&format!("There is no session {id} of yours")))?;
     let change = Change::new(format!("session {id} of operator {}", found.operator), "open", "ended");
-    let by = context.caller.attribution_of("session.end", None);
-    enter(&context, by, Deed::Elsewhere(change)).await?.map_err(ApiError::from)?;
+    let by = call.caller.attribution_of("session.end", None);
+    enter(&call, by, Deed::Elsewhere(change)).await?.map_err(ApiError::from)?;
     people.end_sessions(|session| session.id == id);
     empty(StatusCode::NO_CONTENT)
 }
 
 /// A login attempt of a caller with a session.
 fn again(
-    context: &AdminContext,
+    call: &Call,
     fields: &Fields<'_>,
     names: &[&str],
     action: &'static str,
@@ -327,56 +320,56 @@ fn again(
     let password = read_shown(fields)?;
     let code = read_code(fields)?;
     fields.only(names)?;
-    let session = own(context)?;
-    let address = address_of(context.caller.address.as_deref());
+    let session = own(call)?;
+    let address = address_of(call.caller.address.as_deref());
     let attempt = Attempt { operator: session.operator.to_string(), address, password, code, action };
     Ok((session, attempt))
 }
 
 /// Verifies password and code again, to allow approvals for some further minutes.
-pub(crate) async fn renew(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn renew(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
-    let (session, attempt) = again(&context, &fields, &["password", "code"], "session.renew")?;
-    let proven = attempt.verify(&context).await?;
+    let (session, attempt) = again(&call, &fields, &["password", "code"], "session.renew")?;
+    let proven = attempt.verify(&call).await?;
     let before = session.factor_at.to_string();
     let change = Change::new(format!("last code of session {}", session.id), before, "now");
     let kind = EntranceKind::Session { credential: session.credential, change, sealed: None };
-    attempt.use_code(&context, &proven, kind).await?;
-    let now = context.engine.clock().now();
-    people(&context)?.change_session(&session.id, |session| session.factor_at = now);
+    attempt.use_code(&call, &proven, kind).await?;
+    let now = call.engine.clock().now();
+    people(&call)?.change_session(&session.id, |session| session.factor_at = now);
     let renewed = Session { factor_at: now, ..session };
     ok(&SessionView::of(&renewed, Some(&renewed)))
 }
 
 /// Sets another password for the same second factor. Other sessions of the user end.
-pub(crate) async fn set_password(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn set_password(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let chosen = read_chosen(&fields, "newPassword")?;
     let names = ["password", "code", "newPassword"];
-    let (session, attempt) = again(&context, &fields, &names, "self.password")?;
-    let proven = attempt.verify(&context).await?;
-    let people = people(&context)?;
+    let (session, attempt) = again(&call, &fields, &names, "self.password")?;
+    let proven = attempt.verify(&call).await?;
+    let people = people(&call)?;
     let sealed = people.seal(chosen, &attempt.operator, attempt.address, proven.opened.seed.clone()).await;
     let sealed: Sealed = sealed.map_err(|_| busy())?.ok_or_else(ApiError::no_random_bits)?;
     let kind = EntranceKind::SetPassword { credential: session.credential, sealed };
-    attempt.use_code(&context, &proven, kind).await?;
-    follow(&context, &session).await?;
+    attempt.use_code(&call, &proven, kind).await?;
+    follow(&call, &session).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
 /// Binds the caller's session to the new password; all others of the user end.
-async fn follow(context: &AdminContext, session: &Session) -> Result<(), ApiError> {
-    let credential = credential_of(context, &session.operator).await?;
-    let people = people(context)?;
+async fn follow(call: &Call, session: &Session) -> Result<(), ApiError> {
+    let credential = credential_of(call, &session.operator).await?;
+    let people = people(call)?;
     people.change_session(&session.id, |session| session.credential = credential);
     people.end_sessions(|other| other.operator == session.operator && other.id != session.id);
     Ok(())
 }
 
 /// Number of a user's password; 0, which is never assigned, if it was removed meanwhile.
-async fn credential_of(context: &AdminContext, operator: &str) -> Result<u32, ApiError> {
+async fn credential_of(call: &Call, operator: &str) -> Result<u32, ApiError> {
     let name = operator.to_owned();
-    let found = context.ask(move |ledger| ledger.operators().named(&name)?.person.map(|person| person.id));
+    let found = call.ask(move |ledger| ledger.operators().named(&name)?.person.map(|person| person.id));
     Ok(found.await?.unwrap_or_default())
 }
 
@@ -408,21 +401,21 @@ fn enrolment_refused() -> ApiError {
 }
 
 /// Records the use of an invalid token in the audit trail.
-async fn enrolment_failed(context: &AdminContext, operator: &str, why: &str) {
-    let by = Attribution { operator: operator.into(), ..context.caller.attribution_of(ENROLMENT, None) };
-    let is_proven = context.caller.is_proven();
-    context.access.record_refusal(&context.engine, is_proven, by, "enrolment".to_owned(), why).await;
+async fn enrolment_failed(call: &Call, operator: &str, why: &str) {
+    let by = Attribution { operator: operator.into(), ..call.caller.attribution_of(ENROLMENT, None) };
+    let is_proven = call.caller.is_proven();
+    call.access.record_refusal(&call.engine, is_proven, by, "enrolment".to_owned(), why).await;
 }
 
 /// Accepts a password, and returns the secret of a second factor. Nothing changes until its first code is shown.
-pub(crate) async fn begin_enrolment(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn begin_enrolment(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let (token, password) = (read_token(&fields)?, read_chosen(&fields, "password")?);
     fields.only(&["token", "password"])?;
-    let people = people(&context)?;
-    let (now, address) = (context.engine.clock().now(), address_of(context.caller.address.as_deref()));
+    let people = people(&call)?;
+    let (now, address) = (call.engine.clock().now(), address_of(call.caller.address.as_deref()));
     let digest = token.digest();
-    let found = context.ask(move |ledger| {
+    let found = call.ask(move |ledger| {
         let (operator, credential) = ledger.operators().by_enrolment(&digest)?;
         let is_good = operator.is_active && !credential.has_expired(now);
         is_good.then(|| (operator.name.clone(), credential.id))
@@ -430,7 +423,7 @@ pub(crate) async fn begin_enrolment(Call(context): Call, body: JsonBody) -> Resu
     let Some((operator, credential)) = found.await? else {
         // There is no account yet, so only the address is delayed.
         people.begin("", address, now).map_err(too_often)?;
-        enrolment_failed(&context, "nobody", "no such enrolment").await;
+        enrolment_failed(&call, "nobody", "no such enrolment").await;
         return Err(enrolment_refused());
     };
     let seed = Seed::random().ok_or_else(ApiError::no_random_bits)?;
@@ -443,34 +436,34 @@ pub(crate) async fn begin_enrolment(Call(context): Call, body: JsonBody) -> Resu
 }
 
 /// Accepts the first code. The operator then has this password and second factor.
-pub(crate) async fn confirm_enrolment(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn confirm_enrolment(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let (token, code) = (read_token(&fields)?, read_code(&fields)?);
     fields.only(&["token", "code"])?;
-    let people = people(&context)?;
-    let (now, address) = (context.engine.clock().now(), address_of(context.caller.address.as_deref()));
+    let people = people(&call)?;
+    let (now, address) = (call.engine.clock().now(), address_of(call.caller.address.as_deref()));
     let Some(begun) = people.enrolment(&token, now) else {
         people.begin("", address, now).map_err(too_often)?;
-        enrolment_failed(&context, "nobody", "no enrolment was begun").await;
+        enrolment_failed(&call, "nobody", "no enrolment was begun").await;
         return Err(enrolment_refused());
     };
     people.begin(&begun.operator, address, now).map_err(too_often)?;
     let Some(code_step) = step_of(&begun.seed, &code, now) else {
-        enrolment_failed(&context, &begun.operator, "wrong code").await;
+        enrolment_failed(&call, &begun.operator, "wrong code").await;
         return Err(wrong("The code is wrong: compare the clock of the device"));
     };
     let kind = EntranceKind::Enrol { token: token.digest(), sealed: begun.sealed };
     let by = Attribution {
         operator: begun.operator.clone(),
         known_by: format!("enrolment {}", begun.credential).into(),
-        ..context.caller.attribution_of(ENROLMENT, None)
+        ..call.caller.attribution_of(ENROLMENT, None)
     };
     let entrance = Entrance { operator: begun.operator.clone(), code_step, kind };
-    match enter(&context, by, Deed::Enter(entrance)).await? {
+    match enter(&call, by, Deed::Enter(entrance)).await? {
         Ok(_) => {}
         Err(AdminRefusal::CredentialUnknown | AdminRefusal::OperatorUnknown { .. }) => {
             people.end_enrolment(&token);
-            enrolment_failed(&context, &begun.operator, "the enrolment was taken back or has expired").await;
+            enrolment_failed(&call, &begun.operator, "the enrolment was taken back or has expired").await;
             return Err(enrolment_refused());
         }
         Err(refusal) => return Err(refusal.into()),

@@ -9,7 +9,6 @@ use upesi_ledger::{AdminCommand, Delay, Granularity, Interchange, Ledger, Settle
 use super::call::Segments;
 use crate::body::JsonBody;
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{empty, ok};
 use crate::participants::read_activity;
@@ -51,28 +50,27 @@ impl ModelView {
 }
 
 /// Lists the active models.
-pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
-    let models = context.ask(|ledger| {
+pub(crate) async fn list(call: Call) -> Result<Response, ApiError> {
+    let models = call.ask(|ledger| {
         let active = ledger.models().iter().filter(|model| model.is_active);
         active.map(|model| ModelView::of(ledger, model)).collect::<Vec<_>>()
     });
     ok(&models.await?)
 }
 
-pub(crate) async fn get(Call(context): Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
-    show(&context, &name).await
+pub(crate) async fn get(call: Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
+    show(&call, &name).await
 }
 
-async fn show(context: &AdminContext, name: &str) -> Result<Response, ApiError> {
+async fn show(call: &Call, name: &str) -> Result<Response, ApiError> {
     let wanted = name.to_owned();
-    let view =
-        context.ask(move |ledger| ledger.model_named(&wanted).map(|model| ModelView::of(ledger, model)));
+    let view = call.ask(move |ledger| ledger.model_named(&wanted).map(|model| ModelView::of(ledger, model)));
     ok(&view
         .await?
         .ok_or_else(|| ApiError::not_found(&format!("Settlement Model '{name}' does not exist")))?)
 }
 
-pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn create(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let name = fields.required("name")?;
     let text = name.text_of(2, 30)?;
@@ -110,17 +108,17 @@ pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Respon
         "settlementAccountType",
         "autoPositionReset",
     ])?;
-    context.change(AdminCommand::CreateSettlementModel(model)).await?;
+    call.change(AdminCommand::CreateSettlementModel(model)).await?;
     empty(StatusCode::CREATED)
 }
 
 pub(crate) async fn set_activity(
-    Call(context): Call,
+    call: Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let is_active = read_activity(&body)?;
     let command = AdminCommand::SetSettlementModelActivity { name: name.as_str().into(), is_active };
-    context.change(command).await?;
-    show(&context, &name).await
+    call.change(command).await?;
+    show(&call, &name).await
 }

@@ -14,7 +14,6 @@ use upesi_types::{Currency, ErrorCode, Timestamp};
 use super::call::{Parameters, Segments};
 use crate::body::JsonBody;
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, number as digits, ok};
 use crate::transfers::REASON_CHARS_MAX;
@@ -90,18 +89,18 @@ pub(crate) fn refuse(detail: &str) -> ApiError {
     ApiError::new(ErrorCode::VALIDATION, detail)
 }
 
-pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
-    show(&context, WindowId(number(&id, "id")?)).await
+pub(crate) async fn get(call: Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
+    show(&call, WindowId(number(&id, "id")?)).await
 }
 
-async fn show(context: &AdminContext, id: WindowId) -> Result<Response, ApiError> {
-    let view = context.ask(move |ledger| ledger.window(id).map(|window| WindowView::of(ledger, window)));
+async fn show(call: &Call, id: WindowId) -> Result<Response, ApiError> {
+    let view = call.ask(move |ledger| ledger.window(id).map(|window| WindowView::of(ledger, window)));
     ok(&view.await?.ok_or_else(|| ApiError::from(AdminRefusal::WindowUnknown { window: id }))?)
 }
 
 /// Closes the open window; returns the new open one.
 pub(crate) async fn close(
-    Call(context): Call,
+    call: Call,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -111,8 +110,8 @@ pub(crate) async fn close(
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
     fields.only(&["state", "reason"])?;
     let command = AdminCommand::CloseWindow { id, reason };
-    match context.change(command).await? {
-        AdminOutcome::WindowOpened(open) => show(&context, open).await,
+    match call.change(command).await? {
+        AdminOutcome::WindowOpened(open) => show(&call, open).await,
         other => Err(ApiError::internal(&format!("the engine answered {other:?}"))),
     }
 }
@@ -161,14 +160,14 @@ pub(crate) fn check_filters(parameters: &Parameters, names: &[&str], own: &[&str
 }
 
 /// The windows that match all filters, newest change first. None is an error, as portals expect it.
-pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response, ApiError> {
     check_filters(&parameters, &FILTERS, &[CLOSE_REASON])?;
     let participant = positive(&parameters, "participantId")?;
     let state = one_of(&parameters, "state", &STATES)?;
     let period = Period::read(&parameters, "fromDateTime", "toDateTime")?;
     let currency = parameters.currency()?;
     let close_reason = parameters.get(CLOSE_REASON).map(str::to_owned);
-    let found = context.ask(move |ledger| {
+    let found = call.ask(move |ledger| {
         let windows = ledger.windows().iter().filter(|window| {
             state.is_none_or(|state| window.state.as_str() == state)
                 && period.contains(window.created_at)
@@ -277,7 +276,7 @@ impl Serialize for PairKey {
 
 /// A page of a window's pairs, ordered by account. Pairs of the open window may grow meanwhile.
 pub(crate) async fn list_pairs(
-    Call(context): Call,
+    call: Call,
     Segments(id): Segments<String>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
@@ -286,7 +285,7 @@ pub(crate) async fn list_pairs(
     let limit = parameters.count("limit", PAIRS_DEFAULT, PAIRS_MAX)?;
     let malformed = || ApiError::malformed("\"after\" must be the \"next\" of the page before");
     let after = parameters.get("after").map(|text| PairKey::parse(text).ok_or_else(malformed)).transpose()?;
-    let page = context.ask(move |ledger| {
+    let page = call.ask(move |ledger| {
         let Some(window) = ledger.window(id) else {
             return Err(ApiError::from(AdminRefusal::WindowUnknown { window: id }));
         };

@@ -17,7 +17,6 @@ use super::body::Field;
 use super::call::{Parameters, Segments};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Decimal, Instant, ok};
 use crate::settlement_windows::{
@@ -238,8 +237,8 @@ fn settled_windows(
     windows_of(ledger, settlement).into_iter().filter_map(view).collect()
 }
 
-async fn show(context: &AdminContext, id: SettlementId, part: Part) -> Result<Response, ApiError> {
-    let view = context.ask(move |ledger| {
+async fn show(call: &Call, id: SettlementId, part: Part) -> Result<Response, ApiError> {
+    let view = call.ask(move |ledger| {
         ledger.settlement(id).map(|settlement| SettlementView::of(ledger, settlement, part))
     });
     let view = view.await?.ok_or_else(|| refuse(&format!("Settlement with ID '{id}' not found")))?;
@@ -252,31 +251,31 @@ async fn show(context: &AdminContext, id: SettlementId, part: Part) -> Result<Re
     ok(&view)
 }
 
-pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
-    show(&context, SettlementId(number(&id, "id")?), Part::default()).await
+pub(crate) async fn get(call: Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
+    show(&call, SettlementId(number(&id, "id")?), Part::default()).await
 }
 
 pub(crate) async fn get_participant(
-    Call(context): Call,
+    call: Call,
     Segments((id, participant)): Segments<(String, String)>,
 ) -> Result<Response, ApiError> {
     let part = Part { participant: Some(number(&participant, "participantId")?), account: None };
-    show(&context, SettlementId(number(&id, "id")?), part).await
+    show(&call, SettlementId(number(&id, "id")?), part).await
 }
 
 pub(crate) async fn get_account(
-    Call(context): Call,
+    call: Call,
     Segments((id, participant, account)): Segments<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     let part = Part {
         participant: Some(number(&participant, "participantId")?),
         account: Some(number(&account, "accountId")?),
     };
-    show(&context, SettlementId(number(&id, "id")?), part).await
+    show(&call, SettlementId(number(&id, "id")?), part).await
 }
 
 /// The settlements that match all filters, newest first. None is an error, as portals expect it.
-pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response, ApiError> {
     check_filters(&parameters, &FILTERS, &[CREATION_REASON, BEFORE])?;
     let part = Part {
         participant: positive(&parameters, "participantId")?,
@@ -290,7 +289,7 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
     let currency = parameters.currency()?;
     let creation_reason = parameters.get(CREATION_REASON).map(str::to_owned);
     let before = positive(&parameters, BEFORE)?;
-    let found = context.ask(move |ledger| {
+    let found = call.ask(move |ledger| {
         let is_wanted = |settlement: &&Settlement| {
             state.is_none_or(|state| settlement.state.as_str() == state)
                 && before.is_none_or(|before| settlement.id.0 < before)
@@ -316,7 +315,7 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
     if found.is_empty() { Err(refuse("Settlements not found")) } else { ok(&found) }
 }
 
-pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+pub(crate) async fn create(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let model = fields.required("settlementModel")?.text_of(2, 30)?.into();
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
@@ -332,8 +331,8 @@ pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Respon
     }
     fields.only(&["settlementModel", "reason", "settlementWindows"])?;
     let command = AdminCommand::CreateSettlement(NewSettlement { model, reason, windows });
-    match context.change(command).await? {
-        AdminOutcome::SettlementCreated(id) => show(&context, id, Part::default()).await,
+    match call.change(command).await? {
+        AdminOutcome::SettlementCreated(id) => show(&call, id, Part::default()).await,
         other => Err(unexpected(&other)),
     }
 }
@@ -350,7 +349,7 @@ fn unexpected(outcome: &AdminOutcome) -> ApiError {
 
 /// `PUT /v2/settlements/{id}`: states of accounts, or the abort.
 pub(crate) async fn update(
-    Call(context): Call,
+    call: Call,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -360,7 +359,7 @@ pub(crate) async fn update(
         if fields.only(&["participants"]).is_err() {
             return Err(refuse("No other properties are allowed when participants is provided"));
         }
-        return advance_accounts(&context, id, read_participants(&participants, read_advance)?).await;
+        return advance_accounts(&call, id, read_participants(&participants, read_advance)?).await;
     }
     let (state, reason) = (fields.optional("state"), fields.optional("reason"));
     let (state, reason) = match (state, reason) {
@@ -373,39 +372,39 @@ pub(crate) async fn update(
         return Err(refuse("Invalid request payload input"));
     }
     if read_state(&state)? != SettlementState::Aborted {
-        let exists = context.ask(move |ledger| ledger.settlement(id).is_some()).await?;
+        let exists = call.ask(move |ledger| ledger.settlement(id).is_some()).await?;
         return Err(refuse(if exists { "State change is not allowed" } else { NOT_FOUND }));
     }
     let abort = SettlementAbort { id, reason, external_reference };
-    context.change(AdminCommand::AbortSettlement(abort)).await?;
-    show(&context, id, Part::default()).await
+    call.change(AdminCommand::AbortSettlement(abort)).await?;
+    show(&call, id, Part::default()).await
 }
 
 pub(crate) async fn update_participant(
-    Call(context): Call,
+    call: Call,
     Segments((id, participant)): Segments<(String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let items = read_accounts(number(&participant, "participantId")?, &fields, read_advance)?;
     fields.only(&["accounts"])?;
-    advance_accounts(&context, SettlementId(number(&id, "id")?), items).await
+    advance_accounts(&call, SettlementId(number(&id, "id")?), items).await
 }
 
 pub(crate) async fn update_account(
-    Call(context): Call,
+    call: Call,
     Segments((id, participant, account)): Segments<(String, String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let item = read_item(number(&participant, "participantId")?, number(&account, "accountId")?, &fields)?;
     fields.only(&["state", "reason", "externalReference"])?;
-    advance_accounts(&context, SettlementId(number(&id, "id")?), vec![item]).await
+    advance_accounts(&call, SettlementId(number(&id, "id")?), vec![item]).await
 }
 
 /// `PUT /v2/settlements/{id}/cover`: sets accounts to COMMITTED and records the amounts that the bank moved, together.
 pub(crate) async fn move_cover(
-    Call(context): Call,
+    call: Call,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -422,7 +421,7 @@ pub(crate) async fn move_cover(
         external_reference: item.external_reference.clone(),
     });
     let asked = asked.collect();
-    advance(&context, id, AdminCommand::MoveCover(SettlementCover { id, items }), asked).await
+    advance(&call, id, AdminCommand::MoveCover(SettlementCover { id, items }), asked).await
 }
 
 fn read_cover(participant: u32, fields: &Fields<'_>) -> Result<CoverItem, ApiError> {
@@ -492,25 +491,25 @@ struct AdvancedView {
 }
 
 async fn advance_accounts(
-    context: &AdminContext,
+    call: &Call,
     id: SettlementId,
     items: Vec<AdvanceItem>,
 ) -> Result<Response, ApiError> {
     let command = AdminCommand::AdvanceSettlement(SettlementAdvance { id, items: items.clone() });
-    advance(context, id, command, items).await
+    advance(call, id, command, items).await
 }
 
 async fn advance(
-    context: &AdminContext,
+    call: &Call,
     id: SettlementId,
     command: AdminCommand,
     items: Vec<AdvanceItem>,
 ) -> Result<Response, ApiError> {
-    let faults = match context.change(command).await? {
+    let faults = match call.change(command).await? {
         AdminOutcome::SettlementAdvanced { faults } => faults,
         other => return Err(unexpected(&other)),
     };
-    let view = context.ask(move |ledger| {
+    let view = call.ask(move |ledger| {
         let settlement = ledger.settlement(id)?;
         Some(AdvancedView {
             id: settlement.id.0,

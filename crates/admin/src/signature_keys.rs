@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
@@ -17,10 +18,9 @@ use upesi_types::{ErrorCode, FspId, Timestamp, hex, unhex};
 use super::call::{Segments, participant_name};
 use crate::body::JsonBody;
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, empty, json, ok};
-use crate::public_keys::{HubKey, pem};
+use crate::public_keys::{HubKey, HubKeys, SignatureKeyRules, pem};
 
 /// State of a key at this time.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -139,12 +139,13 @@ fn entries(ledger: &Ledger, name: &FspId, in_files: &[KeyView], now: Timestamp) 
 }
 
 pub(crate) async fn list(
-    Call(context): Call,
+    call: Call,
+    State(rules): State<SignatureKeyRules>,
     Segments(name): Segments<String>,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
-    let (in_files, now) = ((context.signature_keys.in_files)(), context.engine.clock().now());
-    let keys = context.ask(move |ledger| {
+    let (in_files, now) = ((rules.in_files)(), call.engine.clock().now());
+    let keys = call.ask(move |ledger| {
         ledger.participant_named(&name)?;
         Some(entries(ledger, &name, &in_files, now))
     });
@@ -153,13 +154,16 @@ pub(crate) async fn list(
 }
 
 /// The valid keys of all participants, for DFSPs that verify signatures.
-pub(crate) async fn list_all(Call(context): Call) -> Result<Response, ApiError> {
-    let now = context.engine.clock().now();
+pub(crate) async fn list_all(
+    call: Call,
+    State(rules): State<SignatureKeyRules>,
+) -> Result<Response, ApiError> {
+    let now = call.engine.clock().now();
     let mut in_files: BTreeMap<String, Vec<KeyView>> = BTreeMap::new();
-    for key in (context.signature_keys.in_files)() {
+    for key in (rules.in_files)() {
         in_files.entry(key.participant.to_ascii_lowercase()).or_default().push(key);
     }
-    let participants = context.ask(move |ledger| {
+    let participants = call.ask(move |ledger| {
         let names = ledger.participants().iter().map(|participant| participant.name);
         let view = |name: FspId| {
             let own = in_files.get(&name.as_str().to_ascii_lowercase()).map_or(&[][..], Vec::as_slice);
@@ -173,20 +177,21 @@ pub(crate) async fn list_all(Call(context): Call) -> Result<Response, ApiError> 
 }
 
 pub(crate) async fn add(
-    Call(context): Call,
+    call: Call,
+    State(rules): State<SignatureKeyRules>,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
     let fields = body.fields()?;
     let key_field = fields.required("publicKey")?;
-    let key = SubmittedKey::read(&key_field.text_or_object()?, context.signature_keys.allows_es256)
+    let key = SubmittedKey::read(&key_field.text_or_object()?, rules.allows_es256)
         .map_err(|problem| key_field.refuse(&problem))?;
     let starts_at = fields.optional("starts").map(|field| field.instant()).transpose()?;
     let overlap = fields.optional("overlapHours");
     let overlap = overlap.map(|field| field.whole(KEY_OVERLAP_HOURS_MAX)).transpose()?;
     fields.only(&["publicKey", "starts", "overlapHours"])?;
-    check_files(&context, &name, &key.sha256)?;
+    check_files(&rules, &name, &key.sha256)?;
     let at = |seconds: i64| Timestamp::from_ms(seconds.saturating_mul(1_000));
     let (not_before, not_after) = key.valid_s.map(|(from, to)| (at(from), at(to.saturating_add(1)))).unzip();
     let command = AdminCommand::AddSignatureKey(NewSignatureKey {
@@ -197,7 +202,7 @@ pub(crate) async fn add(
         starts_at,
         overlap_hours: overlap.unwrap_or(KEY_OVERLAP_HOURS),
     });
-    context.change(command).await?;
+    call.change(command).await?;
     json(StatusCode::CREATED, &AddedView { sha256: key.sha256 })
 }
 
@@ -207,8 +212,8 @@ fn is_of(key: &KeyView, name: &FspId) -> bool {
 }
 
 /// A key in another participant's file belongs to that participant.
-fn check_files(context: &AdminContext, name: &FspId, sha256: &str) -> Result<(), ApiError> {
-    let in_files = (context.signature_keys.in_files)();
+fn check_files(rules: &SignatureKeyRules, name: &FspId, sha256: &str) -> Result<(), ApiError> {
+    let in_files = (rules.in_files)();
     let is_other = |key: &&KeyView| hex(&key.sha256) == sha256 && !is_of(key, name);
     match in_files.iter().find(is_other) {
         None => Ok(()),
@@ -220,15 +225,16 @@ fn check_files(context: &AdminContext, name: &FspId, sha256: &str) -> Result<(),
 }
 
 pub(crate) async fn revoke(
-    Call(context): Call,
+    call: Call,
+    State(rules): State<SignatureKeyRules>,
     Segments((name, sha256)): Segments<(String, String)>,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
     let sha256: [u8; 32] = unhex(&sha256.to_ascii_lowercase())
         .ok_or_else(|| ApiError::malformed("\"sha256\" must be 64 hexadecimal digits"))?;
-    let in_files = (context.signature_keys.in_files)();
+    let in_files = (rules.in_files)();
     let is_in_file = in_files.iter().any(|key| key.sha256 == sha256 && is_of(key, &name));
-    let is_recorded = context.ask(move |ledger| {
+    let is_recorded = call.ask(move |ledger| {
         let found = ledger.participant_named(&name)?;
         let known = ledger.signature_keys().of(found.id);
         Some(
@@ -240,7 +246,7 @@ pub(crate) async fn revoke(
     if !is_in_file && !is_recorded {
         return Err(ApiError::not_found("The participant has no such key"));
     }
-    context.change(AdminCommand::RevokeSignatureKey { name, sha256 }).await?;
+    call.change(AdminCommand::RevokeSignatureKey { name, sha256 }).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -250,6 +256,6 @@ struct HubKeysView {
     keys: Vec<HubKey>,
 }
 
-pub(crate) async fn list_hub_keys(Call(context): Call) -> Result<Response, ApiError> {
-    ok(&HubKeysView { keys: (context.hub_keys)() })
+pub(crate) async fn list_hub_keys(State(keys): State<HubKeys>) -> Result<Response, ApiError> {
+    ok(&HubKeysView { keys: keys() })
 }

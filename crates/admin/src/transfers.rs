@@ -14,7 +14,6 @@ use super::call::{Segments, transfer_id};
 use crate::access::Permission;
 use crate::body::JsonBody;
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Decimal, Instant, ok, raw};
 
@@ -65,13 +64,13 @@ struct ErrorInformation {
     error_description: Box<str>,
 }
 
-pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
-    show(&context, transfer_id(&id)?).await
+pub(crate) async fn get(call: Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
+    show(&call, transfer_id(&id)?).await
 }
 
 /// Ends a reservation by the rules of expiry; returns the transfer after that.
 pub(crate) async fn end(
-    Call(context): Call,
+    call: Call,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -81,16 +80,16 @@ pub(crate) async fn end(
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into_boxed_str();
     fields.only(&["action", "reason"])?;
     let expire = Expire { transfer: id, reason };
-    let change = Change::of_expire(&expire);
-    context.act(Permission::TransferEnd, Deed::Expire(expire), change).await?;
-    show(&context, id).await
+    let object = Change::of_expire(&expire).what;
+    call.act(Permission::TransferEnd, Deed::Expire(expire), object).await?;
+    show(&call, id).await
 }
 
-async fn show(context: &AdminContext, id: TransferId) -> Result<Response, ApiError> {
+async fn show(call: &Call, id: TransferId) -> Result<Response, ApiError> {
     let unknown = || ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"));
-    let transfer = context.engine.transfer(id).await?.ok_or_else(unknown)?;
-    let own = context.caller.participant;
-    let shown = context.ask(move |ledger| {
+    let transfer = call.engine.transfer(id).await?.ok_or_else(unknown)?;
+    let own = call.caller.participant;
+    let shown = call.ask(move |ledger| {
         let is_own = |own: &FspId| ledger.participant_id(own).is_some_and(|own| transfer.has_party(own));
         if !own.as_ref().is_none_or(is_own) {
             return None;
@@ -150,13 +149,13 @@ pub(crate) fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party
 // `GET /transactions/{id}`: the transaction in a transfer's ILP packet. The id is the transfer's.
 
 pub(crate) async fn get_transaction(
-    Call(context): Call,
+    call: Call,
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
     let id = transfer_id(&id)?;
     let not_found = || ApiError::not_found(&format!("There is no transfer {id}"));
-    let transfer = context.engine.transfer(id).await?.ok_or_else(not_found)?;
-    let packet = packet_of(&context, &transfer).await?;
+    let transfer = call.engine.transfer(id).await?.ok_or_else(not_found)?;
+    let packet = packet_of(&call, &transfer).await?;
     let transaction = decode_transaction(&packet).map_err(|error| unreadable(&error.to_string()))?;
     let transaction = RawValue::from_string(transaction)
         .map_err(|_| unreadable("the data of the ILP packet is not JSON"))?;
@@ -164,23 +163,23 @@ pub(crate) async fn get_transaction(
 }
 
 /// The packet of the request: the transfer's own, or the bulk transfer's that contains it.
-async fn packet_of(context: &AdminContext, transfer: &Transfer) -> Result<String, ApiError> {
+async fn packet_of(call: &Call, transfer: &Transfer) -> Result<String, ApiError> {
     let refuse = |error: SyncError| unreadable(&error.description);
-    if let Some((bulk, place)) = context.engine.item_of(transfer.prepare_seq).await? {
-        let bulk = context.engine.bulk(bulk).await?.ok_or_else(gone)?;
-        let body = body_of(context, bulk.prepare_seq).await?;
+    if let Some((bulk, place)) = call.engine.item_of(transfer.prepare_seq).await? {
+        let bulk = call.engine.bulk(bulk).await?.ok_or_else(gone)?;
+        let body = body_of(call, bulk.prepare_seq).await?;
         let request = parse_bulk_transfer(&body).map_err(refuse)?;
         let mut items = request.items.into_iter();
         let item = items.nth(place as usize).filter(|(id, _)| *id == transfer.id);
         return item.map(|(_, item)| item.ilp_packet.into()).ok_or_else(|| unreadable("the bulk lacks it"));
     }
-    let body = body_of(context, transfer.prepare_seq).await?;
+    let body = body_of(call, transfer.prepare_seq).await?;
     Ok(parse_prepare(&body).map_err(refuse)?.ilp_packet.into_owned())
 }
 
 /// The body of a request. The journal stores none of rejected requests.
-async fn body_of(context: &AdminContext, seq: u64) -> Result<Vec<u8>, ApiError> {
-    let payload = context.engine.payload(seq).await?.ok_or_else(gone)?;
+async fn body_of(call: &Call, seq: u64) -> Result<Vec<u8>, ApiError> {
+    let payload = call.engine.payload(seq).await?.ok_or_else(gone)?;
     if payload.body.is_empty() {
         return Err(ApiError::not_found("The journal keeps no bodies of refused requests"));
     }

@@ -348,6 +348,11 @@ impl EngineHandle {
         self.stopped().await
     }
 
+    /// The node that was named in the request for a handover; `None` without a request, or if any node may lead.
+    pub fn successor(&self) -> Option<u32> {
+        self.inner.shared.successor.get().copied().flatten()
+    }
+
     /// Waits until the engine has stopped and returns the reason.
     pub async fn stopped(&self) -> StopReason {
         let mut stopped: watch::Receiver<_> = self.inner.shared.stopped.subscribe();

@@ -13,8 +13,8 @@ use upesi_engine::{
 use upesi_journal::sim_disk::{Fault, Operation, SimDisk};
 use upesi_journal::{EmbeddedLog, SnapshotStore};
 use upesi_ledger::command::{
-    Act, AskedMoney, BulkCommand, ConversionCommand, Deed, FundsPrepare, PrepareBulk, PrepareConversion,
-    Verdict, VerdictKind,
+    Act, AskedMoney, Authority, BulkCommand, ConversionCommand, Deed, FundsPrepare, PrepareBulk,
+    PrepareConversion, Verdict, VerdictKind,
 };
 use upesi_ledger::{
     AdminCommand, AdminOutcome, AdminRefusal, AskedItem, Attribution, Bulk, CallbackContent, Cause, Command,
@@ -507,22 +507,23 @@ fn a_transfer_in_the_archive_keeps_its_id_from_movements_of_funds() {
             action: "funds.in".into(),
             reason: Some("bank statement 7".into()),
         };
-        Command::Act(Box::new(Act { by, deed, is_alone: false }))
+        Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }))
     };
     // The proposal comes while the id is unused.
     let proposed = world.try_submit(act("amina", Deed::Change(deposit(2))));
-    assert_eq!(proposed, Ok(Reply::Admin(Ok(AdminOutcome::Proposed(1)))));
+    assert_eq!(proposed.unwrap().into_outcome(), Some(Ok(AdminOutcome::Proposed(1))));
     world.pay(1);
     world.pay(2);
     world.forget();
-    let refused = Ok(Reply::Admin(Err(AdminRefusal::FundsIsTransfer)));
-    assert_eq!(world.try_submit(Command::Admin(deposit(1))), refused);
-    assert_eq!(world.try_submit(act("amina", Deed::Change(deposit(1)))), refused);
+    for command in [Command::Admin(deposit(1)), act("amina", Deed::Change(deposit(1)))] {
+        let reply = world.try_submit(command).unwrap();
+        assert_eq!(reply.into_outcome(), Some(Err(AdminRefusal::FundsIsTransfer)));
+    }
     let kind = VerdictKind::Approve(|refusal| format!("{refusal:?}"));
     let verdict = Verdict { id: 1, kind, comment: None };
     let ended = world.try_submit(act("brian", Deed::Verdict(verdict)));
     let failed = AdminOutcome::ProposalEnded(1, ProposalState::Failed, None);
-    assert_eq!(ended, Ok(Reply::Admin(Ok(failed))));
+    assert_eq!(ended.unwrap().into_outcome(), Some(Ok(failed)));
     assert!(world.engine.ledger().funds(id(2)).is_none());
 }
 

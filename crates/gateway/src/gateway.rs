@@ -26,8 +26,9 @@ use crate::caller::{Caller, Callers, Denial, Proof, Tokens};
 use crate::config::GatewayConfig;
 use crate::large_bodies::{LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
 use crate::metrics::{GatewayMetrics, Labels};
-use crate::operations::{FollowerHealth, Health, OperatorEndpoint};
+use crate::operations::OperatorEndpoint;
 use crate::rates::{RateSettings, Rates, Refused};
+use crate::role::{Role, Roles};
 use crate::route::{Endpoint, NoEndpoint};
 use crate::{answer, operations, request, route};
 
@@ -35,16 +36,15 @@ use crate::{answer, operations, request, route};
 /// at the same time.
 const STRANGERS_BODIES_MAX: usize = 16;
 
-/// Accepts FSPIOP requests, passes them to a handler, and answers when the handler has accepted them.
+/// Accepts FSPIOP requests, passes them to a handler or to the leader, and answers when they are accepted.
 pub struct Gateway<H> {
-    health: Health,
+    roles: Roles<H>,
     config: GatewayConfig,
     gate: AdmissionGate,
     rates: Arc<Rates>,
     callers: Callers,
     clock: Arc<dyn Clock>,
     authenticator: Box<dyn Authenticator>,
-    handler: H,
     endpoint_cache: Box<dyn Fn() + Send + Sync>,
     large_bodies: LargeBodies,
     metrics: GatewayMetrics,
@@ -58,10 +58,8 @@ pub struct Gateway<H> {
 
 /// The parts that a gateway needs.
 pub struct GatewayContext<H> {
-    /// Source of the health report.
-    pub health: Health,
-    /// Handler of the requests.
-    pub handler: H,
+    /// The role of the hub, with the handler of the requests.
+    pub roles: Roles<H>,
     /// The hub's time.
     pub clock: Arc<dyn Clock>,
     /// Verifies the sender of each request, for example by its signature.
@@ -78,22 +76,17 @@ pub struct GatewayContext<H> {
 }
 
 impl<H> GatewayContext<H> {
-    /// A context with the defaults: the engine's time, trust in every sender, no participants, no rate limits, no
-    /// cache.
+    /// A context of a standalone hub with the defaults: the engine's time, trust in every sender, no participants, no rate
+    /// limits, no cache.
     pub fn new(engine: EngineHandle, handler: H) -> Self {
-        Self::of(engine.clock(), Health::Engine(engine), handler)
+        Self::of(engine.clock(), Roles::alone(engine, handler))
     }
 
-    /// A context of a follower with this time, and otherwise the defaults.
-    pub fn following(health: FollowerHealth, clock: Arc<dyn Clock>, handler: H) -> Self {
-        Self::of(clock, Health::Follower(health), handler)
-    }
-
-    fn of(clock: Arc<dyn Clock>, health: Health, handler: H) -> Self {
+    /// A context of a hub in these roles with this time, and otherwise the defaults.
+    pub fn of(clock: Arc<dyn Clock>, roles: Roles<H>) -> Self {
         Self {
             clock,
-            health,
-            handler,
+            roles,
             authenticator: Box::new(TrustEveryone),
             participants: SharedParticipants::default(),
             provider: None,
@@ -124,22 +117,13 @@ fn is_rejection(status: StatusCode) -> bool {
 impl<H: Handler> Gateway<H> {
     /// Creates a gateway in front of a handler, and registers its metrics.
     pub fn new(context: GatewayContext<H>, config: GatewayConfig, registry: &mut Registry) -> Self {
-        let GatewayContext {
-            health,
-            handler,
-            clock,
-            authenticator,
-            participants,
-            provider,
-            rates,
-            endpoint_cache,
-        } = context;
+        let GatewayContext { roles, clock, authenticator, participants, provider, rates, endpoint_cache } =
+            context;
         rates.register(registry);
         let tokens =
             provider.map(|provider| Tokens::new(provider, config.are_tokens_required, Arc::clone(&clock)));
         Self {
-            health,
-            handler,
+            roles,
             authenticator,
             rates,
             endpoint_cache,
@@ -248,13 +232,13 @@ impl<H: Handler> Gateway<H> {
         self.skip_body(parts, body, received).await;
         let error = SyncError::new(ErrorCode::UNAVAILABLE, "try again later");
         self.metrics.count_turned_away(labels, &error);
-        self.refusal_of(&error)
+        Self::refusal_of(false, &error)
     }
 
-    /// Answers an error. A follower adds `Retry-After`, because there will soon be a leader.
-    fn refusal_of(&self, error: &SyncError) -> Answer {
+    /// Answers an error. A node that does not lead adds `Retry-After`, because there will soon be a leader.
+    fn refusal_of(leads: bool, error: &SyncError) -> Answer {
         let mut answer = answer::refusal(error);
-        if error.code == ErrorCode::UNAVAILABLE && self.health.is_of_follower() {
+        if error.code == ErrorCode::UNAVAILABLE && !leads {
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(answer::RETRY_AFTER_S));
         }
         answer
@@ -286,7 +270,7 @@ impl<H: Handler> Gateway<H> {
 
     /// Reads the body and the typed request, if a handler serves its resource.
     async fn read(&self, route: Route<'_>, head: Head<'_>, body: Incoming) -> Result<Request, SyncError> {
-        if !self.handler.serves(route.resource()) {
+        if !self.roles.get().serves(route.resource()) {
             return Err(SyncError::not_implemented());
         }
         request::refuse_encoded(&head.parts.headers)?;
@@ -298,7 +282,7 @@ impl<H: Handler> Gateway<H> {
             }
         }
         let bytes = self.read_body(head, body, max).await?;
-        let present = || self.health.present(&*self.clock);
+        let present = || self.roles.get().present(&*self.clock);
         let is_known = head.caller.identity().is_some();
         let proof = request::SenderProof { authenticator: &*self.authenticator, is_known };
         let request = request::read(route, head.parts, bytes, &self.config, proof, present);
@@ -366,15 +350,10 @@ impl<H: Handler> Gateway<H> {
         request: Result<Request, SyncError>,
         received: Instant,
     ) -> Answer {
+        let role = self.roles.get();
+        let leads = role.leads();
         let outcome = match request {
-            Ok(request) => {
-                let in_flight = operation.resource().moves_money().then(|| self.gate.enter_engine());
-                let outcome = self.handler.handle(request).await;
-                if let Some(in_flight) = in_flight {
-                    in_flight.answered();
-                }
-                outcome
-            }
+            Ok(request) => self.handle(role, operation, request).await,
             Err(error) => Err(error),
         };
         self.metrics.count_call(operation, outcome.as_ref().map(|Accepted| ()), received.elapsed());
@@ -383,8 +362,31 @@ impl<H: Handler> Gateway<H> {
             Err(error) => {
                 let Labels { method, resource } = operation.into();
                 tracing::debug!(method, resource, %error, "rejected a request");
-                self.refusal_of(&error)
+                Self::refusal_of(leads, &error)
             }
+        }
+    }
+
+    /// Processes a request. If the engine stops before, because another node becomes leader, that node gets the request.
+    async fn handle(
+        &self,
+        role: Arc<Role<H>>,
+        operation: Operation,
+        request: Request,
+    ) -> Result<Accepted, SyncError> {
+        let in_flight = operation.resource().moves_money().then(|| self.gate.enter_engine());
+        let copied = role.copy_for_next(&request);
+        let outcome = role.handle(request).await;
+        if let Some(in_flight) = in_flight {
+            in_flight.answered();
+        }
+        match (copied, outcome) {
+            (Some(copied), Err(error)) if role.stops(&error) => {
+                // The files of the role are free when no request holds the role.
+                drop(role);
+                Box::pin(copied.hand_on()).await
+            }
+            (_, outcome) => outcome,
         }
     }
 
@@ -430,7 +432,7 @@ impl<H: Handler> Gateway<H> {
     }
 
     fn serves(&self, endpoint: OperatorEndpoint) -> bool {
-        let is_elsewhere = endpoint == OperatorEndpoint::EndpointCache && self.health.is_of_follower();
+        let is_elsewhere = endpoint == OperatorEndpoint::EndpointCache && !self.roles.get().leads();
         endpoint.is_for_probes() || (self.config.shows_diagnostics && !is_elsewhere)
     }
 
@@ -438,9 +440,11 @@ impl<H: Handler> Gateway<H> {
         match endpoint {
             OperatorEndpoint::Metadata => answer::json(StatusCode::OK, self.metadata.clone()),
             OperatorEndpoint::Health if !self.config.shows_diagnostics => {
-                operations::bare_health(self.health.is_good())
+                operations::bare_health(self.roles.get().is_good())
             }
-            OperatorEndpoint::Health => operations::health(&self.health, self.started_at, self.clock.now()),
+            OperatorEndpoint::Health => {
+                operations::health(&self.roles.get(), self.started_at, self.clock.now())
+            }
             OperatorEndpoint::Live => answer::plain_text("OK"),
             OperatorEndpoint::EndpointCache => {
                 (self.endpoint_cache)();
@@ -458,8 +462,9 @@ impl<H: Handler> Service for Gateway<H> {
         let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
             Ok(Endpoint::Api(route)) => {
                 let operation = route.operation;
-                if self.health.is_behind() {
-                    return Box::pin(self.refuse_behind(operation.into(), &parts, body, received)).await;
+                if self.roles.get().is_behind() {
+                    let refused = self.refuse_behind(operation.into(), &parts, body, received);
+                    return Box::pin(refused).await;
                 }
                 let proof = self.prove(&mut parts.headers, connection).await;
                 let caller = proof

@@ -13,6 +13,7 @@ pub mod nodes;
 mod operations;
 mod rates;
 mod request;
+mod role;
 mod route;
 
 pub use admission::AdmissionSettings;
@@ -22,6 +23,6 @@ pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayContext};
 pub use http::request::Parts;
 pub use large_bodies::LargeBodies;
-pub use operations::{FollowerHealth, FollowerState, Health};
 pub use rates::{RateLimits, RateSettings, Rates};
 pub use request::read_request;
+pub use role::{FollowerHealth, FollowerState, Following, Leading, Role, Roles};

@@ -5,12 +5,13 @@ use std::fmt::Write;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use upesi_apidocs::{File, Surface};
-use upesi_engine::{Clock, ClockState, EngineHandle, EngineStatus, Serving};
+use upesi_engine::{ClockState, EngineStatus, Serving};
 use upesi_fspiop::PATHS;
-use upesi_types::{Present, Timestamp};
+use upesi_types::Timestamp;
 
 use crate::answer::{self, Answer};
 use crate::config::GatewayConfig;
+use crate::role::{FollowerState, Role};
 
 /// An endpoint beside the FSPIOP API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,65 +108,12 @@ fn json_text(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// State of a follower.
-#[derive(Clone, Copy, Debug)]
-pub struct FollowerState {
-    /// Whether it has read the recent entries of the log. Then it forwards requests.
-    pub is_current: bool,
-    /// State of the hub's time compared with its clocks. A follower forwards requests in every state.
-    pub clock: ClockState,
-    /// Whether the state that it has read contains no DFSP.
-    pub is_new: bool,
-}
-
-/// Returns the state of a follower.
-pub type FollowerHealth = Box<dyn Fn() -> FollowerState + Send + Sync>;
-
-/// Source of `GET /health`.
-pub enum Health {
-    /// The engine that processes the requests.
-    Engine(EngineHandle),
-    /// A follower of the log, which forwards requests.
-    Follower(FollowerHealth),
-}
-
-impl Health {
-    pub(crate) fn is_good(&self) -> bool {
-        match self {
-            Self::Engine(engine) => engine.status().serving == Serving::Yes,
-            Self::Follower(state) => state().is_current,
-        }
-    }
-
-    /// Whether this is a follower that is not current.
-    pub(crate) fn is_behind(&self) -> bool {
-        match self {
-            Self::Engine(_) => false,
-            Self::Follower(state) => !state().is_current,
-        }
-    }
-
-    /// The time against which instants in requests are checked. A follower rejects none: the leader checks all of them
-    /// again, by its own clock.
-    pub(crate) fn present(&self, clock: &dyn Clock) -> Present {
-        match self {
-            Self::Engine(_) => clock.present(),
-            Self::Follower(_) => {
-                Present { at: clock.now(), earliest: Timestamp::EPOCH, latest: Timestamp::MAX }
-            }
-        }
-    }
-
-    pub(crate) const fn is_of_follower(&self) -> bool {
-        matches!(self, Self::Follower(_))
-    }
-}
-
 /// The answer to `GET /health`: 200 while the hub accepts transfers, otherwise 502, the status that Mojaloop uses.
-pub(crate) fn health(health: &Health, started_at: Timestamp, now: Timestamp) -> Answer {
-    let (code, body) = match health {
-        Health::Engine(engine) => health_text(&engine.status(), started_at, now),
-        Health::Follower(state) => follower_text(state(), started_at, now),
+pub(crate) fn health<H>(role: &Role<H>, started_at: Timestamp, now: Timestamp) -> Answer {
+    let (code, body) = match role {
+        Role::Starting => return bare_health(false),
+        Role::Leads(leading) => health_text(&leading.engine.status(), started_at, now),
+        Role::Follows(following) => follower_text((following.health)(), started_at, now),
     };
     answer::json(code, body)
 }
@@ -236,9 +184,15 @@ fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use upesi_engine::{StopReason, SystemClock};
+    use std::sync::Arc;
+
+    use tokio::sync::watch;
+    use upesi_engine::{SharedParticipants, StopReason, SystemClock};
     use upesi_types::FspId;
+
+    use super::*;
+    use crate::nodes::{HandOn, Lead, Peers};
+    use crate::role::Following;
 
     #[test]
     fn health_follows_the_engine() {
@@ -284,9 +238,12 @@ mod tests {
         {
             let clock = ClockState { jump_ms, ahead_ms: 0 };
             let state = FollowerState { is_current, clock, is_new: is_current };
-            let health = Health::Follower(Box::new(move || state));
-            assert_eq!((health.is_good(), health.is_of_follower()), (is_current, true));
-            let present = health.present(&SystemClock);
+            let (health, leads) = (Arc::new(move || state), watch::channel(Lead::default()).1);
+            let peers = Peers::new(std::iter::empty(), None);
+            let hand_on = HandOn::new(leads, peers, SharedParticipants::default(), Arc::default());
+            let role = Role::<()>::Follows(Following { health, hand_on });
+            assert_eq!((role.is_good(), role.is_behind(), role.leads()), (is_current, !is_current, false));
+            let present = role.present(&SystemClock);
             assert_eq!((present.earliest, present.latest), (Timestamp::EPOCH, Timestamp::MAX));
             let (found, body) = follower_text(state, Timestamp::EPOCH, Timestamp::from_ms(61_500));
             assert_eq!(found.as_u16(), code);

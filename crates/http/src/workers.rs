@@ -7,12 +7,13 @@ use std::cell::Cell;
 use std::future::Future;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use self::cores::Cores;
 use self::panics::Panics;
@@ -57,6 +58,8 @@ pub enum WorkersError {
 pub struct WorkerHandle {
     runtime: Handle,
     index: usize,
+    /// Set if the handle was taken from [`Workers::scope`].
+    scope: Option<Arc<Scope>>,
 }
 
 impl WorkerHandle {
@@ -66,7 +69,11 @@ impl WorkerHandle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.runtime.spawn(future)
+        let task = self.runtime.spawn(future);
+        if let Some(scope) = &self.scope {
+            scope.add(task.abort_handle());
+        }
+        task
     }
 
     /// Number of this worker, from 0.
@@ -82,6 +89,8 @@ pub struct Workers {
     next: AtomicUsize,
     threads: Mutex<Vec<Thread>>,
     panics: Arc<Panics>,
+    /// Set if these are the workers of another value, used for tasks that end together.
+    scope: Option<Arc<Scope>>,
 }
 
 #[derive(Debug)]
@@ -122,7 +131,7 @@ impl Workers {
                 }
             });
             let runtime = builder.enable_all().build().map_err(refused)?;
-            handles.push(WorkerHandle { runtime: runtime.handle().clone(), index });
+            handles.push(WorkerHandle { runtime: runtime.handle().clone(), index, scope: None });
             let (stop, stopped) = oneshot::channel::<()>();
             let number = STARTED.fetch_add(1, Ordering::Relaxed);
             let watched = Arc::clone(&panics);
@@ -138,7 +147,23 @@ impl Workers {
             let join = thread::Builder::new().name(format!("{name}-{index}")).spawn(run).map_err(refused)?;
             threads.push(Thread { stop, join });
         }
-        Ok(Self { handles, next: AtomicUsize::new(0), threads: Mutex::new(threads), panics })
+        let (next, threads) = (AtomicUsize::new(0), Mutex::new(threads));
+        Ok(Self { handles, next, threads, panics, scope: None })
+    }
+
+    /// The same workers, for tasks that end together: [`Workers::shutdown`] of the returned value ends the tasks that
+    /// were started by its handles, and stops no worker.
+    pub fn scope(&self) -> Self {
+        let scope = Arc::<Scope>::default();
+        let in_scope =
+            |worker: &WorkerHandle| WorkerHandle { scope: Some(Arc::clone(&scope)), ..worker.clone() };
+        Self {
+            handles: self.handles.iter().map(in_scope).collect(),
+            next: AtomicUsize::new(0),
+            threads: Mutex::default(),
+            panics: Arc::clone(&self.panics),
+            scope: Some(scope),
+        }
     }
 
     /// Number of workers, at least one.
@@ -166,6 +191,9 @@ impl Workers {
     ///
     /// Panics if a task of these workers has panicked: a runtime catches panics, and they must not stay unnoticed.
     pub fn shutdown(&self) {
+        if let Some(scope) = &self.scope {
+            scope.end();
+        }
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let joins: Vec<_> = threads
@@ -180,6 +208,52 @@ impl Workers {
             let _ = join.join();
         }
         self.panics.go_on();
+    }
+}
+
+/// Tasks that end together.
+#[derive(Debug, Default)]
+struct Scope {
+    tasks: Mutex<ScopeTasks>,
+}
+
+#[derive(Debug, Default)]
+struct ScopeTasks {
+    handles: Vec<AbortHandle>,
+    /// Number of handles after finished tasks were last removed.
+    len_before: usize,
+    has_ended: bool,
+}
+
+/// Number of handles that may remain before finished tasks are removed.
+const SCOPE_TASKS_MIN: usize = 64;
+/// Interval of checks whether the tasks of a scope have ended.
+const SCOPE_LOOK_EVERY: Duration = Duration::from_millis(1);
+
+impl Scope {
+    fn add(&self, task: AbortHandle) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.has_ended {
+            return task.abort();
+        }
+        if tasks.handles.len() >= SCOPE_TASKS_MIN.max(2 * tasks.len_before) {
+            tasks.handles.retain(|task| !task.is_finished());
+            tasks.len_before = tasks.handles.len();
+        }
+        tasks.handles.push(task);
+    }
+
+    /// Ends all tasks and waits until they have ended. Tasks that are added later end at once.
+    fn end(&self) {
+        let handles = {
+            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            tasks.has_ended = true;
+            std::mem::take(&mut tasks.handles)
+        };
+        handles.iter().for_each(AbortHandle::abort);
+        while !handles.iter().all(AbortHandle::is_finished) {
+            thread::sleep(SCOPE_LOOK_EVERY);
+        }
     }
 }
 
@@ -274,6 +348,38 @@ mod tests {
     #[test]
     fn no_worker_is_an_error() {
         assert!(matches!(Workers::start(0, "edge"), Err(WorkersError::None)));
+    }
+
+    #[test]
+    fn shutdown_of_a_scope_ends_its_tasks_and_no_others() {
+        let workers = Workers::start(2, "edge").unwrap();
+        let scope = workers.scope();
+        let pending = std::future::pending::<()>;
+        let other = workers.get(1).spawn(pending());
+        let nested = scope.get(1).clone();
+        let (send, receive) = std::sync::mpsc::channel();
+        let outer = scope.get(0).spawn(async move { send.send(nested.spawn(pending())).unwrap() });
+        let inner = receive.recv().unwrap();
+        // Finished tasks are not retained.
+        for _ in 0..10 * SCOPE_TASKS_MIN {
+            let finished = scope.round_robin().spawn(async {});
+            while !finished.is_finished() {
+                thread::yield_now();
+            }
+        }
+        let kept = scope.scope.as_ref().unwrap().tasks.lock().unwrap().handles.len();
+        assert!(kept <= SCOPE_TASKS_MIN, "{kept} tasks are retained");
+        scope.shutdown();
+        assert!(outer.is_finished() && inner.is_finished() && !other.is_finished());
+        let late = scope.get(0).spawn(pending());
+        while !late.is_finished() {
+            thread::yield_now();
+        }
+        let (send, receive) = std::sync::mpsc::channel();
+        workers.get(0).spawn(async move { send.send(()) });
+        receive.recv().unwrap();
+        workers.shutdown();
+        assert!(other.is_finished());
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub use crate::core::actor::Actor;
 pub use crate::core::callback::{Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject};
 pub use crate::core::config::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 pub use crate::core::courier::courier_of;
-pub use crate::core::decision::{Decision, Reply};
+pub use crate::core::decision::{Acted, Decision, Reply};
 pub use crate::core::effects::effects_of;
 pub use crate::core::event::Event;
 pub use crate::core::facts::{Archived, Facts};
@@ -55,7 +55,7 @@ pub use crate::money::obligation::{Obligation, ObligationKind};
 pub use crate::money::transfer::{
     Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState, TransferView,
 };
-pub use crate::operators::action::{AdminAction, Area};
+pub use crate::operators::action::{AdminAction, AdminActions, Area};
 pub use crate::operators::admin_command::{AdminCommand, ChangeSet, SetChange};
 pub use crate::operators::approvals::{
     Approvals, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX,

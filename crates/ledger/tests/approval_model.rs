@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use upesi_ledger::command::{Act, ApplyNext, Deed, NewSettlementModel, Verdict, VerdictKind};
+use upesi_ledger::command::{Act, ApplyNext, Authority, Deed, NewSettlementModel, Verdict, VerdictKind};
 use upesi_ledger::{
     AdminCommand, AdminOutcome, AdminRefusal, Attribution, BindingKind, CHANGE_SETS_OF_MAKER_MAX, ChangeSet,
     Command, LedgerConfig, ProposalState, Reply, SetChange,
@@ -174,10 +174,8 @@ impl Run {
             action: "limit.raise".into(),
             reason: Some("as the board decided".into()),
         };
-        match self.submit(Command::Act(Box::new(Act { by, deed, is_alone: false }))) {
-            Reply::Admin(reply) => reply,
-            reply => panic!("{reply:?}"),
-        }
+        let reply = self.submit(Command::Act(Box::new(Act { by, deed, authority: Authority::ALL })));
+        reply.into_outcome().expect("an operator is answered")
     }
 
     fn step(&mut self, step: Step) {

@@ -296,7 +296,7 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
             unreachable!("only operators by name propose")
         }
         Reply::UnknownSender(_) => Some("= unknown sender".to_owned()),
-        Reply::Accepted | Reply::NeedsArchive => None,
+        Reply::Accepted | Reply::NeedsArchive | Reply::Act(_) => None,
     };
     let callbacks = decision.callbacks.iter().map(|callback| {
         let what = match &callback.content {

@@ -1,6 +1,6 @@
-//! The hub's time, for parts that are created before the engine that provides it.
+//! The hub's time, for parts that outlive the engine that provides it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use upesi_engine::{Clock, ClockState, GuardedClock};
@@ -10,39 +10,48 @@ use upesi_types::{Present, Timestamp};
 /// messages too old.
 pub(super) struct HubClock {
     machine: Arc<dyn Clock>,
-    hub: OnceLock<Arc<GuardedClock>>,
+    hub: RwLock<Option<Arc<GuardedClock>>>,
 }
 
 impl HubClock {
     pub(super) fn new(machine: Arc<dyn Clock>) -> Self {
-        Self { machine, hub: OnceLock::new() }
+        Self { machine, hub: RwLock::default() }
     }
 
-    /// From now on, returns the engine's time.
+    /// The machine's time.
+    pub(super) fn machine(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.machine)
+    }
+
+    /// From now on, returns the time of this engine.
     pub(super) fn follow(&self, clock: Arc<GuardedClock>) {
-        let _ = self.hub.set(clock);
+        *self.hub.write().unwrap_or_else(PoisonError::into_inner) = Some(clock);
     }
 
     /// The state of the hub's time compared with the machine's clock; good before there is an engine.
     pub(super) fn state(&self) -> ClockState {
-        self.hub.get().map(|clock| clock.state()).unwrap_or_default()
+        let hub = self.hub.read().unwrap_or_else(PoisonError::into_inner);
+        hub.as_ref().map(|clock| clock.state()).unwrap_or_default()
     }
 
-    fn clock(&self) -> &dyn Clock {
-        self.hub.get().map_or(&*self.machine, |clock| &**clock)
+    fn read<T>(&self, read: impl FnOnce(&dyn Clock) -> T) -> T {
+        match &*self.hub.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(clock) => read(&**clock),
+            None => read(&*self.machine),
+        }
     }
 }
 
 impl Clock for HubClock {
     fn now(&self) -> Timestamp {
-        self.clock().now()
+        self.read(|clock| clock.now())
     }
 
     fn monotonic(&self) -> Duration {
-        self.clock().monotonic()
+        self.read(|clock| clock.monotonic())
     }
 
     fn present(&self) -> Present {
-        self.clock().present()
+        self.read(|clock| clock.present())
     }
 }

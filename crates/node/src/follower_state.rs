@@ -1,76 +1,88 @@
 //! The state that a follower has read, shared with its services.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use tokio::sync::watch;
 use upesi_admin::Followed;
-use upesi_engine::{Clock, EngineHandle, SharedParticipants, SystemClock};
-use upesi_gateway::nodes::Lead;
+use upesi_engine::{Clock, EngineHandle, SharedParticipants};
 
 use super::clock::HubClock;
-use super::couriers::{CallbackState, FollowerCallbacks};
-use super::node::NodeMetrics;
+use super::couriers::FollowerCallbacks;
+use super::node::Node;
+
+/// Called once there is a state to read from.
+type OnState = Arc<dyn Fn(&EngineHandle) + Send + Sync>;
 
 /// State that a follower has read, shared with its services. Cloning shares it.
 #[derive(Clone)]
 pub(super) struct Read {
+    pub(super) node: Node,
+    /// The participants of the copy. They begin with the last snapshot.
     pub(super) participants: SharedParticipants,
-    pub(super) leads: Arc<watch::Sender<Lead>>,
-    /// Number and address of the leader.
-    pub(super) leader: Arc<Mutex<Option<(u32, String)>>>,
+    /// The participants that the ports know.
+    known: SharedParticipants,
+    /// The generation of the copy's participants that the ports know.
+    published: Arc<AtomicU64>,
     /// Answers queries, once there is a state to read.
-    pub(super) engine: Arc<OnceLock<EngineHandle>>,
+    engine: Arc<OnceLock<EngineHandle>>,
     /// The clock of that engine.
-    pub(super) clock: Arc<HubClock>,
+    clock: Arc<HubClock>,
     /// Set by an operator: this node should claim leadership.
     pub(super) is_promoted: Arc<AtomicBool>,
     /// Set when state, archive or store no longer follow: this node must not become leader.
     pub(super) is_unfit: Arc<AtomicBool>,
     /// The callbacks that this node delivers, if it delivers any.
-    pub(super) callbacks: Arc<OnceLock<Arc<FollowerCallbacks>>>,
-    pub(super) metrics: Arc<NodeMetrics>,
+    pub(super) callbacks: Option<Arc<FollowerCallbacks>>,
+    on_state: Option<OnState>,
 }
 
 impl Read {
-    pub(super) fn new(metrics: Arc<NodeMetrics>) -> Self {
-        metrics.follows();
+    /// `known` are the participants that the ports know.
+    pub(super) fn new(node: Node, known: SharedParticipants, clock: Arc<HubClock>) -> Self {
         Self {
+            node,
             participants: SharedParticipants::default(),
-            leads: Arc::default(),
-            leader: Arc::default(),
+            known,
+            published: Arc::default(),
             engine: Arc::default(),
-            clock: Arc::new(HubClock::new(Arc::new(SystemClock))),
+            clock,
             is_promoted: Arc::default(),
             is_unfit: Arc::default(),
-            callbacks: Arc::default(),
-            metrics,
+            callbacks: None,
+            on_state: None,
         }
     }
 
-    /// The part that the delivery of callbacks needs.
-    pub(super) fn for_callbacks(&self) -> CallbackState {
-        CallbackState {
-            participants: self.participants.clone(),
-            clock: Arc::clone(&self.clock),
-            metrics: Arc::clone(&self.metrics),
-            leads: self.leads.subscribe(),
+    /// From now on, the ports know the participants and blocks that the copy shows now. A former leader calls this from the
+    /// last record of its leadership on: until then, the ports know newer ones.
+    pub(super) fn publish(&self) {
+        let generation = self.participants.generation();
+        if self.published.swap(generation, Ordering::Relaxed) != generation {
+            self.known.set(self.participants.get());
         }
     }
 
-    /// Notifies request forwarding of the new leader.
-    pub(super) fn lead(&self, lead: Lead, address: Option<&str>) {
-        let leader = lead.node.map(|node| (node, address.unwrap_or_default().to_owned()));
-        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
-        self.leads.send_if_modified(|known| std::mem::replace(known, lead) != lead);
+    /// Calls this once there is a state to read from.
+    pub(super) fn on_state(self, on_state: impl Fn(&EngineHandle) + Send + Sync + 'static) -> Self {
+        Self { on_state: Some(Arc::new(on_state)), ..self }
     }
-}
 
-impl Read {
+    /// There is a state to read from: this engine answers queries about it.
+    pub(super) fn has_state(&self, engine: &EngineHandle) {
+        self.clock.follow(engine.clock());
+        if let Some(callbacks) = &self.callbacks {
+            callbacks.begin(engine);
+        }
+        let _ = self.engine.set(engine.clone());
+        if let Some(on_state) = &self.on_state {
+            on_state(engine);
+        }
+    }
+
     /// The position of this node, for operators.
     pub(super) fn now(&self) -> Followed {
-        let leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let record = self.engine.get().map_or(0, |engine| engine.status().durable_seq);
-        Followed { leader, age_ms: self.metrics.behind_ms(self.clock.now()), record }
+        let age_ms = self.node.metrics.behind_ms(self.clock.now());
+        Followed { leader: self.node.leader(), age_ms, record }
     }
 }

@@ -1,131 +1,105 @@
-//! A running hub: its addresses, its handover, its shutdown.
+//! A standalone hub: its addresses and its shutdown.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use upesi_delivery::lanes::Courier;
-use upesi_engine::{Engine, EngineHandle, StopReason};
-use upesi_http::{Server, Workers};
+use upesi_engine::{Clock, StopReason};
+use upesi_http::Server;
+use upesi_settings::Settings;
 
-use super::cluster::topic::TopicKeeper;
-use super::node::Node;
-use super::resources::Resources;
-use super::retention::Retention;
-use super::signatures::Signatures;
-use super::tls::Tls;
+use super::cluster::config::expect_alone;
+use super::edge::Edge;
+use super::error::HubError;
+use super::leading::Leading;
+use super::ports::Servers;
+use crate::logging::LogControl;
 
-/// A running hub.
+/// A running standalone hub.
 pub struct Hub {
-    pub(super) engine: Engine,
-    pub(super) handle: EngineHandle,
-    pub(super) courier: Courier,
-    pub(super) resources: Resources,
-    pub(super) retention: Option<Retention>,
-    pub(super) fspiop: Arc<Server>,
-    pub(super) admin: Arc<Server>,
-    pub(super) metrics: Option<Arc<Server>>,
-    /// The port on which other nodes of a cluster forward requests.
-    pub(super) nodes: Option<Arc<Server>>,
-    pub(super) workers: Workers,
-    pub(super) admin_workers: Workers,
-    pub(super) tls: Arc<Tls>,
-    pub(super) signatures: Arc<Signatures>,
-    pub(super) node: Option<Node>,
-    pub(super) topic: Option<TopicKeeper>,
+    pub(super) edge: Arc<Edge>,
+    pub(super) leading: Leading,
 }
 
 impl Hub {
+    /// Binds the ports, recovers the data directory, and serves. Deadlines of transfers and timestamps follow the given
+    /// clock; network timeouts do not.
+    pub fn start(settings: &Settings, log: LogControl, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
+        expect_alone(settings)?;
+        let (edge, ports) = Edge::open(settings, log, clock, None)?;
+        let leading = Leading::start(&edge, None)?;
+        edge.serve(ports);
+        Ok(Self { edge, leading })
+    }
+
     /// Address of the FSPIOP port.
     pub fn fspiop_address(&self) -> SocketAddr {
-        self.fspiop.local_addr()
+        address_of(self.edge.ports.get().fspiop)
     }
 
     /// Address of the admin port.
     pub fn admin_address(&self) -> SocketAddr {
-        self.admin.local_addr()
+        address_of(self.edge.ports.get().admin)
     }
 
     /// Address of the separate metrics port, if there is one.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics.as_ref().map(|server| server.local_addr())
+        self.edge.ports.get().metrics.map(|server| server.local_addr())
     }
 
     /// Removes transfers that are older than `archive.keep_days` now, instead of within the hour.
     pub fn apply_retention(&self) {
-        if let Some(retention) = &self.retention {
+        if let Some(retention) = &self.leading.retention {
             retention.look();
         }
     }
 
     /// Reads certificates, keys, authorities and lists again now, instead of within `tls.reload_interval_s`.
     pub fn reload_keys(&self) {
-        self.tls.reload_soon();
-        self.signatures.reload_soon();
+        self.edge.reload_keys();
     }
 
-    /// Waits until the engine stops by itself, which happens only if the disk fails or another node becomes leader.
+    /// Waits until the engine stops by itself, which happens only if the disk fails.
     pub async fn failed(&self) -> StopReason {
-        self.handle.stopped().await
-    }
-
-    /// Hands leadership over to another node of the cluster; see [`EngineHandle::hand_over`]. The ports are free soon
-    /// afterwards, because another node on this machine may use the same ports.
-    pub async fn hand_over(&self) -> StopReason {
-        let reason = self.handle.hand_over(None).await;
-        self.leave_ports();
-        reason
-    }
-
-    /// Stops waiting for brokers that do not respond. Requests that they have not acknowledged are not answered.
-    pub fn leave_brokers(&self) {
-        if let Some(node) = &self.node {
-            node.stops.store(true, Ordering::Release);
-        }
-    }
-
-    /// Stops accepting connections. Open connections end after the request in flight.
-    pub fn leave_ports(&self) {
-        let own = [Some(&self.fspiop), Some(&self.admin), self.metrics.as_ref(), self.nodes.as_ref()];
-        own.into_iter().flatten().for_each(|server| server.begin_shutdown());
+        self.leading.handle.stopped().await
     }
 
     /// Lets requests and callbacks in flight finish, then stops. Undelivered callbacks are sent after the next start.
     pub async fn shutdown(self, patience: Duration) {
-        let deadline = Instant::now() + patience;
-        let mut cut_off = self.fspiop.shutdown(deadline).await;
-        if let Some(nodes) = &self.nodes {
-            cut_off += nodes.shutdown(deadline).await;
+        shut_down(self.edge, Some(self.leading), patience).await;
+    }
+}
+
+fn address_of(server: Option<Arc<Server>>) -> SocketAddr {
+    server.map_or_else(|| unreachable!("a hub has the port until its shutdown"), |server| server.local_addr())
+}
+
+/// Lets requests and callbacks in flight finish, then stops the whole process.
+pub(super) async fn shut_down(edge: Arc<Edge>, leading: Option<Leading>, patience: Duration) {
+    let deadline = Instant::now() + patience;
+    let connections = edge.close_requests(deadline).await;
+    let (relays, callbacks) = match &leading {
+        Some(leading) => leading.drain(deadline).await,
+        None => (0, 0),
+    };
+    edge.close_operators(deadline).await;
+    if connections + relays + callbacks > 0 {
+        tracing::warn!(
+            connections,
+            relays,
+            callbacks,
+            "requests and callbacks aborted at the drain deadline"
+        );
+    }
+    // The engine's threads and the workers are joined, which blocks.
+    let stop = move || {
+        if let Some(leading) = leading {
+            leading.stop();
         }
-        let relays = self.resources.drain(deadline).await;
-        let in_flight = self.courier.drain(deadline).await;
-        self.admin.shutdown(deadline).await;
-        if let Some(metrics) = &self.metrics {
-            metrics.shutdown(deadline).await;
-        }
-        if cut_off + relays + in_flight > 0 {
-            let (connections, callbacks) = (cut_off, in_flight);
-            tracing::warn!(
-                connections,
-                relays,
-                callbacks,
-                "requests and callbacks aborted at the drain deadline"
-            );
-        }
-        // The engine's threads and the workers are joined, which blocks.
-        let stop = move || {
-            drop((self.retention, self.topic));
-            self.engine.shutdown();
-            self.resources.close();
-            self.workers.shutdown();
-            self.admin_workers.shutdown();
-            self.tls.shutdown();
-            self.signatures.shutdown();
-        };
-        if tokio::task::spawn_blocking(stop).await.is_err() {
-            tracing::error!("the threads of the hub did not shut down cleanly");
-        }
+        edge.stop();
+    };
+    if tokio::task::spawn_blocking(stop).await.is_err() {
+        tracing::error!("the threads of the hub did not shut down cleanly");
     }
 }

@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use upesi_admin::{Access, is_break_glass_open};
 use upesi_delivery::lanes::{Courier, LaneStatus};
-use upesi_engine::{Clock as _, EngineHandle, EngineMetrics, ResponseTimes, SharedParticipants};
-use upesi_http::{Outbound, ProxyCounts, Server};
+use upesi_engine::{Clock as _, EngineHandle, EngineMetrics, SharedParticipants};
+use upesi_http::{Outbound, ProxyCounts};
 use upesi_ledger::{Credential, Ledger, LedgerAccountTypeId, Secret};
 use upesi_process::exposition::{counter, escape, gauge, head};
 use upesi_profile::Holder;
@@ -19,10 +19,13 @@ use upesi_settings::Settings;
 use upesi_tables::store::Store;
 use upesi_types::{Amount, Timestamp};
 
+use super::clock::HubClock;
+use super::couriers::FollowerCallbacks;
 use super::issuers::Providers;
 use super::lane_metrics;
 use super::node::{Node, write_couriers};
 use super::options;
+use super::ports::{OpenPorts, Servers};
 use super::process::ProcessMetrics;
 use super::response_metrics;
 use super::settlement_metrics::SettlementSample;
@@ -42,171 +45,95 @@ struct PositionSample {
     alarms: bool,
 }
 
-/// The connections at both ports, and outbound connections.
-pub(super) struct Ports {
+/// Renders the text of `/metrics`: what counts in every role, and the part of the current role.
+pub(super) struct Metrics {
+    /// The counters of the gateway.
+    pub(super) registry: Registry,
+    pub(super) process: ProcessMetrics,
+    pub(super) clock: Arc<HubClock>,
+    pub(super) participants: SharedParticipants,
+    pub(super) ports: OpenPorts,
     pub(super) outbound: Outbound,
-    pub(super) fspiop: Arc<Server>,
-    pub(super) admin: Arc<Server>,
     pub(super) tls: Arc<Tls>,
     pub(super) signatures: Arc<Signatures>,
-    pub(super) balancers: Option<Arc<ProxyCounts>>,
     pub(super) providers: Providers,
+    pub(super) access: Access,
+    /// Counts of the connections of load balancers, if there are load balancers.
+    pub(super) balancers: Option<Arc<ProxyCounts>>,
     pub(super) break_glass_file: Option<PathBuf>,
     /// Present on a node of a cluster.
     pub(super) node: Option<Node>,
-    /// Time for which the oldest transfers are retained too long, if retention is configured.
-    pub(super) transfers_held_s: Option<Arc<AtomicU64>>,
+    pub(super) role: RwLock<RoleMetrics>,
 }
 
-/// Renders the text of `/metrics`.
-pub(super) struct MetricsText {
-    pub(super) registry: Registry,
-    counted: EngineMetrics,
-    pub(super) engine: EngineHandle,
-    pub(super) courier: Courier,
-    pub(super) participants: SharedParticipants,
-    store: Store,
-    process: ProcessMetrics,
-    /// Set once the ports serve.
-    pub(super) ports: OnceLock<Ports>,
-    /// Set once the admin port serves.
-    pub(super) access: OnceLock<Access>,
-    /// Positions of about the last second, so that scrapes do not query the engine's thread.
-    positions: Mutex<Vec<PositionSample>>,
-    /// Settlement windows and settlements of about the last second.
-    settlement: Mutex<SettlementSample>,
-    approvals_pending: AtomicU64,
-    /// The last expiry among the tokens of each operator.
-    token_ends: Mutex<Vec<(Box<str>, Timestamp)>>,
+/// The metrics of a role. Cloning shares them.
+#[derive(Clone)]
+pub(super) enum RoleMetrics {
+    /// The hub has not read its ledger yet.
+    Starting,
+    Leads(Arc<LeaderMetrics>),
+    /// With the callbacks that the follower delivers, if it delivers any.
+    Follows(Option<Arc<FollowerCallbacks>>),
 }
 
-impl MetricsText {
-    pub(super) fn new(
-        process: ProcessMetrics,
-        counted: EngineMetrics,
-        registry: Registry,
-        engine: EngineHandle,
-        courier: Courier,
-        participants: SharedParticipants,
-        store: Store,
-    ) -> Self {
-        let (ports, positions, settlement) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        Self {
-            registry,
-            counted,
-            engine,
-            courier,
-            participants,
-            store,
-            process,
-            ports,
-            access: OnceLock::new(),
-            positions,
-            settlement,
-            approvals_pending: AtomicU64::new(0),
-            token_ends: Mutex::default(),
-        }
+impl Metrics {
+    pub(super) fn set_role(&self, role: RoleMetrics) {
+        *self.role.write().unwrap_or_else(PoisonError::into_inner) = role;
     }
 
-    /// Reads positions, windows and settlements again.
-    pub(super) async fn refresh(&self) {
-        let now = self.engine.clock().now();
-        let sample = move |ledger: &Ledger| {
-            let pending = ledger.approvals().pending().len() as u64;
-            (sample_positions(ledger), SettlementSample::new(ledger, now), pending, token_ends(ledger))
-        };
-        if let Ok((samples, settlement, pending, token_ends)) = self.engine.read(sample).await {
-            *self.token_ends.lock().unwrap_or_else(PoisonError::into_inner) = token_ends;
-            self.approvals_pending.store(pending, Ordering::Relaxed);
-            *self.settlement.lock().unwrap_or_else(PoisonError::into_inner) = settlement;
-            let mut known = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
-            tell_alarms(&known, &samples);
-            *known = samples;
-        }
-    }
-
-    /// Response times of DFSPs.
-    pub(super) fn response_times(&self) -> ResponseTimes {
-        self.counted.response_times.clone()
+    fn role(&self) -> RoleMetrics {
+        self.role.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The text, in the OpenMetrics format.
     pub(super) fn render(&self) -> String {
-        let mut text = String::new();
-        // Writing into a String does not fail.
-        let _ = encode(&mut text, &self.registry);
-        if let Some(body) = text.strip_suffix("# EOF\n") {
-            text.truncate(body.len());
-        }
+        let (mut text, role) = (String::new(), self.role());
+        write_registry(&self.registry, &mut text);
         self.write_connections(&mut text);
-        self.write_positions(&mut text);
-        self.settlement.lock().unwrap_or_else(PoisonError::into_inner).clone().write(&mut text);
-        lane_metrics::write(&mut text, &self.courier, &self.participants.get());
-        let summaries = self.counted.response_times.summaries(self.engine.clock().now());
-        response_metrics::write(&mut text, &summaries, &self.participants.get());
-        self.write_store(&mut text);
-        self.write_archive(&mut text);
-        let pending = self.approvals_pending.load(Ordering::Relaxed);
-        gauge(&mut text, "upesi_approvals_pending", "Pending approvals", pending);
-        self.write_token_ends(&mut text);
-        if let Some(access) = self.access.get() {
-            write_rejected_credentials(access, &mut text);
+        let leader = match &role {
+            RoleMetrics::Leads(leader) => Some(&**leader),
+            RoleMetrics::Starting | RoleMetrics::Follows(_) => None,
+        };
+        if let Some(leader) = leader {
+            leader.write(&mut text);
         }
-        if let Some(ports) = self.ports.get() {
-            ports.tls.write(&mut text);
-            ports.signatures.write(&mut text);
-            ports.providers.write(&mut text);
-            options::write_proxy_counts(ports.balancers.as_deref(), &mut text);
-            write_break_glass(ports.break_glass_file.as_deref(), &mut text);
-            if let Some(held_s) = &ports.transfers_held_s {
-                let help = "Time for which the oldest transfers are retained beyond archive.keep_days, because their settlement window is not settled";
-                gauge(&mut text, "upesi_archive_held_seconds", help, held_s.load(Ordering::Relaxed));
-            }
-            if let Some(node) = &ports.node {
-                let written = (self.engine.status().durable_seq, self.store.stats().batches);
-                node.metrics.write(&mut text, self.engine.clock().now(), Some(written));
-                write_couriers(&mut text, &self.participants);
-            }
+        if let RoleMetrics::Follows(Some(callbacks)) = &role {
+            lane_metrics::write(&mut text, &callbacks.courier, &self.participants.get());
+            let help = "Completed callbacks that the leader has not recorded yet, as far as this node has read the log";
+            gauge(&mut text, "upesi_cluster_unrecorded_ends", help, callbacks.reports.len() as u64);
         }
-        self.process.write(&mut text, &self.engine.status());
+        write_rejected_credentials(&self.access, &mut text);
+        self.tls.write(&mut text);
+        self.signatures.write(&mut text);
+        self.providers.write(&mut text);
+        options::write_proxy_counts(self.balancers.as_deref(), &mut text);
+        write_break_glass(self.break_glass_file.as_deref(), &mut text);
+        if let Some(node) = &self.node {
+            node.metrics.write(&mut text, self.clock.now(), leader.map(LeaderMetrics::written));
+            write_couriers(&mut text, &self.participants);
+        }
+        match leader {
+            Some(leader) => self.process.write_leader(&mut text, &leader.engine.status()),
+            None => self.process.write_follower(&mut text, self.clock.state()),
+        }
         text.push_str("# EOF\n");
         text
     }
 
     /// Parts of the hub that may use much memory.
     pub(super) fn holders(&self) -> Vec<Holder> {
-        let lanes = self.courier.lanes();
-        let in_memory =
-            |lane: &LaneStatus| lane.queued + lane.retrying - lane.retrying_on_disk + lane.in_flight;
-        let in_lanes: usize = lanes.iter().map(in_memory).sum();
-        let lane_bytes: usize = lanes.iter().map(|lane| lane.bytes).sum();
-        let counted = |gauge: &Gauge| u64::try_from(gauge.get()).ok();
-        let holder = |what: &str, count, bytes| Holder { what: what.to_owned(), count, bytes };
-        vec![
-            holder("reserved transfers", counted(&self.counted.transfers_reserved), None),
-            holder(
-                "finished transfers that wait to be archived",
-                counted(&self.counted.transfers_finished_in_memory),
-                None,
-            ),
-            holder("callbacks owed", counted(&self.counted.callbacks_undelivered), None),
-            holder("callbacks in lanes, with their content", Some(in_lanes as u64), Some(lane_bytes as u64)),
-            holder(
-                "changes of the store that are not in sorted tables yet",
-                None,
-                Some(self.store.stats().pending_bytes),
-            ),
-            holder(
-                "connections of DFSPs",
-                self.ports.get().map(|ports| ports.fspiop.connections() as u64),
-                None,
-            ),
-        ]
+        let mut holders = match self.role() {
+            RoleMetrics::Leads(leader) => leader.holders(),
+            RoleMetrics::Starting | RoleMetrics::Follows(_) => Vec::new(),
+        };
+        let connections = self.ports.get().fspiop.map(|fspiop| fspiop.connections() as u64);
+        holders.push(Holder { what: "connections of DFSPs".to_owned(), count: connections, bytes: None });
+        holders
     }
 
     fn write_connections(&self, text: &mut String) {
-        let Some(Ports { outbound, fspiop, admin, .. }) = self.ports.get() else { return };
-        let to_others = outbound.open().unwrap_or(0) as u64;
+        let Servers { fspiop: Some(fspiop), admin: Some(admin), .. } = self.ports.get() else { return };
+        let to_others = self.outbound.open().unwrap_or(0) as u64;
         gauge(text, "upesi_outbound_connections", "Open connections to DFSPs and oracles", to_others);
         gauge(
             text,
@@ -235,6 +162,107 @@ impl MetricsText {
         ] {
             counter(text, name, help, count as u64);
         }
+    }
+}
+
+/// Writes the counters of a registry.
+fn write_registry(registry: &Registry, text: &mut String) {
+    // Writing into a String does not fail.
+    let _ = encode(text, registry);
+    text.truncate(text.strip_suffix("# EOF\n").map_or(text.len(), str::len));
+}
+
+/// The metrics of a hub that processes requests.
+pub(super) struct LeaderMetrics {
+    pub(super) registry: Registry,
+    pub(super) counted: EngineMetrics,
+    pub(super) engine: EngineHandle,
+    pub(super) courier: Courier,
+    pub(super) participants: SharedParticipants,
+    pub(super) store: Store,
+    /// Time for which the oldest transfers are retained too long, if retention is configured.
+    pub(super) transfers_held_s: Option<Arc<AtomicU64>>,
+    pub(super) samples: Samples,
+}
+
+/// Values of about the last second, so that scrapes do not query the engine's thread.
+#[derive(Default)]
+pub(super) struct Samples {
+    positions: Mutex<Vec<PositionSample>>,
+    /// Settlement windows and settlements.
+    settlement: Mutex<SettlementSample>,
+    approvals_pending: AtomicU64,
+    /// The last expiry among the tokens of each operator.
+    token_ends: Mutex<Vec<(Box<str>, Timestamp)>>,
+}
+
+impl LeaderMetrics {
+    /// Reads positions, windows and settlements again.
+    pub(super) async fn refresh(&self) {
+        let now = self.engine.clock().now();
+        let sample = move |ledger: &Ledger| {
+            let pending = ledger.approvals().pending().len() as u64;
+            (sample_positions(ledger), SettlementSample::new(ledger, now), pending, token_ends(ledger))
+        };
+        if let Ok((samples, settlement, pending, token_ends)) = self.engine.read(sample).await {
+            let Samples { positions, settlement: settlements, approvals_pending, token_ends: ends } =
+                &self.samples;
+            *ends.lock().unwrap_or_else(PoisonError::into_inner) = token_ends;
+            approvals_pending.store(pending, Ordering::Relaxed);
+            *settlements.lock().unwrap_or_else(PoisonError::into_inner) = settlement;
+            let mut known = positions.lock().unwrap_or_else(PoisonError::into_inner);
+            tell_alarms(&known, &samples);
+            *known = samples;
+        }
+    }
+
+    /// The last record, and the number of records that this leader added to the store.
+    fn written(&self) -> (u64, u64) {
+        (self.engine.status().durable_seq, self.store.stats().batches)
+    }
+
+    fn write(&self, text: &mut String) {
+        write_registry(&self.registry, text);
+        self.write_positions(text);
+        self.samples.settlement.lock().unwrap_or_else(PoisonError::into_inner).clone().write(text);
+        lane_metrics::write(text, &self.courier, &self.participants.get());
+        let summaries = self.counted.response_times.summaries(self.engine.clock().now());
+        response_metrics::write(text, &summaries, &self.participants.get());
+        self.write_store(text);
+        self.write_archive(text);
+        let pending = self.samples.approvals_pending.load(Ordering::Relaxed);
+        gauge(text, "upesi_approvals_pending", "Pending approvals", pending);
+        self.write_token_ends(text);
+        if let Some(held_s) = &self.transfers_held_s {
+            let help = "Time for which the oldest transfers are retained beyond archive.keep_days, because their settlement window is not settled";
+            gauge(text, "upesi_archive_held_seconds", help, held_s.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Parts of the hub that may use much memory.
+    fn holders(&self) -> Vec<Holder> {
+        let lanes = self.courier.lanes();
+        let in_memory =
+            |lane: &LaneStatus| lane.queued + lane.retrying - lane.retrying_on_disk + lane.in_flight;
+        let in_lanes: usize = lanes.iter().map(in_memory).sum();
+        let lane_bytes: usize = lanes.iter().map(|lane| lane.bytes).sum();
+        let counted = |gauge: &Gauge| u64::try_from(gauge.get()).ok();
+        let holder = |what: &str, count, bytes| Holder { what: what.to_owned(), count, bytes };
+        vec![
+            holder("reserved transfers", counted(&self.counted.transfers_reserved), None),
+            holder(
+                "finished transfers that wait to be archived",
+                counted(&self.counted.transfers_finished_in_memory),
+                None,
+            ),
+            holder("callbacks owed", counted(&self.counted.callbacks_undelivered), None),
+            holder("callbacks in lanes, with their content", Some(in_lanes as u64), Some(lane_bytes as u64)),
+            holder(
+                "changes of the store that are not in sorted tables yet",
+                None,
+                Some(self.store.stats().pending_bytes),
+            ),
+        ]
     }
 
     fn write_store(&self, text: &mut String) {
@@ -294,14 +322,14 @@ impl MetricsText {
         let now = self.engine.clock().now();
         let name = "upesi_operator_token_expiry_seconds";
         head(text, name, "gauge", "Time until the last token of an operator expires");
-        for (operator, end) in self.token_ends.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (operator, end) in self.samples.token_ends.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let left_s = (end.as_ms() - now.as_ms()).div_euclid(1_000);
             let _ = writeln!(text, "{name}{{operator=\"{}\"}} {left_s}", escape(operator));
         }
     }
 
     fn write_positions(&self, text: &mut String) {
-        let samples = self.positions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let samples = self.samples.positions.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, help, value) in [
             (
                 "upesi_position",

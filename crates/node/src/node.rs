@@ -1,23 +1,74 @@
-//! Metrics of a node of a cluster.
+//! A node of a cluster: its state in every role, and its metrics.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tokio::sync::watch;
 use upesi_engine::SharedParticipants;
-use upesi_gateway::nodes::HandOnCounts;
+use upesi_gateway::nodes::{HandOnCounts, Lead};
 use upesi_process::exposition::{counter, gauge, head};
 use upesi_replication::Progress;
 use upesi_types::Timestamp;
 
-/// The parts that a node of a cluster has in addition to a hub. Cloning shares it.
+/// The state of a node of a cluster in every role. Cloning shares it.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) number: u32,
     pub(super) metrics: Arc<NodeMetrics>,
     /// Makes the log stop waiting for brokers that do not respond.
     pub(super) stops: Arc<AtomicBool>,
+    pub(super) leads: Arc<watch::Sender<Lead>>,
+    /// Number and address of the leader.
+    leader: Arc<Mutex<Option<(u32, String)>>>,
+    /// The last record of this node as leader, at its handover; 0 if it did not hand over.
+    led_to: Arc<AtomicU64>,
+}
+
+impl Node {
+    pub(super) fn new(number: u32) -> Self {
+        let (metrics, stops) = (Arc::default(), Arc::default());
+        let (leads, leader, led_to) = (Arc::default(), Arc::default(), Arc::default());
+        Self { number, metrics, stops, leads, leader, led_to }
+    }
+
+    /// Number and address of the leader, as far as this node has read the log.
+    pub(super) fn leader(&self) -> Option<(u32, String)> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The follower has read who leads. Its own earlier leadership says nothing, and a new one begins with
+    /// [`Self::leads_now`].
+    pub(super) fn has_read(&self, lead: Lead, address: Option<&str>) {
+        if lead.node != Some(self.number) {
+            self.set_lead(lead, lead.node.map(|node| (node, address.unwrap_or_default().to_owned())));
+        }
+    }
+
+    /// This node processes requests from now on. Requests that wait for a leader come to its port for other nodes.
+    pub(super) fn leads_now(&self) {
+        let epoch = self.metrics.epoch.load(Ordering::Relaxed);
+        self.set_lead(Lead { epoch, node: Some(self.number), is_sought: false }, None);
+    }
+
+    /// The last record that this node knew as leader, at its handover. Its copy may show less for a while.
+    pub(super) fn led_to(&self) -> u64 {
+        self.led_to.load(Ordering::Relaxed)
+    }
+
+    /// Another node leads, or will: perhaps `successor`. `led_to` is the last record of this node's leadership after a
+    /// handover, otherwise 0.
+    pub(super) fn seeks(&self, successor: Option<u32>, led_to: u64) {
+        self.led_to.store(led_to, Ordering::Relaxed);
+        let epoch = self.leads.borrow().epoch;
+        self.set_lead(Lead { epoch, node: successor, is_sought: true }, None);
+    }
+
+    fn set_lead(&self, lead: Lead, leader: Option<(u32, String)>) {
+        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
+        self.leads.send_if_modified(|known| std::mem::replace(known, lead) != lead);
+    }
 }
 
 /// Counted over the life of a process, both as leader and as follower.
@@ -61,11 +112,6 @@ fn age_ms(entry_at: Timestamp, now: Timestamp, since_read: Duration) -> u64 {
 }
 
 impl NodeMetrics {
-    /// The node begins to follow and has read nothing yet.
-    pub(super) fn follows(&self) {
-        self.entry_at_ns.store(0, Ordering::Relaxed);
-    }
-
     /// The node follows and has read up to this progress.
     pub(super) fn followed(&self, progress: &Progress) {
         self.epoch.store(progress.position.epoch, Ordering::Relaxed);
@@ -86,14 +132,17 @@ impl NodeMetrics {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The leader has handed over.
-    pub(super) fn handed_over(&self) {
+    /// The leader has handed over. Up to now, its own entries were the newest.
+    pub(super) fn handed_over(&self, now: Timestamp) {
+        self.entry_at_ns.store(now.as_ns(), Ordering::Relaxed);
+        *self.read_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.leads.store(false, Ordering::Relaxed);
         self.handed_over_at_s.store(since_1970().as_secs(), Ordering::Relaxed);
     }
 
-    /// Another node has become leader.
+    /// Another node has become leader, at an unknown time. What this node read before it led says nothing.
     pub(super) fn superseded(&self) {
+        self.entry_at_ns.store(0, Ordering::Relaxed);
         self.leads.store(false, Ordering::Relaxed);
         self.superseded.fetch_add(1, Ordering::Relaxed);
     }
@@ -217,6 +266,24 @@ mod tests {
     }
 
     #[test]
+    fn former_leader_seeks_the_next_one_until_the_log_shows_it() {
+        let node = Node::new(1);
+        let lead = |epoch, node| Lead { epoch, node, is_sought: false };
+        node.has_read(lead(3, Some(2)), Some("http://node-2"));
+        assert_eq!(node.leader(), Some((2, "http://node-2".to_owned())));
+        node.metrics.epoch.store(4, Ordering::Relaxed);
+        node.leads_now();
+        assert_eq!((*node.leads.borrow(), node.leader()), (lead(4, Some(1)), None));
+        node.seeks(Some(3), 70);
+        let sought = Lead { is_sought: true, ..lead(4, Some(3)) };
+        // The node reads its own leadership again, from its copy of the log.
+        node.has_read(lead(4, Some(1)), Some("http://node-1"));
+        assert_eq!((*node.leads.borrow(), node.leader()), (sought, None));
+        node.has_read(lead(5, Some(2)), None);
+        assert_eq!(*node.leads.borrow(), lead(5, Some(2)));
+    }
+
+    #[test]
     fn the_node_that_leads_shows_for_whom_the_topic_is_kept() {
         let metrics = NodeMetrics::default();
         let held = |held_by| {
@@ -273,9 +340,9 @@ mod tests {
             assert_eq!(value(&metrics, &name, None), "1");
         }
         assert_eq!(value(&metrics, "upesi_cluster_last_hand_over_timestamp_seconds", None), "0");
-        metrics.handed_over();
+        metrics.handed_over(now());
+        assert!(metrics.is_current(now()), "it had the newest entries until now");
         metrics.superseded();
-        metrics.follows();
         assert!(!metrics.is_current(now()), "what it read before it led says nothing");
         assert_eq!(value(&metrics, "upesi_cluster_leads", None), "0");
         assert_eq!(value(&metrics, "upesi_cluster_superseded_total", None), "1");

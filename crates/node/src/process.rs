@@ -42,11 +42,22 @@ impl ProcessMetrics {
         Self { data: data.dir.clone(), bounds, threads: Mutex::default() }
     }
 
-    pub(super) fn write(&self, text: &mut String, status: &EngineStatus) {
-        write_build(text);
+    /// Writes the metrics of a hub that processes requests. Its engine counts the state of the clock.
+    pub(super) fn write_leader(&self, text: &mut String, status: &EngineStatus) {
         write_state(text, status);
+        self.write(text);
+    }
+
+    /// Writes the metrics of a follower.
+    pub(super) fn write_follower(&self, text: &mut String, clock: ClockState) {
+        write_clock(clock, text);
+        self.write(text);
+    }
+
+    fn write(&self, text: &mut String) {
+        write_build(text);
         self.write_bounds(text);
-        self.write_disk(text);
+        write_disk(&self.data, text);
         self.write_threads(text);
         write_usage(text);
     }
@@ -56,10 +67,6 @@ impl ProcessMetrics {
         for (name, bound) in &self.bounds {
             let _ = writeln!(text, "upesi_limit{{setting=\"{name}\"}} {bound}");
         }
-    }
-
-    fn write_disk(&self, text: &mut String) {
-        write_disk(&self.data, text);
     }
 
     fn write_threads(&self, text: &mut String) {
@@ -88,14 +95,6 @@ fn write_disk(data: &Path, text: &mut String) {
     gauge(text, "upesi_disk_size_bytes", "Size of the disk of the data directory", bytes(disk.f_blocks));
     let reserve_bytes = reserve::bytes(data);
     gauge(text, "upesi_disk_reserve_bytes", "Space held by the reserve of the data directory", reserve_bytes);
-}
-
-/// Writes the process metrics of a follower.
-pub(super) fn write_follower(data: &Path, clock: ClockState, text: &mut String) {
-    write_build(text);
-    write_clock(clock, text);
-    write_disk(data, text);
-    write_usage(text);
 }
 
 /// Writes the clock metrics of a follower, in the same form as the engine of a leader.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_admin::{FindQuote, MessageView, QuoteView};
-use upesi_delivery::Handler;
 use upesi_delivery::lanes::Courier;
 use upesi_delivery::relayed::{Relay, RelayMetrics};
 use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
@@ -23,6 +22,9 @@ use upesi_transfers::Transfers;
 
 use super::error::HubError;
 use super::options;
+
+/// The handlers of all resources. Register a new resource here.
+pub(super) type Handlers = (Transfers, (Directory, Quoting));
 
 /// The handlers of all requests except those about transfers, with the store and the relay that they use.
 pub(super) struct Resources {
@@ -85,15 +87,9 @@ impl Resources {
         Ok(Self { store, built_in, oracles, quoting, relay, directory })
     }
 
-    /// The handler of each resource. Register a new resource here.
-    pub(super) fn handlers(&self, engine: EngineHandle) -> impl Handler + use<> {
+    /// The handler of each resource.
+    pub(super) fn handlers(&self, engine: EngineHandle) -> Handlers {
         (Transfers::new(engine), (self.directory.clone(), self.quoting.clone()))
-    }
-
-    /// Clears the cached answers of oracles.
-    pub(super) fn clear_caches(&self) -> impl Fn() + Send + Sync + use<> {
-        let directory = self.directory.clone();
-        move || directory.clear_caches()
     }
 
     /// Lookup of stored quotes for operators, if quotes are stored.

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::Level;
-use upesi_engine::{StartError, StopReason, SystemClock};
+use upesi_engine::{Clock as _, StartError, StopReason, SystemClock};
 use upesi_journal::DataDirectory;
 use upesi_process::exit::Exit;
 use upesi_process::signals::{at_hang_up, stop_signal};
@@ -22,16 +22,18 @@ use upesi_process::terminal::note;
 use upesi_settings::{Settings, missing_for_production};
 
 use super::cluster::config::number_of;
+use super::edge::Edge;
 use super::error::HubError;
-use super::follower_state::Read;
 use super::following::Following;
-use super::hub::Hub;
-use super::node::NodeMetrics;
+use super::hub::{Hub, shut_down};
+use super::leading::Leading;
+use super::node::Node;
+use super::ports::{BoundPorts, Servers};
 use super::standby::{Elected, stand_by};
 use crate::logging::LogControl;
 
 /// Runs a hub until it is stopped or its disk fails. A node of a cluster follows the log until it becomes leader,
-/// serves while it is the leader, and then follows again.
+/// processes requests while it is the leader, and then follows again.
 ///
 /// Abnormal exits are reported on stderr regardless of the log level.
 pub fn serve(settings: &Settings, log: LogControl) -> Exit {
@@ -42,23 +44,60 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
             return Exit::Temporary;
         }
     };
-    // One for the whole life of a node: a signal between following and serving must not be lost.
-    let mut stop = None;
-    let metrics = Arc::<NodeMetrics>::default();
-    loop {
-        let hub = match lead(&runtime, settings, log.clone(), &mut stop, &metrics) {
-            Ok(Some(hub)) => hub,
-            Ok(None) => return Exit::Success,
-            Err(error) => {
-                report(&error, "the hub does not start");
-                return error.exit();
+    let ended = match number_of(settings) {
+        None => serve_alone(&runtime, settings, log),
+        Some(number) => serve_node(&runtime, settings, log, number),
+    };
+    ended.unwrap_or_else(|error| {
+        report(&error, "the hub does not start");
+        error.exit()
+    })
+}
+
+fn serve_alone(runtime: &Runtime, settings: &Settings, log: LogControl) -> Result<Exit, HubError> {
+    expect_ledger(settings)?;
+    let Hub { edge, leading } = Hub::start(settings, log, Arc::new(SystemClock))?;
+    let mut stop = caught(runtime);
+    runtime.block_on(async {
+        let end = run(&edge, &leading, &mut stop).await;
+        shut_down(edge, Some(leading), patience(settings)).await;
+        tracing::info!("stopped");
+        Ok(end.exit())
+    })
+}
+
+fn serve_node(
+    runtime: &Runtime,
+    settings: &Settings,
+    log: LogControl,
+    number: u32,
+) -> Result<Exit, HubError> {
+    // One for the whole life of a node: a signal between two roles must not be lost.
+    let mut stop = caught(runtime);
+    expect_ledger(settings)?;
+    let node = Node::new(number);
+    let (edge, ports) = Edge::open(settings, log, Arc::new(SystemClock), Some(node.clone()))?;
+    runtime.block_on(async {
+        let mut ports = Some(ports);
+        loop {
+            let Some(elected) = stand_by_until(&mut stop, &edge, &node, &mut ports).await? else {
+                return Ok(Exit::Success);
+            };
+            let Some(leading) = start_until(&mut stop, &edge, &node, elected).await? else {
+                return Ok(Exit::Success);
+            };
+            if let End::Exit(exit) = run(&edge, &leading, &mut stop).await {
+                shut_down(edge, Some(leading), patience(settings)).await;
+                tracing::info!("stopped");
+                return Ok(exit);
             }
-        };
-        let stop = stop.get_or_insert_with(|| caught(&runtime));
-        if let Some(exit) = runtime.block_on(run(hub, settings, stop, &metrics)) {
-            return exit;
+            leave_leadership(&edge, leading).await;
         }
-    }
+    })
+}
+
+fn patience(settings: &Settings) -> Duration {
+    Duration::from_millis(settings.shutdown.drain_deadline_ms)
 }
 
 /// The name of the signal that stops the process.
@@ -67,25 +106,6 @@ type Stop = Pin<Box<dyn Future<Output = &'static str>>>;
 fn caught(runtime: &Runtime) -> Stop {
     let _entered = runtime.enter();
     Box::pin(stop_signal())
-}
-
-/// Starts the hub once it may serve; `None` if the process was stopped before.
-fn lead(
-    runtime: &Runtime,
-    settings: &Settings,
-    log: LogControl,
-    stop: &mut Option<Stop>,
-    metrics: &Arc<NodeMetrics>,
-) -> Result<Option<Hub>, HubError> {
-    expect_ledger(settings)?;
-    if number_of(settings).is_none() {
-        return Hub::start(settings, log, Arc::new(SystemClock)).map(Some);
-    }
-    let stop = stop.get_or_insert_with(|| caught(runtime));
-    let Some(elected) = runtime.block_on(stand_by_until(stop, settings, metrics, log.clone()))? else {
-        return Ok(None);
-    };
-    runtime.block_on(start_until(stop, settings, metrics, log, elected))
 }
 
 /// With `data.must_exist`, rejects a directory without a ledger, because its volume may not be mounted.
@@ -129,27 +149,32 @@ fn result_of<T>(told: Result<thread::Result<T>, oneshot::error::RecvError>) -> T
     }
 }
 
-/// Starts the hub on the log of which this node is the leader. `None` if a stop signal comes first, because the start
-/// may wait for brokers.
+/// Lets the node process requests, now that it is the leader. `None` if a stop signal comes first, because the start may
+/// wait for brokers.
 async fn start_until(
     stop: &mut Stop,
-    settings: &Settings,
-    metrics: &NodeMetrics,
-    log: LogControl,
+    edge: &Arc<Edge>,
+    node: &Node,
     elected: Elected,
-) -> Result<Option<Hub>, HubError> {
-    let stops = Arc::clone(&elected.node.stops);
-    let own = settings.clone();
-    let start = move || Hub::start_on(&own, log, Arc::new(SystemClock), Some(elected));
-    match finish_unless(stop, &stops, start).await? {
+) -> Result<Option<Leading>, HubError> {
+    let own = Arc::clone(edge);
+    let start = move || Leading::start(&own, Some(elected));
+    let leading = match finish_unless(stop, &node.stops, start).await? {
         Ended::Finished(started) => return started.map(Some),
-        Ended::Stopped(Some(Ok(hub))) => {
-            hand_over(&hub, settings, metrics).await;
-            hub.shutdown(Duration::from_millis(settings.shutdown.drain_deadline_ms)).await;
+        Ended::Stopped(Some(Ok(leading))) => {
+            hand_over(edge, &leading, node).await;
+            Some(leading)
         }
-        Ended::Stopped(Some(Err(error))) => tracing::warn!(%error, "stopped before it served"),
-        Ended::Stopped(None) => tracing::warn!("stopped before it served: the start was waiting for brokers"),
-    }
+        Ended::Stopped(Some(Err(error))) => {
+            tracing::warn!(%error, "stopped before it served");
+            None
+        }
+        Ended::Stopped(None) => {
+            tracing::warn!("stopped before it served: the start was waiting for brokers");
+            return Ok(None);
+        }
+    };
+    shut_down(Arc::clone(edge), leading, patience(&edge.settings)).await;
     Ok(None)
 }
 
@@ -182,26 +207,27 @@ async fn finish_unless<T: Send + 'static>(
     Ok(Ended::Stopped(finished))
 }
 
+/// Follows the log until this node becomes leader; `None` if a stop signal comes first. Serves the ports that are bound
+/// and not served yet.
 async fn stand_by_until(
     stop: &mut Stop,
-    settings: &Settings,
-    metrics: &Arc<NodeMetrics>,
-    log: LogControl,
+    edge: &Arc<Edge>,
+    node: &Node,
+    ports: &mut Option<BoundPorts>,
 ) -> Result<Option<Elected>, HubError> {
-    let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms);
-    let read = Read::new(Arc::clone(metrics));
-    let following = Following::open(settings, &read, log)?;
-    let stops = Arc::new(AtomicBool::new(false));
-    let (settings, standing_by) = (settings.clone(), Arc::clone(&stops));
-    let follow = move || stand_by(&settings, &standing_by, &read);
-    let mut standing = beside("upesi-standby", follow)?;
-    let reload = || following.iter().for_each(Following::reload_keys);
+    let patience = patience(&edge.settings);
+    let following = Following::start(edge, node)?;
+    if let Some(ports) = ports.take() {
+        edge.serve(ports);
+    }
+    let (settings, read) = (edge.settings.clone(), following.read.clone());
+    let mut standing = beside("upesi-standby", move || stand_by(&settings, &read))?;
     let stood = tokio::select! {
         stood = &mut standing => result_of(stood),
-        never = at_hang_up(reload) => match never {},
+        never = at_hang_up(|| edge.reload_keys()) => match never {},
         name = stop => {
             tracing::info!(signal = name, "shutting down");
-            stops.store(true, Ordering::Release);
+            node.stops.store(true, Ordering::Release);
             // Should it lead by now, it is not to begin.
             match within(BROKERS_PATIENCE, &mut standing).await {
                 Some(stood) => stood.map(|_| None),
@@ -212,26 +238,35 @@ async fn stand_by_until(
             }
         }
     };
-    match following {
-        Some(following) if matches!(stood, Ok(Some(_))) => following.leave(patience).await,
-        Some(following) => following.close(patience).await,
-        None => {}
+    if matches!(stood, Ok(Some(_))) {
+        following.leave(patience);
+    } else {
+        let connections = edge.close_requests(Instant::now() + patience).await;
+        if connections > 0 {
+            tracing::warn!(connections, "connections closed at the drain deadline");
+        }
+        following.close(patience).await;
+        shut_down(Arc::clone(edge), None, patience).await;
     }
     Ok(stood?)
 }
 
 /// From this log line on, the process handles signals.
-fn tell_that_it_serves(hub: &Hub, settings: &Settings) {
+fn tell_that_it_serves(edge: &Edge, leading: &Leading) {
+    let Edge { settings, ports, .. } = edge;
+    let Servers { fspiop: Some(fspiop), admin: Some(admin), .. } = ports.get() else {
+        unreachable!("a hub that processes requests has both ports")
+    };
     tracing::info!(
-        fspiop = %hub.fspiop_address(),
-        admin = %hub.admin_address(),
+        fspiop = %fspiop.local_addr(),
+        admin = %admin.local_addr(),
         data = %settings.data.dir.display(),
         durable = settings.engine.durable,
         version = upesi_process::version::VERSION,
         "the hub is serving"
     );
     tell_what_is_missing(settings);
-    if hub.handle.status().is_new {
+    if leading.handle.status().is_new {
         let data = settings.data.dir.display();
         tracing::warn!(
             %data,
@@ -263,57 +298,104 @@ fn tell_what_is_missing(settings: &Settings) {
     }
 }
 
-/// Serves until the process ends; `None` if another node of the cluster has become leader.
-async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetrics) -> Option<Exit> {
-    let exit = {
-        let hang_up = at_hang_up(|| hub.reload_keys());
-        tell_that_it_serves(&hub, settings);
-        tokio::select! {
-            name = stop => {
-                tracing::info!(signal = name, "shutting down");
-                if hub.node.is_some() {
-                    hand_over(&hub, settings, metrics).await;
-                }
-                Some(Exit::Success)
-            }
-            never = hang_up => match never {},
-            reason = hub.failed() => match reason {
-                StopReason::Superseded(by) => {
-                    metrics.superseded();
-                    tracing::warn!(by, "this node no longer serves: another node is the leader");
-                    hub.leave_ports();
-                    None
-                }
-                StopReason::HandedOver => {
-                    metrics.handed_over();
-                    tracing::info!("leadership handed over: this node no longer serves");
-                    hub.leave_ports();
-                    None
-                }
-                reason => {
-                    report(&reason, "the hub stops; acknowledged requests are on disk");
-                    Some(exit_of_stop(&reason))
-                }
-            }
-        }
-    };
-    hub.shutdown(Duration::from_millis(settings.shutdown.drain_deadline_ms)).await;
-    tracing::info!("stopped");
-    exit
+/// The reason why a hub no longer processes requests.
+enum End {
+    /// The process exits.
+    Exit(Exit),
+    /// Another node of the cluster is, or will be, the leader.
+    Follows,
 }
 
-/// If the handover times out, another node takes over after the election timeout.
-async fn hand_over(hub: &Hub, settings: &Settings, metrics: &NodeMetrics) {
-    metrics.handed_over();
-    let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms).min(BROKERS_PATIENCE);
-    match timeout(patience, hub.hand_over()).await {
-        Ok(StopReason::HandedOver) => tracing::info!("leadership handed over: this node no longer serves"),
+impl End {
+    /// The exit of a standalone hub, which never follows.
+    const fn exit(self) -> Exit {
+        match self {
+            Self::Exit(exit) => exit,
+            Self::Follows => Exit::Temporary,
+        }
+    }
+}
+
+/// Processes requests until the process ends, or another node of the cluster becomes leader.
+async fn run(edge: &Edge, leading: &Leading, stop: &mut Stop) -> End {
+    let hang_up = at_hang_up(|| edge.reload_keys());
+    tell_that_it_serves(edge, leading);
+    let reason = tokio::select! {
+        name = stop => {
+            tracing::info!(signal = name, "shutting down");
+            if let Some(node) = &edge.node {
+                hand_over(edge, leading, node).await;
+            }
+            return End::Exit(Exit::Success);
+        }
+        never = hang_up => match never {},
+        reason = leading.handle.stopped() => reason,
+    };
+    match (&edge.node, &reason) {
+        (Some(node), StopReason::Superseded(by)) => {
+            node.metrics.superseded();
+            tracing::warn!(by, "this node no longer serves: another node is the leader");
+            begin_to_follow(edge, leading, node, 0);
+            End::Follows
+        }
+        (Some(node), StopReason::HandedOver) => {
+            node.metrics.handed_over(edge.clock.now());
+            begin_to_follow(edge, leading, node, leading.handle.status().durable_seq);
+            tracing::info!("leadership handed over: this node no longer serves");
+            End::Follows
+        }
+        _ => {
+            report(&reason, "the hub stops; acknowledged requests are on disk");
+            End::Exit(exit_of_stop(&reason))
+        }
+    }
+}
+
+/// From now on, requests are forwarded, although this node has not read yet which node is the leader.
+fn begin_to_follow(edge: &Edge, leading: &Leading, node: &Node, led_to: u64) {
+    node.seeks(leading.handle.successor(), led_to);
+    edge.follow();
+}
+
+/// Maximum time for callbacks and relays in flight of a former leader. Until then it cannot read the log again.
+const LEAVE_TAKES_MAX: Duration = Duration::from_secs(2);
+
+/// Stops the parts of a leader, so that the node can follow.
+async fn leave_leadership(edge: &Edge, leading: Leading) {
+    let deadline = Instant::now() + patience(&edge.settings).min(LEAVE_TAKES_MAX);
+    if edge.has_leaders_ports() {
+        edge.close_leaders(deadline).await;
+    }
+    let (relays, callbacks) = leading.drain(deadline).await;
+    if relays + callbacks > 0 {
+        tracing::warn!(
+            relays,
+            callbacks,
+            "requests and callbacks aborted, because this node is no longer the leader"
+        );
+    }
+    if tokio::task::spawn_blocking(move || leading.release()).await.is_err() {
+        tracing::error!("the threads of the leader did not shut down cleanly");
+    }
+    tracing::info!("stopped");
+}
+
+/// Hands over before the process exits. If the handover times out, another node takes over after the election timeout.
+async fn hand_over(edge: &Edge, leading: &Leading, node: &Node) {
+    node.metrics.handed_over(edge.clock.now());
+    let patience = patience(&edge.settings).min(BROKERS_PATIENCE);
+    match timeout(patience, leading.handle.hand_over(None)).await {
+        Ok(StopReason::HandedOver) => {
+            begin_to_follow(edge, leading, node, leading.handle.status().durable_seq);
+            tracing::info!("leadership handed over: this node no longer serves");
+        }
         Ok(reason) => tracing::warn!(%reason, "leadership was not handed over"),
         Err(_) => {
             tracing::warn!("leadership was not handed over: the brokers do not respond");
-            hub.leave_brokers();
+            node.stops.store(true, Ordering::Release);
         }
     }
+    edge.begin_close();
 }
 
 fn exit_of_stop(reason: &StopReason) -> Exit {
@@ -335,9 +417,11 @@ fn report(reason: &dyn Display, what: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Error;
+    use std::io::{Error, Read as _, Write as _};
+    use std::net::TcpStream;
     use std::time::Instant;
 
+    use upesi_http::Server;
     use upesi_journal::{Damage, JournalError};
     use upesi_settings::{Sources, load};
 
@@ -360,13 +444,64 @@ mod tests {
         let loaded = load(&Sources { file: Some(file), ..Sources::default() }).unwrap();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let mut stop: Stop = Box::pin(async { "SIGTERM" });
-        let metrics = Arc::<NodeMetrics>::default();
-        let (settings, log) = (&loaded.settings, LogControl::detached());
+        let (node, log) = (Node::new(0), LogControl::detached());
+        let opened = Edge::open(&loaded.settings, log, Arc::new(SystemClock), Some(node.clone()));
+        let (edge, ports) = opened.unwrap();
         let begun = Instant::now();
-        let stood = runtime.block_on(stand_by_until(&mut stop, settings, &metrics, log));
+        let stood = runtime.block_on(stand_by_until(&mut stop, &edge, &node, &mut Some(ports)));
         let took = begun.elapsed();
         let stood = stood.map(|elected| elected.is_some());
         assert!(matches!(stood, Ok(false)) && took < Duration::from_secs(8), "{stood:?} after {took:?}");
+    }
+
+    /// Sends a request on a connection that stays open. Returns the status of the answer.
+    fn status(stream: &mut TcpStream, path: &str) -> u16 {
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let (mut text, mut bytes) = (String::new(), [0; 4096]);
+        loop {
+            let count = stream.read(&mut bytes).unwrap();
+            assert!(count > 0, "the connection is closed after {text:?}");
+            text.push_str(str::from_utf8(&bytes[..count]).unwrap());
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let head = head.to_ascii_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+            if length.is_none_or(|length: usize| body.len() >= length) {
+                return head.split(' ').nth(1).unwrap().parse().unwrap();
+            }
+        }
+    }
+
+    /// The files of a leader are free for the next role, although the ports and their connections stay.
+    #[test]
+    fn connections_stay_open_while_the_role_changes() {
+        let data = tempfile::tempdir().unwrap();
+        let directory = data.path().join("data");
+        let given = [
+            ("data.dir", directory.to_str().unwrap()),
+            ("data.reserve_bytes", "65536"),
+            ("fspiop.listen", "127.0.0.1:0"),
+            ("admin.listen", "127.0.0.1:0"),
+        ];
+        let flags = given.map(|(key, value)| ("test".to_owned(), key.to_owned(), value.to_owned()));
+        let loaded = load(&Sources { flags: flags.into(), ..Sources::default() }).unwrap();
+        let opened = Edge::open(&loaded.settings, LogControl::detached(), Arc::new(SystemClock), None);
+        let (edge, ports) = opened.unwrap();
+        let mut leading = Leading::start(&edge, None).unwrap();
+        edge.serve(ports);
+        let Servers { fspiop, admin, .. } = edge.ports.get();
+        let connect = |server: Option<Arc<Server>>| TcpStream::connect(server.unwrap().local_addr()).unwrap();
+        let mut connections = [fspiop, admin].map(connect);
+        let mut statuses = || connections.each_mut().map(|stream| status(stream, "/health"));
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        for _ in 0..2 {
+            assert_eq!(statuses(), [200, 200]);
+            edge.follow();
+            runtime.block_on(leave_leadership(&edge, leading));
+            assert_eq!(statuses(), [502, 503]);
+            leading = Leading::start(&edge, None).unwrap();
+        }
+        assert_eq!(statuses(), [200, 200]);
+        runtime.block_on(shut_down(edge, Some(leading), Duration::from_secs(5)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A node of a cluster follows the log into its data directory until it becomes leader.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use upesi_cluster::{Incarnation, NodeId, Position};
 use upesi_engine::{AnsweringStandby, StandbyEngine, StartError};
@@ -17,7 +17,6 @@ use upesi_tables::store::{Store, StoreEnd, StoreFollower};
 use super::cluster::config::{log_of, node_of, replicas_of};
 use super::cluster::error::ClusterError;
 use super::follower_state::Read;
-use super::node::Node;
 use super::options::{self, STORE};
 use super::retention::Retention;
 
@@ -29,18 +28,13 @@ pub(super) struct Elected {
     pub(super) standby: StandbyEngine,
     /// The store up to the election.
     pub(super) store: Store,
-    pub(super) node: Node,
     /// The retention that ran on the follower.
     pub(super) retention: Option<Retention>,
 }
 
-/// Follows the log until this node becomes leader; `None` if it `stops` before.
-pub(super) fn stand_by(
-    settings: &Settings,
-    stops: &Arc<AtomicBool>,
-    read: &Read,
-) -> Result<Option<Elected>, ClusterError> {
-    let metrics = Arc::clone(&read.metrics);
+/// Follows the log until this node becomes leader; `None` if it stops before.
+pub(super) fn stand_by(settings: &Settings, read: &Read) -> Result<Option<Elected>, ClusterError> {
+    let (metrics, stops) = (Arc::clone(&read.node.metrics), Arc::clone(&read.node.stops));
     let kafka = log_of(settings)?.counting(Arc::clone(&metrics.broker_errors));
     let (is_promoted, is_unfit) = (Arc::clone(&read.is_promoted), Arc::clone(&read.is_unfit));
     let node = NodeSettings { is_promoted, is_unfit, ..node_of(settings)? };
@@ -53,14 +47,10 @@ pub(super) fn stand_by(
     let standby =
         StandbyEngine::open(&engine, Some(directory), Arc::clone(&disk), &copy, read.participants.clone())?;
     let (standby, answers) = AnsweringStandby::start(standby, &engine, &copy)?;
-    read.clock.follow(answers.clock());
-    if let Some(callbacks) = read.callbacks.get() {
-        callbacks.begin(&answers);
-    }
     let exports = options::retention(settings).filter(|policy| policy.export_dir.is_some());
     let retention = exports.map(|policy| Retention::follow(policy, answers.clone())).transpose();
     let retention = retention.map_err(StartError::Thread)?;
-    let _ = read.engine.set(answers);
+    read.has_state(&answers);
     let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
     store.prepare(&upesi_parties::TABLES)?;
     store.prepare(&upesi_quoting::TABLES)?;
@@ -71,7 +61,7 @@ pub(super) fn stand_by(
     };
     let mut follower = Follower { read, apply, leader: None, failed: None };
     let clock: Arc<dyn upesi_replication::Clock> = Arc::new(SystemClock::default());
-    let stood = follow(partition, copies, &node, &clock, stops, &mut |progress: &Progress| {
+    let stood = follow(partition, copies, &node, &clock, &stops, &mut |progress: &Progress| {
         follower.report(progress)
     })?;
     if let Some(error) = follower.failed {
@@ -82,8 +72,7 @@ pub(super) fn stand_by(
             let (store, store_record) = led(store, &log)?;
             metrics.elected(log.was_called(), store_record);
             tracing::info!("this node is now the leader");
-            let node = Node { number: node.node.0, metrics, stops: Arc::clone(stops) };
-            Some(Elected { log: Arc::new(log), standby: standby.end(), store, node, retention })
+            Some(Elected { log: Arc::new(log), standby: standby.end(), store, retention })
         }
         Stood::Stopped => None,
     })
@@ -107,13 +96,19 @@ impl<A: FnMut(&Position) -> Result<(), ClusterError>> Follower<'_, A> {
         }
         tell_clock_ahead(progress);
         let node = position.leader.map(|(node, _)| node.0);
-        self.read.lead(Lead { epoch: position.epoch, node }, progress.leader.as_deref());
+        let lead = Lead { epoch: position.epoch, node, is_sought: false };
+        self.read.node.has_read(lead, progress.leader.as_deref());
         if self.failed.is_some() {
             return;
         }
         match (self.apply)(position) {
             // After that, so that reported progress is never ahead of the state.
-            Ok(()) => self.read.metrics.followed(progress),
+            Ok(()) => {
+                if position.seq >= self.read.node.led_to() {
+                    self.read.publish();
+                    self.read.node.metrics.followed(progress);
+                }
+            }
             Err(error) => {
                 tracing::error!(
                     %error,
@@ -160,13 +155,38 @@ fn tell_leader(progress: &Progress) {
 mod tests {
     use std::time::Duration;
 
+    use upesi_engine::SharedParticipants;
     use upesi_types::Timestamp;
 
+    use super::super::clock::HubClock;
+    use super::super::node::Node;
     use super::*;
 
     #[test]
+    fn former_leader_shows_nothing_older_than_its_leadership() {
+        let (node, known) = (Node::new(1), SharedParticipants::default());
+        let of_leader = known.get();
+        node.seeks(None, 70);
+        let clock = HubClock::new(Arc::new(upesi_engine::SystemClock));
+        let read = Read::new(node, known.clone(), Arc::new(clock));
+        let apply = |_: &Position| {
+            read.participants.set(Arc::default());
+            Ok(())
+        };
+        let mut follower = Follower { read: &read, apply, leader: None, failed: None };
+        for (seq, shows) in [(1, false), (69, false), (70, true)] {
+            let position = Position { epoch: 7, seq, ..Position::START };
+            let (entry_at_ns, ahead) = (1, Duration::ZERO);
+            follower.report(&Progress { position, leader: None, entry_at_ns, is_alarming: false, ahead });
+            assert_eq!(!Arc::ptr_eq(&known.get(), &of_leader), shows, "after record {seq}");
+            assert_eq!(read.node.metrics.behind_ms(Timestamp::EPOCH).is_some(), shows, "after record {seq}");
+        }
+    }
+
+    #[test]
     fn follower_whose_state_failed_is_unfit_and_applies_no_more() {
-        let read = Read::new(Arc::default());
+        let clock = HubClock::new(Arc::new(upesi_engine::SystemClock));
+        let read = Read::new(Node::new(1), SharedParticipants::default(), Arc::new(clock));
         let mut applied = Vec::new();
         let apply = |position: &Position| {
             applied.push(position.seq);
@@ -190,7 +210,7 @@ mod tests {
         assert_eq!(follower.failed.map(|error| error.to_string()), Some("the archive is damaged".to_owned()));
         assert_eq!(applied, [1, 2]);
         let mut metrics = String::new();
-        read.metrics.write(&mut metrics, Timestamp::EPOCH, None);
+        read.node.metrics.write(&mut metrics, Timestamp::EPOCH, None);
         assert!(metrics.contains("\nupesi_cluster_record 1\n"), "{metrics}");
     }
 }

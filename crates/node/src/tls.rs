@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, interval};
 use upesi_engine::{Participants, SharedParticipants};
-use upesi_http::{ClientTls, HandshakeCounts, Outcome, Secured, Server, ServerTls, Workers};
+use upesi_http::{ClientTls, HandshakeCounts, Outcome, Secured, ServerTls, Workers};
 use upesi_keys::Keys;
 use upesi_ledger::Block;
 use upesi_process::exposition::{counter, gauge, head};
@@ -21,6 +21,7 @@ use upesi_tls::{
 use super::cluster::config::{broker_files, number_of};
 use super::error::HubError;
 use super::options;
+use super::ports::{OpenPorts, Servers};
 
 /// Maximum time between two checks of the certificates of open connections.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -31,16 +32,6 @@ const METRICS: &str = "metrics_tls";
 const NODES: &str = "cluster_tls";
 const OUTBOUND: &str = "outbound_tls";
 const BROKERS: &str = "broker_tls";
-
-/// The open ports of a hub.
-#[derive(Clone, Default)]
-pub(super) struct Servers {
-    pub(super) fspiop: Option<Arc<Server>>,
-    pub(super) admin: Option<Arc<Server>>,
-    pub(super) metrics: Option<Arc<Server>>,
-    /// The port for other nodes of a cluster.
-    pub(super) nodes: Option<Arc<Server>>,
-}
 
 /// TLS of the hub's ports and of its connections to DFSPs.
 pub(super) struct Tls {
@@ -162,7 +153,7 @@ impl Tls {
 
     /// Reloads the files at every interval, applies operators' blocks, and checks the connections. Returns immediately
     /// if there is no TLS.
-    pub(super) async fn keep(self: Arc<Self>, servers: Servers, participants: SharedParticipants) {
+    pub(super) async fn keep(self: Arc<Self>, ports: OpenPorts, participants: SharedParticipants) {
         if self.handshakes.is_none() && self.outbound.is_none() && self.to_brokers.is_none() {
             return;
         }
@@ -178,7 +169,7 @@ impl Tls {
                 () = participants.changed() => false,
             };
             let is_due = checked_at.elapsed() >= RECHECK_INTERVAL;
-            let (tls, servers, present) = (Arc::clone(&self), servers.clone(), participants.get());
+            let (tls, servers, present) = (Arc::clone(&self), ports.get(), participants.get());
             // Files are read and certificates verified, which must not delay operators' requests.
             let looked = tokio::task::spawn_blocking(move || {
                 let has_changed = tls.block(&present) | (reads_files && tls.reload());

@@ -211,6 +211,13 @@ impl Store {
         self.writer.close();
     }
 
+    /// Reports whether the files of the store are still in use: by a clone, a table, or a read. The returned function does
+    /// not itself count.
+    pub fn usage(&self) -> impl Fn() -> bool + Send + use<> {
+        let tables = Arc::downgrade(&self.inner.tables);
+        move || tables.strong_count() > 0
+    }
+
     /// Counts and sizes for metrics; cheap enough to read every few seconds.
     pub fn stats(&self) -> StoreStats {
         let inner = &*self.inner;

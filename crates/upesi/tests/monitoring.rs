@@ -182,7 +182,6 @@ fn what_is_asked_for_is_there() {
         read("crates/node/src/options.rs"),
         read("crates/node/src/node.rs"),
         read("crates/node/src/response_metrics.rs"),
-        read("crates/node/src/following.rs"),
         read("crates/gateway/src/caller.rs"),
         read("crates/gateway/src/caller/certificates.rs"),
     ]

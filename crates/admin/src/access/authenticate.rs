@@ -9,7 +9,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use upesi_engine::{Clock as _, EngineHandle, Payload, Serving};
 use upesi_http::{Connection, Pace, PaceLimits};
-use upesi_ledger::command::{Act, Deed};
+use upesi_ledger::command::{Act, Authority, Deed};
 use upesi_ledger::{Attribution, Change, Command, Role, Roles};
 use upesi_oidc::Provider;
 use upesi_types::ErrorCode;
@@ -104,6 +104,11 @@ impl Access {
     /// The hub's own users, if callers must authenticate.
     pub(crate) fn people(&self) -> Option<&People> {
         self.0.required.is_some().then_some(&self.0.people)
+    }
+
+    /// Ends the sessions of the hub's own users, because this node is no longer the leader.
+    pub fn end_sessions(&self) {
+        self.0.people.end_sessions(|_| true);
     }
 
     /// Number of rejected credentials since the start, by kind.
@@ -236,7 +241,7 @@ impl Access {
         }
         let change = Change::new("break-glass", "sealed", "in use");
         let by = caller.attribution_of("open", None);
-        let act = Act { by, deed: Deed::Elsewhere(change), is_alone: true };
+        let act = Act { by, deed: Deed::Elsewhere(change), authority: Authority::ALONE };
         engine.submit(Command::Act(Box::new(act)), Payload::default()).await?;
         tracing::error!(
             address = caller.address.as_deref(),
@@ -360,7 +365,7 @@ impl Access {
             return true;
         }
         let deed = Deed::Refused { object: object.into(), why: why.into() };
-        let act = Act { by, deed, is_alone: true };
+        let act = Act { by, deed, authority: Authority::ALONE };
         let entered = engine.submit(Command::Act(Box::new(act)), Payload::default()).await;
         if let Err(error) = &entered {
             tracing::error!(%error, "cannot record a rejected request in the audit trail");

@@ -4,7 +4,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use upesi_ledger::{AdminCommand, Ledger, Role};
 use upesi_types::hex;
 
 use super::Permission::*;
@@ -17,8 +16,8 @@ pub const BREAK_GLASS_FILE: &str = "break-glass";
 pub const BREAK_GLASS_MINUTES: u64 = 60;
 const LIFETIME_S: u64 = BREAK_GLASS_MINUTES * 60;
 
-/// Permissions of the token: reading, blocking, disabling, removing, and redelivery of callbacks. For changes of
-/// operators see [`may_change`].
+/// Permissions of the token: reading, blocking, disabling, removing, and redelivery of callbacks. Of the changes of
+/// operators, the ledger permits only to activate an administrator again.
 pub(super) const EMERGENCY: &[Permission] = &[
     ParticipantRead,
     SettlementRead,
@@ -40,17 +39,6 @@ pub(super) const EMERGENCY: &[Permission] = &[
     ProcessLog,
     IamUser,
 ];
-
-/// Whether the token allows a change of operators: to activate an administrator again who was deactivated.
-pub(crate) fn may_change(command: &AdminCommand, ledger: &Ledger) -> bool {
-    match command {
-        AdminCommand::SetOperator(new) => ledger.operators().named(&new.name).is_some_and(|known| {
-            new.is_active && !known.is_active && new.roles == known.roles && known.roles.has(Role::IamAdmin)
-        }),
-        AdminCommand::AddCredential(_) | AdminCommand::RemoveCredential { .. } => false,
-        _ => true,
-    }
-}
 
 /// Reason why a code was not created or used.
 #[derive(Debug, thiserror::Error)]

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use upesi_ledger::{Attribution, Roles};
+use upesi_ledger::command::Authority;
+use upesi_ledger::{AdminAction, Attribution, Roles};
 use upesi_types::{ErrorCode, FspId};
 
 use super::break_glass::EMERGENCY;
+use super::permission::permission_of;
 use super::{Permission, Session, permission};
 use crate::collector::Collector;
 use crate::error::ApiError;
@@ -91,6 +93,12 @@ impl Caller {
         Err(forbidden(&format!("needs the permission {}", names.join(" or "))))
     }
 
+    /// Its rights to change the ledger.
+    pub(crate) fn authority(&self, is_alone: bool) -> Authority {
+        let actions = AdminAction::ALL.iter().copied().filter(|action| self.may(permission_of(*action)));
+        Authority { actions: actions.collect(), is_alone, is_emergency: self.rights == Rights::Emergency }
+    }
+
     /// Whether it has authenticated as this operator.
     pub(crate) const fn is_proven(&self) -> bool {
         matches!(self.rights, Rights::Roles(_) | Rights::Emergency)
@@ -109,16 +117,13 @@ impl Caller {
     /// The attribution for an action that needs no permission. Actions with the break-glass token have the area
     /// `emergency`.
     pub(crate) fn attribution_of(&self, action: &str, reason: Option<Box<str>>) -> Attribution {
-        let action = match self.rights {
-            Rights::Emergency => format!("emergency.{action}"),
-            _ => action.to_owned(),
-        };
+        let is_emergency = self.rights == Rights::Emergency;
         Attribution {
             operator: self.operator.clone(),
             known_by: self.known_by.clone(),
             address: self.address.clone(),
             on_behalf_of: None,
-            action: action.into(),
+            action: Authority { is_emergency, ..Authority::ALL }.name_of(action),
             reason: reason.or_else(|| self.reason.clone()),
         }
     }

@@ -14,13 +14,12 @@ mod token;
 pub(crate) use authenticate::BOOTSTRAP;
 pub use authenticate::{Access, AccessOptions};
 pub use bootstrap::{BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BootstrapError, make_bootstrap};
-pub(crate) use break_glass::may_change as may_change_in_emergency;
 pub use break_glass::{
     BREAK_GLASS_FILE, BREAK_GLASS_MINUTES, BreakGlassError, is_break_glass_open, open_break_glass,
     seal_break_glass,
 };
 pub use caller::Caller;
-pub(crate) use caller::{Rights, SharedCaller, forbidden, unauthenticated};
+pub(crate) use caller::{SharedCaller, forbidden, unauthenticated};
 pub use oidc::{Issuer, IssuerConfig};
 pub(crate) use people::{
     IDLE_MS, Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Seed, Session, address_of,

@@ -13,10 +13,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
+use upesi_engine::EngineHandle;
 use upesi_keys::{read_limited, without_byte_order_mark};
 use upesi_types::{Timestamp, hex, unhex};
-
-use crate::context::AdminContext;
 
 /// Maximum size of a key file, in bytes.
 const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
@@ -187,12 +186,12 @@ impl FromStr for Checkpoint {
 
 /// Logs a checkpoint immediately and then every hour, whenever the trail has grown. Systems that collect the log
 /// collect them, too. Never ends.
-pub async fn log_checkpoints(context: AdminContext, key: Arc<AuditKey>) {
+pub async fn log_checkpoints(engine: EngineHandle, key: Arc<AuditKey>) {
     let mut due = tokio::time::interval(LOG_INTERVAL);
     let mut logged = None;
     loop {
         due.tick().await;
-        match super::sign_end(&context, &key).await {
+        match super::sign_end(&engine, &key).await {
             Ok(made) if logged != Some(made.number) => {
                 logged = Some(made.number);
                 tracing::info!(checkpoint = %made, "signed checkpoint of the audit trail");

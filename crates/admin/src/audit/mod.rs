@@ -6,6 +6,7 @@ mod entry;
 
 use std::sync::Arc;
 
+use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,7 +16,6 @@ use upesi_types::{ErrorCode, Timestamp, hex};
 
 use super::call::Parameters;
 use crate::call::Call;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, ok};
 
@@ -82,7 +82,11 @@ fn filter(parameters: &Parameters) -> Result<EntryFilter, ApiError> {
     })
 }
 
-pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+pub(crate) async fn list(
+    call: Call,
+    State(audit): State<AuditPort>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
     parameters.only(&NAMES)?;
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let filter = filter(&parameters)?;
@@ -91,11 +95,11 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
         Some(Ok(seq)) if seq > 0 => Some(seq),
         Some(_) => return Err(ApiError::malformed("\"cursor\" must be the \"next\" of a page")),
     };
-    let Some(permit) = context.audit.reader() else {
+    let Some(permit) = audit.reader() else {
         return Err(ApiError::new(ErrorCode::SERVER_BUSY, "Others are reading the audit trail: try again"));
     };
-    let engine = context.engine.clone();
-    let last = context.ask(upesi_ledger::Ledger::last_seq).await?;
+    let engine = call.engine.clone();
+    let last = call.ask(upesi_ledger::Ledger::last_seq).await?;
     let read = move || {
         let found = read(&engine, cursor, last, &filter, limit);
         drop(permit);
@@ -185,12 +189,12 @@ struct CheckpointView {
 }
 
 /// Signs the current end of the trail.
-pub(crate) async fn checkpoint(Call(context): Call) -> Result<Response, ApiError> {
-    let Some(key) = context.audit.key.clone() else {
+pub(crate) async fn checkpoint(call: Call, State(audit): State<AuditPort>) -> Result<Response, ApiError> {
+    let Some(key) = audit.key.clone() else {
         let detail = "This hub signs no checkpoints: admin.audit_key_file is not set";
         return Err(ApiError::not_found(detail));
     };
-    let made = sign_end(&context, &key).await?;
+    let made = sign_end(&call.engine, &key).await?;
     ok(&CheckpointView {
         number: made.number,
         chain: hex(&made.chain),
@@ -200,7 +204,7 @@ pub(crate) async fn checkpoint(Call(context): Call) -> Result<Response, ApiError
 }
 
 /// A checkpoint of the current end of the trail.
-pub(crate) async fn sign_end(context: &AdminContext, key: &AuditKey) -> Result<Checkpoint, ApiError> {
-    let trail = context.ask(upesi_ledger::Ledger::trail).await?;
-    Ok(key.sign(trail.count, context.engine.clock().now(), trail.head))
+pub(crate) async fn sign_end(engine: &EngineHandle, key: &AuditKey) -> Result<Checkpoint, ApiError> {
+    let trail = engine.read(upesi_ledger::Ledger::trail).await?;
+    Ok(key.sign(trail.count, engine.clock().now(), trail.head))
 }

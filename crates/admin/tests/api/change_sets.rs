@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use upesi_admin::continue_change_sets;
 use upesi_engine::Payload;
-use upesi_ledger::command::{Act, Deed, Verdict, VerdictKind};
-use upesi_ledger::{AdminOutcome, Attribution, Command, ProposalState, Reply};
+use upesi_ledger::command::{Act, Authority, Deed, Verdict, VerdictKind};
+use upesi_ledger::{AdminOutcome, Attribution, Command, ProposalState};
 
 use super::common::people::{
     approve, approved_service, call, expect, expect_because, service, with_admin, with_approvals,
@@ -309,10 +309,10 @@ async fn approve_only(hub: &Hub, id: u64) {
     };
     let kind = VerdictKind::Approve(|refusal| format!("{refusal:?}"));
     let deed = Deed::Verdict(Verdict { id, kind, comment: None });
-    let command = Command::Act(Box::new(Act { by, deed, is_alone: false }));
+    let command = Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }));
     let reply = hub.handle.submit(command, Payload::default()).await.unwrap();
     let applying = AdminOutcome::ProposalEnded(id, ProposalState::Applying, None);
-    assert_eq!(reply, Reply::Admin(Ok(applying)));
+    assert_eq!(reply.into_outcome(), Some(Ok(applying)));
 }
 
 /// A changed callback host is one change, by two operators or by one.

@@ -101,6 +101,28 @@ async fn rejections_of_unauthenticated_clients_are_counted_and_their_paths_cut()
     assert!(told[0].contains("status=401 times=1 ") && told[0].contains("(50017 bytes)"), "{told:?}");
 }
 
+#[tokio::test]
+async fn logged_change_is_the_entry_of_the_trail() {
+    begin();
+    let (hub, admin) = with_admin().await;
+    let auditor = service(&hub, &admin, "auditor", &["auditor"], None).await;
+    service(&hub, &admin, "logged", &["viewer"], None).await;
+    let body = r#"{"roles":["viewer","support"]}"#;
+    expect(&hub, &admin, "PUT", "/operators/logged", body, 200).await;
+    let page = expect(&hub, &auditor, "GET", "/audit?object=operator%20logged", "", 200).await;
+    let entries = page["entries"].as_array().unwrap().iter();
+    let entries: Vec<_> = entries.filter(|entry| entry["object"] == "operator logged").collect();
+    let told = lines(&["what=operator logged "]);
+    assert!(entries.len() == 2 && told.len() == entries.len(), "{entries:?} {told:?}");
+    for entry in entries {
+        let text = |name: &str| entry[name].as_str().unwrap().to_owned();
+        let number = format!("number={} ", entry["number"]);
+        let change = format!("from={} to={} operator=iam ", text("before"), text("after"));
+        let is_told = |line: &String| line.contains(&number) && line.contains(&change);
+        assert_eq!(told.iter().filter(|line| is_told(line)).count(), 1, "{entry}: {told:?}");
+    }
+}
+
 /// Size of the journal's records after a flood.
 #[tokio::test]
 async fn what_an_unauthenticated_client_leaves_in_the_trail_is_short() {

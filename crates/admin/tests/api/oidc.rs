@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use upesi_admin::{Issuer, IssuerConfig};
 use upesi_http::Outbound;
-use upesi_ledger::command::{Act, Deed, NewOperator, NewSettlementModel};
+use upesi_ledger::command::{Act, Authority, Deed, NewOperator, NewSettlementModel};
 use upesi_ledger::{AdminCommand, Attribution, Command, Event, Ledger, Role};
 use upesi_oidc::{ProviderConfig, UNKNOWN_KEY_INTERVAL};
 use upesi_testsupport::identity_provider::{Key, Provider, encode};
@@ -288,7 +288,7 @@ async fn propose(hub: &Hub) {
         action: "iam.user".into(),
         reason: Some("as the board decided".into()),
     };
-    let act = Act { by, deed: Deed::Change(AdminCommand::SetOperator(new)), is_alone: false };
+    let act = Act { by, deed: Deed::Change(AdminCommand::SetOperator(new)), authority: Authority::ALL };
     hub.submit(Command::Act(Box::new(act)), "").await;
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use upesi_admin::{BODY_BYTES_MAX, Followed};
-use upesi_http::{Limits, Method};
+use upesi_admin::{AdminContext, AdminPort, AdminService, BODY_BYTES_MAX, Followed};
+use upesi_http::{Limits, Method, Server, Workers};
 use upesi_types::ErrorCode;
 
 use crate::common::people::with_admin;
@@ -343,4 +343,43 @@ async fn who_leads_is_for_operators_to_know() {
 async fn a_hub_that_follows_nobody_says_no_age() {
     let told = head(&Hub::start(), "/participants").await;
     assert!(told.starts_with("HTTP/1.1 200") && !told.contains("upesi-"), "{told}");
+}
+
+/// The answer to a request on a connection that stays open.
+async fn answered(stream: &mut TcpStream) -> String {
+    stream.write_all(b"GET /participants HTTP/1.1\r\nhost: hub\r\n\r\n").await.unwrap();
+    let (mut text, mut bytes) = (String::new(), [0; 4096]);
+    loop {
+        let count = stream.read(&mut bytes).await.unwrap();
+        assert!(count > 0, "the connection is closed after {text:?}");
+        text.push_str(str::from_utf8(&bytes[..count]).unwrap());
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let head = head.to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        if length.is_none_or(|length: usize| body.len() >= length) {
+            return text;
+        }
+    }
+}
+
+#[tokio::test]
+async fn connection_stays_open_while_the_api_of_the_port_changes() {
+    let (hub, other) = (Hub::start(), Hub::start());
+    let (port, workers) = (AdminPort::default(), Workers::start(1, "port").unwrap());
+    let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut stream = TcpStream::connect(bound.local_addr()).await.unwrap();
+    let server = Server::serve(bound, upesi_admin::limits(16), &workers, Arc::new(port.clone()));
+    let not_yet = "This node has not read its copy yet";
+    let text = answered(&mut stream).await;
+    assert!(text.starts_with("HTTP/1.1 503") && text.contains(not_yet), "{text}");
+    for hub in [&hub, &other] {
+        port.set(Some(AdminService::new(AdminContext::new(hub.handle.clone()))));
+        let text = answered(&mut stream).await;
+        assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"Hub\""), "{text}");
+    }
+    port.set(None);
+    let text = answered(&mut stream).await;
+    assert!(text.starts_with("HTTP/1.1 503") && text.contains(not_yet), "{text}");
+    server.begin_shutdown();
+    workers.shutdown();
 }

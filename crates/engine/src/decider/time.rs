@@ -73,8 +73,8 @@ impl<H: CommitThread> Decider<H> {
 
     /// After an operator accepted a jump, the hub follows the wall clock.
     pub(super) fn follow_accepted(&mut self, command: &Command, reply: &Reply) {
-        let is_accepted = matches!(reply, Reply::Admin(Ok(AdminOutcome::Done)));
-        if let (Some(AdminCommand::AcceptClock { .. }), true) = (command.admin(), is_accepted) {
+        let Some(AdminCommand::AcceptClock { .. }) = command.admin() else { return };
+        if reply.clone().into_outcome() == Some(Ok(AdminOutcome::Done)) {
             self.shared.clock.accept();
             self.compare_clocks();
         }

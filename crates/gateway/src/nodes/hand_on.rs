@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,6 +27,8 @@ use crate::large_bodies::{Sender, SenderBytes, Share};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Delay before the next attempt at a leader that does not answer yet, for example because it was just elected.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// Time limit for the answer of each node, while a former leader asks them for the new leader.
+const SEARCH_TAKES_MAX: Duration = Duration::from_millis(500);
 /// Slots of requests that wait for the leader; further requests are answered 503 with 2005. A DFSP may use half of
 /// them.
 const PLACES: usize = 4 * CONNECTIONS_PER_NODE;
@@ -101,8 +103,13 @@ struct Shared {
     answers: Notify,
     /// The leadership for which connections to other nodes were closed.
     epoch: AtomicU64,
+    /// The node that answered as leader after this node had handed over.
+    found: AtomicU32,
     counts: Arc<HandOnCounts>,
 }
+
+/// Value of `found` while no node has answered as leader.
+const NONE_FOUND: u32 = u32::MAX;
 
 impl Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -118,10 +125,19 @@ impl HandOn {
         participants: SharedParticipants,
         counts: Arc<HandOnCounts>,
     ) -> Self {
-        let (room, looking, answers, epoch) =
-            (Room::new(), Mutex::default(), Notify::new(), AtomicU64::new(0));
-        let shared = Shared { leads, peers, participants, room, looking, answers, epoch, counts };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Arc::new(Shared {
+                leads,
+                peers,
+                participants,
+                room: Room::new(),
+                looking: Mutex::default(),
+                answers: Notify::new(),
+                epoch: AtomicU64::new(0),
+                found: AtomicU32::new(NONE_FOUND),
+                counts,
+            }),
+        }
     }
 }
 
@@ -148,16 +164,22 @@ impl Shared {
             let lead = *leads.borrow_and_update();
             self.leave_others(lead);
             let answers = self.answers.notified();
-            let no_answer = match lead.node.and_then(|node| self.peers.0.get(&node)) {
-                None => NoAnswer::Again,
-                Some(pool) => match self.attempt(pool, request, deadline, &mut leads).await {
-                    Ok(answered) => {
-                        self.counts.answered.fetch_add(1, Ordering::Relaxed);
-                        self.answers.notify_waiters();
-                        return answered;
-                    }
-                    Err(no_answer) => no_answer,
-                },
+            let may_search = lead.is_sought && look.is_some();
+            let answered = match self.leader(lead).and_then(|node| self.peers.0.get(&node)) {
+                Some(pool) => self.attempt(pool, request, deadline, &mut leads).await,
+                None => Err(NoAnswer::Again),
+            };
+            let answered = match answered {
+                Err(NoAnswer::Again) if may_search => self.search(request, deadline, &mut leads).await,
+                answered => answered,
+            };
+            let no_answer = match answered {
+                Ok(answered) => {
+                    self.counts.answered.fetch_add(1, Ordering::Relaxed);
+                    self.answers.notify_waiters();
+                    return answered;
+                }
+                Err(no_answer) => no_answer,
             };
             if matches!(no_answer, NoAnswer::Unknown) && !request.may_repeat {
                 self.counts.unknown.fetch_add(1, Ordering::Relaxed);
@@ -184,6 +206,35 @@ impl Shared {
             }
             self.counts.repeated.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The leader, as far as it is known. After a handover, a node that has answered as leader counts.
+    fn leader(&self, lead: Lead) -> Option<u32> {
+        let found = Some(self.found.load(Ordering::Relaxed)).filter(|node| *node != NONE_FOUND);
+        if lead.is_sought { found.or(lead.node) } else { lead.node }
+    }
+
+    /// Asks the nodes in turn whether they lead. A node that does not lead does nothing with the request.
+    async fn search(
+        &self,
+        request: &Outgoing,
+        deadline: Instant,
+        leads: &mut watch::Receiver<Lead>,
+    ) -> Result<Result<Accepted, SyncError>, NoAnswer> {
+        self.found.store(NONE_FOUND, Ordering::Relaxed);
+        for (node, pool) in &self.peers.0 {
+            let soon = Instant::now() + SEARCH_TAKES_MAX;
+            let deadline = if request.may_repeat { deadline.min(soon) } else { deadline };
+            match self.attempt(pool, request, deadline, leads).await {
+                Ok(answered) => {
+                    self.found.store(*node, Ordering::Relaxed);
+                    return Ok(answered);
+                }
+                Err(NoAnswer::Unknown) if !request.may_repeat => return Err(NoAnswer::Unknown),
+                Err(_) => {}
+            }
+        }
+        Err(NoAnswer::Again)
     }
 
     /// Closes the connections to nodes that are not the leader, so that the leader can use their slots.

@@ -13,7 +13,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use upesi_engine::{ClockState, Participants, Payload, SharedParticipants};
 use upesi_gateway::nodes::{HandOn, HandOnCounts, Lead, NodePort, Peers};
-use upesi_gateway::{FollowerState, Gateway, GatewayConfig, GatewayContext, LargeBodies};
+use upesi_gateway::{
+    FollowerState, Following, Gateway, GatewayConfig, GatewayContext, LargeBodies, Leading, Role, Roles,
+};
 use upesi_http::{Limits, Origin, Server, Workers};
 use upesi_ledger::{AdminCommand, Block, Command};
 use upesi_transfers::Transfers;
@@ -41,17 +43,22 @@ impl Leader {
         let handler = (Transfers::new(running.handle.clone()), Others(recorder));
         let config = GatewayConfig { body_bytes_max: BODY_BYTES_MAX, ..GatewayConfig::default() };
         let bodies = LargeBodies::of(&config);
-        let engine = running.handle.clone();
-        let port = NodePort::new(engine, handler, participants.clone(), config, bodies, Arc::default());
+        let (engine, clock) = (running.handle.clone(), running.handle.clock());
+        let port = NodePort::new(Roles::alone(engine, handler), clock, participants.clone(), config, bodies);
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = Server::serve(bound, Limits::default(), &running.workers, Arc::new(port));
         Self { port, participants, running }
     }
 }
 
+/// The handlers of a node that becomes leader.
+type FollowerRoles = Roles<(Transfers, Others)>;
+
 struct Follower {
     server: Server,
     workers: Workers,
+    roles: FollowerRoles,
+    hand_on: HandOn,
     leads: watch::Sender<Lead>,
     is_current: Arc<AtomicBool>,
     counts: Arc<HandOnCounts>,
@@ -60,11 +67,11 @@ struct Follower {
 impl Follower {
     /// The first node is the leader.
     fn of(nodes: &[SocketAddr]) -> Self {
-        let (leads, led) = watch::channel(Lead { epoch: 1, node: Some(0) });
+        let (leads, led) = watch::channel(Lead { epoch: 1, node: Some(0), ..Lead::default() });
         let is_current = Arc::new(AtomicBool::new(true));
         let current = Arc::clone(&is_current);
         let current = move || current.load(Ordering::SeqCst);
-        let current = Box::new(move || FollowerState {
+        let health = Arc::new(move || FollowerState {
             is_current: current(),
             clock: ClockState::default(),
             is_new: false,
@@ -74,12 +81,13 @@ impl Follower {
         let hand_on =
             HandOn::new(led, Peers::new(origins, None), SharedParticipants::default(), Arc::clone(&counts));
         let clock = Arc::new(crate::common::StandingClock);
-        let context = GatewayContext::following(current, clock, hand_on);
+        let roles = FollowerRoles::new(Role::Follows(Following { health, hand_on: hand_on.clone() }));
+        let context = GatewayContext::of(clock, roles.clone());
         let gateway = Gateway::new(context, GatewayConfig::default(), &mut Registry::default());
         let workers = Workers::start(2, "follower").unwrap();
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let server = Server::serve(bound, Limits::default(), &workers, Arc::new(gateway));
-        Self { server, workers, leads, is_current, counts }
+        Self { server, workers, roles, hand_on, leads, is_current, counts }
     }
 
     fn connect(&self) -> Client {
@@ -92,7 +100,8 @@ impl Follower {
 
     /// Makes another node the leader.
     fn elect(&self, node: Option<u32>) {
-        self.leads.send_modify(|lead| *lead = Lead { epoch: lead.epoch + 1, node });
+        let elected = |lead: &mut Lead| *lead = Lead { epoch: lead.epoch + 1, node, ..Lead::default() };
+        self.leads.send_modify(elected);
     }
 }
 
@@ -369,6 +378,54 @@ fn where_nobody_leads_it_is_said_in_time_and_a_node_that_is_behind_asks_nobody()
     assert_eq!(follower.counts.unreachable.load(Ordering::Relaxed), 1);
     assert_eq!(leader.running.records(), 0);
     assert_eq!(client.exchange(&request("DELETE /endpointcache", &[], "")).status, 404);
+}
+
+/// The role of a node that processes requests with the engine of `running`.
+fn leads(running: &Running, hand_on: &HandOn) -> Role<(Transfers, Others)> {
+    let engine = running.handle.clone();
+    let handler = (Transfers::new(engine.clone()), Others(None));
+    Role::Leads(Leading { engine, handler, couriers: Arc::default(), hand_on: Some(hand_on.clone()) })
+}
+
+fn id_of(number: u32) -> String {
+    format!("01563e3a-b5d3-4676-8c61-{number:012}")
+}
+
+#[test]
+fn role_changes_on_an_open_connection() {
+    let (other, own) = (Leader::start(None), Running::plain());
+    let follower = Follower::of(&[other.port.local_addr()]);
+    let role = follower.roles.get();
+    let Role::Follows(Following { health, .. }) = &*role else { panic!("it follows") };
+    let health = Arc::clone(health);
+    let mut client = follower.connect();
+    let mut pays = |number: u32| client.exchange(&post(&[], prepare_body(&id_of(number)))).status;
+    assert_eq!(pays(1), 202);
+    follower.roles.set(leads(&own, &follower.hand_on));
+    assert_eq!(pays(2), 202);
+    assert_eq!((other.running.records(), own.records()), (1, 1));
+    let hand_on = follower.hand_on.clone();
+    follower.roles.set(Role::Follows(Following { health, hand_on }));
+    assert_eq!(pays(3), 202);
+    assert_eq!((other.running.records(), own.records()), (2, 1));
+}
+
+/// The engine of a leader stops, and the log does not yet show who leads.
+#[test]
+fn request_that_meets_a_handover_is_forwarded_to_the_new_leader() {
+    let (next, mut former, mut stopped) = (Leader::start(None), Running::plain(), Leader::start(None));
+    // A node that does not lead, before the node that does.
+    stopped.running.engine.take().unwrap().shutdown();
+    let follower = Follower::of(&[stopped.port.local_addr(), next.port.local_addr()]);
+    follower.roles.set(leads(&former, &follower.hand_on));
+    let handed_over = Lead { epoch: 1, node: None, is_sought: true };
+    follower.leads.send_replace(handed_over);
+    let mut client = follower.connect();
+    let mut pays = |number: u32| client.exchange(&post(&[], prepare_body(&id_of(number)))).status;
+    assert_eq!((pays(1), former.records()), (202, 1));
+    former.engine.take().unwrap().shutdown();
+    assert_eq!((pays(2), pays(3)), (202, 202));
+    assert_eq!((former.records(), next.running.records()), (1, 2));
 }
 
 #[test]

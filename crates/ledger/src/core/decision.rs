@@ -1,5 +1,6 @@
 //! The decision about a command: events, callbacks and the reply.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use upesi_types::FspId;
@@ -11,6 +12,7 @@ use crate::core::callback::{Callback, CallbackContent, ResourceId, Subject};
 use crate::core::event::Event;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
+use crate::operators::trail::{Attribution, AuditEntry};
 
 /// The decision about a command. It is reused from command to command, so that deciding allocates little.
 #[derive(Debug, Default)]
@@ -36,8 +38,45 @@ pub enum Reply {
     UnknownSender(FspId),
     /// The transfer is not in memory. Query the archive and decide again with its answer. Nothing was decided.
     NeedsArchive,
-    /// An operator's change was made or rejected.
+    /// A change of the ledger was made or rejected.
     Admin(Result<AdminOutcome, AdminRefusal>),
+    /// An operator's action was made or rejected.
+    Act(Box<Acted>),
+}
+
+/// The reply to an operator's action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acted {
+    /// The action was made.
+    Made {
+        /// The outcome of the action.
+        outcome: AdminOutcome,
+        /// The entry that was recorded in the audit trail; `None` if nothing was changed.
+        entry: Option<AuditEntry>,
+    },
+    /// The action was rejected. Nothing was recorded.
+    Rejected {
+        /// The reason of the rejection.
+        refusal: AdminRefusal,
+        /// The operator, with the name of the action.
+        by: Attribution,
+        /// The object that the action would have changed.
+        object: Box<str>,
+    },
+}
+
+impl Reply {
+    /// The outcome of an operator's command or action; `None` if this is the reply to another command.
+    pub fn into_outcome(self) -> Option<Result<AdminOutcome, AdminRefusal>> {
+        match self {
+            Self::Admin(outcome) => Some(outcome),
+            Self::Act(acted) => match *acted {
+                Acted::Made { outcome, .. } => Some(Ok(outcome)),
+                Acted::Rejected { refusal, .. } => Some(Err(refusal)),
+            },
+            Self::Accepted | Self::UnknownSender(_) | Self::NeedsArchive => None,
+        }
+    }
 }
 
 impl Decision {

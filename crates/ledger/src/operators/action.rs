@@ -50,6 +50,8 @@ macro_rules! actions {
                 match self { $(Self::$name => Second::$second),* }
             }
         }
+
+        const _: () = { $(assert!($number < AdminActions::NUMBERS, "a set has a bit for each number");)* };
     };
 }
 
@@ -112,6 +114,28 @@ impl AdminAction {
 
     pub(crate) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|action| action.number() == number)
+    }
+}
+
+/// A set of actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdminActions(u64);
+
+impl AdminActions {
+    /// Number of different action numbers that a set can hold.
+    const NUMBERS: u32 = u64::BITS;
+    /// Every action.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// Whether the set contains an action.
+    pub const fn contains(self, action: AdminAction) -> bool {
+        self.0 & (1 << action.number()) != 0
+    }
+}
+
+impl FromIterator<AdminAction> for AdminActions {
+    fn from_iter<I: IntoIterator<Item = AdminAction>>(actions: I) -> Self {
+        Self(actions.into_iter().fold(0, |bits, action| bits | (1 << action.number())))
     }
 }
 

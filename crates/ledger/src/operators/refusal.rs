@@ -7,6 +7,7 @@ use upesi_types::{Currency, FspId};
 
 use crate::base::ids::{LedgerAccountTypeId, WindowId};
 use crate::money::funds::FundsState;
+use crate::operators::action::AdminAction;
 use crate::operators::operator::Role;
 use crate::operators::proposal_state::ProposalState;
 use crate::scheme::binding::BindingKind;
@@ -265,4 +266,8 @@ pub enum AdminRefusal {
     ChangeSetChange { number: u32, refusal: Box<Self> },
     /// A policy names an action that one person may always take, or too many currencies.
     PolicyInvalid,
+    /// The operator may not perform the action.
+    NotPermitted { action: AdminAction },
+    /// An operator with the break-glass token may only activate an administrator again.
+    NotInEmergency,
 }

@@ -27,7 +27,7 @@ pub use crate::rules::money::fees::FEE_RULE_PARTIES_MAX;
 pub use crate::rules::money::fulfil::{Fulfil, FulfilState, Fulfilment};
 pub use crate::rules::money::get::Get;
 pub use crate::rules::money::prepare::Prepare;
-pub use crate::rules::operators::act::{Act, Deed};
+pub use crate::rules::operators::act::{Act, Authority, Deed};
 pub use crate::rules::operators::approvals::{Verdict, VerdictKind, Words};
 pub use crate::rules::operators::change_sets::ApplyNext;
 pub use crate::rules::operators::change_sets::draft::Preview;

@@ -24,7 +24,7 @@ use crate::operators::proposal_state::ProposalState;
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::Attribution;
 use crate::rules::command::Command;
-use crate::rules::operators::act::{Act, Deed};
+use crate::rules::operators::act::{Act, Authority, Deed};
 use crate::rules::operators::approvals::{Verdict, VerdictKind};
 
 const NOW_MS: i64 = 2_000_000;
@@ -60,7 +60,7 @@ fn act_of(ledger: &mut Ledger, act: Act) -> (Outcome, Vec<Event>) {
     let mut decision = Decision::default();
     let now = Timestamp::from_ms(NOW_MS + ledger.last_seq() as i64);
     ledger.decide(&Command::Act(Box::new(act)), &absent_facts(now), &mut decision);
-    let Reply::Admin(reply) = decision.reply else { unreachable!("an operator is answered") };
+    let Some(reply) = decision.reply.into_outcome() else { unreachable!("an operator is answered") };
     if !decision.events.is_empty() {
         ledger.evolve(ledger.last_seq() + 1, now, decision.events.clone(), &decision.callbacks);
     }
@@ -68,7 +68,7 @@ fn act_of(ledger: &mut Ledger, act: Act) -> (Outcome, Vec<Event>) {
 }
 
 pub(super) fn act(ledger: &mut Ledger, operator: &str, deed: Deed) -> (Outcome, Vec<Event>) {
-    act_of(ledger, Act { by: by(operator), deed, is_alone: false })
+    act_of(ledger, Act { by: by(operator), deed, authority: Authority::ALL })
 }
 
 pub(super) fn ask(ledger: &mut Ledger, operator: &str, command: AdminCommand) -> Outcome {
@@ -135,10 +135,11 @@ fn administrators_need_each_other() {
     let first = Act {
         by: by("bootstrap"),
         deed: Deed::Change(operator("ines", &[Role::IamAdmin], true)),
-        is_alone: true,
+        authority: Authority::ALONE,
     };
     assert_eq!(act_of(&mut ledger, first).0, DONE);
-    let first = Act { by: by("bootstrap"), deed: Deed::Change(token("ines", 1)), is_alone: true };
+    let first =
+        Act { by: by("bootstrap"), deed: Deed::Change(token("ines", 1)), authority: Authority::ALONE };
     assert_eq!(act_of(&mut ledger, first).0, DONE);
     for command in [
         operator("amina", &[Role::Treasury], true),
@@ -247,7 +248,7 @@ fn both_people_are_in_the_trail() {
     assert_eq!(
         told,
         [
-            format!("as asked amina for nobody: approval 1: {what} → proposed: COMMITTED"),
+            format!("funds.in amina for nobody: approval 1: {what} → proposed: COMMITTED"),
             format!("funds.in brian for amina: {what}, by approval 1 → COMMITTED"),
         ]
     );
@@ -268,7 +269,7 @@ fn proposals_come_with_a_reason_and_are_bounded() {
     for reason in [None, Some("  short    "), Some("nine char")] {
         let by = Attribution { reason: reason.map(Into::into), ..by("amina") };
         let deed = Deed::Change(limit(9));
-        let (outcome, events) = act_of(&mut ledger, Act { by, deed, is_alone: false });
+        let (outcome, events) = act_of(&mut ledger, Act { by, deed, authority: Authority::ALL });
         assert_eq!((outcome, events.len()), (Err(AdminRefusal::ProposalReason), 0), "{reason:?}");
     }
     let makers = PROPOSALS_MAX / PROPOSALS_OF_MAKER_MAX;

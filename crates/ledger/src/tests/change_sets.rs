@@ -69,11 +69,11 @@ fn every_record_of_a_set_names_it() {
     assert_eq!(
         told,
         [
-            "as asked amina for nobody: approval 1: change set \"ticket 7\", 3 changes: none → proposed: 1 \
+            "change.set amina for nobody: approval 1: change set \"ticket 7\", 3 changes: none → proposed: 1 \
              participant.disable, 1 limit.raise, 1 funds.in"
                 .into(),
             "as asked brian for nobody: approval 1: pending → applying: change set \"ticket 7\", 3 changes".into(),
-            "as asked chris for nobody: participant greenbank: active → inactive".into(),
+            "participant.disable chris for nobody: participant greenbank: active → inactive".into(),
             format!("limit.raise brian for amina: {cap}, by change set 1, 1 of 3: 0.0005, alarm at 8 % → 0.0009, alarm at 8 %"),
             format!(
                 "funds.in brian for amina: deposit {} of greenbank, 0.0007 XTS, by change set 1, 2 of 3: none → COMMITTED",

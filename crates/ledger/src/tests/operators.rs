@@ -1,5 +1,6 @@
 //! Operators, their credentials, and the audit trail's entry of every effect.
 
+use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,11 +8,12 @@ use alloc::{format, vec};
 
 use upesi_types::{FspId, Timestamp};
 
-use super::{absent_facts, sound, xts};
+use super::{absent_facts, amount, sound, xts};
 use crate::core::config::LedgerConfig;
-use crate::core::decision::{Decision, Reply};
+use crate::core::decision::{Acted, Decision, Reply};
 use crate::core::event::Event;
 use crate::core::state::Ledger;
+use crate::operators::action::AdminAction;
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::changes::{NewCredential, NewOperator};
 use crate::operators::operator::{CREDENTIALS_MAX, OPERATORS_MAX, Role, Secret};
@@ -19,7 +21,7 @@ use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::{Attribution, AuditEntry, Trail};
 use crate::rules::command::Command;
-use crate::rules::operators::act::{Act, Deed};
+use crate::rules::operators::act::{Act, Authority, Deed};
 use crate::rules::operators::change::Change;
 
 pub(super) const NOW_MS: i64 = 2_000_000;
@@ -39,10 +41,10 @@ fn by(operator: &str) -> Attribution {
 /// Decides and folds an action of an operator.
 fn act(ledger: &mut Ledger, deed: Deed) -> (Result<AdminOutcome, AdminRefusal>, Vec<Event>) {
     let mut decision = Decision::default();
-    let command = Command::Act(Box::new(Act { by: by("amina"), deed, is_alone: true }));
+    let command = Command::Act(Box::new(Act { by: by("amina"), deed, authority: Authority::ALONE }));
     let now = Timestamp::from_ms(NOW_MS + ledger.last_seq() as i64);
     ledger.decide(&command, &absent_facts(now), &mut decision);
-    let Reply::Admin(reply) = decision.reply else { unreachable!("an operator is answered") };
+    let Some(reply) = decision.reply.into_outcome() else { unreachable!("an operator is answered") };
     if !decision.events.is_empty() {
         ledger.evolve(ledger.last_seq() + 1, now, decision.events.clone(), &decision.callbacks);
     }
@@ -198,7 +200,10 @@ fn every_effect_has_its_entry_in_the_same_record() {
         (4, "PUT /participants/x", "", "", Some("needs the permission")),
     ];
     assert_eq!(told.collect::<Vec<_>>(), expected);
-    assert!(entries.iter().all(|one| one.by == by("amina")));
+    // The ledger names the action of a change; other actions are named by the caller.
+    for (entry, action) in entries.iter().zip(["iam.user", "participant.disable", "iam.user", "iam.user"]) {
+        assert_eq!(entry.by, Attribution { action: action.into(), ..by("amina") });
+    }
     assert_eq!(ledger.trail(), Trail { count: 4, head: entries[3].chain });
     // Actions without effect, and rejected ones, have no record.
     assert_eq!(act(&mut ledger, Deed::Change(service("deploy", &[Role::Viewer]))).1, vec![]);
@@ -206,4 +211,79 @@ fn every_effect_has_its_entry_in_the_same_record() {
     let (refused, events) = act(&mut ledger, Deed::Change(unknown));
     assert!(refused.is_err() && events.is_empty(), "{refused:?} {events:?}");
     assert_eq!(ledger.trail().count, 4);
+}
+
+/// The reply to a change of these rights, without its effect.
+fn reply_to(ledger: &Ledger, authority: Authority, command: AdminCommand) -> (Acted, Vec<Event>) {
+    let mut decision = Decision::default();
+    let command = Command::Act(Box::new(Act { by: by("amina"), deed: Deed::Change(command), authority }));
+    ledger.decide(&command, &absent_facts(Timestamp::from_ms(NOW_MS)), &mut decision);
+    let Reply::Act(acted) = decision.reply else { panic!("{:?}", decision.reply) };
+    (*acted, decision.events)
+}
+
+#[test]
+fn reply_to_an_action_has_the_recorded_entry() {
+    let ledger = sound();
+    let name = ledger.participants()[1].name;
+    let activity = |is_active| AdminCommand::SetParticipantActivity { name, is_active };
+    let (acted, events) = reply_to(&ledger, Authority::ALONE, activity(false));
+    let Some(Event::OperatorActed(recorded)) = events.last() else { panic!("{events:?} has no entry") };
+    assert_eq!(acted, Acted::Made { outcome: AdminOutcome::Done, entry: Some((**recorded).clone()) });
+    let (acted, events) = reply_to(&ledger, Authority::ALONE, activity(true));
+    assert_eq!((acted, events), (Acted::Made { outcome: AdminOutcome::AlreadyDone, entry: None }, vec![]));
+}
+
+#[test]
+fn change_beyond_the_rights_of_the_operator_is_rejected_with_its_action_and_object() {
+    let mut ledger = sound();
+    let off = || NewOperator { is_active: false, ..operator("ines", &[Role::IamAdmin]) };
+    assert_eq!(ask(&mut ledger, service("ines", &[Role::IamAdmin])), DONE);
+    assert_eq!(ask(&mut ledger, AdminCommand::SetOperator(off())), DONE);
+    let name = ledger.participants()[1].name;
+    let cap = |units| AdminCommand::SetLimit {
+        name,
+        currency: xts(),
+        net_debit_cap: amount(units),
+        alarm_basis_points: 800,
+    };
+    let lowers = Authority { actions: [AdminAction::LimitLower].into_iter().collect(), ..Authority::ALONE };
+    let emergency = Authority { is_emergency: true, ..Authority::ALONE };
+    let not_permitted = Some(AdminRefusal::NotPermitted { action: AdminAction::LimitRaise });
+    for (authority, command, refusal, action, object) in [
+        // The first cap is a raise, whatever its amount.
+        (lowers, cap(0), not_permitted, "limit.raise", format!("net debit cap of {name} in XTS")),
+        (
+            emergency,
+            AdminCommand::SetOperator(NewOperator { is_active: true, ..operator("ines", &[Role::Viewer]) }),
+            Some(AdminRefusal::NotInEmergency),
+            "emergency.iam.user",
+            "operator ines".to_owned(),
+        ),
+        (
+            emergency,
+            token("ines", 1, DAY_MS),
+            Some(AdminRefusal::NotInEmergency),
+            "emergency.iam.user",
+            "token of operator ines".to_owned(),
+        ),
+        (
+            emergency,
+            service("ines", &[Role::IamAdmin]),
+            None,
+            "emergency.iam.user",
+            "operator ines".to_owned(),
+        ),
+    ] {
+        let (acted, events) = reply_to(&ledger, authority, command);
+        let (found, by, object_found) = match acted {
+            Acted::Rejected { refusal, by, object } => (Some(refusal), by, object),
+            Acted::Made { entry, .. } => {
+                let entry = entry.unwrap_or_else(|| panic!("a change has an entry"));
+                (None, entry.by, entry.object)
+            }
+        };
+        assert_eq!((found, &*by.action, &*object_found), (refusal.clone(), action, &*object));
+        assert_eq!(events.is_empty(), refusal.is_some(), "{events:?}");
+    }
 }

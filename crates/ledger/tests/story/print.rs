@@ -21,29 +21,35 @@ pub fn outcome(ledger: &Ledger, decision: &Decision, shown: impl Fn(&str) -> Str
 
 fn reply(reply: &Reply) -> Vec<String> {
     let line = match reply {
-        Reply::Accepted | Reply::Admin(Ok(AdminOutcome::Done)) => None,
-        Reply::Admin(Ok(AdminOutcome::WindowOpened(id))) => Some(format!("= window {id} opened")),
-        Reply::Admin(Ok(AdminOutcome::SettlementCreated(id))) => Some(format!("= settlement {id}")),
-        Reply::Admin(Ok(AdminOutcome::SettlementAdvanced { faults })) => {
+        Reply::Accepted => return Vec::new(),
+        Reply::UnknownSender(_) => "= refused, the sender is unknown".to_owned(),
+        Reply::NeedsArchive => "= needs the archive".to_owned(),
+        Reply::Admin(_) | Reply::Act(_) => return to_operator(reply.clone()),
+    };
+    vec![line]
+}
+
+fn to_operator(reply: Reply) -> Vec<String> {
+    let line = match reply.into_outcome().expect("the reply to an operator") {
+        Ok(AdminOutcome::Done) => return Vec::new(),
+        Ok(AdminOutcome::WindowOpened(id)) => format!("= window {id} opened"),
+        Ok(AdminOutcome::SettlementCreated(id)) => format!("= settlement {id}"),
+        Ok(AdminOutcome::SettlementAdvanced { faults }) => {
             let line = |(index, fault): &(u32, AdvanceFault)| format!("= {}: {}", index + 1, fault.as_str());
             return faults.iter().map(line).collect();
         }
-        Reply::Admin(Ok(AdminOutcome::Redelivered(count))) => Some(format!("= {count} redelivered")),
-        Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
-        Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
-        Reply::Admin(Ok(AdminOutcome::Proposed(id))) => Some(format!("= waits as approval {id}")),
-        Reply::Admin(Ok(AdminOutcome::ProposalEnded(id, state, _))) => {
-            Some(format!("= approval {id} {}", state.as_str()))
+        Ok(AdminOutcome::Redelivered(count)) => format!("= {count} redelivered"),
+        Ok(AdminOutcome::AlreadyDone) => "= already done".to_owned(),
+        Ok(AdminOutcome::Funds(_, state)) => format!("= {}", state.as_str()),
+        Ok(AdminOutcome::Proposed(id)) => format!("= waits as approval {id}"),
+        Ok(AdminOutcome::ProposalEnded(id, state, _)) => format!("= approval {id} {}", state.as_str()),
+        Ok(AdminOutcome::SetStepped(state, _)) => format!("= {}", state.as_str()),
+        Err(refusal) => {
+            let (code, detail) = detail(&refusal);
+            format!("= refused {code} {detail}")
         }
-        Reply::Admin(Ok(AdminOutcome::SetStepped(state, _))) => Some(format!("= {}", state.as_str())),
-        Reply::Admin(Err(refusal)) => {
-            let (code, detail) = detail(refusal);
-            Some(format!("= refused {code} {detail}"))
-        }
-        Reply::UnknownSender(_) => Some("= refused, the sender is unknown".to_owned()),
-        Reply::NeedsArchive => Some("= needs the archive".to_owned()),
     };
-    line.into_iter().collect()
+    vec![line]
 }
 
 fn callback(ledger: &Ledger, callback: &Callback, shown: &impl Fn(&str) -> String) -> String {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use upesi_admin::{Access, AccessOptions};
 use upesi_apidocs::Surface;
 use upesi_engine::Payload;
-use upesi_ledger::command::{Act, Deed};
+use upesi_ledger::command::{Act, Authority, Deed};
 use upesi_ledger::{AdminCommand, Attribution, CallbackKey, Command, ParticipantId};
 use upesi_types::{Amount, Currency, FspId};
 
@@ -274,7 +274,7 @@ impl Walk {
         let net_debit_cap = Amount::parse_decimal(cap).unwrap();
         let deed =
             Deed::Change(AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points: 1_000 });
-        let command = Command::Act(Box::new(Act { by, deed, is_alone: false }));
+        let command = Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(self.hub.engine_handle.submit(command, Payload::default())).unwrap();
     }

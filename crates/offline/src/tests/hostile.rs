@@ -1,6 +1,6 @@
 //! Hostile texts in every field and every output: no hidden text, no further line, no formula, no other path.
 
-use upesi_ledger::command::{Abort, Act, Deed, FundsPrepare};
+use upesi_ledger::command::{Abort, Act, Authority, Deed, FundsPrepare};
 use upesi_ledger::{
     AdminCommand, Attribution, Command, Event, FundsDirection, LedgerAccountTypeId, Payload, WindowId,
 };
@@ -76,7 +76,8 @@ fn day(random: &mut Random) -> (TestJournal, FspId) {
         reason: Some(text(random).into()),
     };
     let deed = Deed::Refused { object: text(random).into(), why: text(random).into() };
-    journal.command(&Command::Act(Box::new(Act { by, deed, is_alone: true })), Payload::default());
+    journal
+        .command(&Command::Act(Box::new(Act { by, deed, authority: Authority::ALONE })), Payload::default());
     journal.admin(AdminCommand::CloseWindow { id: WindowId(1), reason: text(random).into() });
     (journal, name)
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use upesi_admin::{AuditKey, EntryFilter, Outcome};
 use upesi_ledger::command::{
-    Act, ApplyNext, Deed, Entrance, EntranceKind, NewCredential, NewOperator, Verdict, VerdictKind,
+    Act, ApplyNext, Authority, Deed, Entrance, EntranceKind, NewCredential, NewOperator, Verdict, VerdictKind,
 };
 use upesi_ledger::{
     AdminCommand, AdminRefusal, Attribution, AuditEntry, Change, ChangeSet, Command, Event, Payload,
@@ -30,7 +30,7 @@ fn act(deed: Deed) -> Command {
         action: "iam.user".into(),
         reason: None,
     };
-    Command::Act(Box::new(Act { by, deed, is_alone: true }))
+    Command::Act(Box::new(Act { by, deed, authority: Authority::ALONE }))
 }
 
 /// An action of an operator who is not the only one.
@@ -38,7 +38,7 @@ fn act_of(operator: &str, deed: Deed) -> Command {
     let Command::Act(mut act) = act(deed) else { unreachable!("it is an act") };
     act.by.operator = operator.into();
     act.by.reason = Some("as the board decided".into());
-    act.is_alone = false;
+    act.authority = Authority::ALL;
     Command::Act(act)
 }
 

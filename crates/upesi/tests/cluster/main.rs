@@ -12,6 +12,7 @@ mod callbacks;
 mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod handover;
 mod losses;
 mod packaged;
 mod repair;

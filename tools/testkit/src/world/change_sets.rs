@@ -4,7 +4,7 @@
 //! All random numbers of this module come from their own stream.
 
 use upesi_journal::sim_disk::Random;
-use upesi_ledger::command::{Act, ApplyNext, Deed, Verdict, VerdictKind};
+use upesi_ledger::command::{Act, ApplyNext, Authority, Deed, Verdict, VerdictKind};
 use upesi_ledger::{
     AdminCommand, AdminOutcome, AdminRefusal, Attribution, ChangeSet, Command, ProposalState, SetChange,
 };
@@ -42,7 +42,7 @@ fn act(operator: &str, deed: Deed) -> Command {
         action: "change.set".into(),
         reason: Some("as the world has it".into()),
     };
-    Command::Act(Box::new(Act { by, deed, is_alone: false }))
+    Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }))
 }
 
 fn words(refusal: &AdminRefusal) -> String {

@@ -272,11 +272,8 @@ impl World {
     pub(super) fn operator_told(&mut self, reply: Result<Reply, SubmitError>) {
         self.operator.is_submitted = false;
         self.say(format_args!("operator is told {reply:?}"));
-        let outcome = match reply {
-            Ok(Reply::Admin(outcome)) => outcome,
-            // The command is repeated.
-            Ok(_) | Err(_) => return,
-        };
+        // Without an outcome, the command is repeated.
+        let Some(outcome) = reply.ok().and_then(Reply::into_outcome) else { return };
         let Some(command) = self.operator.current.take() else { return };
         self.counts.operations += 1;
         if matches!(command, Command::Act(_)) {

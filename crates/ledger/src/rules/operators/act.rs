@@ -4,18 +4,22 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
+use core::mem;
 
 use upesi_types::Timestamp;
 
 use crate::base::ids::CallbackKey;
-use crate::core::decision::{Decision, Reply};
+use crate::core::decision::{Acted, Decision, Reply};
 use crate::core::event::Event;
 use crate::core::facts::Facts;
 use crate::core::state::Ledger;
+use crate::operators::action::{AdminAction, AdminActions};
 use crate::operators::admin_command::AdminCommand;
+use crate::operators::operator::Role;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::proposal::Proposal;
 use crate::operators::proposal_state::ProposalState;
+use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::{Attribution, AuditEntry, clip, clip_before};
 use crate::rules::money::expire::Expire;
 use crate::rules::operators::approvals::Verdict;
@@ -26,12 +30,36 @@ use crate::rules::operators::entrance::Entrance;
 /// An operator's action or attempt, with the operator who is responsible.
 #[derive(Clone, Debug)]
 pub struct Act {
-    /// The operator, and how the operator was authenticated.
+    /// The operator, and how the operator was authenticated. The ledger itself names the action of a change.
     pub by: Attribution,
     /// The action.
     pub deed: Deed,
+    /// The operator's rights to change the ledger.
+    pub authority: Authority,
+}
+
+/// An operator's rights to change the ledger. They are checked with the state that the change meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Authority {
+    /// The changes that the operator may make or propose.
+    pub actions: AdminActions,
     /// Whether no change needs a second person, regardless of the policy.
     pub is_alone: bool,
+    /// Whether the operator has the break-glass token. Then the only permitted change of operators is to activate an
+    /// administrator again.
+    pub is_emergency: bool,
+}
+
+impl Authority {
+    /// All changes. The policy determines the ones that need a second person.
+    pub const ALL: Self = Self { actions: AdminActions::ALL, is_alone: false, is_emergency: false };
+    /// All changes, without a second person.
+    pub const ALONE: Self = Self { is_alone: true, ..Self::ALL };
+
+    /// The name of an action in the audit trail. With the break-glass token, it is in the area `emergency`.
+    pub fn name_of(self, action: &str) -> Box<str> {
+        if self.is_emergency { format!("emergency.{action}").into() } else { action.into() }
+    }
 }
 
 /// An operator's action, completed or rejected.
@@ -80,11 +108,16 @@ impl Ledger {
     /// Decides the action, without its audit entry.
     pub(crate) fn decide_deed(&self, act: &Act, facts: &Facts<'_>, out: &mut Decision) {
         match &act.deed {
-            Deed::Change(command) if !act.is_alone && self.needs_second(&act.by.operator, command) => {
-                let reply = self.decide_propose(&act.by, command, facts, out);
-                out.answer(reply);
+            Deed::Change(command) => {
+                if let Err(refusal) = self.check_authority(act.authority, command) {
+                    out.answer(Err(refusal));
+                } else if !act.authority.is_alone && self.needs_second(&act.by.operator, command) {
+                    let reply = self.decide_propose(&act.by, command, facts, out);
+                    out.answer(reply);
+                } else {
+                    self.decide_change(command, facts, out);
+                }
             }
-            Deed::Change(command) => self.decide_change(command, facts, out),
             Deed::Verdict(verdict) => {
                 let reply = self.decide_verdict(&act.by, verdict, facts, out);
                 out.answer(reply);
@@ -105,26 +138,92 @@ impl Ledger {
         }
     }
 
-    /// Appends the audit entry if an action was made, or an attempt was rejected before it reached the ledger. A
-    /// rejection by the ledger's own rules adds no entry here.
+    /// Whether the operator may make a change, given the current state.
+    fn check_authority(&self, authority: Authority, command: &AdminCommand) -> Result<(), AdminRefusal> {
+        let action = self.action_of(command);
+        if !authority.actions.contains(action) {
+            return Err(AdminRefusal::NotPermitted { action });
+        }
+        let is_permitted = !authority.is_emergency
+            || action != AdminAction::IamUser
+            || self.activates_administrator(command);
+        if is_permitted { Ok(()) } else { Err(AdminRefusal::NotInEmergency) }
+    }
+
+    /// Whether a change only activates an administrator again who was deactivated.
+    fn activates_administrator(&self, command: &AdminCommand) -> bool {
+        let AdminCommand::SetOperator(new) = command else { return false };
+        self.operators.named(&new.name).is_some_and(|known| {
+            new.is_active && !known.is_active && new.roles == known.roles && known.roles.has(Role::IamAdmin)
+        })
+    }
+
+    /// Completes the reply: with the audit entry, which is recorded if the action was made, or with the rejected action.
     pub(crate) fn record_act(&self, act: &Act, now: Timestamp, out: &mut Decision) {
-        let Reply::Admin(Ok(outcome)) = &out.reply else { return };
+        out.reply = match mem::take(&mut out.reply) {
+            Reply::Admin(Ok(outcome)) => {
+                let entry = self.record_entry(act, &outcome, now, out);
+                Reply::Act(Box::new(Acted::Made { outcome, entry }))
+            }
+            Reply::Admin(Err(refusal)) => {
+                let (by, object) = (self.attributed(act), self.object_of(&act.deed));
+                Reply::Act(Box::new(Acted::Rejected { refusal, by, object }))
+            }
+            reply => reply,
+        };
+    }
+
+    /// The operator, with the name of the action. The action of a change depends on the state before it.
+    fn attributed(&self, act: &Act) -> Attribution {
         let mut by = act.by.clone();
+        if let Deed::Change(command) = &act.deed {
+            by.action = act.authority.name_of(self.action_of(command).name());
+        }
+        by
+    }
+
+    /// The object that an action would change.
+    fn object_of(&self, deed: &Deed) -> Box<str> {
+        let object = match deed {
+            Deed::Change(command) => Change::of(command, self).what,
+            Deed::Verdict(Verdict { id, .. }) | Deed::ApplyNext(ApplyNext { id, .. }) => {
+                let object = self.approvals.get(*id).map(|proposal| &*proposal.object);
+                format!("approval {id}: {}", object.unwrap_or_default())
+            }
+            Deed::Enter(entrance) => Change::of_entrance(entrance, self).what,
+            Deed::Expire(expire) => Change::of_expire(expire).what,
+            Deed::Redeliver(keys) => Change::of_redelivery(keys.len()).what,
+            Deed::Elsewhere(change) => change.what.clone(),
+            Deed::Refused { object, .. } => return object.clone(),
+        };
+        object.into()
+    }
+
+    /// Records the audit entry of an action that was made, or of an attempt that was rejected before it reached the
+    /// ledger. `None` if nothing was changed. A rejection by the ledger's own rules adds no entry here.
+    fn record_entry(
+        &self,
+        act: &Act,
+        outcome: &AdminOutcome,
+        now: Timestamp,
+        out: &mut Decision,
+    ) -> Option<AuditEntry> {
+        let mut by = self.attributed(act);
         let (change, refused) = match &act.deed {
             Deed::Change(command) => match outcome {
                 // The same change was already proposed.
-                AdminOutcome::Proposed(_) if out.events.is_empty() => return,
+                AdminOutcome::Proposed(_) if out.events.is_empty() => return None,
                 outcome => (Change::of(command, self).made(outcome), None),
             },
             // The set is already being applied.
-            Deed::Verdict(_) if out.events.is_empty() => return,
+            Deed::Verdict(_) if out.events.is_empty() => return None,
             Deed::Verdict(verdict) => {
-                let Some(proposal) = self.approvals.get(verdict.id) else { return };
+                let proposal = self.approvals.get(verdict.id)?;
                 let (change, refused) = self.judged(proposal, outcome, out, &mut by);
                 (Some(change), refused)
             }
             Deed::ApplyNext(next) => {
-                let Some((change, refused)) = self.stepped(next.id, outcome, &mut by, out) else { return };
+                let (change, refused) = self.stepped(next.id, outcome, &mut by, out)?;
                 (Some(change), refused)
             }
             Deed::Enter(entrance) => (Change::of_entrance(entrance, self).made(outcome), None),
@@ -135,7 +234,7 @@ impl Ledger {
                 (Some(Change::new(&**object, "".to_owned(), "".to_owned())), Some(clip(why.clone())))
             }
         };
-        let Some(Change { what, from, to }) = change else { return };
+        let Change { what, from, to } = change?;
         let Attribution { operator, known_by, address, on_behalf_of, action, reason } = by;
         let by = Attribution {
             operator: clip(operator),
@@ -156,7 +255,8 @@ impl Ledger {
             chain: [0; 32],
         };
         let entry = entry.linked(&self.trail.head, &out.events);
-        out.events.push(Event::OperatorActed(Box::new(entry)));
+        out.events.push(Event::OperatorActed(Box::new(entry.clone())));
+        Some(entry)
     }
 
     /// The audit entry of a decision about a proposal. An approval's entry is the entry of the change, made by the

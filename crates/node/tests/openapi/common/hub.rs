@@ -180,7 +180,7 @@ impl Hub {
             hub_keys: Arc::new(hub_keys),
             ..AdminContext::new(handle.clone())
         };
-        let admin = AdminService::new(context.with_access(access(directory.path())));
+        let admin = AdminService::new(AdminContext { access: access(directory.path()), ..context });
         let admin = Server::serve(bind(), upesi_admin::limits(64), &workers, Arc::new(admin));
         let document = Document::of(Surface::Fspiop);
         Self {

@@ -1,0 +1,178 @@
+//! The role of a hub, which changes while its ports stay open: it processes requests itself, or forwards them to the
+//! leader of its cluster.
+//!
+//! 1. A port reads the role when it has a whole request, and keeps it until the answer. A slow client does not keep the
+//!    files of an earlier role.
+//! 2. A request whose leader stops to lead, before it recorded anything of the request, is forwarded to the next leader.
+//!    So clients of a former leader wait, as clients of other nodes do.
+
+use std::future::ready;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures_util::future::Either;
+use upesi_delivery::{Accepted, Handler, Request};
+use upesi_engine::{Clock, ClockState, EngineHandle, Serving};
+use upesi_fspiop::{Resource, SyncError};
+use upesi_types::{ErrorCode, Present, Timestamp};
+
+use crate::nodes::{Couriers, HandOn};
+
+/// What a hub does with the requests of DFSPs. `H` processes them.
+pub enum Role<H> {
+    /// The hub has not read its ledger yet.
+    Starting,
+    /// The hub processes requests: it is a standalone hub, or the leader of its cluster.
+    Leads(Leading<H>),
+    /// The hub forwards requests to the leader of its cluster.
+    Follows(Following),
+}
+
+/// The parts of a hub that processes requests.
+pub struct Leading<H> {
+    /// The engine of the handler.
+    pub engine: EngineHandle,
+    /// Processes requests.
+    pub handler: H,
+    /// The nodes that deliver callbacks.
+    pub couriers: Arc<Couriers>,
+    /// Forwards requests that arrive when another node becomes leader; `None` on a standalone hub.
+    pub hand_on: Option<HandOn>,
+}
+
+/// State of a follower.
+#[derive(Clone, Copy, Debug)]
+pub struct FollowerState {
+    /// Whether it has read the recent entries of the log. Then it forwards requests.
+    pub is_current: bool,
+    /// State of the hub's time compared with its clocks. A follower forwards requests in every state.
+    pub clock: ClockState,
+    /// Whether the state that it has read contains no DFSP.
+    pub is_new: bool,
+}
+
+/// Returns the state of a follower.
+pub type FollowerHealth = Arc<dyn Fn() -> FollowerState + Send + Sync>;
+
+/// The parts of a follower.
+pub struct Following {
+    /// Its state.
+    pub health: FollowerHealth,
+    /// Forwards requests.
+    pub hand_on: HandOn,
+}
+
+/// The current role of a hub, shared by its ports. Clones share it.
+pub struct Roles<H>(Arc<RwLock<Arc<Role<H>>>>);
+
+impl<H> Clone for Roles<H> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<H> Roles<H> {
+    /// Begins with this role.
+    pub fn new(role: Role<H>) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(role))))
+    }
+
+    /// The role of a standalone hub.
+    pub fn alone(engine: EngineHandle, handler: H) -> Self {
+        Self::new(Role::Leads(Leading { engine, handler, couriers: Arc::default(), hand_on: None }))
+    }
+
+    /// The current role.
+    pub fn get(&self) -> Arc<Role<H>> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the role. Requests in flight keep the previous one.
+    pub fn set(&self, role: Role<H>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(role);
+    }
+}
+
+impl<H> Role<H> {
+    pub(crate) fn is_good(&self) -> bool {
+        match self {
+            Self::Starting => false,
+            Self::Leads(leading) => leading.engine.status().serving == Serving::Yes,
+            Self::Follows(following) => (following.health)().is_current,
+        }
+    }
+
+    /// Whether this node does not know the current participants and blocks.
+    pub(crate) fn is_behind(&self) -> bool {
+        match self {
+            Self::Starting => true,
+            Self::Leads(_) => false,
+            Self::Follows(following) => !(following.health)().is_current,
+        }
+    }
+
+    /// The time against which instants in requests are checked. A follower rejects none: the leader checks all of them
+    /// again, by its own clock.
+    pub(crate) fn present(&self, clock: &dyn Clock) -> Present {
+        match self {
+            Self::Leads(_) => clock.present(),
+            Self::Starting | Self::Follows(_) => {
+                Present { at: clock.now(), earliest: Timestamp::EPOCH, latest: Timestamp::MAX }
+            }
+        }
+    }
+
+    pub(crate) const fn leads(&self) -> bool {
+        matches!(self, Self::Leads(_))
+    }
+}
+
+impl<H: Handler> Role<H> {
+    /// Whether the resource has a handler. The leader itself rejects the resources that it does not serve.
+    pub(crate) fn serves(&self, resource: Resource) -> bool {
+        match self {
+            Self::Leads(leading) => leading.handler.serves(resource),
+            Self::Starting | Self::Follows(_) => true,
+        }
+    }
+
+    /// Processes a request, or forwards it.
+    pub(crate) fn handle(
+        &self,
+        request: Request,
+    ) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
+        let starting = || SyncError::new(ErrorCode::UNAVAILABLE, "try again later");
+        match self {
+            Self::Starting => Either::Left(ready(Err(starting()))),
+            Self::Leads(leading) => Either::Right(Either::Left(leading.handler.handle(request))),
+            Self::Follows(following) => Either::Right(Either::Right(following.hand_on.handle(request))),
+        }
+    }
+
+    /// A copy of a request for the next leader, on a leader of a cluster, if the ledger knows the request by its id.
+    pub(crate) fn copy_for_next(&self, request: &Request) -> Option<Box<Copied>> {
+        let Self::Leads(Leading { hand_on: Some(hand_on), .. }) = self else { return None };
+        let copy = || Box::new(Copied { hand_on: hand_on.clone(), request: request.clone() });
+        request.resource().moves_money().then(copy)
+    }
+
+    /// Whether a request was rejected because the engine stops, not because of a full disk or of brokers that do not
+    /// acknowledge.
+    pub(crate) fn stops(&self, rejection: &SyncError) -> bool {
+        let Self::Leads(leading) = self else { return false };
+        let serving = leading.engine.status().serving;
+        rejection.code == ErrorCode::UNAVAILABLE && matches!(serving, Serving::Yes | Serving::Stopped(_))
+    }
+}
+
+/// A copy of a request, for the next leader of the cluster.
+pub(crate) struct Copied {
+    hand_on: HandOn,
+    request: Request,
+}
+
+impl Copied {
+    /// Forwards the request. The next leader knows every command that the former one recorded.
+    pub(crate) async fn hand_on(self) -> Result<Accepted, SyncError> {
+        self.hand_on.handle(self.request).await
+    }
+}
