@@ -305,9 +305,6 @@ fn a_run_of_a_suite_shows_where_the_cpu_time_goes_and_three_loads_are_one_result
     assert!(page.contains("Loads at the same time"));
     let cpu = page.split_once("id=\"cpu\"").unwrap().1.split_once("id=\"runs\"").unwrap().0;
     assert!(cpu.contains("<a href=\"#run-0\">small</a>") && !cpu.contains("three"), "{cpu}");
-    let wrong = ["--recorded", "nothing=x.json"];
-    let (_, stderr) = ended(64, &[&["lab", "suite", &suite, "--out", text(&out)][..], &wrong].concat());
-    assert!(stderr.contains("no result of other times named nothing"), "{stderr}");
     let (_, stderr) = ended(64, &["lab", "run", text(&directory.path().join("three.toml")), "--vus", "2"]);
     assert!(stderr.contains("loads in parallel are 2 to 8 open loops"), "{stderr}");
 }

@@ -1,6 +1,5 @@
 //! `upesi lab`: load tests of a hub, with measurement and audit.
 
-mod characterize;
 mod isolated;
 pub mod messages;
 mod metrics;

@@ -497,7 +497,7 @@ fn agree(all: &[Recording], member: &str) -> bool {
 }
 
 /// Removes a member, if it exists.
-pub(crate) fn remove(value: &mut Value, pointer: &str) {
+fn remove(value: &mut Value, pointer: &str) {
     let Some((parent, member)) = pointer.rsplit_once('/') else { return };
     if let Some(parent) = value.pointer_mut(parent).and_then(Value::as_object_mut) {
         parent.remove(member);

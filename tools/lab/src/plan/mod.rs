@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 use section::Node;
 pub use section::duration_of;
-pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteQuestion, SuiteRun};
+pub use suite::{SuiteFile, SuiteQuestion, SuiteRun};
 pub use sweep::{Claim, Point};
 use upesi_keys::read_limited_text;
 
@@ -319,6 +319,3 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
 
 pub const SUITES: &[Builtin] =
     builtin!["suites/": "quick", "architect", "characterize", "measuring-overhead"];
-
-/// Figures that were published for Mojaloop, for comparison with the lab's: TOML.
-pub const PUBLISHED: &str = include_str!("../../../../scenarios/published.toml");
