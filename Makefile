@@ -131,7 +131,7 @@ grow: build ## A hub with a history of TRANSFERS=100000000, hours: curves, aims,
 	$(MAKE) evidence
 	exit $$status
 
-bench: tools ## The benchmarks: ledger alone, ledger with journal, archive.
+bench: tools ## The benchmarks: ledger, engine, journal, archive, store, messages, TLS handshakes.
 	@$(CARGO) bench --workspace $(LOCKED)
 
 monitor: build ## Tests Prometheus rules and dashboards: promtool, then every query against a hub under load.

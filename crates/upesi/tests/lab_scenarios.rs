@@ -494,7 +494,7 @@ fn mistakes_are_named_with_their_line_and_nothing_is_started() {
     assert!(stderr.contains("configures the hub that it starts"), "{stderr}");
     ended(64, &["lab", "run", "no-such-scenario"]);
     ended(64, &["lab", "suite", "no-such-suite"]);
-    ended(64, &["lab", "run", "ledger-alone", "--vus", "3"]);
+    ended(64, &["lab", "run", "journal-alone", "--vus", "3"]);
     ended(64, &["lab", "run", "transfers", "--role", "load"]);
     ended(66, &["lab", "run", "/nonexistent/scenario.toml"]);
     ended(66, &["lab", "merge", "/nonexistent/a", "/nonexistent/b"]);
@@ -505,8 +505,8 @@ fn what_is_built_in_is_listed_and_can_be_copied() {
     let (list, _) = ended(0, &["lab", "list"]);
     let scenarios: Value = serde_json::from_str(&ended(0, &["lab", "list", "--json"]).0).unwrap();
     assert!(scenarios.as_array().unwrap().len() > 30 && list.contains("transfers-skewed"));
-    let (described, _) = ended(0, &["lab", "describe", "position-batch"]);
-    assert!(described.contains("batch-natural,dfsps-8: stage position alone"), "{described}");
+    let (described, _) = ended(0, &["lab", "describe", "journal-alone"]);
+    assert!(described.contains("batch-1000,durable-false: stage journal alone"), "{described}");
     let directory = tempfile::tempdir().unwrap();
     let (copy, _) = ended(0, &["lab", "describe", "transfers-mixed", "--toml"]);
     let file = write(directory.path(), "copy.toml", &copy);

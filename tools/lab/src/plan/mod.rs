@@ -303,18 +303,12 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
     "forwarder-only",
     "prepare-only",
     "fulfil-only",
-    "position-batch",
-    "position-500k",
-    "position-scale",
-    "position-durability",
-    "ledger-alone",
     "notification-keep-alive",
     "notification-pool",
     "notification-bodies",
     "notification-receivers",
     "notification-dfsps",
     "journal-alone",
-    "archive-alone",
 ];
 
 pub const SUITES: &[Builtin] =

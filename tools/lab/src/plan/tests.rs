@@ -183,7 +183,7 @@ fn broken_toml_and_contradictions_are_mistakes_too() {
         ("title = \"x\"\n[time]\nmeasured = \"10ms\"", "test.toml: measure for at least"),
         ("title = \"x\"\nkind = \"isolated\"\nstage = \"engine\"", "there is no isolated kind \"engine\""),
         (
-            "title = \"x\"\nkind = \"isolated\"\nstage = \"position\"\n[isolated]\nbatch = 0\nsize = 2",
+            "title = \"x\"\nkind = \"isolated\"\nstage = \"journal\"\n[isolated]\nbatch = 0\nsize = 2",
             "test.toml:5: isolated.batch: give a whole number from 1 to",
         ),
         ("title = \"x\"\n[sweep]\n\"title.x\" = [1]", "is no path of this scenario"),
@@ -313,7 +313,7 @@ fn a_run_of_a_suite_is_looked_into_where_that_can_be() {
     let looked = suite("payments-8", "").unwrap();
     assert!(looked.runs[0].profile);
     assert_eq!(options(&looked.runs[0].scenario, 0).profile, Some(crate::plan::suite::PROFILE_LENGTH));
-    for scenario in ["breakpoint", "published-ramp", "simulators-only", "ledger-alone"] {
+    for scenario in ["breakpoint", "published-ramp", "simulators-only", "journal-alone"] {
         let error = suite(scenario, "").unwrap_err().to_string();
         assert!(error.contains("s.toml:2: ") && error.contains("only a steady load"), "{scenario}: {error}");
     }
