@@ -14,7 +14,7 @@ use crate::Environment;
 use crate::failures::software;
 use crate::judge::thresholds::{Objective, ObjectiveResult, part};
 use crate::result::evidence::Provenance;
-use crate::result::statistics::median;
+use crate::statistics::median;
 
 /// Plots of the suite's page against the number of transfers: a heading, and the member of each step's result.
 const PLOTS: [(&str, &str); 8] = [

@@ -17,10 +17,10 @@ use crate::plan::parameter::Parameter;
 use crate::result::environment::{Environment, durability};
 use crate::result::latency::LatencyMs;
 use crate::result::schema::{HistogramResult, ProcessRow, StageResult, Validity, WindowResult};
-use crate::result::statistics::{
+use crate::result::{LabResult, SliceResult};
+use crate::statistics::{
     cores_used, latency_histogram, mebibytes, median, per_second, rounded, us_per_event,
 };
-use crate::result::{LabResult, SliceResult};
 
 /// Maximum distinguishable latency, in nanoseconds: ten minutes.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
@@ -219,7 +219,7 @@ fn latency_of(histogram: &Histogram<u64>) -> LatencyMs {
         p9999: at(0.9999),
         max: milliseconds(histogram.max()),
         mean: rounded(histogram.mean() / 1e6, 6),
-        share_over_1s: rounded(crate::result::statistics::share_above(histogram, 1_000_000_000), 6),
+        share_over_1s: rounded(crate::statistics::share_above(histogram, 1_000_000_000), 6),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::plan::scenario::phase_name;
 use crate::result::LabResult;
 use crate::result::latency::LatencyMs;
 use crate::result::schema::{ThresholdCheck, Thresholds};
-use crate::result::statistics::{ratio, rounded};
+use crate::statistics::{ratio, rounded};
 
 /// More than this share of the operations must succeed.
 const SUCCESS_SHARE: f64 = 0.99;

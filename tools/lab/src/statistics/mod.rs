@@ -1,5 +1,9 @@
-//! Statistics of measurements: the only place of the lab for divisions with a fraction.
+//! Statistics of measurements: rates, medians and ratios; in `intervals.rs` the intervals of repeated measurements, in
+//! `line.rs` lines through points.
 #![expect(clippy::float_arithmetic, reason = "rates, medians and ratios of measurements; no money")]
+
+pub(crate) mod intervals;
+pub(crate) mod line;
 
 use std::time::Duration;
 
