@@ -26,8 +26,8 @@ use upesi_types::Timestamp;
 
 use super::steady::{Served, SteadyLoad};
 use crate::failures::{cannot_create, runtime, software};
-use crate::judge::thresholds::part;
 use crate::observe::process::directory_bytes;
+use crate::statistics::part;
 
 const DAY_MS: i64 = 86_400_000;
 /// Time by which the oldest part exceeds the required age; the next part ends later than that.

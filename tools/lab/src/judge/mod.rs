@@ -4,6 +4,7 @@
 pub mod answers;
 pub mod audit;
 pub(crate) mod merge;
+pub(crate) mod objectives;
 pub(crate) mod soak;
 pub(crate) mod suite_pairs;
 pub(crate) mod targets;

@@ -71,6 +71,24 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
+/// `value / of`; 0 if `of` is 0.
+pub fn part(value: f64, of: f64) -> f64 {
+    ratio(value, of).unwrap_or(0.0)
+}
+
+/// The percentiles `percents` of the values; 0 if there are no values.
+pub fn quantiles<const COUNT: usize>(
+    values: impl IntoIterator<Item = f64>,
+    percents: [usize; COUNT],
+) -> [f64; COUNT] {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    percents.map(|percent| {
+        let rank = (sorted.len() * percent).div_ceil(100).max(1);
+        sorted.get(rank - 1).copied().unwrap_or(0.0)
+    })
+}
+
 /// A value rounded to a number of decimals, for people.
 pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10_f64.powi(decimals);
