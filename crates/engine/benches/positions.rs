@@ -125,12 +125,12 @@ impl Bench {
         let Case { submitters, in_flight, .. } = self.case;
         let mut shares = vec![Vec::new(); submitters];
         commands.enumerate().for_each(|(index, command)| shares[index % submitters].push(command));
-        let begin = Barrier::new(submitters);
+        let (begin, handle) = (Barrier::new(submitters), &self.handle);
         let work = |share: Vec<Command>| {
             let runtime = Builder::new_current_thread().enable_time().build().unwrap();
             begin.wait();
             let started = Instant::now();
-            runtime.block_on(submit_all(&self.handle, share, in_flight / submitters));
+            runtime.block_on(submit_all(handle, share, in_flight / submitters));
             (started, Instant::now())
         };
         let work = &work;
