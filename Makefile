@@ -96,8 +96,8 @@ deny: tools ## Licences, banned crates and sources of all dependencies. Installs
 docs: tools ## Writes Grafana's dashboards from their sources.
 	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test monitoring
 
-characterize: build ## Published figures beside ours, within an hour: out/characterize/page. Includes the hour of an earlier `make soak`.
-	@$(UPESI) lab suite characterize --out out/characterize --docs out/characterize/page $(if $(wildcard out/soak/hour.json),--recorded soak=out/soak/hour.json)
+characterize: build ## The runs behind the figures of docs/characterization, within an hour: out/characterize/report.html.
+	@$(UPESI) lab suite characterize --out out/characterize
 
 # Duration of `make soak`. Only an hour or more meets T2 of the 2020 programme.
 MINUTES ?= 60
@@ -131,7 +131,7 @@ grow: build ## A hub with a history of TRANSFERS=100000000, hours: curves, aims,
 	$(MAKE) evidence
 	exit $$status
 
-bench: tools ## The benchmarks: ledger alone, ledger with journal, archive.
+bench: tools ## The benchmarks: ledger, engine, journal, archive, store, messages, TLS handshakes.
 	@$(CARGO) bench --workspace $(LOCKED)
 
 monitor: build ## Tests Prometheus rules and dashboards: promtool, then every query against a hub under load.

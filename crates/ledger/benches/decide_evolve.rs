@@ -18,8 +18,8 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 const PARTICIPANTS: u64 = 8;
 const PREIMAGE: [u8; 32] = [7; 32];
-/// Transfers in flight at which a ledger is replaced by a fresh one, so that the bench stays within memory.
-const IN_FLIGHT_MAX: u64 = 1_500_000;
+/// Transfers in a ledger at which it is replaced by a fresh one, so that the bench stays within memory.
+const TRANSFERS_MAX: u64 = 1_500_000;
 /// Commands built at a time.
 const CHUNK: u64 = 10_000;
 const START: Timestamp = Timestamp::from_ms(1_932_811_200_000);
@@ -181,7 +181,7 @@ fn prepares(criterion: &mut Criterion) {
     let mut in_flight_most = 0;
     group.bench_function("prepare", |bencher| {
         bencher.iter_custom(|count| {
-            if bench.ledger.reserved_len() as u64 + count > IN_FLIGHT_MAX {
+            if bench.ledger.reserved_len() as u64 + count > TRANSFERS_MAX {
                 bench = Bench::new();
             }
             let spent = measure(
@@ -196,6 +196,22 @@ fn prepares(criterion: &mut Criterion) {
     });
     eprintln!("decide+evolve/prepare: up to {in_flight_most} transfers in flight");
     drop(bench);
+
+    let (mut bench, mut next) = (Bench::new(), 0);
+    group.bench_function("fulfil", |bencher| {
+        bencher.iter_custom(|count| {
+            if bench.ledger.finished_len() as u64 + count > TRANSFERS_MAX {
+                bench = Bench::new();
+            }
+            (next..next + count).for_each(|number| bench.submit(&prepare(number, condition)));
+            measure(
+                count,
+                &mut next,
+                |number| vec![fulfil(number)],
+                |commands| commands.iter().for_each(|command| bench.submit(command)),
+            )
+        });
+    });
 
     let (mut bench, mut next) = (Bench::new(), 0);
     group.bench_function("prepare+fulfil, drained", |bencher| {

@@ -55,6 +55,11 @@ impl Hub {
         }
     }
 
+    /// The reason why the last removal of old transfers failed, if it failed.
+    pub fn retention_failure(&self) -> Option<String> {
+        self.retention.as_ref()?.failure()
+    }
+
     /// Reads certificates, keys, authorities and lists again now, instead of within `tls.reload_interval_s`.
     pub fn reload_keys(&self) {
         self.edge.reload_keys();

@@ -5,8 +5,8 @@
 //! net.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,7 @@ impl Policy {
 pub(super) struct Retention {
     stopping: Arc<AtomicBool>,
     held_s: Arc<AtomicU64>,
+    failure: Arc<Mutex<Option<String>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -88,9 +89,14 @@ impl Retention {
         let should_stop = Arc::clone(&stopping);
         let held_s = Arc::new(AtomicU64::new(0));
         let held = Arc::clone(&held_s);
+        let failure = Arc::new(Mutex::new(None));
+        let last_failure = Arc::clone(&failure);
         let work = move || {
             while !should_stop.load(Ordering::Acquire) {
-                match attempt() {
+                let attempted = attempt();
+                *last_failure.lock().unwrap_or_else(PoisonError::into_inner) =
+                    attempted.as_ref().err().cloned();
+                match attempted {
                     Ok(pass) => {
                         held.store(pass.held_s, Ordering::Relaxed);
                         if pass.held_s > 0 {
@@ -114,13 +120,18 @@ impl Retention {
             }
         };
         let thread = thread::Builder::new().name("upesi-retention".to_owned()).spawn(work)?;
-        Ok(Self { stopping, held_s, thread: Some(thread) })
+        Ok(Self { stopping, held_s, failure, thread: Some(thread) })
     }
 
     /// Time for which the oldest transfers have been retained too long, in seconds, because their window is not
     /// settled.
     pub fn held_s(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.held_s)
+    }
+
+    /// The reason why the last attempt failed; `None` if it succeeded, or if none has ended yet.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Checks now.
@@ -296,6 +307,24 @@ mod tests {
     use upesi_types::TransferId;
 
     const DAY: i64 = DAY_MS;
+
+    fn wait_until(is_done: impl Fn() -> bool) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while !is_done() {
+            assert!(Instant::now() < until, "it did not happen");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn failed_attempt_is_reported_until_next_succeeds() {
+        let mut results = [Err("the export failed".to_owned()), Ok(Pass::default())].into_iter();
+        let attempt = move || results.next().unwrap_or(Ok(Pass::default()));
+        let retention = Retention::run(INTERVAL, attempt).unwrap();
+        wait_until(|| retention.failure().as_deref() == Some("the export failed"));
+        retention.look();
+        wait_until(|| retention.failure().is_none());
+    }
 
     /// A pass over an archive without a hub, which would first record the removals.
     fn look(policy: &Policy, archive: &FjallArchive, day: i64) -> Result<u64, String> {

@@ -117,13 +117,13 @@ fn streams_are_made_up_and_recorded_from_what_they_led_to() {
     let result = measured(
         &out,
         &[
-            "position",
+            "notification",
             "--with",
             &stream,
             "--with",
             "messages=40",
             "--with",
-            "batch=10",
+            "connections=4",
             "--with",
             "repetitions=2",
         ],
@@ -140,11 +140,11 @@ fn streams_are_made_up_and_recorded_from_what_they_led_to() {
 
 #[test]
 fn mistakes_are_told_apart_by_their_exit_codes() {
-    let missing = ["ledger", "--with", "stream=/nonexistent/stream"];
+    let missing = ["notification", "--with", "stream=/nonexistent/stream"];
     for (arguments, code, wanted) in [
         (&["nonsense"][..], 64, "nonsense"),
-        (&["ledger", "--with", "speed=9"][..], 64, "\"speed\" is unknown"),
-        (&["ledger", "--with", "messages"][..], 64, "KEY=VALUE"),
+        (&["journal", "--with", "speed=9"][..], 64, "\"speed\" is unknown"),
+        (&["journal", "--with", "batches"][..], 64, "KEY=VALUE"),
         (&missing[..], 66, "/nonexistent/stream"),
     ] {
         let output = upesi(&[&["lab", "isolated"], arguments].concat());
@@ -161,22 +161,22 @@ fn mistakes_are_told_apart_by_their_exit_codes() {
 #[test]
 fn a_hub_is_recorded_first_and_its_traffic_replayed() {
     let directory = tempfile::tempdir().unwrap();
-    for (what, unit) in [("prepare", "prepare"), ("fulfil", "fulfil")] {
-        let out = directory.path().join(what);
-        let what = format!("what={what}");
-        let arguments = ["position", "--with", "recorded=true", "--with", "messages=40", "--with", "dfsps=3"];
-        let more = ["--with", "repetitions=2", "--with", &what];
-        let result = measured(&out, &[&arguments[..], &more].concat());
+    for kind in ["prepare", "fulfil"] {
+        let out = directory.path().join(kind);
+        let arguments = [kind, "--with", "recorded=true", "--with", "messages=60", "--with", "dfsps=3"];
+        let result = measured(&out, &[&arguments[..], &["--with", "repetitions=2"]].concat());
         assert_eq!(
             (&result["unit"], &result["completed"], &result["failed"]),
-            (&unit.into(), &80.into(), &0.into())
+            (&kind.into(), &40.into(), &0.into())
         );
         assert_eq!(
             (&result["parameters"]["recorded"], &result["parameters"]["dfsps"]),
             (&"yes".into(), &3.into())
         );
         let left = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
-        assert_eq!(left.collect::<Vec<_>>(), ["result.json"], "the recording and its hub are gone");
+        let mut left: Vec<_> = left.collect();
+        left.sort();
+        assert_eq!(left, ["hub.log", "result.json"], "the recording and its hub are gone");
     }
 }
 

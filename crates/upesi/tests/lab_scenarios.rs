@@ -305,9 +305,6 @@ fn a_run_of_a_suite_shows_where_the_cpu_time_goes_and_three_loads_are_one_result
     assert!(page.contains("Loads at the same time"));
     let cpu = page.split_once("id=\"cpu\"").unwrap().1.split_once("id=\"runs\"").unwrap().0;
     assert!(cpu.contains("<a href=\"#run-0\">small</a>") && !cpu.contains("three"), "{cpu}");
-    let wrong = ["--recorded", "nothing=x.json"];
-    let (_, stderr) = ended(64, &[&["lab", "suite", &suite, "--out", text(&out)][..], &wrong].concat());
-    assert!(stderr.contains("no result of other times named nothing"), "{stderr}");
     let (_, stderr) = ended(64, &["lab", "run", text(&directory.path().join("three.toml")), "--vus", "2"]);
     assert!(stderr.contains("loads in parallel are 2 to 8 open loops"), "{stderr}");
 }
@@ -497,7 +494,7 @@ fn mistakes_are_named_with_their_line_and_nothing_is_started() {
     assert!(stderr.contains("configures the hub that it starts"), "{stderr}");
     ended(64, &["lab", "run", "no-such-scenario"]);
     ended(64, &["lab", "suite", "no-such-suite"]);
-    ended(64, &["lab", "run", "ledger-alone", "--vus", "3"]);
+    ended(64, &["lab", "run", "journal-alone", "--vus", "3"]);
     ended(64, &["lab", "run", "transfers", "--role", "load"]);
     ended(66, &["lab", "run", "/nonexistent/scenario.toml"]);
     ended(66, &["lab", "merge", "/nonexistent/a", "/nonexistent/b"]);
@@ -508,8 +505,8 @@ fn what_is_built_in_is_listed_and_can_be_copied() {
     let (list, _) = ended(0, &["lab", "list"]);
     let scenarios: Value = serde_json::from_str(&ended(0, &["lab", "list", "--json"]).0).unwrap();
     assert!(scenarios.as_array().unwrap().len() > 30 && list.contains("transfers-skewed"));
-    let (described, _) = ended(0, &["lab", "describe", "position-batch"]);
-    assert!(described.contains("batch-natural,dfsps-8: stage position alone"), "{described}");
+    let (described, _) = ended(0, &["lab", "describe", "journal-alone"]);
+    assert!(described.contains("batch-1000,durable-false: stage journal alone"), "{described}");
     let directory = tempfile::tempdir().unwrap();
     let (copy, _) = ended(0, &["lab", "describe", "transfers-mixed", "--toml"]);
     let file = write(directory.path(), "copy.toml", &copy);

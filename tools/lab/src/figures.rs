@@ -90,11 +90,6 @@ pub(crate) fn or_absent(value: Option<f64>, format: fn(f64) -> String) -> String
     value.filter(|value| value.is_finite()).map_or_else(|| ABSENT.to_owned(), format)
 }
 
-/// The non-empty texts, joined.
-pub(crate) fn joined(texts: [&str; 2], by: &str) -> String {
-    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(by)
-}
-
 /// The minute of an ISO 8601 time: `2026-11-22 01:55 UTC`.
 pub(crate) fn minute(moment: &str) -> String {
     let minute: String = moment.chars().take(16).collect();

@@ -23,6 +23,7 @@ mod overload;
 pub mod plan;
 pub mod report;
 pub mod result;
+mod statistics;
 mod suite;
 
 pub use admin_client::{AdminClient, AdminError};

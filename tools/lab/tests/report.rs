@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use upesi_lab::FileError;
-use upesi_lab::report::{ReportError, compare, markdown, published, text, write_html, write_html_beside};
+use upesi_lab::report::{ReportError, compare, markdown, text, write_html};
 
 /// A directory with a file for each part of `results.txt`.
 static RESULTS: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -262,28 +262,6 @@ fn a_long_page_has_contents_and_leaves_its_runs_folded_on_paper_too() {
 }
 
 #[test]
-fn published_figures_stand_first_on_the_page() {
-    let row = published::PublishedRow {
-        id: "e2e-2023".into(),
-        what: "transfers </script>".into(),
-        figure: Some(220.0),
-        unit: "/s".into(),
-        ..published::PublishedRow::default()
-    };
-    let published = published::Published { rows: vec![row] };
-    let ours = published::Ours::of(&fixture("before"), "throughput_per_s", "/s").unwrap();
-    let beside = published::beside(&published, &[("e2e-2023".to_owned(), ours)].into());
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("report.html");
-    write_html_beside(&fixtures(&["suite"]), Some(&beside), &file).unwrap();
-    let page = std::fs::read_to_string(file).unwrap();
-    let first = page.split_once("<div class=\"part\"").unwrap().1;
-    assert!(first.starts_with(" id=\"published\""), "{}", &first[..80]);
-    let row = page.split_once("transfers &lt;/script&gt;<").unwrap().1.split_once("</tr>").unwrap().0;
-    assert!(row.contains(">220/s</td><td class=\"\">4,111/s</td>") && row.contains(">18.7 ×</td>"), "{row}");
-}
-
-#[test]
 fn a_profile_beside_a_result_is_drawn_by_stage() {
     let directory = tempfile::tempdir().unwrap();
     let run = written(directory.path(), &std::fs::read_to_string(fixture("before/result.json")).unwrap());
@@ -462,13 +440,4 @@ fn what_cannot_be_read_is_said_with_its_path() {
     }
     let unwritable = write_html(&fixtures(&["after"]), Path::new("/nonexistent/page.html"));
     assert!(matches!(unwritable, Err(ReportError::Unwritable { .. })));
-}
-
-#[test]
-fn our_figures_come_from_results_with_their_conditions() {
-    let ours = published::Ours::of(&fixture("before"), "throughput_per_s", "/s").unwrap();
-    assert_eq!((ours.figure, ours.vcpus), (Some(4110.9), Some(2.0)));
-    assert!(ours.conditions().contains("2 cores") && ours.conditions().contains("ext4"), "{ours:?}");
-    let broken = published::Ours::of(&fixture("broken"), "latency_ms.p99", "ms").unwrap();
-    assert!(broken.note.contains("the integrity audit failed"), "{}", broken.note);
 }

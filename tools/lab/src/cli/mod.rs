@@ -1,6 +1,5 @@
 //! `upesi lab`: load tests of a hub, with measurement and audit.
 
-mod characterize;
 mod isolated;
 pub mod messages;
 mod metrics;
@@ -72,8 +71,7 @@ pub enum LabCommand {
     /// Isolated stages use such a stream as input. Recorded prepares get an expiration in 2099, so that they can be
     /// replayed at any time. The file contains any personal data of the requests.
     Record(RecordArguments),
-    /// Measure one stage of the hub alone: ledger, position, journal, archive, notification, prepare, fulfil, admin; or
-    /// the load generator.
+    /// Measure one stage of the hub alone: journal, notification, prepare, fulfil, admin; or the load generator.
     ///
     /// docs/lab/isolated.md describes what each stage measures and leaves out, and its keys.
     Isolated(IsolatedArguments),

@@ -9,7 +9,6 @@ use crate::RunOptions;
 use crate::plan::{SCENARIOS, SUITES, ScenarioFile, SuiteFile, Work};
 use clap::Args;
 
-use super::characterize;
 use crate::failures::cannot_create;
 
 /// Arguments of `upesi lab list`.
@@ -169,8 +168,7 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
 
 fn write_html(results: &[PathBuf], page: Option<&PathBuf>) -> Outcome {
     let Some(page) = page else { return Ok(()) };
-    let beside = characterize::beside_suite(results);
-    Ok(crate::report::write_html_beside(results, beside.as_ref(), page)?)
+    Ok(crate::report::write_html(results, page)?)
 }
 
 pub fn merge(arguments: &MergeArguments) -> Outcome {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 
+use super::TargetArguments;
 use super::run::commit;
-use super::{TargetArguments, characterize};
 use crate::failures;
 use crate::plan::{ScenarioFile, SuiteFile, Work};
 use crate::{ClaimVerdict, LeftOut, SuitePlan};
@@ -26,17 +26,6 @@ pub struct SuiteArguments {
     /// A running hub. Scenarios that set up a hub of their own, or measure without one, are skipped and named.
     #[command(flatten)]
     pub target: TargetArguments,
-    /// Also write a page to this directory that compares published figures with ours, with the report and the figures
-    /// of every run.
-    #[arg(long, value_name = "DIR")]
-    pub docs: Option<PathBuf>,
-    /// Run nothing; write the page of --docs again from the results in --out.
-    #[arg(long, requires = "docs")]
-    pub write_only: bool,
-    /// An earlier result that the suite compares with published figures, such as soak=out/soak/run/result.json. By
-    /// default, the result stored below --docs. May be repeated.
-    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
-    pub recorded: Vec<(String, PathBuf)>,
     /// Print suite.json to stdout instead of the table.
     #[arg(long)]
     pub json: bool,
@@ -57,19 +46,7 @@ pub fn run(arguments: &SuiteArguments) -> Outcome {
         plan.repetitions = usize::try_from(repetitions).unwrap_or(1);
     }
     let out = arguments.out.clone().unwrap_or_else(|| Path::new("out/lab").join(&suite.name));
-    characterize::bring_recorded(&suite, &out, arguments.docs.as_deref(), &arguments.recorded)?;
-    let outcome = if arguments.write_only { Ok(()) } else { run_plan(&plan, &out, arguments.json) };
-    if let Some(docs) = &arguments.docs {
-        // Also where a run failed: the page says which.
-        characterize::write(&suite, &out, docs)?;
-    }
-    outcome
-}
-
-/// `soak=out/soak/run/result.json`.
-fn named_file(text: &str) -> Result<(String, PathBuf), String> {
-    let (name, file) = text.split_once('=').ok_or("give NAME=FILE")?;
-    Ok((name.to_owned(), PathBuf::from(file)))
+    run_plan(&plan, &out, arguments.json)
 }
 
 /// Removes scenarios that cannot drive a running hub, and returns them.
@@ -112,8 +89,7 @@ pub fn run_plan(plan: &SuitePlan, out: &Path, as_json: bool) -> Outcome {
     let paths = [out.to_owned()];
     if suite.failures.len() < plan.runs() {
         let page = out.join("report.html");
-        let beside = characterize::beside_suite(&paths);
-        let reported = crate::report::write_html_beside(&paths, beside.as_ref(), &page);
+        let reported = crate::report::write_html(&paths, &page);
         reported.map_err(|error| Failure::new(Exit::CannotCreate, error))?;
         eprintln!("upesi lab: the report is {}", page.display());
         if as_json {

@@ -19,8 +19,8 @@ use crate::result::exchanges::Originated;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::load::LoadResult;
 use crate::result::schema::{HistogramResult, ProcessRow, StageResult, WindowResult};
-use crate::result::statistics::{per_second, ratio, rounded};
 use crate::result::{LabResult, OptionsEcho, SCHEMA_VERSION};
+use crate::statistics::{per_second, ratio, rounded};
 
 impl Run<'_> {
     pub(crate) fn result(

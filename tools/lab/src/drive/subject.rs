@@ -25,8 +25,8 @@ use crate::plan::pairs::Pairs;
 use crate::plan::scenario::Scenario;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::ProcessRow;
-use crate::result::statistics::{cores_used, mebibytes, median, per_second, ratio, rounded, us_per_event};
 use crate::result::{BaselineResult, ProcessResult, SliceResult};
+use crate::statistics::{cores_used, mebibytes, median, per_second, ratio, rounded, us_per_event};
 
 /// Maximum time between a transfer's signature and its load.
 const AHEAD: Duration = Duration::from_secs(3_600);

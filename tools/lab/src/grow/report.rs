@@ -12,9 +12,9 @@ use upesi_process::exit::Failure;
 use super::upkeep::Upkeep;
 use crate::Environment;
 use crate::failures::software;
-use crate::judge::thresholds::{Objective, ObjectiveResult, part};
+use crate::judge::objectives::{Objective, ObjectiveResult};
 use crate::result::evidence::Provenance;
-use crate::result::statistics::median;
+use crate::statistics::{median, part};
 
 /// Plots of the suite's page against the number of transfers: a heading, and the member of each step's result.
 const PLOTS: [(&str, &str); 8] = [

@@ -15,7 +15,7 @@ use upesi_types::{Amount, Currency};
 use crate::AdminClient;
 use crate::drive::onboard::onboard;
 use crate::failures::{software, unavailable};
-use crate::judge::thresholds::{part, quantiles};
+use crate::statistics::{part, quantiles};
 
 /// Maximum number of unfinished transfers. Further ones are not sent, and count as not served.
 const OPEN_MAX: u64 = 50_000;

@@ -164,6 +164,16 @@ fn each_goes_first_in_turn() {
     assert!(in_turn(1, |_| Err::<(), _>(Failure::new(Exit::Failure, "no"))).is_err());
 }
 
+#[test]
+fn failed_export_ends_wait_for_removal() {
+    let archive = tempfile::tempdir().unwrap();
+    fs::create_dir(archive.path().join(format!("{:020}", 1))).unwrap();
+    let failed = || Some("the disk is full".to_owned());
+    let failure = upkeep::wait_until_left(archive.path(), 1, failed).unwrap_err();
+    assert!(failure.to_string().ends_with("was not removed: the disk is full"), "{failure}");
+    upkeep::wait_until_left(archive.path(), 2, failed).unwrap();
+}
+
 /// The whole maintenance on a small history, while transfers continue.
 #[test]
 fn a_hub_serves_while_it_is_kept_up() {

@@ -26,8 +26,8 @@ use upesi_types::Timestamp;
 
 use super::steady::{Served, SteadyLoad};
 use crate::failures::{cannot_create, runtime, software};
-use crate::judge::thresholds::part;
 use crate::observe::process::directory_bytes;
+use crate::statistics::part;
 
 const DAY_MS: i64 = 86_400_000;
 /// Time by which the oldest part exceeds the required age; the next part ends later than that.
@@ -121,7 +121,8 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Upkeep, Failure> {
         let ahead_ms = last_time.plus_ms(DAY_MS + AFTER_ITS_DAY_MS).ms_since(SystemClock.now());
         clock.0.store(ahead_ms.max(0), Ordering::Release);
         hub.apply_retention();
-        wait_until_left(&plan.data.join("archive"), oldest.first_seq)
+        let failure = || hub.retention_failure();
+        wait_until_left(&plan.data.join("archive"), oldest.first_seq, failure)
     };
     let bytes = tasks(plan, &places, &load, leave);
     let served = load.finish();
@@ -212,8 +213,12 @@ fn start(data: &Path, export: &Path, clock: Arc<dyn Clock>) -> Result<Hub, Failu
         .map_err(|error| Failure::new(error.exit(), error))
 }
 
-/// Waits until a division's files are gone.
-fn wait_until_left(archive: &Path, first_seq: u64) -> Result<(), Failure> {
+/// Waits until a division's files are gone. Fails if the hub reports that it could not export or remove them.
+pub(super) fn wait_until_left(
+    archive: &Path,
+    first_seq: u64,
+    failure: impl Fn() -> Option<String>,
+) -> Result<(), Failure> {
     let begun = Instant::now();
     // `<first_seq>`, and the same with an ending during the removal.
     let is_there = || -> std::io::Result<bool> {
@@ -227,8 +232,12 @@ fn wait_until_left(archive: &Path, first_seq: u64) -> Result<(), Failure> {
         Ok(false)
     };
     while is_there().map_err(|error| Failure::new(Exit::InputOutput, error))? {
+        if let Some(failure) = failure() {
+            let text = format!("the oldest part of the archive was not removed: {failure}");
+            return Err(Failure::new(Exit::Failure, text));
+        }
         if begun.elapsed() > LEAVE_WAIT_MAX {
-            return Err(Failure::new(Exit::Failure, "the oldest part of the archive did not leave"));
+            return Err(Failure::new(Exit::Failure, "the oldest part of the archive was not removed"));
         }
         std::thread::sleep(LEAVE_WAIT_STEP);
     }

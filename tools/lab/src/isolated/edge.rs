@@ -36,7 +36,7 @@ impl Settings {
         let data = scratch.path().join("data");
         let receivers = Receivers::start(1, Duration::ZERO, Arc::new(Stopwatch::new(0)))?;
         let endpoints = if self.holds_callbacks { NOBODY.to_owned() } else { receivers.url() };
-        let (reserved, _) = stream.decode_behind(self.kind, self.source.messages)?;
+        let reserved = stream.prepares_before(self.kind, self.source.messages)?;
         let past = Past {
             scheme: Scheme::of(&stream, Some(endpoints))?,
             existing: self.existing,

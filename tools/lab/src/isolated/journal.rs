@@ -14,7 +14,7 @@ use super::measurement::{Measurement, ThreadTimes, nanosecond_histogram, record,
 use super::{Context, IsolatedError, scratch};
 use crate::plan::stage::journal::Settings;
 use crate::result::schema::StageResult;
-use crate::result::statistics::{per_second, rounded};
+use crate::statistics::{per_second, rounded};
 
 struct Journal<'settings> {
     settings: &'settings Settings,

@@ -17,16 +17,16 @@ use crate::plan::parameter::Parameter;
 use crate::result::environment::{Environment, durability};
 use crate::result::latency::LatencyMs;
 use crate::result::schema::{HistogramResult, ProcessRow, StageResult, Validity, WindowResult};
-use crate::result::statistics::{
-    cores_used, latency_histogram, mebibytes, median, per_second, ratio, rounded, us_per_event,
-};
 use crate::result::{LabResult, SliceResult};
+use crate::statistics::{
+    cores_used, latency_histogram, mebibytes, median, per_second, rounded, us_per_event,
+};
 
 /// Maximum distinguishable latency, in nanoseconds: ten minutes.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
 const NS_PER_US: u64 = 1_000;
 
-/// A histogram of nanoseconds with three significant digits: a ledger's decision takes less than a microsecond.
+/// A histogram of nanoseconds with three significant digits, because an append without a sync takes a few microseconds.
 pub(super) fn nanosecond_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3)
         .unwrap_or_else(|_| unreachable!("the bounds are constants that the library accepts"))
@@ -219,7 +219,7 @@ fn latency_of(histogram: &Histogram<u64>) -> LatencyMs {
         p9999: at(0.9999),
         max: milliseconds(histogram.max()),
         mean: rounded(histogram.mean() / 1e6, 6),
-        share_over_1s: rounded(crate::result::statistics::share_above(histogram, 1_000_000_000), 6),
+        share_over_1s: rounded(crate::statistics::share_above(histogram, 1_000_000_000), 6),
     }
 }
 
@@ -246,7 +246,7 @@ pub(super) fn timed_stage(stage: &str, times: &Histogram<u64>, wall: Duration) -
 }
 
 /// A number as a result parameter.
-pub(super) fn number(value: usize) -> Parameter {
+fn number(value: usize) -> Parameter {
     Parameter::Number(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
@@ -288,12 +288,6 @@ impl UsedCpu {
     pub fn of(&self, prefix: &str) -> Duration {
         let named = self.0.iter().filter(|(name, _)| name.starts_with(prefix));
         Duration::from_nanos(named.map(|(_, ns)| ns).sum())
-    }
-
-    /// The part of all CPU that these threads used.
-    pub fn share_of(&self, prefix: &str) -> Option<f64> {
-        let share = ratio(self.of(prefix).as_secs_f64(), self.of("").as_secs_f64());
-        share.map(|share| rounded(share, 3))
     }
 
     pub fn add(&mut self, other: &Self) {

@@ -1,11 +1,11 @@
-//! Measurements of one stage of the hub without the others: the ledger, positions (ledger and journal), the journal,
-//! the archive, callbacks, and the two requests of a transfer over HTTP; and of the load generator without a hub.
+//! Measurements of one stage of the hub without the others: the journal, callbacks, the two requests of a transfer over
+//! HTTP, and reads of operators; and of the load generator without a hub.
 //!
 //! [`run`] takes the kind and the table of a scenario file and returns a result like any other run.
-//! `docs/lab/isolated.md` describes what each kind measures and leaves out.
+//! `docs/lab/isolated.md` describes what each kind measures and leaves out. The parts of the hub that are libraries
+//! without a process or a network have benchmarks in their crates.
 
 mod admin;
-mod archive;
 mod edge;
 pub(crate) mod filler;
 pub(crate) mod flow;
@@ -15,7 +15,6 @@ mod ledger;
 pub(crate) mod measurement;
 mod notification;
 pub mod past;
-mod position;
 mod receiver;
 pub mod scheme;
 mod senders;
@@ -58,10 +57,7 @@ const OF_ALL: [&str; 4] = ["messages", "stream", "recorded", "body_bytes"];
 
 fn measure(stage: &Stage, context: &Context) -> Result<Measurement, IsolatedError> {
     match stage {
-        Stage::Ledger(settings) => settings.run(context),
-        Stage::Position(settings) => settings.run(context),
         Stage::Journal(settings) => settings.run(context),
-        Stage::Archive(settings) => settings.run(context),
         Stage::Notification(settings) => settings.run(context),
         Stage::Edge(settings) => settings.run(context),
         Stage::Admin(settings) => settings.run(context),
@@ -91,9 +87,6 @@ pub fn run(kind: &str, table: Option<&Node>, context: &Context) -> Result<LabRes
             };
             measurement.parameters.insert(key, parameter);
         }
-    }
-    if !measurement.parameters.contains_key("submitters") {
-        measurement.parameters.remove(position::SUBMITTING);
     }
     Ok(measurement.result(kind, context, started_at))
 }
@@ -183,8 +176,7 @@ mod tests {
     use super::*;
     use crate::plan::parameter::Parameter;
     use crate::plan::stage::message::MessageKind;
-    use crate::plan::stage::position::Flow;
-    use crate::plan::{Point, SCENARIOS, ScenarioFile, Work};
+    use crate::plan::{SCENARIOS, ScenarioFile, Work};
 
     fn context(scratch: &tempfile::TempDir) -> Context {
         let surroundings = Surroundings { name: "tiny".to_owned(), ..Surroundings::default() };
@@ -213,59 +205,21 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_decides_every_message() {
-        let result = measure("ledger", "messages = 200\ndfsps = 4\nrepetitions = 2");
-        assert_eq!((&*result.unit, result.completed, result.repetitions.len()), ("prepare", 400, 2));
-        assert_eq!(result.parameters["dfsps"], Parameter::Number(4));
-        let result = measure("ledger", "messages = 200\nwhat = 'fulfil'\nrepetitions = 1");
-        assert_eq!(
-            (&*result.unit, result.completed, stage(&result, "position").operations),
-            ("fulfil", 200, 200)
-        );
-    }
-
-    #[test]
-    fn batches_of_positions_keep_their_bound() {
-        let result = measure(
-            "position",
-            "messages = 300\nbatch = 10\nin_flight = 100\nsubmitters = 2\nrepetitions = 2\ndurable = false",
-        );
-        assert_eq!((&*result.unit, result.completed, result.durable), ("prepare", 600, Some(false)));
-        let engine = stage(&result, "engine");
-        assert_eq!(engine.operations, 600);
-        assert!(engine.batch_mean.is_some_and(|mean| (1.0..=10.0).contains(&mean)), "{engine:?}");
-        assert_eq!(result.parameters["batch"], Parameter::Number(10));
-    }
-
-    #[test]
-    fn all_submitters_submit_however_few_dfsps_there_are() {
-        let result = measure(
-            "position",
-            "messages = 200\ndfsps = 2\nsubmitters = 8\nin_flight = 80\nrepetitions = 2\ndurable = false",
-        );
-        assert_eq!(result.completed, 400);
-        assert_eq!(result.parameters["submitting_threads"], Parameter::Number(8));
-    }
-
-    #[test]
-    fn positions_are_committed_durably() {
-        let table = "messages = 100\nwhat = 'fulfil'\ndfsps = 3\nrepetitions = 1\ndeliveries = 'reported'";
-        let result = measure("position", table);
-        assert_eq!((&*result.unit, result.completed, result.durable), ("fulfil", 100, Some(true)));
-        assert_eq!(
-            result.parameters.keys().collect::<Vec<_>>(),
-            ["deliveries", "dfsps", "messages"],
-            "as asked for"
-        );
-        assert!(stage(&result, "journal_sync").operations >= 1);
-    }
-
-    #[test]
-    fn a_hub_can_have_a_past() {
-        let result = measure("position", "messages = 50\nexisting = 120\ndurable = false\nrepetitions = 2");
-        assert_eq!((result.completed, &result.parameters["existing"]), (100, &Parameter::Number(120)));
-        let result = measure("position", "messages = 50\nexisting = 70\nwhat = 'fulfil'\nrepetitions = 1");
-        assert_eq!(result.completed, 50);
+    fn past_has_finished_and_reserved_transfers() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        let options = GenerateOptions { transfers: 70, dfsps: 4, ..GenerateOptions::default() };
+        let stream = Stream::generate(&options).unwrap();
+        let scheme = Scheme::of(&stream, None).unwrap();
+        let reserved = Arc::new(stream.decode(MessageKind::Prepare, 70).unwrap());
+        Past { scheme, existing: 120, dfsps: 4, seed: 1, reserved }.write(&data).unwrap();
+        let options = upesi_engine::EngineOptions::new(&data);
+        let (engine, handle) =
+            flow::start_delivering(options, upesi_engine::EngineMetrics::default()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let counts = handle.read(|ledger| (ledger.reserved_len(), ledger.totals().committed));
+        assert_eq!(runtime.block_on(counts), Ok((70, 120)));
+        engine.shutdown();
     }
 
     #[test]
@@ -277,19 +231,6 @@ mod tests {
         assert_eq!((&*result.unit, result.completed), ("record", 600));
         assert!(stage(&result, "journal_bytes").operations > 600 * 300, "the records and their frames");
         assert_eq!(stage(&result, "journal_sync").operations, 150);
-    }
-
-    #[test]
-    fn the_archive_finds_what_is_there_and_nothing_else() {
-        for (what, completed) in [("insert", 1_000), ("hit", 400), ("miss", 400)] {
-            let table =
-                format!("what = '{what}'\ntransfers = 1000\nlookups = 400\nbatch = 300\nrepetitions = 2");
-            let result = measure("archive", &table);
-            assert_eq!(result.completed, completed, "{what}");
-            for name in ["archive_insert", "archive_hit", "archive_miss", "archive_sync"] {
-                assert!(stage(&result, name).operations > 0, "{name}");
-            }
-        }
     }
 
     #[test]
@@ -322,22 +263,17 @@ mod tests {
     }
 
     #[test]
-    fn positions_and_callbacks_alone_are_fed_with_recorded_streams() {
-        let named = |name: &str| ScenarioFile::named(name).unwrap();
+    fn callbacks_alone_are_fed_with_recorded_streams() {
         let names = SCENARIOS.iter().map(|(name, _)| *name);
-        let replayed: Vec<&str> =
-            names.filter(|name| name.starts_with("position-") || name.starts_with("notification-")).collect();
-        assert_eq!(replayed.len(), 9);
+        let replayed: Vec<&str> = names.filter(|name| name.starts_with("notification-")).collect();
+        assert_eq!(replayed.len(), 5);
         for name in replayed {
-            for point in named(name).points() {
+            for point in ScenarioFile::named(name).unwrap().points() {
                 let Work::Isolated { table, .. } = &point.work else { panic!("{name} is no stage alone") };
                 let recorded = table.as_ref().and_then(|table| table.get("recorded"));
                 assert_eq!(recorded.map(|node| &node.value), Some(&Value::Flag(true)), "{name}");
             }
         }
-        let labels = |name: &str| named(name).points().iter().map(Point::label).collect::<Vec<_>>();
-        assert_eq!(labels("position-500k"), labels("position-batch"), "as many bounds and DFSPs");
-        assert_eq!(named("position-scale").repetitions, 3, "for an interval");
     }
 
     #[test]
@@ -368,24 +304,17 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         for (kind, table, wanted) in [
             ("positions", "", "there is no isolated kind \"positions\""),
-            ("position", "batch = 2000", "batch must not be more than in_flight"),
             (
-                "position",
-                "batch = 2000\nnonsense = 1",
+                "notification",
+                "queued = 0\nnonsense = 1",
                 "\"nonsense\" is unknown in [isolated]; there are stream, recorded",
             ),
-            (
-                "position",
-                "messages = 4\nsubmitters = 5",
-                "submitters must not be more than in_flight, nor than messages",
-            ),
-            ("position", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
+            ("notification", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
             ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are made up"),
-            ("position", "recorded = true\nexisting = 3", "existing transfers are made up"),
-            ("ledger", "recorded = true\nstream = 'x'", "leave stream out, or recorded"),
+            ("prepare", "recorded = true\nexisting = 3", "existing transfers are made up"),
+            ("notification", "recorded = true\nstream = 'x'", "leave stream out, or recorded"),
             ("notification", "receivers = 'nobody'", "give one of sinks, dfsps"),
             ("journal", "batch = 65536\nrecord_bytes = 65536", "batch × record_bytes"),
-            ("archive", "transfers = 2", "at least as many transfers"),
             ("prepare", "callbacks = 'sent'", "give one of held, swallowed"),
             ("fulfil", "messages = 3", "more messages than repetitions"),
             ("notification", "keep_alive = 'no'", "give true or false"),
@@ -404,7 +333,7 @@ mod tests {
     fn a_missing_stream_is_told_apart() {
         let scratch = tempfile::tempdir().unwrap();
         let table = table_of("stream = '/nonexistent/stream'");
-        let error = run("ledger", Some(&table), &context(&scratch)).unwrap_err();
+        let error = run("notification", Some(&table), &context(&scratch)).unwrap_err();
         assert!(error.missing_stream().is_some() && !error.is_usage(), "{error}");
     }
 
@@ -423,7 +352,7 @@ mod tests {
         let (engine, handle) =
             flow::start_delivering(options, upesi_engine::EngineMetrics::default()).unwrap();
         let fulfils = Arc::new(stream.decode(MessageKind::Fulfil, 40).unwrap());
-        assert_eq!(feed(&handle, &fulfils, Flow { submitters: 3, in_flight: 9 }).unwrap().submitting, 3);
+        feed(&handle, &fulfils).unwrap();
         engine.shutdown();
 
         let record = |messages_max, fulfils| {
@@ -445,8 +374,13 @@ mod tests {
 
         let file = directory.path().join("stream");
         recorded.write(&file).unwrap();
-        let table = format!("stream = {:?}\nwhat = 'fulfil'\nmessages = 40\nrepetitions = 1", file.display());
-        assert_eq!(measure("ledger", &table.replace("messages = 40", "messages = 10")).completed, 10);
-        assert_eq!(measure("ledger", &table).completed, 40);
+        let read = Stream::read(&file).unwrap();
+        assert_eq!(read, recorded);
+        for count in [10, 40] {
+            assert_eq!(read.decode(MessageKind::Fulfil, count).unwrap().len(), count);
+            assert_eq!(read.prepares_before(MessageKind::Fulfil, count).unwrap().len(), count);
+        }
+        let table = format!("stream = {:?}\nmessages = 40\nrepetitions = 1", file.display());
+        assert_eq!(measure("notification", &table).completed, 40);
     }
 }

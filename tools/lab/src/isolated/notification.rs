@@ -24,7 +24,7 @@ use super::{Context, IsolatedError};
 use crate::plan::stage::message::MessageKind;
 use crate::plan::stage::notification::Settings;
 use crate::result::schema::StageResult;
-use crate::result::statistics::{per_second, ratio, rounded};
+use crate::statistics::{per_second, ratio, rounded};
 
 const COURIER: &str = "lab-courier";
 /// Number of callbacks that are handed over together, like a batch of the journal.

@@ -15,13 +15,9 @@ use super::filler::{Filler, Payloads};
 use super::flow::{feed, start_delivering};
 use super::scheme::Scheme;
 use super::stream::Ready;
-use crate::plan::stage::position::Flow;
 
 /// Maximum number of finished transfers for which the journal may keep everything.
 const KEPT_MAX: usize = 50_000;
-
-/// Fast, and from one thread, because nothing is measured here.
-const FLOW: Flow = Flow { submitters: 1, in_flight: 4_096 };
 
 #[derive(Debug)]
 pub(super) struct Past {
@@ -59,7 +55,7 @@ impl Past {
             runtime.block_on(filler.fill(0, self.existing as u64)).map_err(failed)?;
         }
         if !self.reserved.is_empty() {
-            feed(&handle, &self.reserved, FLOW)?;
+            feed(&handle, &self.reserved)?;
         }
         let archive = handle.archive();
         engine.shutdown();

@@ -13,7 +13,7 @@ use super::{Context, IsolatedError, hub_binary};
 use crate::drive::child::HubProcess;
 use crate::observe::process::Watched;
 use crate::result::schema::ProcessRow;
-use crate::result::statistics::{cores_used, rounded, us_per_event};
+use crate::statistics::{cores_used, rounded, us_per_event};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const SENDER: &str = "lab-send";

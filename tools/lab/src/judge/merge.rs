@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use upesi_sim::Phase;
 use upesi_types::Timestamp;
 
-use crate::judge::drift::drift;
+use crate::judge::soak;
 use crate::judge::thresholds::together;
 use crate::observe::tally::Tally;
 use crate::plan::load_profile::{Load, ParallelLoad, Stage};
@@ -25,8 +25,8 @@ use crate::result::audit::{AnswerCheck, AuditSummary};
 use crate::result::file::{FileError, read_result};
 use crate::result::latency::{LatencyMs, Phases, add, read_histogram};
 use crate::result::schema::{HistogramResult, ProcessRow, Validity};
-use crate::result::statistics::{median, ratio, rounded};
 use crate::result::{LabResult, ProcessResult, ScheduleResult, SliceResult};
+use crate::statistics::{median, ratio, rounded};
 
 /// Members that must be the same in all results.
 const SAME: [&str; 12] = [
@@ -352,7 +352,7 @@ fn sum(all: &[Recording], load: Load, beside: Option<&Recording>, watching: Opti
         together(results().filter_map(|one| one.thresholds.clone()).collect::<Vec<_>>().iter());
     merged.targets =
         TargetKind::ALL.into_iter().filter_map(|kind| Some(target(all, kind)?.check(&merged))).collect();
-    merged.drift = results().all(|one| one.drift.is_some()).then(|| drift(&merged));
+    merged.drift = results().all(|one| one.drift.is_some()).then(|| soak::judge(&merged));
     merged
 }
 
@@ -497,7 +497,7 @@ fn agree(all: &[Recording], member: &str) -> bool {
 }
 
 /// Removes a member, if it exists.
-pub(crate) fn remove(value: &mut Value, pointer: &str) {
+fn remove(value: &mut Value, pointer: &str) {
     let Some((parent, member)) = pointer.rsplit_once('/') else { return };
     if let Some(parent) = value.pointer_mut(parent).and_then(Value::as_object_mut) {
         parent.remove(member);

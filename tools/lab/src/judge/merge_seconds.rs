@@ -8,7 +8,7 @@ use crate::observe::timeline::{interval_histogram, percentiles};
 use crate::result::LabResult;
 use crate::result::latency::{add, read_histogram, written};
 use crate::result::schema::{TimelineResult, TimelineRow};
-use crate::result::statistics::{ratio, rounded};
+use crate::statistics::{ratio, rounded};
 
 /// One row of a generator, shifted by the delay of its start after the first one.
 struct Moved<'all> {

@@ -1,12 +1,11 @@
-//! Judges a run: its audit, whether its figures count, whether objectives were met, and the drift over time. Also
-//! judges several runs together.
+//! Judges a run: its audit, whether its figures count, whether objectives were met, and, for a soak, whether it held its
+//! load and its figures. Also judges several runs together.
 
 pub mod answers;
 pub mod audit;
-pub(crate) mod drift;
 pub(crate) mod merge;
-pub(crate) mod statistics;
-pub(crate) mod steady;
+pub(crate) mod objectives;
+pub(crate) mod soak;
 pub(crate) mod suite_pairs;
 pub(crate) mod targets;
 pub(crate) mod thresholds;

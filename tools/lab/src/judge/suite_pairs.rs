@@ -1,14 +1,14 @@
 //! Judges runs beside their base: medians, the interval of the paired differences, and claims.
 #![expect(clippy::float_arithmetic, reason = "differences of measurements; no money")]
 
-use crate::judge::statistics::{CONFIDENCE, Interval, paired_difference, pairs_to_tell};
 use crate::judge::turns::{Turn, beside_base};
 use crate::plan::Claim;
 use crate::plan::metric::Metric;
 use crate::plan::suite_plan::Group;
 use crate::result::LabResult;
-use crate::result::statistics::{median, rounded};
 use crate::result::suite::{ClaimResult, ClaimVerdict, DifferenceResult, PairFigure, PairResult};
+use crate::statistics::intervals::{CONFIDENCE, Interval, paired_difference, pairs_to_tell};
+use crate::statistics::{median, rounded};
 
 impl From<Interval> for DifferenceResult {
     fn from(interval: Interval) -> Self {

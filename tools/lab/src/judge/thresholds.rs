@@ -5,14 +5,12 @@
 
 #![expect(clippy::float_arithmetic, reason = "shares of counts; no money")]
 
-use serde::Serialize;
-
 use crate::plan::options::RunOptions;
 use crate::plan::scenario::phase_name;
 use crate::result::LabResult;
 use crate::result::latency::LatencyMs;
 use crate::result::schema::{ThresholdCheck, Thresholds};
-use crate::result::statistics::{ratio, rounded};
+use crate::statistics::{ratio, rounded};
 
 /// More than this share of the operations must succeed.
 const SUCCESS_SHARE: f64 = 0.99;
@@ -149,100 +147,6 @@ fn percent(share: f64) -> String {
     format!("{} %", rounded(share * 100.0, 2))
 }
 
-// Objectives of measurements, and whether they were reached over all runs.
-
-/// One objective of measurements that produce an `R`.
-pub(crate) struct Objective<R> {
-    pub(crate) name: &'static str,
-    pub(crate) unit: &'static str,
-    pub(crate) is_at_least: bool,
-    pub(crate) goal: f64,
-    /// Infinite if the expected event never occurred.
-    pub(crate) of: fn(&R) -> f64,
-}
-
-impl<R> Objective<R> {
-    /// An objective that is reached at `goal` or above.
-    pub(crate) const fn at_least(
-        name: &'static str,
-        unit: &'static str,
-        goal: f64,
-        of: fn(&R) -> f64,
-    ) -> Self {
-        Self { name, unit, is_at_least: true, goal, of }
-    }
-
-    /// An objective that is reached at `goal` or below.
-    pub(crate) const fn at_most(
-        name: &'static str,
-        unit: &'static str,
-        goal: f64,
-        of: fn(&R) -> f64,
-    ) -> Self {
-        Self { name, unit, is_at_least: false, goal, of }
-    }
-}
-
-/// An objective beside the measured value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ObjectiveResult {
-    pub name: &'static str,
-    pub unit: &'static str,
-    pub is_at_least: bool,
-    pub goal: f64,
-    /// Median of the runs; null if the expected event never occurred.
-    pub median: f64,
-    pub lowest: f64,
-    pub highest: f64,
-    pub is_reached: bool,
-}
-
-impl ObjectiveResult {
-    pub(crate) fn of<R>(aim: &Objective<R>, runs: &[R]) -> Self {
-        let [lowest, median, highest] = quantiles(runs.iter().map(aim.of), [0, 50, 100]);
-        let is_reached = if aim.is_at_least { median >= aim.goal } else { median <= aim.goal };
-        Self {
-            name: aim.name,
-            unit: aim.unit,
-            is_at_least: aim.is_at_least,
-            goal: aim.goal,
-            median,
-            lowest,
-            highest,
-            is_reached: is_reached && !runs.is_empty(),
-        }
-    }
-
-    /// `≥` or `≤`.
-    pub(crate) const fn relation(&self) -> &'static str {
-        if self.is_at_least { "≥" } else { "≤" }
-    }
-
-    pub(crate) fn missed(&self) -> Option<String> {
-        let Self { name, unit, median, goal, .. } = self;
-        let text = || format!("{name} is {median:.2} {unit}, not {} {goal}", self.relation());
-        (!self.is_reached).then(text)
-    }
-}
-
-/// `value / of`; 0 if `of` is 0.
-pub(crate) fn part(value: f64, of: f64) -> f64 {
-    ratio(value, of).unwrap_or(0.0)
-}
-
-/// The percentiles `percents` of the values; 0 if there are no values.
-pub(crate) fn quantiles<const COUNT: usize>(
-    values: impl IntoIterator<Item = f64>,
-    percents: [usize; COUNT],
-) -> [f64; COUNT] {
-    let mut sorted: Vec<f64> = values.into_iter().collect();
-    sorted.sort_by(f64::total_cmp);
-    percents.map(|percent| {
-        let rank = (sorted.len() * percent).div_ceil(100).max(1);
-        sorted.get(rank - 1).copied().unwrap_or(0.0)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,23 +265,5 @@ mod tests {
         assert_eq!((not_met.len(), not_met[0], not_met[1].value), (2, &shedding.checked[0], 16_000.0));
         assert_eq!(together([&good, &good].into_iter()).as_ref(), Some(&good));
         assert_eq!(together(std::iter::empty()), None);
-    }
-
-    const OBJECTIVE: Objective<f64> = Objective::at_most("restart", "s", 5.0, |seconds| *seconds);
-
-    #[test]
-    fn the_median_counts_and_what_never_came_misses() {
-        for (runs, median, is_reached) in [
-            (&[4.0, 9.0, 5.0][..], 5.0, true),
-            (&[4.0, 9.0, 6.0], 6.0, false),
-            (&[f64::INFINITY], f64::INFINITY, false),
-            (&[], 0.0, false),
-        ] {
-            let result = ObjectiveResult::of(&OBJECTIVE, runs);
-            assert_eq!((result.median.to_bits(), result.is_reached), (f64::to_bits(median), is_reached));
-            assert_eq!(result.missed().is_none(), is_reached);
-        }
-        let result = ObjectiveResult::of(&OBJECTIVE, &[7.0]);
-        assert_eq!(result.missed().as_deref(), Some("restart is 7.00 s, not ≤ 5"));
     }
 }

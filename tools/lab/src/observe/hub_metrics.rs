@@ -8,7 +8,7 @@ use upesi_http::ClientTls;
 use crate::admin_client::{AdminClient, AdminError};
 use crate::plan::target::TargetHub;
 use crate::result::schema::{Queues, StageResult};
-use crate::result::statistics::{ratio, rounded};
+use crate::statistics::{ratio, rounded};
 
 /// Maximum number of samples that are read; a text with more is not from a known hub.
 const SAMPLES_MAX: usize = 1_000_000;

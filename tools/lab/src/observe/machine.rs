@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::plan::options::{Baseline, Role, RunOptions};
 use crate::result::LabResult;
 use crate::result::schema::MachineResult;
-use crate::result::statistics::{ratio, rounded};
+use crate::statistics::{ratio, rounded};
 
 /// Cores with less idle time than this are full: runnable threads wait.
 pub(crate) const IDLE_SHARE_FULL: f64 = 0.1;

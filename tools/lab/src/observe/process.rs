@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::machine::RunQueue;
 use crate::result::schema::ProcessRow;
-use crate::result::statistics::{mebibytes, rounded};
+use crate::statistics::{mebibytes, rounded};
 
 /// CPU and memory of a process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

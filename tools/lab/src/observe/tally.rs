@@ -7,7 +7,7 @@ use upesi_sim::Phase;
 
 use crate::observe::window::Window;
 use crate::result::exchanges::Exchanges;
-use crate::result::statistics::{LATENCY_US_MAX, latency_histogram};
+use crate::statistics::{LATENCY_US_MAX, latency_histogram};
 
 /// The outcome of one phase of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::plan::scenario::phase_name;
 use crate::result::ScheduleResult;
 use crate::result::latency::{LatencyMs, PhaseResult, Phases, written};
 use crate::result::schema::HistogramResult;
-use crate::result::statistics::milliseconds;
+use crate::statistics::milliseconds;
 
 /// Open loop: maximum 99th percentile of the lag for a valid run.
 const LAG_US_MAX: u64 = 10_000;

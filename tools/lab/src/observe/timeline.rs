@@ -10,7 +10,7 @@ use super::process::directory_bytes;
 use crate::observe::process::Usage;
 use crate::result::latency::{SECOND_US, written};
 use crate::result::schema::{Queues, TimelineResult, TimelineRow};
-use crate::result::statistics::{LATENCY_US_MAX, cores_used, mebibytes, milliseconds, ratio, rounded};
+use crate::statistics::{LATENCY_US_MAX, cores_used, mebibytes, milliseconds, ratio, rounded};
 
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 /// Length of a step, if the load varies.

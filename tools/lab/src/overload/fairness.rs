@@ -11,8 +11,9 @@ use upesi_types::Timestamp;
 
 use super::figures::{Measured, PhaseReport, Refusals, Times, findings_of};
 use super::{OUTSTANDING_MAX, OverloadArguments, Tried};
-use crate::judge::thresholds::{Objective, part};
+use crate::judge::objectives::Objective;
 use crate::result::schema::TimelineResult;
+use crate::statistics::part;
 use crate::{LabResult, Load, PairChoice, Role, RunOptions};
 
 /// Before, during and after the flood.

@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use super::OverloadArguments;
 use super::prober::Probe;
-use crate::judge::thresholds::{Objective, ObjectiveResult, quantiles};
+use crate::judge::objectives::{Objective, ObjectiveResult};
 use crate::result::evidence::Provenance;
 use crate::result::schema::{TimelineResult, TimelineRow};
+use crate::statistics::quantiles;
 use crate::{LabResult, LatencyMs};
 
 /// Seconds at the start of a phase that are reported separately: the first one contains the change of the load.

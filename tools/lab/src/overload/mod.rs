@@ -276,7 +276,7 @@ mod tests {
     use crate::Load;
     use crate::result::evidence::Provenance;
     use crate::result::schema::{HistogramResult, TimelineResult, TimelineRow};
-    use crate::result::statistics::latency_histogram;
+    use crate::statistics::latency_histogram;
 
     const TIMES: Times = Times { warm_up: Duration::from_secs(5), phase: Duration::from_secs(10) };
     /// When the load falls.

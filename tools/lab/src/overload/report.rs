@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::figures::{EDGE_S, Measured, PhaseReport, Refusals, Times, findings_of, rss_most, seconds};
 use super::prober::Probe;
 use crate::LabResult;
-use crate::judge::thresholds::{Objective, part, quantiles};
+use crate::judge::objectives::Objective;
 use crate::result::schema::{TimelineResult, TimelineRow};
+use crate::statistics::{part, quantiles};
 
 /// Seconds of steps that are kept: before the load falls, and after.
 const STEPS_BEFORE_S: f64 = 1.0;

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 use section::Node;
 pub use section::duration_of;
-pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteQuestion, SuiteRun};
+pub use suite::{SuiteFile, SuiteQuestion, SuiteRun};
 pub use sweep::{Claim, Point};
 use upesi_keys::read_limited_text;
 
@@ -303,22 +303,13 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
     "forwarder-only",
     "prepare-only",
     "fulfil-only",
-    "position-batch",
-    "position-500k",
-    "position-scale",
-    "position-durability",
-    "ledger-alone",
     "notification-keep-alive",
     "notification-pool",
     "notification-bodies",
     "notification-receivers",
     "notification-dfsps",
     "journal-alone",
-    "archive-alone",
 ];
 
 pub const SUITES: &[Builtin] =
     builtin!["suites/": "quick", "architect", "characterize", "measuring-overhead"];
-
-/// Figures that were published for Mojaloop, for comparison with the lab's: TOML.
-pub const PUBLISHED: &str = include_str!("../../../../scenarios/published.toml");

@@ -43,7 +43,6 @@ parameters! {
     delay_ms: "payee's delay", "ms", After("payee's delay");
     durable: "durability", "", Words(&[("yes", "durable"), ("no", "not durable")]);
     existing | existing_rows | existing_transfers | rows: "existing transfers", "", Counted("existing transfer");
-    in_flight: "commands under way", "", Counted("command under way");
     keep_alive: "whether connections are kept", "",
         Words(&[("yes", "connections kept"), ("no", "connections not kept")]);
     messages: "messages", "", Counted("message");
@@ -58,16 +57,9 @@ parameters! {
     record_bytes: "record size", "bytes", After("record size");
     recorded: "origin of the stream", "", Words(&[("yes", "recorded stream"), ("no", "made-up stream")]);
     repetitions: "repetitions", "", Counted("repetition");
-    submitters: "submitters", "", Counted("submitter");
-    submitting_threads: "threads that submitted", "", Counted("thread that submitted");
     threads: "threads", "", Counted("thread");
     transfers: "transfers", "", Counted("transfer");
     users | vus: "virtual users", "", Counted("virtual user");
-    value_bytes: "value size", "bytes", After("value size");
-    what: "what is done", "",
-        Words(&[
-            ("fulfil", "fulfils"), ("hit", "found"), ("insert", "put in"), ("miss", "not found"), ("prepare", "prepares"),
-        ]);
     workers: "workers", "", Counted("worker");
     zero_ahead: "zeros written ahead", "", Words(&[("yes", "zeros written ahead"), ("no", "no zeros written ahead")]);
 }

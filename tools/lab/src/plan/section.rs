@@ -173,16 +173,6 @@ impl<'file> Section<'file> {
         self.read(key, wanted, |value| duration_of(&value.text()?))
     }
 
-    /// A bound, or `"natural"` for none.
-    pub fn bound(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<usize> {
-        let wanted = format!("a whole number from {} to {}, or \"natural\"", range.start(), range.end());
-        let bound = |value: &Value| match value.integer() {
-            Some(number) => range.contains(&number).then(|| usize::try_from(number).ok()),
-            None => (value.text().as_deref() == Some("natural")).then_some(None),
-        };
-        self.read(key, wanted, bound).flatten()
-    }
-
     pub fn integers(&mut self, key: &'static str) -> Option<Vec<u64>> {
         let wanted = "a list of whole numbers, such as [70, 10, 10, 10]";
         self.read(key, wanted, |value| value.list(Value::integer))

@@ -21,8 +21,6 @@ pub struct SuiteRun {
     pub question: Option<String>,
     /// Whether the hub is profiled after the measurement.
     pub profile: bool,
-    /// The published figures with which members of its result are compared.
-    pub rows: Vec<PublishedLink>,
 }
 
 /// A question that several scenarios of a suite answer together, beside the own question of each.
@@ -30,34 +28,6 @@ pub struct SuiteRun {
 pub struct SuiteQuestion {
     pub text: String,
     pub scenarios: Vec<String>,
-}
-
-/// The counterpart of a published figure in the results.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublishedLink {
-    pub id: String,
-    /// The member of the result, such as `latency_ms.p99`.
-    pub member: String,
-    /// The label of the point, see [`super::Point::label`]; empty for the only one.
-    pub point: String,
-    /// The label of the point that it took turns with, if the figure is the difference of the two.
-    pub against: Option<String>,
-    /// If the figure is not of the whole run: of the moment when the hub had this many transfers.
-    pub at_transfers: Option<u64>,
-    /// A note about our figure beside theirs.
-    pub note: String,
-}
-
-/// A result from outside the suite, which would take too long there, with the published figures that it is compared
-/// with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
-    /// Its name: the file is `NAME.json`, beside the page of published figures.
-    pub name: String,
-    /// The text that is shown if it is missing.
-    pub instead: String,
-    /// The published figures with which its members are compared.
-    pub rows: Vec<PublishedLink>,
 }
 
 /// A suite file that was read and is valid, with all of its scenarios.
@@ -73,7 +43,6 @@ pub struct SuiteFile {
     pub within: Option<Duration>,
     pub runs: Vec<SuiteRun>,
     pub questions: Vec<SuiteQuestion>,
-    pub recorded: Vec<Recorded>,
     /// Plots over all points.
     pub plots: Vec<SuitePlot>,
 }
@@ -106,7 +75,6 @@ impl SuiteFile {
         let description = file.text("description").unwrap_or_default().trim().to_owned();
         let repetitions = file.size("repetitions", 1..=REPETITIONS_MAX).unwrap_or(1);
         let within = file.duration("within");
-        let recorded = file.tables("recorded", "recorded").iter_mut().map(recorded).collect();
         let mut runs = Vec::new();
         let mut failure = None;
         for mut section in file.tables("run", "run") {
@@ -145,7 +113,7 @@ impl SuiteFile {
             Some(error) => Err(error),
             None => {
                 let name = name.to_owned();
-                Ok(Self { name, title, description, repetitions, within, runs, questions, recorded, plots })
+                Ok(Self { name, title, description, repetitions, within, runs, questions, plots })
             }
         }
     }
@@ -177,7 +145,6 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
     let changes = section.node("set").map(sweep::axes_of).unwrap_or_default();
     let changes: Vec<(String, Node)> =
         changes.into_iter().map(|(path, node)| (path, Node { line: 0, ..node.clone() })).collect();
-    let rows = links(section);
     let mut scenario = match super::SCENARIOS.iter().find(|(known, _)| *known == name) {
         Some((name, text)) => ScenarioFile::with_changes(name, text, &changes)?,
         None if looks_like_path(&name) => {
@@ -196,7 +163,7 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
         );
         section.mistake(text);
     }
-    Ok(SuiteRun { scenario, question, profile, rows })
+    Ok(SuiteRun { scenario, question, profile })
 }
 
 /// Makes every run profile its hub. Returns false if there is no hub, or if the load varies and ends with the measured
@@ -210,27 +177,4 @@ fn look_into(scenario: &mut ScenarioFile) -> bool {
         }
         Work::Isolated { .. } => false,
     })
-}
-
-fn recorded(section: &mut Section<'_>) -> Recorded {
-    Recorded {
-        name: section.text_required("name"),
-        instead: section.text_required("instead"),
-        rows: links(section),
-    }
-}
-
-fn links(section: &mut Section<'_>) -> Vec<PublishedLink> {
-    section.tables("published", "published").iter_mut().map(link).collect()
-}
-
-fn link(section: &mut Section<'_>) -> PublishedLink {
-    PublishedLink {
-        id: section.text_required("id"),
-        member: section.text("member").unwrap_or_else(|| "throughput_per_s".to_owned()),
-        point: section.text("point").unwrap_or_default(),
-        against: section.text("against"),
-        at_transfers: section.integer("at_transfers", 0..=u64::MAX),
-        note: section.text("note").unwrap_or_default(),
-    }
 }

@@ -28,8 +28,7 @@ fn every_file_is_built_in_and_right() {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(directory);
         let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
         let toml = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
-        let names: BTreeSet<String> =
-            toml.map(|path| stem(&path)).filter(|name| name != "published").collect();
+        let names: BTreeSet<String> = toml.map(|path| stem(&path)).collect();
         let known: BTreeSet<String> = builtin.iter().map(|(name, _)| (*name).to_owned()).collect();
         assert_eq!(names, known);
     }
@@ -46,13 +45,12 @@ fn every_file_is_built_in_and_right() {
     }
     for (name, _) in SUITES {
         let suite = SuiteFile::named(name).unwrap_or_else(|error| panic!("{error}"));
+        let mut places = BTreeSet::new();
         for run in &suite.runs {
             has_names_for_people(&run.scenario);
-            let labels: Vec<String> = run.scenario.points().iter().map(Point::label).collect();
-            for row in &run.rows {
-                assert!(labels.contains(&row.point), "{name}: {row:?} is none of {labels:?}");
-                let id = format!("id = \"{}\"", row.id);
-                assert!(PUBLISHED.lines().any(|line| line == id), "{name}: {row:?} is not published");
+            for point in run.scenario.points() {
+                let place = (&run.scenario.name, point.label());
+                assert!(places.insert(place.clone()), "{name}: {place:?} would be written twice");
             }
         }
     }
@@ -185,7 +183,7 @@ fn broken_toml_and_contradictions_are_mistakes_too() {
         ("title = \"x\"\n[time]\nmeasured = \"10ms\"", "test.toml: measure for at least"),
         ("title = \"x\"\nkind = \"isolated\"\nstage = \"engine\"", "there is no isolated kind \"engine\""),
         (
-            "title = \"x\"\nkind = \"isolated\"\nstage = \"position\"\n[isolated]\nbatch = 0\nsize = 2",
+            "title = \"x\"\nkind = \"isolated\"\nstage = \"journal\"\n[isolated]\nbatch = 0\nsize = 2",
             "test.toml:5: isolated.batch: give a whole number from 1 to",
         ),
         ("title = \"x\"\n[sweep]\n\"title.x\" = [1]", "is no path of this scenario"),
@@ -315,7 +313,7 @@ fn a_run_of_a_suite_is_looked_into_where_that_can_be() {
     let looked = suite("payments-8", "").unwrap();
     assert!(looked.runs[0].profile);
     assert_eq!(options(&looked.runs[0].scenario, 0).profile, Some(crate::plan::suite::PROFILE_LENGTH));
-    for scenario in ["breakpoint", "published-ramp", "simulators-only", "ledger-alone"] {
+    for scenario in ["breakpoint", "published-ramp", "simulators-only", "journal-alone"] {
         let error = suite(scenario, "").unwrap_err().to_string();
         assert!(error.contains("s.toml:2: ") && error.contains("only a steady load"), "{scenario}: {error}");
     }
@@ -328,17 +326,11 @@ fn a_run_of_a_suite_is_looked_into_where_that_can_be() {
 }
 
 #[test]
-fn results_of_other_times_stand_beside_published_figures_too() {
-    let text = "title = \"S\"\n[[run]]\nscenario = \"payments-8\"\n[[run.published]]\nid = \"a\"\nat_transfers = 60000\n\
-                [[recorded]]\nname = \"soak\"\ninstead = \"see make soak\"\n[[recorded.published]]\nid = \"b\"\n";
+fn suite_within_is_time_limit() {
+    let text = "title = \"S\"\n[[run]]\nscenario = \"payments-8\"\n";
     let suite = SuiteFile::parse("s.toml", text, None).unwrap();
-    assert_eq!(suite.runs[0].rows[0].at_transfers, Some(60_000));
-    let [recorded] = suite.recorded.as_slice() else { panic!("{:?}", suite.recorded) };
-    assert_eq!((recorded.name.as_str(), recorded.rows[0].id.as_str()), ("soak", "b"));
     let hour = SuiteFile::parse("s.toml", &format!("within = \"1h\"\n{text}"), None).unwrap();
     assert_eq!((suite.within, hour.within.map(|within| within.as_secs())), (None, Some(3_600)));
-    let error = SuiteFile::parse("s.toml", &text.replace("instead", "else"), None).unwrap_err().to_string();
-    assert!(error.contains("instead is missing in [recorded]"), "{error}");
 }
 
 #[test]
@@ -362,26 +354,17 @@ set = { "time.measured" = "1s", "load.users" = 5 }
 scenario = "transfers-users"
 question = "More users?"
 set = { "sweep.load.users" = [1, 2] }
-[[run.published]]
-id = "other"
-point = "users-2"
-against = "users-1"
-note = "median"
 [[run]]
 scenario = "transfers-8"
 set = { "load.users" = 5 }
-published = [{ id = "row", member = "latency_ms.p99" }]
 [[plot]]
 title = "P"
 x = "users"
 "#;
     let suite = SuiteFile::parse("s.toml", text, None).unwrap();
     assert_eq!((suite.repetitions, suite.runs.len(), suite.plots.len()), (3, 3, 1));
-    assert_eq!(suite.runs[1].scenario.points()[1].label(), suite.runs[1].rows[0].point);
+    assert_eq!(suite.runs[1].scenario.points()[1].label(), "users-2");
     assert_eq!(options(&suite.runs[0].scenario, 0).load, Load::Closed { users: 5 });
-    assert_eq!(suite.runs[2].rows[0].member, "latency_ms.p99");
-    let link = &suite.runs[1].rows[0];
-    assert_eq!((link.against.as_deref(), link.note.as_str()), (Some("users-1"), "median"));
     assert_eq!((&suite.runs[0].question, suite.runs[1].question.as_deref()), (&None, Some("More users?")));
     for (text, expected) in [
         ("title = \"x\"", "at least one [[run]]"),

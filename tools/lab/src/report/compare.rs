@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::judge::statistics::{
-    CONFIDENCE, Interval, paired_difference, pairs_to_tell, relative_difference, repetitions_to_tell,
-};
 use crate::plan::metric::Metric;
 use crate::report::difference::{Difference, Judgement, deciding};
 use crate::report::input::Results;
 use crate::report::run::Run;
 use crate::report::verdict::{self, verdict};
-use crate::result::statistics::median;
 use crate::result::suite::{PairFigure, PairResult};
+use crate::statistics::intervals::{
+    CONFIDENCE, Interval, paired_difference, pairs_to_tell, relative_difference, repetitions_to_tell,
+};
+use crate::statistics::median;
 
 /// An interval narrower than this on both sides of zero counts as "the same": no decision depends on less.
 const SAME_WITHIN: f64 = 0.02;

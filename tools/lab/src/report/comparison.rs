@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::ReportError;
-use crate::judge::statistics::CONFIDENCE;
 use crate::report::compare::{Pair, pair, suites, within_suites};
 use crate::report::input::Results;
 use crate::report::text;
+use crate::statistics::intervals::CONFIDENCE;
 
 #[derive(Clone, Debug)]
 pub struct Comparison {

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
-use crate::figures::{count, grouped, number, plain};
+use crate::figures::plain;
 use crate::report::run::Run;
 
 /// A name and its text, in the order of the report.
@@ -70,82 +68,8 @@ pub(crate) fn text(conditions: &Conditions) -> String {
     conditions.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" · ")
 }
 
-/// Users or arrivals, seconds, DFSPs, existing transfers, and the number of operations. For a stage alone, its settings
-/// replace the first ones.
-pub(crate) fn driven_with(run: &Run) -> String {
-    let mut parts = if run.is_isolated() { isolated(run) } else { end_to_end(run) };
-    let completed =
-        run.number("completed").map(|completed| format!("{} {}", grouped(completed, 0), run.units()));
-    parts.extend(completed);
-    parts.join(", ")
-}
-
-fn isolated(run: &Run) -> Vec<String> {
-    let settings = Some(run.parameters_text()).filter(|text| !text.is_empty());
-    settings.into_iter().chain(time(run)).collect()
-}
-
-fn end_to_end(run: &Run) -> Vec<String> {
-    let option = |name: &str| run.options.get(name);
-    let whole = |name: &str| option(name).and_then(Value::as_u64);
-    let ablation = run.parameters.get("ablation").and_then(Value::as_str).map(str::to_owned);
-    [
-        ablation,
-        option("load").and_then(load),
-        time(run),
-        whole("dfsps").map(|dfsps| format!("{} DFSPs", count(dfsps))),
-        option("pairs").and_then(Value::as_str).filter(|pairs| *pairs != "uniform").map(str::to_owned),
-        whole("existing_transfers")
-            .filter(|existing| *existing > 0)
-            .map(|existing| format!("{} existing transfers", count(existing))),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn time(run: &Run) -> Option<String> {
-    let seconds = Some(run.window.seconds).filter(|seconds| *seconds > 0.0)?;
-    let is_whole = seconds.fract().abs() < f64::EPSILON;
-    Some(format!("{} s", if is_whole { grouped(seconds, 0) } else { number(seconds) }))
-}
-
-/// The load shape, in the form of `options.load`.
-pub(crate) fn load(load: &Value) -> Option<String> {
-    let (shape, of) = load.as_object()?.iter().next()?;
-    let whole = |name: &str| of.get(name).and_then(Value::as_u64).map(count);
-    let path = |start: &str| {
-        let stages = of.get("stages").and_then(Value::as_array).into_iter().flatten();
-        let levels = stages.filter_map(|stage| stage.get("level").and_then(Value::as_u64)).map(count);
-        whole(start).into_iter().chain(levels).collect::<Vec<_>>().join(" → ")
-    };
-    match shape.as_str() {
-        "closed" => {
-            let users = whole("users")?;
-            Some(if users == "1" { "1 user".to_owned() } else { format!("{users} users") })
-        }
-        "ramping_users" => Some(format!("{} users", path("start"))),
-        "open" => Some(format!("{} arrivals/s", whole("rate_per_s")?)),
-        "arrivals" => {
-            let random = of.get("poisson").and_then(Value::as_bool).unwrap_or(false);
-            Some(format!("{}{} arrivals/s", path("start_per_s"), if random { " random" } else { "" }))
-        }
-        "parallel" => {
-            let loads = of.get("loads").and_then(Value::as_array).into_iter().flatten();
-            let part = |part: &Value| {
-                let operation = part.get("operation").and_then(Value::as_str)?;
-                Some(format!("{operation} {}", self::load(part.get("load")?)?))
-            };
-            Some(loads.filter_map(part).collect::<Vec<_>>().join(" + "))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn conditions(cores: &str, durability: Option<&str>) -> Conditions {
@@ -178,57 +102,5 @@ mod tests {
             super::shared([conditions("a", None), conditions("b", None)].iter()),
             [("cores", "a".to_owned())]
         );
-    }
-
-    fn said(result: &Value) -> String {
-        driven_with(&Run::of(result.clone()).unwrap())
-    }
-
-    #[test]
-    fn a_run_says_what_drove_it() {
-        let run = |load: Value| {
-            json!({
-                "unit": "transfer", "completed": 25_613, "window": { "seconds": 6.0 },
-                "options": { "load": load, "dfsps": 8, "existing_transfers": 60_000 }
-            })
-        };
-        let rest = "6 s, 8 DFSPs, 60,000 existing transfers, 25,613 transfers";
-        let stages = json!([{ "level": 600, "ms": 1 }, { "level": 1000, "ms": 1 }]);
-        for (load, words) in [
-            (json!({ "closed": { "users": 32 } }), "32 users"),
-            (json!({ "closed": { "users": 1 } }), "1 user"),
-            (json!({ "ramping_users": { "start": 5, "stages": stages } }), "5 → 600 → 1,000 users"),
-            (json!({ "open": { "rate_per_s": 40, "outstanding_max": 9 } }), "40 arrivals/s"),
-            (
-                json!({ "arrivals": { "start_per_s": 1000, "stages": [], "poisson": true } }),
-                "1,000 random arrivals/s",
-            ),
-            (
-                json!({ "parallel": { "loads": [
-                    { "operation": "lookups", "load": { "open": { "rate_per_s": 40 } } },
-                    { "operation": "quotes", "load": { "arrivals": { "start_per_s": 3, "stages": stages } } },
-                ] } }),
-                "lookups 40 arrivals/s + quotes 3 → 600 → 1,000 arrivals/s",
-            ),
-        ] {
-            assert_eq!(said(&run(load)), format!("{words}, {rest}"));
-        }
-    }
-
-    #[test]
-    fn who_pays_whom_is_said_where_it_is_not_everybody() {
-        let result = |pairs: &str| json!({ "options": { "dfsps": 2, "pairs": pairs } });
-        assert_eq!(said(&result("unidirectional")), "2 DFSPs, unidirectional");
-        assert_eq!(said(&result("uniform")), "2 DFSPs");
-    }
-
-    #[test]
-    fn a_stage_alone_says_its_settings_and_not_the_usual_load() {
-        let result = json!({
-            "kind": "isolated", "unit": "prepare", "completed": 25_000, "window": { "seconds": 0.644 },
-            "parameters": { "batch": 10, "dfsps": 2 },
-            "options": { "load": { "closed": { "users": 32 } }, "dfsps": 8 }
-        });
-        assert_eq!(said(&result), "batch 10, 2 DFSPs, 0.64 s, 25,000 prepares");
     }
 }

@@ -1,9 +1,9 @@
 //! The difference of one figure between two runs, and the judgement on it.
 
 use crate::figures;
-use crate::judge::statistics::{Interval, geometric_mean};
 use crate::plan::metric::Metric;
 use crate::report::run::Run;
+use crate::statistics::intervals::{Interval, geometric_mean};
 
 /// The judgement on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

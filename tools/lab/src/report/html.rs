@@ -14,7 +14,6 @@ use super::suite::{claims, lengths, sections, verdict};
 use crate::figures::{capitalised, milliseconds, minute, number, plain};
 use crate::report::comparison;
 use crate::report::input::{Results, Suite};
-use crate::report::published::Beside;
 use crate::report::run::Run;
 use crate::report::text::{FIGURES, figures};
 
@@ -54,11 +53,11 @@ fn section(id: &str, heading: &str, content: &Markup) -> Part {
     part(id, heading, if content.is_empty() { Markup::default() } else { section() })
 }
 
-/// The page. If there are published figures beside ours, they are its first part.
-pub(crate) fn page(results: &Results, beside: Option<&Beside>) -> String {
+/// The page.
+pub(crate) fn page(results: &Results) -> String {
     let title = title(results);
     let digest = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
-    let parts = parts(results, beside);
+    let parts = parts(results);
     let body = |(id, _, content): &Part| Markup::of("<div class=\"part\" id=\"{}\">{}</div>", &[id, content]);
     let main = [contents(results, &parts)].into_iter().chain(parts.iter().map(body));
     let (header, main) = (header(results, &title), main.collect::<Markup>());
@@ -77,7 +76,7 @@ fn contents(results: &Results, parts: &[Part]) -> Markup {
 }
 
 /// The parts of the page, in the order in which they are read.
-fn parts(results: &Results, beside: Option<&Beside>) -> Vec<Part> {
+fn parts(results: &Results) -> Vec<Part> {
     let one_suite = results.only_suites && results.suites.len() == 1;
     let comparison = comparison::compare(results).ok().filter(|_| compared(results));
     let heading = if one_suite { "What each part costs" } else { "Verdict" };
@@ -93,8 +92,7 @@ fn parts(results: &Results, beside: Option<&Beside>) -> Vec<Part> {
     if one_suite {
         middle.reverse();
     }
-    let published = beside.map(sections::published).unwrap_or_default();
-    let mut parts = vec![section("published", "Published figures beside ours", &published)];
+    let mut parts = Vec::new();
     if let ([suite], true) = (results.suites.as_slice(), one_suite) {
         let sentence = |text: String| Markup::of("<p class=\"lead\">{}</p>", &[&tied(&text)]);
         let sentences: Markup = verdict(suite, &results.runs).into_iter().map(sentence).collect();

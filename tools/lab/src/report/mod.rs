@@ -18,11 +18,9 @@ mod difference;
 mod grid;
 mod html;
 mod input;
-pub mod published;
 mod run;
 mod run_table;
 mod suite;
-pub mod summary;
 mod text;
 mod verdict;
 
@@ -53,25 +51,10 @@ pub fn markdown(paths: &[PathBuf]) -> Result<String, ReportError> {
     Ok(text::markdown(&input::load(paths)?))
 }
 
-/// A text as a paragraph of Markdown, with lines that fit an editor.
-pub fn paragraph(text: &str) -> String {
-    grid::wrapped(&grid::escaped(text), "")
-}
-
 /// Writes the results as one HTML page that loads nothing: style, script and plots are inside. Two or more results are
 /// compared with the first; suites bring their plots. Fails if a result cannot be read or the page cannot be written.
 pub fn write_html(paths: &[PathBuf], page: &Path) -> Result<(), ReportError> {
-    write_html_beside(paths, None, page)
-}
-
-/// Writes the page with published figures beside ours as its first part. Fails if a result cannot be read or the page
-/// cannot be written.
-pub fn write_html_beside(
-    paths: &[PathBuf],
-    published: Option<&published::Beside>,
-    page: &Path,
-) -> Result<(), ReportError> {
-    let content = html::page(&input::load(paths)?, published);
+    let content = html::page(&input::load(paths)?);
     std::fs::write(page, content).map_err(|source| ReportError::Unwritable { path: page.to_owned(), source })
 }
 

@@ -10,8 +10,8 @@ use crate::plan::metric::Metric;
 use crate::plan::parameters;
 use crate::result::audit::AuditSummary;
 use crate::result::schema::{ProcessRow, TimelineRow, Validity};
-use crate::result::statistics::median;
 use crate::result::{BaselineResult, LabResult, SliceResult};
+use crate::statistics::median;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {

@@ -7,8 +7,8 @@ use upesi_sim::Phase;
 use crate::observe::machine::{IDLE_SHARE_FULL, percent, taken};
 use crate::plan::scenario::phase_name;
 use crate::result::latency::{LatencyMs, Phases};
-use crate::result::statistics::{rounded, times};
 use crate::result::{BaselineResult, LabResult, ProcessResult};
+use crate::statistics::{rounded, times};
 
 const NAME_WIDTH: usize = 22;
 

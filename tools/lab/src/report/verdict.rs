@@ -160,11 +160,6 @@ pub(crate) fn of_run(run: &Run) -> Vec<String> {
     validity(run).into_iter().chain(thresholds).chain(integrity(run)).collect()
 }
 
-/// The doubts without missed objectives, which are results.
-pub(crate) fn doubts(run: &Run) -> Vec<String> {
-    validity(run).into_iter().chain(integrity(run)).collect()
-}
-
 /// The thresholds that the hub missed.
 pub(crate) fn thresholds(run: &Run) -> Option<String> {
     let missed = run.thresholds.as_ref().filter(|thresholds| !thresholds.met)?;

@@ -9,7 +9,7 @@ use upesi_sim::Phase;
 
 use crate::result::exchanges::Exchanges;
 use crate::result::schema::HistogramResult;
-use crate::result::statistics::{
+use crate::statistics::{
     LATENCY_US_MAX, latency_histogram, mean_milliseconds, milliseconds, rounded, share_above,
 };
 
@@ -157,7 +157,7 @@ pub(crate) fn read_histogram(text: &str) -> Option<Histogram<u64>> {
 mod tests {
     use super::*;
     use crate::observe::timeline::Interval;
-    use crate::result::statistics::latency_histogram;
+    use crate::statistics::latency_histogram;
 
     #[test]
     fn intervals_add_up_to_the_latency_of_all() {

@@ -10,7 +10,6 @@ pub(crate) mod load;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod schema;
-pub mod statistics;
 pub mod suite;
 
 use std::collections::BTreeMap;
@@ -36,7 +35,7 @@ use crate::result::schema::{
     BreakpointResult, DriftResult, HistogramResult, MachineResult, Name, ProcessRow, SettlementResult,
     StageResult, TargetCheck, Thresholds, TimelineResult, TimelineRow, Validity, WindowResult,
 };
-use crate::result::statistics::rounded;
+use crate::statistics::rounded;
 
 /// Version of the layout of `result.json`; docs/lab/result.md describes when it increases.
 pub const SCHEMA_VERSION: u32 = 2;

@@ -12,8 +12,8 @@ use crate::plan::load_profile::Load;
 use crate::result::exchanges::{Exchanges, Originated};
 use crate::result::latency::{LatencyMs, PhaseResult, Phases};
 use crate::result::schema::{HistogramResult, ProcessRow, Queues, TimelineResult, TimelineRow};
-use crate::result::statistics::latency_histogram;
 use crate::result::{LabResult, ScheduleResult, SliceResult};
+use crate::statistics::latency_histogram;
 
 /// This number of operations with that latency.
 fn latencies(mut empty: Histogram<u64>, ms: u64, count: u64) -> Histogram<u64> {

@@ -6,7 +6,7 @@ use crate::drive::error::LabError;
 use crate::drive::output::{create, write};
 use crate::drive::run::run;
 use crate::isolated::{self, Context, IsolatedError};
-use crate::judge::drift::{self, drift};
+use crate::judge::soak;
 use crate::judge::thresholds::fails_on_purpose;
 use crate::judge::validity::deserves_second_try;
 use crate::plan::load_profile::Load;
@@ -102,14 +102,14 @@ fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabErro
 /// latency first.
 const OUTSTANDING_MIN: usize = 10_000;
 
-/// Executes a long run. The result shows the drift of the hub's figures, and whether the load was held all the time.
+/// Executes a long run. The result shows the slopes of the hub's figures, and whether the load was held all the time.
 fn soak(options: &RunOptions) -> Result<LabResult, LabError> {
     let mut result = run(options)?;
-    let found = drift(&result);
+    let found = soak::judge(&result);
     if let Some(thresholds) = &mut result.thresholds
         && !fails_on_purpose(options)
     {
-        thresholds.add(drift::check(result.window.seconds, found.held_s));
+        thresholds.add(soak::check(result.window.seconds, found.held_s));
     }
     result.drift = Some(found);
     write(&result, options.out.as_deref())?;

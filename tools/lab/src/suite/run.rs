@@ -16,9 +16,9 @@ use crate::plan::metric::Metric;
 use crate::plan::suite_plan::{SuitePlan, SuitePoint};
 use crate::plan::surroundings::Surroundings;
 use crate::plan::{Claim, Test, Work};
-use crate::result::statistics::{median, rounded};
 use crate::result::suite::{SuiteFailure, SuiteResult};
 use crate::result::{LabResult, SCHEMA_VERSION};
+use crate::statistics::{median, rounded};
 use crate::suite::execute::execute;
 
 /// Maximum duration of a run that is repeated after a disturbance. In a longer run, a disturbance is a small part, and

@@ -101,7 +101,7 @@ fn what_runs_at_a_part_of_a_rate_is_tried_twice_where_it_is_short() {
         assert_eq!(tried_twice(ScenarioFile::parse("x", &text).unwrap()), [is_short], "{measured}");
     }
     // A load of its own, and no load at all.
-    for name in ["transfers-8", "ledger-alone"] {
+    for name in ["transfers-8", "prepare-only"] {
         assert_eq!(tried_twice(ScenarioFile::named(name).unwrap()), [false], "{name}");
     }
     let directory = tempfile::tempdir().unwrap();
@@ -149,11 +149,11 @@ fn what_is_compared_with_a_base_is_run_beside_it_and_all_is_counted() {
 
 #[test]
 fn a_plan_has_every_point_with_a_directory_of_its_own() {
-    let scenario = ScenarioFile::named("position-batch").unwrap();
+    let scenario = ScenarioFile::named("journal-alone").unwrap();
     let plan = SuitePlan::of_scenario(&scenario);
-    assert_eq!(plan.points.len(), 21);
-    assert_eq!(plan.points[20].directory(), "position-batch,batch-natural,dfsps-8");
-    assert_eq!(plan.plots[0].runs.len(), 21);
+    assert_eq!(plan.points.len(), 8);
+    assert_eq!(plan.points[7].directory(), "journal-alone,batch-1000,durable-false");
+    assert_eq!(plan.plots[0].runs.len(), 8);
     let suite = SuiteFile::named("quick").unwrap();
     let plan = SuitePlan::of_suite(&suite);
     assert_eq!(

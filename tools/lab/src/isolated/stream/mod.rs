@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use upesi_engine::Payload;
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
 use upesi_http::{Full, Method, Request, header_block};
-use upesi_ledger::{Command, Ledger};
+use upesi_ledger::Command;
 use upesi_sim::{id_of, mix};
 use upesi_transfers::into_command;
 use upesi_types::{Timestamp, TransferId};
@@ -25,16 +25,6 @@ use crate::plan::stage::source::{BODY_BYTES_MIN, DFSPS_MAX};
 
 /// Maximum number of messages in a stream. A million of the usual size take 1.3 GB of memory.
 pub const MESSAGES_MAX: usize = 10_000_000;
-
-impl MessageKind {
-    /// Number of transfers of a ledger in the state that messages of this kind produce: reserved, or committed.
-    pub(super) fn done(self, ledger: &Ledger) -> u64 {
-        match self {
-            Self::Prepare => ledger.reserved_len() as u64,
-            Self::Fulfil => ledger.totals().committed,
-        }
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -150,18 +140,12 @@ impl Stream {
         all_ready(self.first(kind, count)?)
     }
 
-    /// The first `count` messages of a kind as commands, after the prepares that must be reserved before them.
-    pub(crate) fn decode_behind(
-        &self,
-        kind: MessageKind,
-        count: usize,
-    ) -> Result<(Vec<Ready>, Vec<Ready>), StreamError> {
-        let measured = self.decode(kind, count)?;
+    /// The prepares that must be reserved before the first `count` messages of a kind.
+    pub(super) fn prepares_before(&self, kind: MessageKind, count: usize) -> Result<Vec<Ready>, StreamError> {
+        let ids: HashSet<_> = self.first(kind, count)?.map(|message| message.id).collect();
         if kind == MessageKind::Prepare {
-            return Ok((Vec::new(), measured));
+            return Ok(Vec::new());
         }
-        let ids: HashSet<_> =
-            self.of_kind(MessageKind::Fulfil).take(count).map(|message| message.id).collect();
         let prepares = self.of_kind(MessageKind::Prepare).filter(|message| ids.contains(&message.id));
         let prepares = all_ready(prepares)?;
         if prepares.len() < count {
@@ -169,7 +153,7 @@ impl Stream {
             let what = "prepares of its fulfils".to_owned();
             return Err(StreamError::TooShort { what, found, needed: count });
         }
-        Ok((prepares, measured))
+        Ok(prepares)
     }
 }
 

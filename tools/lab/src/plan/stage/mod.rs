@@ -1,14 +1,11 @@
 //! The stages of the hub that can be measured alone, and their settings in scenario files.
 
 pub(crate) mod admin;
-pub(crate) mod archive;
 pub(crate) mod edge;
 pub(crate) mod generator;
 pub(crate) mod journal;
-pub(crate) mod ledger;
 pub mod message;
 pub(crate) mod notification;
-pub(crate) mod position;
 pub(crate) mod source;
 
 use message::MessageKind;
@@ -18,11 +15,8 @@ use crate::plan::section::{Mistakes, Node, Section};
 pub(crate) const OF_EDGE: &[&str] = &["connections", "durable", "existing", "callbacks"];
 
 /// The stages that can be measured alone, and the keys of each that its result repeats if they were given.
-pub const KINDS: [(&str, &[&str]); 9] = [
-    ("ledger", &[]),
-    ("position", &["batch", "durable", "submitters", "in_flight", "existing", "deliveries"]),
+pub const KINDS: [(&str, &[&str]); 6] = [
     ("journal", &["record_bytes", "batch", "durable", "zero_ahead"]),
-    ("archive", &["what", "transfers", "value_bytes", "batch"]),
     ("notification", &["receivers", "keep_alive", "connections", "receiver_delay_ms", "threads"]),
     ("prepare", OF_EDGE),
     ("fulfil", OF_EDGE),
@@ -33,10 +27,7 @@ pub const KINDS: [(&str, &[&str]); 9] = [
 /// A stage with its settings, ready to be measured.
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
-    Ledger(ledger::Settings),
-    Position(position::Settings),
     Journal(journal::Settings),
-    Archive(archive::Settings),
     Notification(notification::Settings),
     Edge(edge::Settings),
     Admin(admin::Settings),
@@ -60,10 +51,7 @@ impl Stage {
         }
         let keys = &mut Section::new("isolated", table, mistakes);
         Ok(match kind {
-            "ledger" => Self::Ledger(ledger::Settings::read(keys)),
-            "position" => Self::Position(position::Settings::read(keys)),
             "journal" => Self::Journal(journal::Settings::read(keys)),
-            "archive" => Self::Archive(archive::Settings::read(keys)),
             "notification" => Self::Notification(notification::Settings::read(keys)),
             "prepare" => Self::Edge(edge::Settings::read(MessageKind::Prepare, keys)),
             "fulfil" => Self::Edge(edge::Settings::read(MessageKind::Fulfil, keys)),

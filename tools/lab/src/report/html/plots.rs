@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use super::table::Markup;
 use crate::figures::plain;
-use crate::judge::statistics::{CONFIDENCE, Interval, mean_interval};
 use crate::plan::metric::Metric;
 use crate::plan::parameters;
 use crate::plan::plot::SuitePlot;
 use crate::report::input::Results;
 use crate::report::run::Run;
 use crate::result::schema::{Probe, TimelineRow};
+use crate::statistics::intervals::{CONFIDENCE, Interval, mean_interval};
 
 /// Values with a larger ratio than this get a logarithmic axis.
 const LOG_RATIO: f64 = 20.0;

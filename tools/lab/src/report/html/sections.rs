@@ -5,14 +5,11 @@ use std::collections::BTreeMap;
 use super::plots::{self, Plot};
 use super::table::{Bar, Cell, Markup, columns, findings, table};
 use super::tied;
-use crate::figures::{
-    ABSENT, count, joined, microseconds, milliseconds, number, or_absent, percent, signed_percent,
-};
+use crate::figures::{ABSENT, count, microseconds, milliseconds, number, or_absent, percent, signed_percent};
 use crate::plan::parameters;
 use crate::report::compare::Pair;
 use crate::report::comparison::Comparison;
 use crate::report::difference::{Difference, Judgement, judged};
-use crate::report::published::{Beside, conditions_in_full};
 use crate::report::run::Run;
 use crate::result::schema::Probe;
 
@@ -107,32 +104,6 @@ fn reach<'a>(differences: impl Iterator<Item = &'a Difference>) -> f64 {
     });
     let largest = ends.map(f64::abs).filter(|end| end.is_finite()).fold(0.02, f64::max);
     [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0].into_iter().find(|reach| *reach >= largest).unwrap_or(10.0)
-}
-
-/// The part about published figures.
-pub(crate) fn published(beside: &Beside) -> Markup {
-    let summary = Markup::text(&tied(&beside.summary)).within("<p class=\"lead\">{}</p>");
-    let conditions = Markup::text(&beside.conditions)
-        .within("<p class=\"note\">Ours, unless a row says otherwise: {}.</p>");
-    let rows = beside.rows.iter().zip(conditions_in_full(beside)).map(|(row, conditions)| {
-        let theirs = joined([&conditions, &row.row.source], " · ");
-        let ours = joined([&row.load, &row.remark], "; ");
-        let ours = if ours.is_empty() { ours } else { format!("Ours: {ours}") };
-        vec![
-            Cell::from(row.row.what.as_str()).with(theirs).with(ours),
-            row.shown(row.row.figure).into(),
-            row.shown(row.ours).into(),
-            Cell::classed(row.times_text(), if row.missed.is_some() { "alarm" } else { "" }),
-            row.per_vcpu.as_str().into(),
-        ]
-    });
-    let rows = table(&["what, and their conditions", "published", "ours", "times better", "per vCPU"], rows);
-    Markup::of(
-        "{}<p class=\"note\">Theirs are figures of other machines and of other years, most of them with more hardware and with \
-         relaxed durability: what stands here is an order of magnitude, not a race. Hub, simulated participants and load \
-         generator of ours shared one machine.</p>{}{}",
-        &[&summary, &conditions, &rows],
-    )
 }
 
 /// A row for each stage, with its parts by the processor's work; empty without a profile.
@@ -306,41 +277,4 @@ pub(super) fn drift(run: &Run) -> Markup {
             &objectives("Targets of Mojaloop's programme of 2020", of_2020),
         ],
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::published::{BesideRow, PublishedRow};
-
-    #[test]
-    fn rows_say_in_full_how_they_were_reached() {
-        let row = |what: &str, conditions: &str, missed: Option<&str>| BesideRow {
-            row: PublishedRow {
-                what: what.into(),
-                conditions: conditions.into(),
-                unit: "/s".into(),
-                figure: Some(100.0),
-                ..PublishedRow::default()
-            },
-            ours: Some(150.0),
-            times: missed.is_none().then_some(1.5),
-            missed: missed.map(str::to_owned),
-            load: "32 users".into(),
-            ..BesideRow::default()
-        };
-        let rows = vec![row("transfers", "24 pods", None), row("lookups", "the same; mesh", Some("lost 3"))];
-        let beside = Beside { rows, conditions: "2 cores".into(), summary: "It went well.".into() };
-        let page = published(&beside).into_string();
-        for text in [
-            "<p class=\"lead\">It went well.</p>",
-            "Ours, unless a row says otherwise: 2 cores.",
-            "transfers<small>24 pods</small><small>Ours: 32 users</small>",
-            "<small>24 pods; mesh</small>",
-            ">100/s</td><td class=\"\">150/s</td><td class=\"\">1.50 ×</td>",
-            "<td class=\"alarm\">missed: lost 3</td>",
-        ] {
-            assert!(page.contains(text), "{text}: {page}");
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! Whether the window was steady: compares the ratios of the counts of the hub's stages with the expected ratios. This
-//! is the gate of the published runs, for each phase of an operation.
+//! Compares the ratios of the counts of the hub's stages with the expected ratios, for each phase of an operation. In a
+//! window that counts, as many operations end as begin.
 #![expect(clippy::float_arithmetic, reason = "ratios of counts; no money")]
 
 use upesi_sim::{Flavour, Phase};
@@ -9,7 +9,7 @@ use crate::plan::options::{Role, RunOptions};
 use crate::plan::scenario::Scenario;
 use crate::result::LabResult;
 
-/// Maximum deviation of a ratio from its expected value: 2 %, as in the validity gate of published runs.
+/// Maximum deviation of a ratio from its expected value, as in Mojaloop's performance work.
 const TOLERANCE: f64 = 0.02;
 /// Number of operations that may be in progress beside those that the timeline saw.
 const UNSEEN: f64 = 10.0;
@@ -26,9 +26,9 @@ struct Ratio {
     is_before_failures: bool,
 }
 
-/// Findings of the hub's stages against a steady window. There are none if faults change the counts, or for stages that
-/// the hub does not report.
-pub(crate) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> {
+/// The ratios that differ from the expected ones. There are none if faults change the counts, or for stages that the hub
+/// does not report.
+pub(super) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> {
     let repeats = [options.behaviour.duplicate_per_mille, options.behaviour.repeat_prepare_per_mille];
     if fails_on_purpose(options) || repeats != [0; 2] {
         return Vec::new();

@@ -1,5 +1,9 @@
-//! Statistics of measurements: the only place of the lab for divisions with a fraction.
+//! Statistics of measurements: rates, medians and ratios; in `intervals.rs` the intervals of repeated measurements, in
+//! `line.rs` lines through points.
 #![expect(clippy::float_arithmetic, reason = "rates, medians and ratios of measurements; no money")]
+
+pub(crate) mod intervals;
+pub(crate) mod line;
 
 use std::time::Duration;
 
@@ -65,6 +69,24 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
         length if length % 2 == 1 => Some(values[middle]),
         _ => Some(f64::midpoint(values[middle - 1], values[middle])),
     }
+}
+
+/// `value / of`; 0 if `of` is 0.
+pub fn part(value: f64, of: f64) -> f64 {
+    ratio(value, of).unwrap_or(0.0)
+}
+
+/// The percentiles `percents` of the values; 0 if there are no values.
+pub fn quantiles<const COUNT: usize>(
+    values: impl IntoIterator<Item = f64>,
+    percents: [usize; COUNT],
+) -> [f64; COUNT] {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    percents.map(|percent| {
+        let rank = (sorted.len() * percent).div_ceil(100).max(1);
+        sorted.get(rank - 1).copied().unwrap_or(0.0)
+    })
 }
 
 /// A value rounded to a number of decimals, for people.

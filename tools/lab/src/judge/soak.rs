@@ -1,15 +1,14 @@
-//! The drift of a hub over time: lines fitted to the timeline of a long run.
-#![expect(clippy::float_arithmetic, reason = "least squares over measurements; no money")]
+//! Judges a soak: the slopes of its figures in the window that counts, and the time for which it held its load.
+#![expect(clippy::float_arithmetic, reason = "changes of measurements; no money")]
 
 use crate::judge::thresholds::{COMPLETED_OF_DUE, Checked};
 use crate::result::LabResult;
 use crate::result::schema::{DriftResult, DriftRow, ProgrammeCheck, ThresholdCheck, TimelineRow};
-use crate::result::statistics::{ratio, rounded};
+use crate::statistics::line::Line;
+use crate::statistics::{ratio, rounded};
 
 /// A figure that changed by less than this part of its start is steady.
 const STEADY: f64 = 0.10;
-/// Minimum number of rows for a line.
-const ROWS_MIN: usize = 3;
 /// T1 of the 2020 programme: more than this per second.
 const T1_PER_S: f64 = 200.0;
 /// T2: for at least an hour.
@@ -17,12 +16,12 @@ const T2_SECONDS: f64 = 3_600.0;
 /// T3: less than this share over one second.
 const T3_SHARE: f64 = 0.01;
 
-/// Fits lines to the rows of the steady window.
-pub(crate) fn drift(result: &LabResult) -> DriftResult {
+/// Fits lines to the rows of the window that counts.
+pub(crate) fn judge(result: &LabResult) -> DriftResult {
     let rows = result.rows();
     let (from, until) =
         (result.window.trimmed_start_s, rows.last().map_or(0.0, |row| row.t) - result.window.trimmed_end_s);
-    let steady: Vec<&TimelineRow> = rows.iter().filter(|row| row.t > from && row.t <= until).collect();
+    let window: Vec<&TimelineRow> = rows.iter().filter(|row| row.t > from && row.t <= until).collect();
     type Figure = fn(&TimelineRow) -> Option<f64>;
     let figures: [(&'static str, Figure); 4] = [
         ("throughput_per_s", |row| Some(row.completed as f64)),
@@ -31,17 +30,18 @@ pub(crate) fn drift(result: &LabResult) -> DriftResult {
         ("hub_disk_mb", |row| row.hub_disk_mb),
     ];
     let row = |(name, figure): (&'static str, Figure)| {
-        let points: Vec<(f64, f64)> = steady.iter().filter_map(|row| Some((row.t, figure(row)?))).collect();
-        fitted(name, &points)
+        // The disk is read only every few rows.
+        let points: Vec<(f64, f64)> = window.iter().filter_map(|row| Some((row.t, figure(row)?))).collect();
+        Some(slope(name, Line::through(&points)?))
     };
     let seconds = (until - from).max(0.0);
     let interval_s = result.timeline.as_ref().map_or(1, |timeline| timeline.interval_s.max(1));
-    let held_s = held_s(&steady, interval_s);
+    let held_s = held_s(&window, interval_s);
     DriftResult {
         seconds: rounded(seconds, 1),
         held_s,
         rows: figures.into_iter().filter_map(row).collect(),
-        disk_bytes_per_operation: disk_per_operation(&steady),
+        disk_bytes_per_operation: disk_per_operation(&window),
         kept_up: kept_up(result),
         programme_2020: programme(result, held_s),
     }
@@ -83,20 +83,7 @@ fn disk_per_operation(rows: &[&TimelineRow]) -> Option<f64> {
     ratio(grown * 1024.0 * 1024.0, completed as f64).map(|bytes| rounded(bytes, 0))
 }
 
-fn fitted(name: &'static str, points: &[(f64, f64)]) -> Option<DriftRow> {
-    // The disk is read only every few rows.
-    let (first, last) = (points.first()?, points.last()?);
-    if points.len() < ROWS_MIN || last.0 <= first.0 {
-        return None;
-    }
-    let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (mean_t, mean_y) = (mean(|point| point.0), mean(|point| point.1));
-    let above: f64 = points.iter().map(|(t, y)| (t - mean_t) * (y - mean_y)).sum();
-    let below: f64 = points.iter().map(|(t, _)| (t - mean_t).powi(2)).sum();
-    let slope = ratio(above, below)?;
-    let at = |t: f64| mean_y + slope * (t - mean_t);
-    let (start, end) = (at(first.0), at(last.0));
+fn slope(name: &'static str, Line { slope, start, end }: Line) -> DriftRow {
     let change = ratio(end - start, start.abs());
     let verdict = match change {
         Some(change) if change > STEADY => "grows",
@@ -104,14 +91,14 @@ fn fitted(name: &'static str, points: &[(f64, f64)]) -> Option<DriftRow> {
         Some(_) => "steady",
         None => "starts at nothing",
     };
-    Some(DriftRow {
+    DriftRow {
         name: name.into(),
         start: rounded(start, 2),
         end: rounded(end, 2),
         per_hour: rounded(slope * 3_600.0, 2),
         change: change.map(|change| rounded(change, 4)),
         verdict: verdict.to_owned(),
-    })
+    }
 }
 
 /// The threshold for the time that a soak held its load, compared with the time requested. It is T2 of the 2020
@@ -176,7 +163,7 @@ mod tests {
 
     #[test]
     fn lines_tell_what_grows_and_what_does_not() {
-        let drift = drift(&result(|t| TimelineRow {
+        let drift = judge(&result(|t| TimelineRow {
             completed: 500,
             // The first hundred seconds are not steady and do not count.
             p99_ms: Some(if t <= 100 { 900.0 } else { 10.0 + f64::from(t % 2) }),
@@ -205,7 +192,7 @@ mod tests {
         let steady = |_| TimelineRow { offered: 500, completed: 500, ..TimelineRow::default() };
         let mut doubtful = result(steady);
         doubtful.validity = Validity::of(vec!["the load generator lagged".to_owned()]);
-        let found = drift(&doubtful).programme_2020;
+        let found = judge(&doubtful).programme_2020;
         let measured: Vec<f64> = found.iter().map(|target| target.measured).collect();
         assert_eq!(measured, [500.0, 850.0, 0.0]);
         let is_open = |target: &ProgrammeCheck| {
@@ -217,15 +204,15 @@ mod tests {
         let thresholds = Thresholds { met: false, findings: Vec::new(), checked: vec![check.clone()] };
         let slow = |t| TimelineRow { completed: if t <= 340 { 500 } else { 350 }, ..steady(t) };
         let behind = LabResult { thresholds: Some(thresholds), ..result(slow) };
-        let drift = drift(&behind);
+        let drift = judge(&behind);
         assert_eq!((drift.kept_up, drift.programme_2020[0].met), (Some(check), Some(true)));
         assert_eq!(drift.programme_2020[1].measured, 240.0, "from second 101 to 340");
     }
 
     #[test]
     fn too_little_gives_no_lines() {
-        assert_eq!(drift(&LabResult::new()).rows, Vec::new());
-        let drift = drift(&result(|_| TimelineRow::default()));
+        assert_eq!(judge(&LabResult::new()).rows, Vec::new());
+        let drift = judge(&result(|_| TimelineRow::default()));
         assert!(!drift.rows.iter().any(|row| row.name == "p99_ms"));
         assert_eq!(drift.disk_bytes_per_operation, None);
     }

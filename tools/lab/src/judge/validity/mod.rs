@@ -1,7 +1,8 @@
 //! Whether a run's figures count: the gates that a run must pass beside its audit.
 #![expect(clippy::float_arithmetic, reason = "shares of time; no money")]
 
-use crate::judge::steady;
+mod stage_ratios;
+
 use crate::observe::machine::taken;
 use crate::plan::options::{Baseline, RunOptions};
 use crate::result::schema::{MachineResult, ProcessRow, Validity};
@@ -37,7 +38,7 @@ pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
     let is_ceiling = options.alone.is_some();
     findings
         .extend(result.machine.as_ref().filter(|_| !is_ceiling && !options.load.is_open()).and_then(crowded));
-    findings.extend(steady::findings(options, result));
+    findings.extend(stage_ratios::findings(options, result));
     Validity::of(findings)
 }
 
