@@ -2,7 +2,6 @@
 
 mod admin;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -55,8 +54,8 @@ impl Following {
     /// Opens the metrics port, if there is one. Opens the FSPIOP and admin ports only if nodes can forward requests,
     /// because otherwise another node on the same machine may use the same ports.
     pub(super) fn open(settings: &Settings, read: &Read, log: LogControl) -> Result<Option<Self>, HubError> {
-        let metrics = settings.metrics.listen.parse().ok();
-        let hands_on = !settings.cluster.listen.is_empty();
+        let metrics = settings.metrics.listen;
+        let hands_on = settings.cluster.listen.is_some();
         if metrics.is_none() && !hands_on {
             return Ok(None);
         }
@@ -69,7 +68,7 @@ impl Following {
         let mut registry = Registry::default();
         let worker = workers.get(0);
         let own = [fspiop.as_ref(), admin.as_ref(), metrics.as_ref()].into_iter().flatten();
-        let nodes: Option<SocketAddr> = settings.cluster.listen.parse().ok();
+        let nodes = settings.cluster.listen;
         let guard = options::guard(settings);
         let own = own.map(|bound| bound.local_addr().port());
         guard.keep_from(own.chain(nodes.map(|address| address.port())).collect());
@@ -254,5 +253,5 @@ fn text(
         text.push_str("# EOF\n");
         text
     };
-    upesi_admin::MetricsText::new(Duration::from_millis(settings.metrics.interval_ms), render)
+    upesi_admin::MetricsText::new(settings.metrics.interval_ms, render)
 }

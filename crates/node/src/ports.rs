@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use upesi_admin::MetricsService;
 use upesi_http::{BindError, BoundServer, Limits, ProxyCounts, Server, Service, Workers};
-use upesi_settings::Settings;
+use upesi_settings::{Requirement, Settings};
 
 use super::error::HubError;
 use super::options;
@@ -53,9 +53,9 @@ pub(super) fn serve_admin(
     service: impl Service,
     tls: &Tls,
 ) -> Arc<Server> {
-    let is_asked = settings.admin.authentication == "required";
+    let is_asked = settings.admin.authentication == Requirement::Required;
     warn_of_open_admin_port(bound.local_addr(), tls, is_asked);
-    let limits = options::admin_limits(settings, options::size(settings.admin.connections_max));
+    let limits = options::admin_limits(settings, settings.admin.connections_max);
     Arc::new(Server::serve_with(bound, limits, workers, Arc::new(service), tls.admin()))
 }
 

@@ -19,7 +19,7 @@ use upesi_journal::DataDirectory;
 use upesi_process::exit::Exit;
 use upesi_process::signals::{at_hang_up, stop_signal};
 use upesi_process::terminal::note;
-use upesi_settings::{Settings, missing_for_production};
+use upesi_settings::{Choice as _, Settings, missing_for_production};
 
 use super::cluster::config::number_of;
 use super::error::HubError;
@@ -145,7 +145,7 @@ async fn start_until(
         Ended::Finished(started) => return started.map(Some),
         Ended::Stopped(Some(Ok(hub))) => {
             hand_over(&hub, settings, metrics).await;
-            hub.shutdown(Duration::from_millis(settings.shutdown.drain_deadline_ms)).await;
+            hub.shutdown(settings.shutdown.drain_deadline_ms).await;
         }
         Ended::Stopped(Some(Err(error))) => tracing::warn!(%error, "stopped before it served"),
         Ended::Stopped(None) => tracing::warn!("stopped before it served: the start was waiting for brokers"),
@@ -188,7 +188,7 @@ async fn stand_by_until(
     metrics: &Arc<NodeMetrics>,
     log: LogControl,
 ) -> Result<Option<Elected>, HubError> {
-    let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms);
+    let patience = settings.shutdown.drain_deadline_ms;
     let read = Read::new(Arc::clone(metrics));
     let following = Following::open(settings, &read, log)?;
     let stops = Arc::new(AtomicBool::new(false));
@@ -258,7 +258,7 @@ fn is_open_to_others(directory: &Path) -> bool {
 fn tell_what_is_missing(settings: &Settings) {
     let missing = missing_for_production(settings);
     if !missing.is_empty() {
-        let (profile, missing) = (settings.security.profile, missing.join(", "));
+        let (profile, missing) = (settings.security.profile.word(), missing.join(", "));
         tracing::warn!(profile, missing, "security requirements for production are not met");
     }
 }
@@ -297,7 +297,7 @@ async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetri
             }
         }
     };
-    hub.shutdown(Duration::from_millis(settings.shutdown.drain_deadline_ms)).await;
+    hub.shutdown(settings.shutdown.drain_deadline_ms).await;
     tracing::info!("stopped");
     exit
 }
@@ -305,7 +305,7 @@ async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetri
 /// If the handover times out, another node takes over after the election timeout.
 async fn hand_over(hub: &Hub, settings: &Settings, metrics: &NodeMetrics) {
     metrics.handed_over();
-    let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms).min(BROKERS_PATIENCE);
+    let patience = settings.shutdown.drain_deadline_ms.min(BROKERS_PATIENCE);
     match timeout(patience, hub.hand_over()).await {
         Ok(StopReason::HandedOver) => tracing::info!("leadership handed over: this node no longer serves"),
         Ok(reason) => tracing::warn!(%reason, "leadership was not handed over"),

@@ -17,7 +17,7 @@ use upesi_engine::{
 use upesi_gateway::nodes::{Couriers, NodePort};
 use upesi_gateway::{Gateway, GatewayContext, LargeBodies, Rates};
 use upesi_http::{BoundServer, Outbound, Server, Workers};
-use upesi_keys::{Keys, Place, Secret};
+use upesi_keys::{Keys, Secret};
 use upesi_offline::reserve::Kept;
 use upesi_offline::{backup, reserve};
 use upesi_settings::Settings;
@@ -89,11 +89,8 @@ impl Base {
         let people_secret = people_secret(settings, &keys)?;
         let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
         let admin = bind("admin.listen", settings.admin.listen)?;
-        // A value that passed the checks is an address or empty.
-        let metrics = settings.metrics.listen.parse().ok();
-        let metrics = metrics.map(|address| bind("metrics.listen", address)).transpose()?;
-        let nodes = settings.cluster.listen.parse().ok();
-        let nodes = nodes.map(|address| bind("cluster.listen", address)).transpose()?;
+        let metrics = settings.metrics.listen.map(|address| bind("metrics.listen", address)).transpose()?;
+        let nodes = settings.cluster.listen.map(|address| bind("cluster.listen", address)).transpose()?;
         let workers = options::start_edges(settings)?;
         let descriptors = Descriptors::of(settings, workers.count()).map_err(HubError::Descriptors)?;
         descriptors.tell(settings);
@@ -193,7 +190,7 @@ impl Base {
             self.participants.clone(),
             resources.store.clone(),
         ));
-        let (rendered, interval) = (Arc::clone(&text), Duration::from_millis(settings.metrics.interval_ms));
+        let (rendered, interval) = (Arc::clone(&text), settings.metrics.interval_ms);
         (text, upesi_admin::MetricsText::new(interval, move || rendered.render()))
     }
 
@@ -331,15 +328,16 @@ impl Hub {
 fn forgets_before_expiry(settings: &Settings) -> bool {
     const DAY_S: u64 = 24 * 60 * 60;
     let keep_days = settings.archive.keep_days;
-    let kept_s = keep_days.saturating_mul(DAY_S);
-    keep_days > 0 && settings.transfer_validity_max_s().is_none_or(|validity_s| kept_s < validity_s)
+    let kept = Duration::from_secs(keep_days.saturating_mul(DAY_S));
+    keep_days > 0 && settings.transfer_validity_max().is_none_or(|validity| kept < validity)
 }
 
 fn warn_of_short_memory(settings: &Settings) {
     if forgets_before_expiry(settings) {
         tracing::warn!(
             keep_days = settings.archive.keep_days,
-            transfer_validity_max_s = settings.transfer_validity_max_s().unwrap_or_default(),
+            transfer_validity_max_s =
+                settings.transfer_validity_max().map_or(0, |validity| validity.as_secs()),
             "transfers may be removed before their prepare expires; a repeated prepare would then be paid again (archive.keep_days)"
         );
     }
@@ -415,10 +413,7 @@ fn admin_service(
 
 /// The key that signs checkpoints of the audit trail.
 fn audit_key(settings: &Settings) -> Result<Option<Arc<AuditKey>>, HubError> {
-    let file = Path::new(&*settings.admin.audit_key_file);
-    if file.as_os_str().is_empty() {
-        return Ok(None);
-    }
+    let Some(file) = &settings.admin.audit_key_file else { return Ok(None) };
     let key = AuditKey::load(file);
     let key = key.map_err(|error| HubError::Settings(format!("admin.audit_key_file: {error}")))?;
     expect_outside(settings, "admin.audit_key_file", file)?;
@@ -428,12 +423,8 @@ fn audit_key(settings: &Settings) -> Result<Option<Arc<AuditKey>>, HubError> {
 /// The secret that is mixed into the keys that encrypt second factors.
 fn people_secret(settings: &Settings, keys: &Keys) -> Result<Option<Secret>, HubError> {
     let setting = "admin.people_key_file";
-    let text = &*settings.admin.people_key_file;
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let place = Place::parse(text).map_err(|error| HubError::Settings(format!("{setting}: {error}")))?;
-    let secret = keys.secret(&place, "second factors of people");
+    let Some(place) = &settings.admin.people_key_file else { return Ok(None) };
+    let secret = keys.secret(place, "second factors of people");
     let secret = secret.map_err(|source| HubError::PrivateKey { setting, source })?;
     if let Some(file) = place.file() {
         expect_outside(settings, setting, file)?;

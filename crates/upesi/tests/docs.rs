@@ -31,12 +31,13 @@ fn assert_described(name: &str, text: &str) {
 fn every_setting_is_printed_with_its_meaning() {
     let page = printed(&["config", "--reference"]);
     assert_eq!(page, upesi_settings::reference());
-    for (section, _) in SECTIONS {
-        let (_, part) = page.split_once(&format!("\n## [{section}]\n\n")).expect("the section is printed");
+    let sections = SECTIONS.iter().map(|section| (section.name, format!("[{}]", section.name)));
+    for (section, title) in sections.chain([("dfsp", "[[dfsp]]".to_owned())]) {
+        let (_, part) = page.split_once(&format!("\n## {title}\n\n")).expect("the section is printed");
         let part = part.split("\n## [").next().expect("a part");
         assert_described(section, part.split("\n\n").next().expect("a paragraph"));
-        for setting in CATALOGUE.iter().filter(|setting| setting.section == *section) {
-            assert_described(setting.key, cell(part, &format!("`{}`", setting.name), 0));
+        for setting in CATALOGUE.iter().filter(|setting| setting.section == section) {
+            assert_described(&setting.key, cell(part, &format!("`{}`", setting.name), 0));
         }
     }
 }
@@ -63,7 +64,7 @@ fn pages() -> Vec<PathBuf> {
 
 /// Settings that a page names in code style, as `section.name`. Files such as `log.rs` are not settings.
 fn settings_named(page: &str) -> impl Iterator<Item = &str> {
-    let is_section = |name: &str| SECTIONS.iter().any(|(section, _)| *section == name);
+    let is_section = |name: &str| name == "dfsp" || SECTIONS.iter().any(|section| section.name == name);
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     page.split('`').skip(1).step_by(2).filter(move |code| {
         let parts = code.split_once('.');

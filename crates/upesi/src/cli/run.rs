@@ -111,9 +111,8 @@ fn dispatch(command: Command) -> Outcome {
 
 fn serve(arguments: &SettingsArguments) -> Outcome {
     let settings = settings(arguments)?.settings;
-    let format = logging::Format::from_setting(settings.log.format);
-    let log =
-        logging::start(&settings.log.level, format).map_err(|error| Failure::new(Exit::Software, error))?;
+    let log = logging::start(&settings.log.level, settings.log.format)
+        .map_err(|error| Failure::new(Exit::Software, error))?;
     match upesi_node::serve(&settings, log) {
         Exit::Success => Ok(()),
         // The log contains the reason.
