@@ -43,11 +43,11 @@ sections! {
     oidc: OperatorProvider { participant_claim = "" },
     /// The OpenID Connect provider of the DFSPs' users and machines. Its tokens can have only the roles `dfsp-user` and
     /// `dfsp-machine`. The audit trail records the operator's name after the prefix `dfsp:`.
-    oidc_dfsps: OperatorProvider { approval_age_s = "0", approval_methods = "" },
+    oidc_dfsps: OperatorProvider { approval_age_s = "0", approval_methods = "" } expert,
     /// The OAuth 2.0 provider of the DFSPs' clients. On the FSPIOP port, its tokens prove which DFSP sends a request.
     /// [TLS](tls.md#by-a-token) describes the steps. It may be the provider of another section, if the audiences of the
     /// tokens differ.
-    oauth: ClientProvider,
+    oauth: ClientProvider expert,
     /// Security baseline that the hub enforces at start-up.
     security: Security,
     /// A cluster of hubs that share one log. [Cluster](cluster.md) describes the steps.
@@ -68,7 +68,7 @@ sections! {
     /// from these authorities is an operator.
     admin_tls: Tls,
     /// TLS of the metrics port (`metrics.listen`).
-    metrics_tls: Tls,
+    metrics_tls: Tls expert,
     /// TLS of connections to DFSPs and oracles with `https://` addresses.
     outbound_tls: OutboundTls,
     /// Allowed destinations of callbacks and lookups. [Security](security.md#outbound-connections) lists the address

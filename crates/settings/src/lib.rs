@@ -131,13 +131,18 @@ pub fn to_json(effective: &Effective) -> String {
     format!("{:#}\n", serde_json::Value::from(entries))
 }
 
-/// Every setting with its default, values and meaning, as Markdown.
-pub fn reference() -> String {
-    let mut page = format!("# Configuration\n\n{INTRODUCTION}");
+/// The settings with their defaults, values and meanings, as Markdown: all, or the settings of a first installation.
+pub fn reference(has_all: bool) -> String {
+    let scope = if has_all {
+        "This page shows all settings. `upesi config --reference` shows the settings of a first installation."
+    } else {
+        "This page shows the settings of a first installation. `upesi config --reference --all` shows all."
+    };
+    let mut page = format!("# Configuration\n\n{INTRODUCTION}\n{scope}\n");
     for section in SECTIONS {
-        push_section(&mut page, section, &format!("[{}]", section.name));
+        push_section(&mut page, section, &format!("[{}]", section.name), has_all);
     }
-    push_section(&mut page, &DFSP_SECTION, &format!("[[{DFSP}]]"));
+    push_section(&mut page, &DFSP_SECTION, &format!("[[{DFSP}]]"), has_all);
     page
 }
 
@@ -160,11 +165,16 @@ The names contain the units: `_ms` milliseconds, `_s` seconds, `_bytes` bytes. N
 A list is an array of texts, or a text with commas: `10.20.0.0/16, fd00:20::/64`. An empty text means none.
 ";
 
-fn push_section(page: &mut String, section: &Section, title: &str) {
+fn push_section(page: &mut String, section: &Section, title: &str, has_all: bool) {
+    let is_shown = |setting: &&Setting| setting.section == section.name && (has_all || !setting.is_expert);
+    let shown: Vec<_> = CATALOGUE.iter().filter(is_shown).collect();
+    if shown.is_empty() {
+        return;
+    }
     let help: Vec<_> = section.help.iter().map(|line| line.trim()).collect();
     page.push_str(&format!("\n## {title}\n\n{}\n\n", help.join("\n")));
     page.push_str("| name | default | values | meaning |\n|---|---|---|---|\n");
-    for setting in CATALOGUE.iter().filter(|setting| setting.section == section.name) {
+    for setting in shown {
         page.push_str(&reference_row(setting));
     }
 }

@@ -22,6 +22,8 @@ pub struct Setting {
     pub values: String,
     /// The default, as it is written in TOML.
     pub default: String,
+    /// Whether a first installation does not need it.
+    pub is_expert: bool,
     /// Its meaning, line by line.
     pub help: &'static [&'static str],
 }
@@ -48,6 +50,8 @@ pub struct Section {
     pub help: &'static [&'static str],
     /// Fields of its group with a fixed value, which are not settings of this section: name and value.
     pub fixed: &'static [(&'static str, &'static str)],
+    /// Whether a first installation does not need it.
+    pub is_expert: bool,
 }
 
 impl Section {
@@ -57,13 +61,14 @@ impl Section {
 
     /// The setting of a field of the section's group; `None` if the section fixes its value.
     pub(crate) fn setting<K: Kind>(&'static self, field: &Field) -> Option<Setting> {
-        let Field { name, default, help } = *field;
+        let Field { name, default, is_expert, help } = *field;
         self.fixed(name).is_none().then(|| Setting {
             key: format!("{}.{name}", self.name),
             section: self.name,
             name,
             values: K::wanted(),
             default: K::show(&read_default::<K>(name, default)).to_string(),
+            is_expert: is_expert || self.is_expert,
             help,
         })
     }
@@ -75,6 +80,7 @@ pub(crate) struct Field {
     pub name: &'static str,
     /// In the form of an environment variable's value.
     pub default: &'static str,
+    pub is_expert: bool,
     pub help: &'static [&'static str],
 }
 
@@ -154,12 +160,13 @@ fn read_default<K: Kind>(name: &str, default: &str) -> K::Value {
 }
 
 /// Declares a group: a struct, its documentation and its settings are generated from the same lines. A field is a
-/// setting, with kind and default, or another group, without a default.
+/// setting, with kind and default, or another group, without a default. `expert` after the default marks a setting
+/// that a first installation does not need.
 macro_rules! group {
     ($(
         $(#[doc = $about:literal])+
         $Name:ident {
-            $($(#[doc = $help:literal])+ $field:ident: $kind:ty $(= $default:literal)?,)+
+            $($(#[doc = $help:literal])+ $field:ident: $kind:ty $(= $default:literal $($expert:ident)?)?,)+
         }
     )+) => {$(
         $(#[doc = $about])+
@@ -171,7 +178,7 @@ macro_rules! group {
         impl $crate::setting::Group for $Name {
             fn list(section: &'static $crate::setting::Section, settings: &mut Vec<$crate::setting::Setting>) {
                 $($crate::setting::list_field!(
-                    section, settings, [$($help),+] $kind $(, $field $default)?
+                    section, settings, [$($help),+] $kind $(, $field $default [$($expert)?])?
                 );)+
             }
 
@@ -197,11 +204,12 @@ macro_rules! list_field {
     };
     (
         $section:ident, $settings:ident, [$($help:literal),+]
-        $kind:ty, $field:ident $default:literal
+        $kind:ty, $field:ident $default:literal [$($expert:ident)?]
     ) => {
         $settings.extend($section.setting::<$kind>(&$crate::setting::Field {
             name: stringify!($field),
             default: $default,
+            is_expert: $crate::setting::is_expert!($($expert)?),
             help: &[$($help),+],
         }))
     };
@@ -216,11 +224,20 @@ macro_rules! read_field {
     };
 }
 
+macro_rules! is_expert {
+    () => {
+        false
+    };
+    (expert) => {
+        true
+    };
+}
+
 /// Declares the sections: name, group, and the fields of the group that this section fixes.
 macro_rules! sections {
     ($(
         $(#[doc = $help:literal])+
-        $section:ident: $Group:ident $({ $($fixed:ident = $value:literal),+ })?,
+        $section:ident: $Group:ident $({ $($fixed:ident = $value:literal),+ })? $($expert:ident)?,
     )+) => {
         /// The settings of a hub, parsed and validated.
         #[derive(Clone, Debug)]
@@ -235,6 +252,7 @@ macro_rules! sections {
             name: stringify!($section),
             help: &[$($help),+],
             fixed: &[$($((stringify!($fixed), $value)),+)?],
+            is_expert: $crate::setting::is_expert!($($expert)?),
         },)+];
 
         impl Settings {
@@ -261,4 +279,4 @@ macro_rules! sections {
     };
 }
 
-pub(crate) use {field_type, group, list_field, read_field, sections};
+pub(crate) use {field_type, group, is_expert, list_field, read_field, sections};

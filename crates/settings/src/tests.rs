@@ -868,3 +868,17 @@ fn sections_of_a_shared_group_have_only_the_settings_that_they_do_not_fix() {
     assert_eq!(settings.oidc.participant_claim, None);
     assert_eq!(mistakes_of("[cluster_tls]\nmode = \"tls\"\n").len(), 1);
 }
+
+/// A first installation reads a few screens.
+#[test]
+fn the_reference_shows_what_a_first_installation_needs() {
+    let basic = CATALOGUE.iter().filter(|setting| !setting.is_expert).count();
+    assert!((40..=70).contains(&basic), "{basic}");
+    let (short, all) = (reference(false), reference(true));
+    let rows = |page: &str| page.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!((rows(&short), rows(&all)), (basic, CATALOGUE.len()));
+    assert!(
+        short.contains("`upesi config --reference --all` shows all.") && !short.contains("## [shutdown]")
+    );
+    assert!(all.contains("\n## [[dfsp]]\n") && all.contains("\n## [shutdown]\n"));
+}

@@ -29,8 +29,8 @@ fn assert_described(name: &str, text: &str) {
 
 #[test]
 fn every_setting_is_printed_with_its_meaning() {
-    let page = printed(&["config", "--reference"]);
-    assert_eq!(page, upesi_settings::reference());
+    let page = printed(&["config", "--reference", "--all"]);
+    assert_eq!(page, upesi_settings::reference(true));
     let sections = SECTIONS.iter().map(|section| (section.name, format!("[{}]", section.name)));
     for (section, title) in sections.chain([("dfsp", "[[dfsp]]".to_owned())]) {
         let (_, part) = page.split_once(&format!("\n## {title}\n\n")).expect("the section is printed");

@@ -24,21 +24,21 @@ group! {
         /// Addresses of some of the brokers, such as `kafka-1:9092`.
         brokers: List<Host> = "",
         /// Name of the Kafka topic.
-        topic: Text<249> = "upesi-journal",
+        topic: Text<249> = "upesi-journal" expert,
         /// Number of replicas that the topic must have: `3`, of which two acknowledge each entry, or `1` for trials.
         replicas: TopicReplicas = "3",
         /// Whether this node may become leader. If not, it stays a follower, even if a handover names it; `upesi
         /// cluster promote` still makes it leader. Turn it off while it is uncertain whether the topic contains
         /// everything that any node has acknowledged.
-        may_lead: Flag = "true",
+        may_lead: Flag = "true" expert,
         /// Whether this node, as a follower, delivers callbacks to its share of the DFSPs. This needs `cluster.listen`
         /// on the leader.
-        may_deliver: Flag = "true",
+        may_deliver: Flag = "true" expert,
         /// Minimum time in hours for which the topic retains entries. Older entries are deleted once every node has
         /// copied them.
-        keep_hours: Hours<0, 876_000> = "168",
+        keep_hours: Hours<0, 876_000> = "168" expert,
         /// Interval in seconds at which the leader looks for entries to delete.
-        trim_interval_s: Seconds<1, 86_400> = "600",
+        trim_interval_s: Seconds<1, 86_400> = "600" expert,
         /// Address and port for requests that other nodes forward to this node while it is the leader, such as
         /// `0.0.0.0:4003`. With it, a follower also accepts requests from DFSPs and forwards them to the leader. Empty:
         /// only the leader accepts requests from DFSPs.

@@ -50,6 +50,7 @@ pub static DFSP_SECTION: Section = Section {
         " `--set dfsp.greenbank.signatures=warn`. The case of letters in names does not matter.",
     ],
     fixed: &[],
+    is_expert: true,
 };
 
 impl Dfsp {

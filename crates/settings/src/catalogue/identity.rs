@@ -24,23 +24,23 @@ group! {
         /// The provider.
         provider: Provider,
         /// Client applications whose tokens are accepted (claim `azp`, or `client_id`); empty for any.
-        clients: List<Text<1024>> = "",
+        clients: List<Text<1024>> = "" expert,
         /// Claim with the operator's name. The provider must never reassign a name to another user.
-        name_claim: Text<128> = "sub",
+        name_claim: Text<128> = "sub" expert,
         /// Claim with the list of groups. Dots lead into nested claims, as in `realm_access.roles`. A text is a single
         /// group, except that blanks separate the groups of `scope`.
-        groups_claim: Text<128> = "groups",
+        groups_claim: Text<128> = "groups" expert,
         /// Table of groups and their [roles](operators.md#roles), such as `hub-treasury = "treasury"`. As a text:
         /// `hub-treasury=treasury, hub-leads=treasury-approver`.
         roles: RolesOfGroups = "",
         /// Claim with the name of the user's DFSP.
-        participant_claim: Optional<Text<128>> = "participant",
+        participant_claim: Optional<Text<128>> = "participant" expert,
         /// Maximum age in seconds of a user's login (`auth_time`) when the user [approves](operators.md#two-people); 0:
         /// no limit.
-        approval_age_s: Integer<0, 86_400, i64> = "0",
+        approval_age_s: Integer<0, 86_400, i64> = "0" expert,
         /// Login methods (`amr`), such as `mfa`. A user who approves must have used at least one of them; empty for
         /// any.
-        approval_methods: List<Text<128>> = "",
+        approval_methods: List<Text<128>> = "" expert,
     }
 
     /// A provider for the clients of DFSPs.
@@ -49,7 +49,7 @@ group! {
         provider: Provider,
         /// Whether each request needs a token, in addition to a client certificate if the port requires one
         /// (`required`), or may have one (`accepted`). Token and certificate must identify the same DFSP.
-        tokens: Tokens = "required",
+        tokens: Tokens = "required" expert,
     }
 
     /// The section `security`.

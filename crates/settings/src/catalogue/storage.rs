@@ -17,19 +17,19 @@ group! {
         /// mounted does not start with a new ledger. `upesi init` creates an empty ledger.
         must_exist: Flag = "false",
         /// Length of a journal segment in bytes. The next segment is always reserved in advance.
-        segment_bytes: Integer<MIB, { 4096 * MIB }> = "67108864",
+        segment_bytes: Integer<MIB, { 4096 * MIB }> = "67108864" expert,
         /// Which journal segments to retain once they are archived and covered by a snapshot. `all`: every segment, so
         /// that the whole history can be audited. `needed`: only segments that a restart or an undelivered callback
         /// needs.
         keep_segments: KeepSegments = "all",
         /// Number of records between snapshots.
-        snapshot_every_records: Integer<1_000, 1_000_000_000> = "262144",
+        snapshot_every_records: Integer<1_000, 1_000_000_000> = "262144" expert,
         /// Size of the cache for archived transfers, in bytes.
-        archive_cache_bytes: Integer<MIB, { 65_536 * MIB }> = "33554432",
+        archive_cache_bytes: Integer<MIB, { 65_536 * MIB }> = "33554432" expert,
         /// Size in bytes of the `reserve` file, space that an operator can release when the disk is full; 0 disables
         /// it. The hub allocates it at start-up if the volume has twice this size free, and in addition
         /// `store.free_bytes_min`.
-        reserve_bytes: Integer<0, { 1_048_576 * MIB }> = "268435456",
+        reserve_bytes: Integer<0, { 1_048_576 * MIB }> = "268435456" expert,
     }
 
     /// The section `archive`.
@@ -43,14 +43,14 @@ group! {
         /// the transfers are not removed. Each node of a cluster exports from its own archive.
         export_dir: Optional<FilePath> = "",
         /// Format of these exports, as in `upesi export --format`.
-        export_format: ExportFormat = "csv",
+        export_format: ExportFormat = "csv" expert,
     }
 
     /// The section `store`.
     Store {
         /// Size of the cache for blocks of the store, in bytes.
-        cache_bytes: Integer<MIB, { 65_536 * MIB }> = "16777216",
+        cache_bytes: Integer<MIB, { 65_536 * MIB }> = "16777216" expert,
         /// Disk space that the store keeps free, in bytes. If less is free, the store rejects writes; reads continue.
-        free_bytes_min: Integer<{ 64 * MIB }, { 1_048_576 * MIB }> = "536870912",
+        free_bytes_min: Integer<{ 64 * MIB }, { 1_048_576 * MIB }> = "536870912" expert,
     }
 }

@@ -47,9 +47,9 @@ group! {
         /// `NAME.anchors.pem`: authorities of this DFSP or oracle, which replace those above. `NAME.crl.pem`: their
         /// revocation lists. `NAME.pem` and `NAME.key`: certificate and key that the hub presents to it instead of
         /// those above.
-        own_directory: Optional<FilePath> = "",
+        own_directory: Optional<FilePath> = "" expert,
         /// Whether the hub offers HTTP/2 in preference to HTTP/1.1.
-        http2: Flag = "true",
+        http2: Flag = "true" expert,
         /// Whether `http://` addresses are rejected when they are registered.
         https_only: Flag = "false",
     }
@@ -57,35 +57,35 @@ group! {
     /// The section `tls`.
     CommonTls {
         /// Maximum time for a TLS handshake on a port, in milliseconds.
-        handshake_deadline_ms: Milliseconds<100, 60_000> = "5000",
+        handshake_deadline_ms: Milliseconds<100, 60_000> = "5000" expert,
         /// Maximum number of unfinished handshakes on each port. Beyond it, the handshakes that have waited longest are
         /// closed.
-        handshakes_max: Integer<1, 100_000, usize> = "512",
+        handshakes_max: Integer<1, 100_000, usize> = "512" expert,
         /// Interval in seconds at which the hub reads the files again and checks open connections. SIGHUP does both
         /// immediately.
-        reload_interval_s: Seconds<1, 3600> = "10",
+        reload_interval_s: Seconds<1, 3600> = "10" expert,
         /// List of blocked keys and certificates, one per line: `spki-sha256:…` or `cert-sha256:…`, of clients or of
         /// authorities in their chains; empty for none. It takes effect immediately, before a revocation list contains
         /// them. Blocks in the [admin API](tls.md#blocks) apply in addition.
-        blocked_file: Optional<FilePath> = "",
+        blocked_file: Optional<FilePath> = "" expert,
         /// Handling of certificates whose revocation list is past its `nextUpdate`: `accept` them and raise an alert,
         /// or `refuse` them.
-        crl_stale: StaleCrls = "accept",
+        crl_stale: StaleCrls = "accept" expert,
         /// Whether ports with TLS offer HTTP/2 in preference to HTTP/1.1. A change takes effect at the next start.
-        http2: Flag = "true",
+        http2: Flag = "true" expert,
         /// Maximum number of requests in flight on one HTTP/2 connection. Each connection may always have one request
         /// in flight. Further requests share common limits: a port has as many as it may have connections. An address
         /// or a DFSP also has as many as it may have connections, but at most half of the port's.
-        http2_streams_max: Integer<1, 250, u32> = "32",
+        http2_streams_max: Integer<1, 250, u32> = "32" expert,
     }
 
     /// The section `pkcs11`.
     Pkcs11 {
         /// PKCS #11 module of the token's manufacturer, a shared library. Empty: keys are in files.
-        module: Optional<FilePath> = "",
+        module: Optional<FilePath> = "" expert,
         /// File with the user PIN of the tokens. The hub does not start if every user of the machine can read it.
-        pin_file: Optional<FilePath> = "",
+        pin_file: Optional<FilePath> = "" expert,
         /// Sessions per token, and therefore signatures that a token makes at a time.
-        sessions_max: Integer<1, 64, usize> = "4",
+        sessions_max: Integer<1, 64, usize> = "4" expert,
     }
 }

@@ -128,7 +128,7 @@ fn init(arguments: &InitArguments) -> Outcome {
 
 fn show_config(arguments: &ConfigArguments) -> Outcome {
     if arguments.reference {
-        return write_out(&upesi_settings::reference());
+        return write_out(&upesi_settings::reference(arguments.all));
     }
     let effective = settings(&arguments.settings)?;
     write_out(&if arguments.json {
