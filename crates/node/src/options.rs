@@ -31,7 +31,6 @@ use upesi_replication::{Copies, CopyOf};
 use upesi_settings::{
     Approvers, ClusterLog, Dfsp, ExportFormat, FinerAmounts, KeepSegments, Requirement, Settings, Tokens,
 };
-use upesi_tables::archive::ArchiveOptions;
 use upesi_tables::store::{StoreFollower, StoreOptions, VALUE_BYTES_MAX};
 
 use super::retention::Policy;
@@ -80,7 +79,6 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
         keep_segments: data.keep_segments == KeepSegments::All,
         // Each node of a cluster exports what leaves its own archive, before it leaves.
         defers_removals: settings.cluster.log != ClusterLog::None && settings.archive.export_dir.is_some(),
-        archive: ArchiveOptions { cache_bytes: data.archive_cache_bytes, ..ArchiveOptions::default() },
         ..defaults
     }
 }
@@ -199,7 +197,6 @@ pub(super) fn courier(settings: &Settings, outbound: &Outbound, tls: Option<Clie
         connect_timeout: callbacks.connect_timeout_ms,
         request_timeout: callbacks.request_timeout_ms,
         keep_alive: callbacks.keep_alive,
-        idle_timeout: callbacks.idle_timeout_ms,
         outbound: outbound.clone(),
         tls,
         records_metrics: settings.metrics.record,
@@ -231,11 +228,7 @@ pub(super) fn relay(settings: &Settings) -> RelayConfig {
 }
 
 pub(super) fn store(settings: &Settings) -> StoreOptions {
-    StoreOptions {
-        cache_bytes: settings.store.cache_bytes,
-        free_bytes_min: settings.store.free_bytes_min,
-        ..StoreOptions::default()
-    }
+    StoreOptions { free_bytes_min: settings.store.free_bytes_min, ..StoreOptions::default() }
 }
 
 /// The store's options for a node of a cluster: everything that is written at once is one entry of the log.
@@ -266,14 +259,12 @@ pub(super) fn directory(settings: &Settings, outbound: &Outbound, tls: Option<Cl
             connect_timeout: oracles.connect_timeout_ms,
             in_flight_max: oracles.in_flight_max,
             sender_share_percent,
-            connections_max: oracles.connections_max,
             outbound: outbound.clone(),
             tls,
             breaker_threshold: oracles.breaker_threshold,
             breaker_pause_min: oracles.breaker_pause_min_ms,
             breaker_pause_max: oracles.breaker_pause_max_ms,
             cache_ttl: oracles.cache_ttl_ms,
-            cache_entries_max: oracles.cache_entries_max,
             ..OracleConfig::default()
         },
         ..DirectoryConfig::default()
@@ -351,8 +342,7 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
         0 => available_cores(),
         count => count,
     };
-    let start = if settings.fspiop.workers_pinned { Workers::start_on_cores } else { Workers::start };
-    start(count, "upesi-edge")
+    Workers::start_on_cores(count, "upesi-edge")
 }
 
 /// The break-glass file of a hub.

@@ -822,6 +822,10 @@ fn former_settings_name_their_successors() {
             "[jws]\nexceptions = \"greenbank=warn\"\n",
             "2: \"jws.exceptions\" is no longer a setting: write `signatures` in the DFSP's table [[dfsp]], or UPESI__DFSP__NAME__SIGNATURES",
         ),
+        (
+            "[store]\ncache_bytes = 16777216\n",
+            "2: \"store.cache_bytes\" is no longer a setting: delete it; the hub has a fixed value",
+        ),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
     }

@@ -19,9 +19,6 @@ group! {
         listen: Address = "127.0.0.1:4000",
         /// Number of threads that serve connections and deliver callbacks; 0: one per core.
         workers: Integer<0, 256, usize> = "0" expert,
-        /// Whether each of these threads is pinned to its own core, if there are as many threads as cores. Turn it off
-        /// if other programs keep these cores busy.
-        workers_pinned: Flag = "true" expert,
         /// Maximum size of a request body in bytes. Larger bodies are rejected with 400 and code 3104.
         body_bytes_max: Integer<1024, { 64 * MIB }, usize> = "5242880" expert,
         /// Maximum size in bytes of the body of a message about transfers, because the journal stores these bodies. The

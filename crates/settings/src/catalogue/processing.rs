@@ -120,8 +120,6 @@ group! {
         request_timeout_ms: Milliseconds<10, 600_000> = "10000" expert,
         /// Whether a connection is used for more than one callback. `false` is for measurements.
         keep_alive: Flag = "true" expert,
-        /// Maximum idle time of a connection before it is no longer used, in milliseconds.
-        idle_timeout_ms: Milliseconds<100, WEEK_MS> = "60000" expert,
         /// Number of consecutive connection failures after which a lane pauses.
         breaker_threshold: Integer<1, 1_000_000, u32> = "8" expert,
         /// First pause of a lane, in milliseconds. It doubles with each failed probe.
@@ -187,12 +185,8 @@ group! {
         connect_timeout_ms: Milliseconds<10, 600_000> = "3000" expert,
         /// Maximum number of requests in flight to one oracle. Requests beyond it fail immediately.
         in_flight_max: Integer<1, 1_000_000, usize> = "1024" expert,
-        /// Maximum number of connections from each worker to one oracle.
-        connections_max: Integer<1, 10_000, usize> = "64" expert,
         /// Time for which an answer is cached, in milliseconds; 0 disables the cache.
         cache_ttl_ms: Milliseconds<0, WEEK_MS> = "0" expert,
-        /// Maximum number of cached answers per oracle. Beyond it, the oldest is evicted.
-        cache_entries_max: Integer<1, 100_000_000, usize> = "65536" expert,
         /// Number of consecutive unanswered requests after which the hub pauses requests to an oracle.
         breaker_threshold: Integer<1, 1_000_000, u32> = "8" expert,
         /// First pause, in milliseconds. It doubles with each failed probe.

@@ -24,8 +24,6 @@ group! {
         keep_segments: KeepSegments = "all",
         /// Number of records between snapshots.
         snapshot_every_records: Integer<1_000, 1_000_000_000> = "262144" expert,
-        /// Size of the cache for archived transfers, in bytes.
-        archive_cache_bytes: Integer<MIB, { 65_536 * MIB }> = "33554432" expert,
         /// Size in bytes of the `reserve` file, space that an operator can release when the disk is full; 0 disables
         /// it. The hub allocates it at start-up if the volume has twice this size free, and in addition
         /// `store.free_bytes_min`.
@@ -48,8 +46,6 @@ group! {
 
     /// The section `store`.
     Store {
-        /// Size of the cache for blocks of the store, in bytes.
-        cache_bytes: Integer<MIB, { 65_536 * MIB }> = "16777216" expert,
         /// Disk space that the store keeps free, in bytes. If less is free, the store rejects writes; reads continue.
         free_bytes_min: Integer<{ 64 * MIB }, { 1_048_576 * MIB }> = "536870912" expert,
     }
