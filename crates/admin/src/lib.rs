@@ -60,7 +60,7 @@ pub use change_sets::continue_change_sets;
 pub use context::AdminContext;
 pub use endpoints::{check_endpoint, endpoints_of};
 pub use follower::{Followed, FollowedNow};
-pub use hosts::{AllowedHosts, AllowedOrigins};
+pub use hosts::{AllowedHosts, AllowedOrigins, WebOrigin};
 pub use metrics_service::MetricsService;
 pub use metrics_text::MetricsText;
 pub use parts::{DirectoryHandle, FixedLog, Holders, Lanes, LogLevel, NoLanes};

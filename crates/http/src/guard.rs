@@ -77,6 +77,12 @@ impl FromStr for Network {
     }
 }
 
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
 impl Network {
     /// Whether it contains an address. An IPv4-mapped IPv6 address is treated as the IPv4 address.
     pub fn contains(self, address: IpAddr) -> bool {
@@ -274,6 +280,9 @@ mod tests {
         assert!(
             contains("2001:db8::/33", "2001:db8:7fff::1") && !contains("2001:db8::/33", "2001:db8:8000::")
         );
+        for text in ["10.20.0.0/16", "2001:db8:8000::/33", "0.0.0.0/0"] {
+            assert_eq!(text.parse::<Network>().unwrap().to_string(), text);
+        }
         for text in
             ["10.20.0.0", "10.20.0.1/16", "10.0.0.0/33", "10.0.0.0/08", "10.0.0.0/+8", "/8", "x/8", "::1/64"]
         {

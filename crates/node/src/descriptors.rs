@@ -10,10 +10,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use upesi_gateway::nodes::CONNECTIONS_PER_NODE;
 use upesi_http::Limits;
 use upesi_http::server::PROXY_HEADERS_MAX;
-use upesi_settings::Settings;
+use upesi_settings::{ClusterLog, Settings};
 
+use super::cluster::config::replicas_of;
 use super::error::TooFewDescriptors;
-use super::options::{METRICS_CONNECTIONS_MAX, admin_limits, node_limits, size};
+use super::options::{METRICS_CONNECTIONS_MAX, admin_limits, node_limits};
 
 /// Standard streams, listening sockets, the lock, `/proc` during a scrape, profiles, name servers, and spare
 /// descriptors.
@@ -80,29 +81,27 @@ fn divisions(settings: &Settings) -> u64 {
 /// Descriptors of the Kafka clients.
 fn of_brokers(settings: &Settings) -> u64 {
     let cluster = &settings.cluster;
-    let named = cluster.brokers.split(',').count() as u64;
+    let named = cluster.brokers.len() as u64;
     // Others than these may be named for them.
-    let learned: u64 = cluster.replicas.parse().unwrap_or_default();
+    let learned = u64::from(replicas_of(cluster).count.unsigned_abs());
     match cluster.log {
-        "kafka" => BROKER_CLIENTS * (named + learned + BROKERS_MORE) * PER_BROKER,
-        _ => 0,
+        ClusterLog::Kafka => BROKER_CLIENTS * (named + learned + BROKERS_MORE) * PER_BROKER,
+        ClusterLog::None => 0,
     }
 }
 
 /// Descriptors that are not available for connections from and to DFSPs.
 fn reserve(settings: &Settings, workers: usize) -> u64 {
     let open_max = |connections_max| admin_limits(settings, connections_max).open_max() as u64;
-    let admin = open_max(size(settings.admin.connections_max));
-    let metrics = if settings.metrics.listen.is_empty() { 0 } else { open_max(METRICS_CONNECTIONS_MAX) };
+    let admin = open_max(settings.admin.connections_max);
+    let metrics = settings.metrics.listen.map_or(0, |_| open_max(METRICS_CONNECTIONS_MAX));
     // Beside them those of operators, of handshakes, and of the process.
     let threads = (workers as u64 + 3) * PER_WORKER;
     let storage = JOURNAL + MERGES + STORE + DIVISION * divisions(settings);
     let balancers = if settings.fspiop.proxy_protocol_from.is_empty() { 0 } else { PROXY_HEADERS_MAX as u64 };
-    let nodes = match &*settings.cluster.listen {
-        "" => 0,
-        // Those of the port, and those to the node that leads.
-        _ => (node_limits(settings).open_max() + CONNECTIONS_PER_NODE) as u64,
-    };
+    // Connections of the port, and connections to the leader.
+    let of_nodes = || (node_limits(settings).open_max() + CONNECTIONS_PER_NODE) as u64;
+    let nodes = settings.cluster.listen.map_or(0, |_| of_nodes());
     PROCESS + threads + storage + admin + metrics + balancers + nodes + of_brokers(settings)
 }
 

@@ -1,12 +1,13 @@
 //! Identity providers whose tokens the ports accept, from the settings.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use upesi_admin::{Issuer, IssuerConfig};
 use upesi_http::{ClientTls, Outbound, WorkerHandle};
 use upesi_oidc::{Provider, ProviderConfig, UNKNOWN_KEY_INTERVAL};
 use upesi_process::exposition::head;
-use upesi_settings::{Settings, listed, roles_of_groups};
+use upesi_settings::{OperatorProvider, Provider as ProviderSettings, Requirement, Settings};
 use upesi_tls::{ClientFiles, Trust};
 
 use super::error::HubError;
@@ -30,15 +31,7 @@ impl Providers {
         outbound: &Outbound,
         worker: &WorkerHandle,
     ) -> Result<Self, HubError> {
-        let oauth = &settings.oauth;
-        let access = Access {
-            name: "oauth",
-            issuer: &oauth.issuer,
-            anchors_file: &oauth.anchors_file,
-            audience: &oauth.audience,
-            clients: "",
-        };
-        let of_clients = (!oauth.issuer.is_empty()).then(|| access.provider(outbound)).transpose()?;
+        let of_clients = provider_of("oauth", &settings.oauth.provider, &[], outbound)?;
         let (issuers, of_clients) = (issuers(settings, outbound)?, of_clients.map(Provider::new));
         let all = Self { issuers, of_clients };
         for (_, provider) in all.named() {
@@ -72,105 +65,57 @@ impl Providers {
     }
 }
 
-/// Connection to the provider of a section, and the audience of its tokens.
-struct Access<'a> {
-    name: &'static str,
-    issuer: &'a str,
-    anchors_file: &'a str,
-    audience: &'a str,
-    clients: &'a str,
+/// The provider of a section, and the audience of its tokens.
+fn provider_of(
+    section: &str,
+    provider: &ProviderSettings,
+    clients: &[String],
+    outbound: &Outbound,
+) -> Result<Option<ProviderConfig>, HubError> {
+    let Some(issuer) = provider.issuer.clone() else { return Ok(None) };
+    let audience = provider.audience.clone();
+    Ok(Some(ProviderConfig {
+        issuer,
+        // The checks of the settings ensure that there is one.
+        audience: audience
+            .ok_or_else(|| HubError::Settings(format!("{section}.issuer needs an audience")))?,
+        clients: clients.to_vec(),
+        unknown_key_interval: UNKNOWN_KEY_INTERVAL,
+        outbound: outbound.clone(),
+        tls: provider.anchors_file.as_deref().map(|anchors| tls(section, anchors)).transpose()?,
+    }))
 }
 
-impl Access<'_> {
-    fn provider(&self, outbound: &Outbound) -> Result<ProviderConfig, HubError> {
-        Ok(ProviderConfig {
-            issuer: self.issuer.to_owned(),
-            audience: self.audience.to_owned(),
-            clients: listed(self.clients),
-            unknown_key_interval: UNKNOWN_KEY_INTERVAL,
-            outbound: outbound.clone(),
-            tls: self.tls()?,
-        })
-    }
-
-    fn tls(&self) -> Result<Option<ClientTls>, HubError> {
-        if self.anchors_file.is_empty() {
-            return Ok(None);
-        }
-        let anchors_file = self.anchors_file.into();
-        let servers = Trust { anchors_file, crl_file: None, refuses_stale_crls: false };
-        let tls = ClientTls::load(ClientFiles { servers, identity: None });
-        tls.map(Some).map_err(|error| HubError::Settings(format!("{}.anchors_file: {error}", self.name)))
-    }
+/// TLS to a provider.
+fn tls(section: &str, anchors_file: &Path) -> Result<ClientTls, HubError> {
+    let anchors_file = anchors_file.to_owned();
+    let servers = Trust { anchors_file, crl_file: None, refuses_stale_crls: false };
+    let tls = ClientTls::load(ClientFiles { servers, identity: None });
+    tls.map_err(|error| HubError::Settings(format!("{section}.anchors_file: {error}")))
 }
 
-/// A section for operators.
-struct Section<'a> {
-    access: Access<'a>,
-    /// Prefix of its operators' names.
-    label: &'static str,
-    name_claim: &'a str,
-    groups_claim: &'a str,
-    roles: &'a str,
-    participant_claim: Option<&'a str>,
-    approval_age_s: u64,
-    approval_methods: &'a str,
-}
-
+/// The providers for operators.
 fn issuers(settings: &Settings, outbound: &Outbound) -> Result<Vec<Issuer>, HubError> {
-    let (staff, dfsps) = (&settings.oidc, &settings.oidc_dfsps);
-    let sections = [
-        Section {
-            access: Access {
-                name: "oidc",
-                issuer: &staff.issuer,
-                anchors_file: &staff.anchors_file,
-                audience: &staff.audience,
-                clients: &staff.clients,
-            },
-            label: "oidc",
-            name_claim: &staff.name_claim,
-            groups_claim: &staff.groups_claim,
-            roles: &staff.roles,
-            participant_claim: None,
-            approval_age_s: staff.approval_age_s,
-            approval_methods: &staff.approval_methods,
-        },
-        Section {
-            access: Access {
-                name: "oidc_dfsps",
-                issuer: &dfsps.issuer,
-                anchors_file: &dfsps.anchors_file,
-                audience: &dfsps.audience,
-                clients: &dfsps.clients,
-            },
-            label: "dfsp",
-            name_claim: &dfsps.name_claim,
-            groups_claim: &dfsps.groups_claim,
-            roles: &dfsps.roles,
-            participant_claim: Some(&dfsps.participant_claim),
-            approval_age_s: 0,
-            approval_methods: "",
-        },
-    ];
     // Without authentication, no provider is used.
-    let is_asked = settings.admin.authentication == "required";
-    let named = sections.iter().filter(|section| is_asked && !section.access.issuer.is_empty());
-    named.map(|section| section.issuer(outbound)).collect()
-}
-
-impl Section<'_> {
-    fn issuer(&self, outbound: &Outbound) -> Result<Issuer, HubError> {
-        Ok(Issuer::new(IssuerConfig {
-            label: self.label,
-            provider: self.access.provider(outbound)?,
-            name_claim: self.name_claim.to_owned(),
-            groups_claim: self.groups_claim.to_owned(),
-            // The settings were checked.
-            roles: roles_of_groups(self.roles).unwrap_or_default(),
-            participant_claim: self.participant_claim.map(str::to_owned),
-            approval_age_s: i64::try_from(self.approval_age_s).ok().filter(|age_s| *age_s > 0),
-            approval_methods: listed(self.approval_methods),
-        }))
+    if settings.admin.authentication == Requirement::Off {
+        return Ok(Vec::new());
     }
+    // The label is the prefix of its operators' names.
+    let sections = [("oidc", "oidc", &settings.oidc), ("oidc_dfsps", "dfsp", &settings.oidc_dfsps)];
+    let mut issuers = Vec::new();
+    for (section, label, own) in sections {
+        let OperatorProvider { provider, clients, name_claim, groups_claim, roles, .. } = own;
+        let Some(provider) = provider_of(section, provider, clients, outbound)? else { continue };
+        issuers.push(Issuer::new(IssuerConfig {
+            label,
+            provider,
+            name_claim: name_claim.clone(),
+            groups_claim: groups_claim.clone(),
+            roles: roles.clone(),
+            participant_claim: own.participant_claim.clone(),
+            approval_age_s: (own.approval_age_s > 0).then_some(own.approval_age_s),
+            approval_methods: own.approval_methods.clone(),
+        }));
+    }
+    Ok(issuers)
 }

@@ -13,26 +13,11 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};
-use upesi_settings::directives::{DirectivesError, TARGETS, parse};
+use upesi_settings::LogFormat;
+use upesi_settings::directives::{Directives, DirectivesError, TARGETS, parse};
 
 use self::line::{JsonLines, TextFields};
 use self::repetitions::Bounded;
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// One line per event for people, coloured on a terminal.
-    Pretty,
-    /// One JSON object per line.
-    Json,
-}
-
-impl Format {
-    /// From the setting `log.format`, whose values are checked by the catalogue.
-    pub fn from_setting(word: &str) -> Self {
-        if word == "json" { Self::Json } else { Self::Pretty }
-    }
-}
 
 /// Why a log cannot be started, or its level cannot be changed.
 #[derive(Debug, thiserror::Error)]
@@ -123,26 +108,26 @@ impl upesi_admin::LogLevel for LogControl {
 /// Starts the log of this process on stderr.
 ///
 /// # Errors
-/// The directives are malformed, or there is a log already.
-pub fn start(directives: &str, format: Format) -> Result<LogControl, LevelError> {
-    let (filter, handle) = reload::Layer::new(parse(directives)?);
+/// There is a log already.
+pub fn start(directives: &Directives, format: LogFormat) -> Result<LogControl, LevelError> {
+    let (filter, handle) = reload::Layer::new(directives.filter());
     let is_coloured = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let lines = lines(format, std::io::stderr, is_coloured);
     let subscriber = tracing_subscriber::registry().with(filter).with(lines);
     subscriber.try_init().map_err(|_| LevelError::Started)?;
-    Ok(LogControl { handle: Some(handle), directives: Arc::new(Mutex::new(directives.to_owned())) })
+    Ok(LogControl { handle: Some(handle), directives: Arc::new(Mutex::new(directives.text().to_owned())) })
 }
 
 /// What writes a line for each event.
-pub(crate) fn lines<S, W>(format: Format, writer: W, is_coloured: bool) -> Box<dyn Layer<S> + Send + Sync>
+pub(crate) fn lines<S, W>(format: LogFormat, writer: W, is_coloured: bool) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let lines = fmt::layer().with_writer(writer).fmt_fields(TextFields);
     match format {
-        Format::Json => lines.event_format(Bounded::new(JsonLines, format)).boxed(),
-        Format::Pretty => {
+        LogFormat::Json => lines.event_format(Bounded::new(JsonLines, format)).boxed(),
+        LogFormat::Pretty => {
             let compact = lines.with_ansi(is_coloured).compact();
             compact.map_event_format(|lines| Bounded::new(lines, format)).boxed()
         }

@@ -15,7 +15,7 @@ use upesi_http::{Outbound, ProxyCounts};
 use upesi_ledger::{Credential, Ledger, LedgerAccountTypeId, Secret};
 use upesi_process::exposition::{counter, escape, gauge, head};
 use upesi_profile::Holder;
-use upesi_settings::Settings;
+use upesi_settings::{Requirement, Settings};
 use upesi_tables::store::Store;
 use upesi_types::{Amount, Timestamp};
 
@@ -449,7 +449,7 @@ fn tell_alarms(before: &[PositionSample], now: &[PositionSample]) {
 
 /// The break-glass file, if clients must authenticate. Otherwise a break-glass token has no effect.
 pub(super) fn watched_break_glass(settings: &Settings) -> Option<PathBuf> {
-    (settings.admin.authentication == "required").then(|| options::break_glass_file(settings))
+    (settings.admin.authentication == Requirement::Required).then(|| options::break_glass_file(settings))
 }
 
 /// Writes the metric of a break-glass file.

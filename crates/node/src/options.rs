@@ -16,20 +16,21 @@ use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
 use upesi_fspiop::headers::HeaderRules;
 use upesi_gateway::nodes::CONNECTIONS_PER_NODE;
-use upesi_gateway::{AdmissionSettings, GatewayConfig, RateLimits, RateSettings};
+use upesi_gateway::{AddressLists, AdmissionSettings, GatewayConfig, RateLimits, RateSettings};
 use upesi_http::{
-    ClientTls, Guard, Limits, Origin, Outbound, PaceLimits, ProxyCounts, ProxyProtocol, ProxyRefusal,
-    Schemes, Workers, WorkersError, available_cores,
+    ClientTls, Guard, GuardRules, Limits, Origin, Outbound, PaceLimits, ProxyCounts, ProxyProtocol,
+    ProxyRefusal, Schemes, Workers, WorkersError, available_cores,
 };
 use upesi_journal::{Disk, Durability, Options};
 use upesi_keys::Secret;
-use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
+use upesi_ledger::LedgerConfig;
 use upesi_offline::export::Format;
 use upesi_process::exposition::head;
 use upesi_quoting::{QuotingConfig, Retention};
 use upesi_replication::{Copies, CopyOf};
-use upesi_settings::{Settings, address_lists, guard_rules, is_outbound_guarded, networks, rate_exceptions};
-use upesi_tables::archive::ArchiveOptions;
+use upesi_settings::{
+    Approvers, ClusterLog, Dfsp, ExportFormat, FinerAmounts, KeepSegments, Requirement, Settings, Tokens,
+};
 use upesi_tables::store::{StoreFollower, StoreOptions, VALUE_BYTES_MAX};
 
 use super::retention::Policy;
@@ -39,56 +40,45 @@ pub(super) const STORE: &str = "store";
 /// Maximum number of connections to the metrics port, which expects two scrapers and a person at a time.
 pub(super) const METRICS_CONNECTIONS_MAX: usize = 16;
 
-const fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
-}
-
-/// A setting whose maximum in the catalogue is far below any platform's `usize`.
+/// A number of descriptors. It is far below any platform's `usize`.
 pub(super) fn size(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+/// A duration as the ledger counts it.
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 pub(super) fn engine(settings: &Settings) -> EngineOptions {
     let Settings { data, engine, hub, .. } = settings;
     let defaults = EngineOptions::new(&data.dir);
-    let transfer_validity_max_s = settings.transfer_validity_max_s();
     EngineOptions {
         ledger: LedgerConfig {
             hub_name: hub.name,
             on_us_transfers: hub.on_us_transfers,
             payee_confirmation: hub.payee_confirmation,
-            funds_out_guard: match hub.funds_out_guard {
-                "settlement-account" => FundsOutGuard::SettlementAccount,
-                _ => FundsOutGuard::Position,
-            },
-            unknown_transfer: match hub.unknown_transfer {
-                "3208" => UnknownTransfer::NotFound,
-                _ => UnknownTransfer::InternalError,
-            },
-            rejects_finer_amounts: hub.finer_amounts == "reject",
-            transfer_validity_max_ms: transfer_validity_max_s
-                .and_then(|seconds| i64::try_from(seconds * 1000).ok())
-                .unwrap_or(i64::MAX),
-            internal_transfer_validity_ms: i64::try_from(hub.internal_transfer_validity_s * 1000)
-                .unwrap_or(i64::MAX),
-            proposal_lifetime_ms: i64::try_from(settings.admin.approval_hours * 3_600_000)
-                .unwrap_or(i64::MAX),
+            funds_out_guard: hub.funds_out_guard,
+            unknown_transfer: hub.unknown_transfer,
+            rejects_finer_amounts: hub.finer_amounts == FinerAmounts::Reject,
+            transfer_validity_max_ms: settings.transfer_validity_max().map_or(i64::MAX, millis),
+            internal_transfer_validity_ms: millis(hub.internal_transfer_validity_s),
+            proposal_lifetime_ms: millis(settings.admin.approval_hours),
             ..LedgerConfig::default()
         },
-        queue_commands_max: size(engine.queue_commands_max),
-        batch_commands_max: size(engine.batch_commands_max),
-        batch_bytes_max: size(engine.batch_bytes_max),
-        tick_interval: ms(engine.tick_interval_ms),
-        clock_jump_max: ms(engine.clock_jump_max_ms),
+        queue_commands_max: engine.queue_commands_max,
+        batch_commands_max: engine.batch_commands_max,
+        batch_bytes_max: engine.batch_bytes_max,
+        tick_interval: engine.tick_interval_ms,
+        clock_jump_max: engine.clock_jump_max_ms,
         segment_bytes: data.segment_bytes,
         durability: if engine.durable { Durability::Synced } else { Durability::Volatile },
         snapshot_every_records: data.snapshot_every_records,
         fold_every_records: defaults.fold_every_records.min(data.snapshot_every_records / FOLDS_PER_SNAPSHOT),
-        finished_transfers_max: size(engine.finished_transfers_max),
-        keep_segments: data.keep_segments == "all",
+        finished_transfers_max: engine.finished_transfers_max,
+        keep_segments: data.keep_segments == KeepSegments::All,
         // Each node of a cluster exports what leaves its own archive, before it leaves.
-        defers_removals: settings.cluster.log != "none" && !settings.archive.export_dir.is_empty(),
-        archive: ArchiveOptions { cache_bytes: data.archive_cache_bytes, ..ArchiveOptions::default() },
+        defers_removals: settings.cluster.log != ClusterLog::None && settings.archive.export_dir.is_some(),
         ..defaults
     }
 }
@@ -99,14 +89,16 @@ const FOLDS_PER_SNAPSHOT: u64 = 16;
 /// Retention of finished transfers; `None`: forever.
 pub(super) fn retention(settings: &Settings) -> Option<Policy> {
     let archive = &settings.archive;
-    let export_dir = (!archive.export_dir.is_empty()).then(|| PathBuf::from(&*archive.export_dir));
-    let export_format = Format::of_ending(archive.export_format).unwrap_or(Format::Csv);
-    let is_shared = settings.cluster.log != "none";
-    (archive.keep_days > 0).then_some(Policy {
+    let export_format = match archive.export_format {
+        ExportFormat::Csv => Format::Csv,
+        ExportFormat::Jsonl => Format::Jsonl,
+        ExportFormat::Parquet => Format::Parquet,
+    };
+    (archive.keep_days > 0).then(|| Policy {
         keep_days: archive.keep_days,
-        export_dir,
+        export_dir: archive.export_dir.clone(),
         export_format,
-        is_shared,
+        is_shared: settings.cluster.log != ClusterLog::None,
     })
 }
 
@@ -125,39 +117,48 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
             content_type_required: fspiop.content_type_required,
         },
         shows_diagnostics: fspiop.diagnostics,
-        // The settings were checked.
-        addresses: address_lists(&fspiop.address_lists).unwrap_or_default(),
+        addresses: address_lists(&settings.dfsps),
         hub_name: hub.name,
-        body_bytes_max: size(fspiop.body_bytes_max),
-        transfer_body_bytes_max: size(fspiop.transfer_body_bytes_max),
-        large_bodies_bytes_max: size(fspiop.large_bodies_bytes_max),
-        sender_bodies_bytes_max: size(fspiop.sender_bodies_bytes_max),
-        body_deadline: ms(fspiop.body_deadline_ms),
-        completed_timestamp_lag_ms: i64::try_from(fspiop.completed_timestamp_lag_ms).unwrap_or(i64::MAX),
-        completed_timestamp_age_s_max: i64::try_from(fspiop.completed_timestamp_age_s_max)
-            .unwrap_or(i64::MAX),
+        body_bytes_max: fspiop.body_bytes_max,
+        transfer_body_bytes_max: fspiop.transfer_body_bytes_max,
+        large_bodies_bytes_max: fspiop.large_bodies_bytes_max,
+        sender_bodies_bytes_max: fspiop.sender_bodies_bytes_max,
+        body_deadline: fspiop.body_deadline_ms,
+        completed_timestamp_lag_ms: millis(fspiop.completed_timestamp_lag_ms),
+        completed_timestamp_age_s_max: millis(fspiop.completed_timestamp_age_s_max) / 1000,
         extended_party_id_types: fspiop.extended_party_id_types,
-        rejects_finer_amounts: hub.finer_amounts == "reject",
+        rejects_finer_amounts: hub.finer_amounts == FinerAmounts::Reject,
         admission: admission(settings),
         pace: PaceLimits::default(),
         records_metrics: settings.metrics.record,
         logs_access: settings.log.access,
         are_bindings_required: settings.fspiop_tls.bindings_required,
-        are_tokens_required: settings.oauth.tokens == "required",
+        are_tokens_required: settings.oauth.tokens == Tokens::Required,
     }
+}
+
+/// The networks from which DFSPs may call.
+fn address_lists(dfsps: &[Dfsp]) -> AddressLists {
+    let mut lists = AddressLists::default();
+    for Dfsp { name, settings } in dfsps {
+        for network in settings.networks.iter().flatten() {
+            lists.add(name.as_str(), *network);
+        }
+    }
+    lists
 }
 
 fn admission(settings: &Settings) -> AdmissionSettings {
     let Settings { admission, engine, .. } = settings;
     AdmissionSettings {
-        delay_target: Duration::from_micros(admission.delay_target_us),
-        engine_wait_max: ms(admission.engine_wait_max_ms),
-        engine_batch_commands: size(engine.batch_commands_max),
-        engine_waiting_max: AdmissionSettings::part_for_new(size(engine.queue_commands_max)),
+        delay_target: admission.delay_target_us,
+        engine_wait_max: admission.engine_wait_max_ms,
+        engine_batch_commands: engine.batch_commands_max,
+        engine_waiting_max: AdmissionSettings::part_for_new(engine.queue_commands_max),
         rate_max: admission.rate_max,
         rate_per_dfsp: admission.rate_per_dfsp,
         bytes_per_dfsp: admission.bytes_per_dfsp,
-        refusal_hold: ms(admission.refusal_hold_ms),
+        refusal_hold: admission.refusal_hold_ms,
     }
 }
 
@@ -167,50 +168,48 @@ pub(super) fn limits(settings: &Settings, connections_max: u64) -> Limits {
     // Lowered in proportion to the connections of the hub.
     let per_dfsp = fspiop.connections_per_dfsp_max.saturating_mul(connections_max) / fspiop.connections_max;
     Limits {
-        head_bytes_max: size(fspiop.head_bytes_max),
-        head_deadline: ms(fspiop.head_deadline_ms),
-        idle_timeout: ms(fspiop.idle_timeout_ms),
+        head_bytes_max: fspiop.head_bytes_max,
+        head_deadline: fspiop.head_deadline_ms,
+        idle_timeout: fspiop.idle_timeout_ms,
         connections_max: size(connections_max),
-        strangers_per_address_max: size(fspiop.strangers_per_address_max),
+        strangers_per_address_max: fspiop.strangers_per_address_max,
         connections_per_participant_max: size(per_dfsp.max(1)),
-        streams_per_connection_max: streams_max(settings),
+        streams_per_connection_max: settings.tls.http2_streams_max,
         ..Limits::default()
     }
 }
 
 /// Limits of the admin port and the metrics port.
 pub(super) fn admin_limits(settings: &Settings, connections_max: usize) -> Limits {
-    Limits { streams_per_connection_max: streams_max(settings), ..upesi_admin::limits(connections_max) }
-}
-
-fn streams_max(settings: &Settings) -> u32 {
-    u32::try_from(settings.tls.http2_streams_max).unwrap_or(u32::MAX)
+    Limits {
+        streams_per_connection_max: settings.tls.http2_streams_max,
+        ..upesi_admin::limits(connections_max)
+    }
 }
 
 pub(super) fn courier(settings: &Settings, outbound: &Outbound, tls: Option<ClientTls>) -> CourierConfig {
     let callbacks = &settings.callbacks;
     CourierConfig {
-        concurrency_max: size(callbacks.concurrency_max),
-        queue_max: size(callbacks.queue_max),
-        queue_bytes_max: size(callbacks.queue_bytes_max),
-        retrying_max: size(callbacks.retrying_max),
-        connect_timeout: ms(callbacks.connect_timeout_ms),
-        request_timeout: ms(callbacks.request_timeout_ms),
+        concurrency_max: callbacks.concurrency_max,
+        queue_max: callbacks.queue_max,
+        queue_bytes_max: callbacks.queue_bytes_max,
+        retrying_max: callbacks.retrying_max,
+        connect_timeout: callbacks.connect_timeout_ms,
+        request_timeout: callbacks.request_timeout_ms,
         keep_alive: callbacks.keep_alive,
-        idle_timeout: ms(callbacks.idle_timeout_ms),
         outbound: outbound.clone(),
         tls,
         records_metrics: settings.metrics.record,
-        backoff_min: ms(callbacks.backoff_min_ms),
-        backoff_max: ms(callbacks.backoff_max_ms),
-        deadline: Duration::from_secs(callbacks.deadline_s),
-        breaker_threshold: u32::try_from(callbacks.breaker_threshold).unwrap_or(u32::MAX),
-        breaker_pause_min: ms(callbacks.breaker_pause_min_ms),
-        breaker_pause_max: ms(callbacks.breaker_pause_max_ms),
-        relay_concurrency_max: size(settings.relay.concurrency_max),
-        relay_waiting_max: size(settings.relay.waiting_max),
-        relay_waiting_bytes_max: size(settings.relay.waiting_bytes_max),
-        relay_sender_share_percent: size(settings.relay.sender_share_percent),
+        backoff_min: callbacks.backoff_min_ms,
+        backoff_max: callbacks.backoff_max_ms,
+        deadline: callbacks.deadline_s,
+        breaker_threshold: callbacks.breaker_threshold,
+        breaker_pause_min: callbacks.breaker_pause_min_ms,
+        breaker_pause_max: callbacks.breaker_pause_max_ms,
+        relay_concurrency_max: settings.relay.concurrency_max,
+        relay_waiting_max: settings.relay.waiting_max,
+        relay_waiting_bytes_max: settings.relay.waiting_bytes_max,
+        relay_sender_share_percent: settings.relay.sender_share_percent,
         seed: RandomState::new().build_hasher().finish(),
         ..CourierConfig::default()
     }
@@ -219,21 +218,17 @@ pub(super) fn courier(settings: &Settings, outbound: &Outbound, tls: Option<Clie
 pub(super) fn relay(settings: &Settings) -> RelayConfig {
     let relay = &settings.relay;
     RelayConfig {
-        in_flight_max: size(relay.in_flight_max),
-        bytes_max: size(relay.bytes_max),
-        sender_bytes_max: size(relay.sender_bytes_max),
-        sender_share_percent: size(relay.sender_share_percent),
+        in_flight_max: relay.in_flight_max,
+        bytes_max: relay.bytes_max,
+        sender_bytes_max: relay.sender_bytes_max,
+        sender_share_percent: relay.sender_share_percent,
         unasked_answers: relay.unasked_answers,
         versions: versions(settings),
     }
 }
 
 pub(super) fn store(settings: &Settings) -> StoreOptions {
-    StoreOptions {
-        cache_bytes: settings.store.cache_bytes,
-        free_bytes_min: settings.store.free_bytes_min,
-        ..StoreOptions::default()
-    }
+    StoreOptions { free_bytes_min: settings.store.free_bytes_min, ..StoreOptions::default() }
 }
 
 /// The store's options for a node of a cluster: everything that is written at once is one entry of the log.
@@ -250,28 +245,26 @@ pub(super) fn shared_store(settings: &Settings) -> StoreOptions {
 
 pub(super) fn directory(settings: &Settings, outbound: &Outbound, tls: Option<ClientTls>) -> DirectoryConfig {
     let Settings { lookup, oracles, fspiop, relay, .. } = settings;
-    let sender_share_percent = size(relay.sender_share_percent);
+    let sender_share_percent = relay.sender_share_percent;
     DirectoryConfig {
-        lookup_deadline: ms(lookup.deadline_ms),
-        pending_max: size(lookup.pending_max),
-        pending_bytes_max: size(lookup.pending_bytes_max),
+        lookup_deadline: lookup.deadline_ms,
+        pending_max: lookup.pending_max,
+        pending_bytes_max: lookup.pending_bytes_max,
         sender_share_percent,
         remove_stale_parties: lookup.remove_stale_parties,
         extended_party_id_types: fspiop.extended_party_id_types,
         external_ownership_check: lookup.external_ownership_check,
         oracle: OracleConfig {
-            deadline: ms(oracles.deadline_ms),
-            connect_timeout: ms(oracles.connect_timeout_ms),
-            in_flight_max: size(oracles.in_flight_max),
+            deadline: oracles.deadline_ms,
+            connect_timeout: oracles.connect_timeout_ms,
+            in_flight_max: oracles.in_flight_max,
             sender_share_percent,
-            connections_max: size(oracles.connections_max),
             outbound: outbound.clone(),
             tls,
-            breaker_threshold: u32::try_from(oracles.breaker_threshold).unwrap_or(u32::MAX),
-            breaker_pause_min: ms(oracles.breaker_pause_min_ms),
-            breaker_pause_max: ms(oracles.breaker_pause_max_ms),
-            cache_ttl: ms(oracles.cache_ttl_ms),
-            cache_entries_max: size(oracles.cache_entries_max),
+            breaker_threshold: oracles.breaker_threshold,
+            breaker_pause_min: oracles.breaker_pause_min_ms,
+            breaker_pause_max: oracles.breaker_pause_max_ms,
+            cache_ttl: oracles.cache_ttl_ms,
             ..OracleConfig::default()
         },
         ..DirectoryConfig::default()
@@ -281,19 +274,15 @@ pub(super) fn directory(settings: &Settings, outbound: &Outbound, tls: Option<Cl
 pub(super) fn quoting(settings: &Settings) -> QuotingConfig {
     let quotes = &settings.quotes;
     QuotingConfig {
-        duplicate_entries: size(quotes.duplicate_entries),
+        duplicate_entries: quotes.duplicate_entries,
         refuse_expired: quotes.refuse_expired,
-        keep: quotes.persist.then(|| Retention {
-            keep_days: u32::try_from(quotes.keep_days).unwrap_or(u32::MAX),
-            keep_max: quotes.keep_max,
-        }),
+        keep: quotes.persist.then_some(Retention { keep_days: quotes.keep_days, keep_max: quotes.keep_max }),
     }
 }
 
 /// Addresses at which the nodes of the cluster reach each other.
 pub(super) fn peers(settings: &Settings) -> Vec<(u32, Origin)> {
-    // The settings were checked.
-    upesi_settings::peers(&settings.cluster.nodes).unwrap_or_default()
+    settings.cluster.nodes.iter().map(|(number, address)| (*number, address.clone())).collect()
 }
 
 /// Limits of the port for other nodes. Its connections come from few addresses and carry one request at a time.
@@ -302,20 +291,19 @@ pub(super) fn node_limits(settings: &Settings) -> Limits {
     const HOST_BYTES: usize = 1024;
     let fspiop = &settings.fspiop;
     Limits {
-        head_bytes_max: size(fspiop.head_bytes_max) + HOST_BYTES,
-        head_deadline: ms(fspiop.head_deadline_ms),
-        idle_timeout: ms(fspiop.idle_timeout_ms),
-        connections_max: peers(settings).len() * CONNECTIONS_PER_NODE,
+        head_bytes_max: fspiop.head_bytes_max + HOST_BYTES,
+        head_deadline: fspiop.head_deadline_ms,
+        idle_timeout: fspiop.idle_timeout_ms,
+        connections_max: settings.cluster.nodes.len() * CONNECTIONS_PER_NODE,
         ..Limits::default()
     }
 }
 
 /// The addresses to which the hub may connect.
 pub(super) fn guard(settings: &Settings) -> Guard {
-    let outbound = &settings.outbound;
-    match is_outbound_guarded(settings) {
-        // The settings were checked.
-        true => Guard::new(guard_rules(&outbound.networks, &outbound.ports).unwrap_or_default()),
+    let upesi_settings::Outbound { networks, ports, .. } = &settings.outbound;
+    match settings.is_outbound_guarded() {
+        true => Guard::new(GuardRules { networks: networks.clone(), ports: ports.clone() }),
         false => Guard::default(),
     }
 }
@@ -329,28 +317,32 @@ pub(super) fn rates(settings: &Settings) -> RateSettings {
         registrations: admission.registrations_per_dfsp,
         signature_faults: admission.signature_faults_per_dfsp,
     };
-    RateSettings {
-        limits,
-        // The settings were checked.
-        exceptions: rate_exceptions(&admission.exceptions, limits).unwrap_or_default(),
-        block: Duration::from_secs(admission.signature_block_s),
-    }
+    let exception = |Dfsp { name, settings }: &Dfsp| {
+        let own = RateLimits {
+            lookups: settings.lookups_per_s.unwrap_or(limits.lookups),
+            misses: settings.lookup_misses_per_s.unwrap_or(limits.misses),
+            registrations: settings.registrations_per_s.unwrap_or(limits.registrations),
+            signature_faults: settings.signature_faults_per_s.unwrap_or(limits.signature_faults),
+        };
+        (name.as_str().to_ascii_lowercase(), own)
+    };
+    let exceptions = settings.dfsps.iter().map(exception).collect();
+    RateSettings { limits, exceptions, block: admission.signature_block_s }
 }
 
 /// The URL schemes of addresses that may be registered.
 pub(super) fn schemes(settings: &Settings, outbound: &Outbound) -> Schemes {
     let tls = &settings.outbound_tls;
-    Schemes { http: !tls.https_only, https: !tls.anchors_file.is_empty(), guard: outbound.guard().clone() }
+    Schemes { http: !tls.https_only, https: tls.anchors_file.is_some(), guard: outbound.guard().clone() }
 }
 
 /// Starts the worker threads: the configured number, or one per core.
 pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> {
-    let count = match size(settings.fspiop.workers) {
+    let count = match settings.fspiop.workers {
         0 => available_cores(),
         count => count,
     };
-    let start = if settings.fspiop.workers_pinned { Workers::start_on_cores } else { Workers::start };
-    start(count, "upesi-edge")
+    Workers::start_on_cores(count, "upesi-edge")
 }
 
 /// The break-glass file of a hub.
@@ -362,10 +354,10 @@ pub(super) fn break_glass_file(settings: &Settings) -> PathBuf {
 pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>, people_secret: Option<Secret>) -> Access {
     let bootstrap_file = settings.data.dir.join(BOOTSTRAP_FILE);
     let break_glass_file = break_glass_file(settings);
-    let is_by_two = settings.admin.approvals == "required";
-    let approvers_are_people = settings.admin.approvers == "people";
+    let is_by_two = settings.admin.approvals == Requirement::Required;
+    let approvers_are_people = settings.admin.approvers == Approvers::People;
     match settings.admin.authentication {
-        "required" => Access::required(AccessOptions {
+        Requirement::Required => Access::required(AccessOptions {
             bootstrap_file,
             break_glass_file,
             is_by_two,
@@ -373,7 +365,7 @@ pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>, people_secret: O
             issuers,
             people_secret,
         }),
-        _ => Access::open(),
+        Requirement::Off => Access::open(),
     }
 }
 
@@ -384,8 +376,7 @@ pub(super) fn allowed_hosts(settings: &Settings) -> AllowedHosts {
 
 /// The origins of the scheme's own web pages.
 pub(super) fn allowed_origins(settings: &Settings) -> AllowedOrigins {
-    // The settings were checked.
-    AllowedOrigins::parse(&settings.admin.allowed_origins).unwrap_or_default()
+    AllowedOrigins::new(settings.admin.allowed_origins.iter().cloned())
 }
 
 /// The hosts that requests to the metrics port may name. Monitoring systems use any address that they discover.
@@ -394,18 +385,17 @@ pub(super) fn metrics_hosts(settings: &Settings) -> AllowedHosts {
 }
 
 fn other_hosts(settings: &Settings) -> impl Iterator<Item = &str> {
-    settings.admin.allowed_hosts.split(',').map(str::trim).filter(|host| !host.is_empty())
+    settings.admin.allowed_hosts.iter().map(String::as_str)
 }
 
 // The load balancers before the FSPIOP port, by the settings.
 
 /// The configured load balancers, if there are any.
 pub(super) fn proxy_protocol(settings: &Settings) -> Option<ProxyProtocol> {
-    // The settings were checked.
-    let from = networks(&settings.fspiop.proxy_protocol_from).unwrap_or_default();
+    let from = settings.fspiop.proxy_protocol_from.clone();
     (!from.is_empty()).then(|| ProxyProtocol {
         from,
-        header_timeout: Duration::from_millis(settings.tls.handshake_deadline_ms),
+        header_timeout: settings.tls.handshake_deadline_ms,
         counts: Arc::default(),
     })
 }
@@ -463,13 +453,42 @@ mod tests {
     #[test]
     fn nodes_with_an_export_defer_removals() {
         let mut settings = upesi_settings::load(&upesi_settings::Sources::default()).unwrap().settings;
-        for (log, directory, defers) in
-            [("none", "", false), ("none", "out", false), ("kafka", "", false), ("kafka", "out", true)]
-        {
+        for (log, directory, defers) in [
+            (ClusterLog::None, "", false),
+            (ClusterLog::None, "out", false),
+            (ClusterLog::Kafka, "", false),
+            (ClusterLog::Kafka, "out", true),
+        ] {
             settings.cluster.log = log;
-            settings.archive.export_dir = directory.into();
-            assert_eq!(engine(&settings).defers_removals, defers, "{log} {directory:?}");
+            settings.archive.export_dir = (!directory.is_empty()).then(|| directory.into());
+            assert_eq!(engine(&settings).defers_removals, defers, "{log:?} {directory:?}");
         }
+    }
+
+    fn settings_of(flags: &[(&str, &str)]) -> Settings {
+        let flags =
+            flags.iter().map(|(key, value)| ("test".to_owned(), (*key).to_owned(), (*value).to_owned()));
+        let sources = upesi_settings::Sources { flags: flags.collect(), ..Default::default() };
+        upesi_settings::load(&sources).unwrap().settings
+    }
+
+    #[test]
+    fn a_rate_limit_that_a_dfsp_does_not_have_is_that_of_all() {
+        let settings = settings_of(&[
+            ("admission.lookups_per_dfsp", "1"),
+            ("admission.lookup_misses_per_dfsp", "2"),
+            ("admission.registrations_per_dfsp", "3"),
+            ("admission.signature_faults_per_dfsp", "4"),
+            ("dfsp.GreenBank.lookups_per_s", "50"),
+            ("dfsp.GreenBank.lookup_misses_per_s", "0"),
+            ("dfsp.blue.registrations_per_s", "7"),
+            ("dfsp.blue.signature_faults_per_s", "8"),
+        ]);
+        let RateSettings { limits, exceptions, .. } = rates(&settings);
+        assert_eq!(limits, RateLimits { lookups: 1, misses: 2, registrations: 3, signature_faults: 4 });
+        assert_eq!(exceptions["greenbank"], RateLimits { lookups: 50, misses: 0, ..limits });
+        assert_eq!(exceptions["blue"], RateLimits { registrations: 7, signature_faults: 8, ..limits });
+        assert_eq!(exceptions.len(), 2);
     }
 
     /// The catalogue has the defaults. The parts, whose own tests use their own defaults, have the same ones.
@@ -508,7 +527,7 @@ mod tests {
         };
         assert_eq!(numbers(&set), numbers(&own));
         // Other servers, such as the simulators', accept all connections from one address.
-        let strangers_per_address_max = size(settings.fspiop.strangers_per_address_max);
+        let strangers_per_address_max = settings.fspiop.strangers_per_address_max;
         same(
             &limits(&settings, settings.fspiop.connections_max),
             &Limits { strangers_per_address_max, ..Limits::default() },

@@ -56,12 +56,9 @@ impl BoundPorts {
     pub(super) fn open(settings: &Settings) -> Result<Self, HubError> {
         let mut ports =
             if are_leaders_only(settings) { Self::default() } else { Self::open_leaders(settings)? };
-        // A value that passed the checks is an address or empty.
-        let bind_optional = |setting, address: &str| {
-            address.parse().ok().map(|address| bind(setting, address, patience(settings))).transpose()
-        };
-        ports.metrics = bind_optional("metrics.listen", &settings.metrics.listen)?;
-        ports.nodes = bind_optional("cluster.listen", &settings.cluster.listen)?;
+        let bind = |setting, address| bind(setting, address, patience(settings));
+        ports.metrics = settings.metrics.listen.map(|address| bind("metrics.listen", address)).transpose()?;
+        ports.nodes = settings.cluster.listen.map(|address| bind("cluster.listen", address)).transpose()?;
         Ok(ports)
     }
 
@@ -84,7 +81,7 @@ impl BoundPorts {
 
 /// Whether the ports for DFSPs and operators are open only while this node is the leader.
 pub(super) fn are_leaders_only(settings: &Settings) -> bool {
-    number_of(settings).is_some() && settings.cluster.listen.is_empty()
+    number_of(settings).is_some() && settings.cluster.listen.is_none()
 }
 
 fn patience(settings: &Settings) -> Duration {

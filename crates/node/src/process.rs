@@ -28,16 +28,16 @@ impl ProcessMetrics {
     pub(super) fn new(settings: &Settings, descriptors: &Descriptors) -> Self {
         let Settings { engine, admin, callbacks, relay, lookup, data, .. } = settings;
         let bounds = vec![
-            ("engine.queue_commands_max", engine.queue_commands_max),
-            ("engine.finished_transfers_max", engine.finished_transfers_max),
+            ("engine.queue_commands_max", engine.queue_commands_max as u64),
+            ("engine.finished_transfers_max", engine.finished_transfers_max as u64),
             // The value in effect, which may be lower than the setting.
             ("fspiop.connections_max", descriptors.inbound),
-            ("admin.connections_max", admin.connections_max),
+            ("admin.connections_max", admin.connections_max as u64),
             ("outbound", descriptors.outbound),
-            ("callbacks.queue_max", callbacks.queue_max),
-            ("callbacks.queue_bytes_max", callbacks.queue_bytes_max),
-            ("relay.in_flight_max", relay.in_flight_max),
-            ("lookup.pending_max", lookup.pending_max),
+            ("callbacks.queue_max", callbacks.queue_max as u64),
+            ("callbacks.queue_bytes_max", callbacks.queue_bytes_max as u64),
+            ("relay.in_flight_max", relay.in_flight_max as u64),
+            ("lookup.pending_max", lookup.pending_max as u64),
         ];
         Self { data: data.dir.clone(), bounds, threads: Mutex::default() }
     }

@@ -16,7 +16,7 @@ use upesi_http::{ClientTls, Outbound, WorkerHandle};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_parties::registry::OracleRegistry;
 use upesi_quoting::{KeptMessage, KeptQuote, Quoting, QuotingMetrics};
-use upesi_settings::{Settings, quote_rules};
+use upesi_settings::Settings;
 use upesi_tables::store::Store;
 use upesi_transfers::Transfers;
 
@@ -76,7 +76,7 @@ impl Resources {
                 let texts: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
                 HubError::Settings(texts.join("; "))
             })?;
-        let rules = quote_rules(&settings.quotes.rules_file).map_err(HubError::Settings)?;
+        let rules = settings.quotes.rules_file.as_ref().map(|file| file.rules.clone()).unwrap_or_default();
         let quoting = Quoting::new(
             &options::quoting(settings),
             relay.clone(),

@@ -19,7 +19,7 @@ use upesi_journal::DataDirectory;
 use upesi_process::exit::Exit;
 use upesi_process::signals::{at_hang_up, stop_signal};
 use upesi_process::terminal::note;
-use upesi_settings::{Settings, missing_for_production};
+use upesi_settings::{Choice as _, Settings, missing_for_production};
 
 use super::cluster::config::number_of;
 use super::edge::Edge;
@@ -97,7 +97,7 @@ fn serve_node(
 }
 
 fn patience(settings: &Settings) -> Duration {
-    Duration::from_millis(settings.shutdown.drain_deadline_ms)
+    settings.shutdown.drain_deadline_ms
 }
 
 /// The name of the signal that stops the process.
@@ -293,7 +293,7 @@ fn is_open_to_others(directory: &Path) -> bool {
 fn tell_what_is_missing(settings: &Settings) {
     let missing = missing_for_production(settings);
     if !missing.is_empty() {
-        let (profile, missing) = (settings.security.profile, missing.join(", "));
+        let (profile, missing) = (settings.security.profile.word(), missing.join(", "));
         tracing::warn!(profile, missing, "security requirements for production are not met");
     }
 }

@@ -24,7 +24,7 @@ use upesi_jws::{
 use upesi_keys::Keys;
 use upesi_ledger::Participant;
 use upesi_process::exposition::{counter, escape, gauge, head};
-use upesi_settings::{Settings, SignatureMode, SignatureModes, Unprotected};
+use upesi_settings::{Choice as _, Settings, SignatureMode, SignatureModes, Unprotected};
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 pub(super) use self::own::Signing;
@@ -79,16 +79,16 @@ impl Signatures {
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, HubError> {
         let jws = &settings.jws;
-        let modes = SignatureModes::read(jws.mode, &jws.exceptions).map_err(HubError::Settings)?;
+        let modes = settings.signature_modes();
         let verifier = match modes.verifies_any() {
             false => None,
             true => Some(Arc::new(Verifier {
-                directory: (!jws.keys_dir.is_empty()).then(|| Path::new(&jws.keys_dir).to_owned()),
+                directory: jws.keys_dir.clone(),
                 allows_es256: jws.es256,
                 base_path: jws.base_path.clone(),
-                unsigned_delete: Unprotected::read(jws.unsigned_delete),
-                unprotected_date: Unprotected::read(jws.unprotected_date),
-                keys: RwLock::new(Keyrings::of_files(load(Path::new(&jws.keys_dir), jws.es256)?)),
+                unsigned_delete: jws.unsigned_delete.into(),
+                unprotected_date: jws.unprotected_date,
+                keys: RwLock::new(Keyrings::of_files(load(jws.keys_dir.as_deref(), jws.es256)?)),
                 modes,
                 participants: participants.clone(),
                 clock: Arc::clone(clock),
@@ -101,7 +101,7 @@ impl Signatures {
         Ok(Self {
             verifier,
             signing,
-            reload_interval: Duration::from_secs(settings.tls.reload_interval_s),
+            reload_interval: settings.tls.reload_interval_s,
             reload_now: Notify::new(),
             participants: participants.clone(),
             clock: Arc::clone(clock),
@@ -210,7 +210,7 @@ impl Verifier {
     /// Reloads the files. Returns whether one of them cannot be used. The keys of its participant are not changed.
     fn reload(&self) -> Result<bool, KeyFileError> {
         let Some(directory) = &self.directory else { return Ok(false) };
-        let mut ring = load(directory, self.allows_es256)?;
+        let mut ring = load(Some(directory), self.allows_es256)?;
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         ring.keep_unusable(&keys.in_files);
         let has_unusable = !ring.unusable().is_empty();
@@ -313,7 +313,7 @@ impl Verifier {
             participants.named(&name).map(|participant| participant.name.to_string())
         });
         let fsp = known.unwrap_or_else(|| UNKNOWN.to_owned());
-        tracing::debug!(%fsp, %fault, mode = mode.name(), "a message has no valid signature of its sender");
+        tracing::debug!(%fsp, %fault, mode = mode.word(), "a message has no valid signature of its sender");
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         *faults.entry((fsp, fault.label(), mode)).or_default() += 1;
         drop(faults);
@@ -339,7 +339,7 @@ impl Verifier {
         head(text, name, "counter", "Messages whose signature is missing or invalid");
         for ((fsp, reason, mode), count) in self.faults.lock().unwrap_or_else(PoisonError::into_inner).iter()
         {
-            let (fsp, mode) = (escape(fsp), mode.name());
+            let (fsp, mode) = (escape(fsp), mode.word());
             // Writing into a String does not fail.
             let _ =
                 writeln!(text, "{name}_total{{fsp=\"{fsp}\",reason=\"{reason}\",mode=\"{mode}\"}} {count}");
@@ -359,11 +359,9 @@ const NEVER: u64 = u64::MAX;
 /// Maximum number of unusable files that are logged individually.
 const UNUSABLE_LOGGED_MAX: usize = 20;
 
-/// Reads the keys in files. A file that cannot be used affects only its participant.
-fn load(directory: &Path, allows_es256: bool) -> Result<KeyRing, KeyFileError> {
-    if directory.as_os_str().is_empty() {
-        return Ok(KeyRing::empty(allows_es256));
-    }
+/// Reads the keys in files, if there is a directory. A file that cannot be used affects only its participant.
+fn load(directory: Option<&Path>, allows_es256: bool) -> Result<KeyRing, KeyFileError> {
+    let Some(directory) = directory else { return Ok(KeyRing::empty(allows_es256)) };
     let ring = KeyRing::load(directory, allows_es256)?;
     for (fsp, error) in ring.unusable().iter().take(UNUSABLE_LOGGED_MAX) {
         tracing::error!(%fsp, %error, "cannot use the key file of a participant; its earlier keys stay in use, if there are any");

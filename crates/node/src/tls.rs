@@ -1,7 +1,7 @@
 //! TLS of the hub's ports and of its outbound connections: loading, reloading, metrics.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,17 +10,16 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, interval};
 use upesi_engine::{Participants, SharedParticipants};
 use upesi_http::{ClientTls, HandshakeCounts, Outcome, Secured, ServerTls, Workers};
-use upesi_keys::Keys;
+use upesi_keys::{Keys, Place};
 use upesi_ledger::Block;
 use upesi_process::exposition::{counter, gauge, head};
-use upesi_settings::Settings;
+use upesi_settings::{Settings, StaleCrls, Tls as TlsSettings, TlsMode};
 use upesi_tls::{
     BlockedDigest, ClientFiles, Facts, Identity, Protocols, ServerFiles, Stock, TlsError, Trust, present_s,
 };
 
 use super::cluster::config::{broker_files, number_of};
 use super::error::HubError;
-use super::options;
 use super::ports::{OpenPorts, Servers};
 
 /// Maximum time between two checks of the certificates of open connections.
@@ -58,15 +57,17 @@ pub(super) struct Tls {
 impl Tls {
     /// Reads the files that the settings name.
     pub(super) fn load(settings: &Settings, keys: &Keys) -> Result<Self, HubError> {
-        let fspiop = listener(settings, keys, FSPIOP)?;
-        let admin = listener(settings, keys, ADMIN)?;
-        let metrics = match &*settings.metrics.listen {
-            "" => None,
-            _ => listener(settings, keys, METRICS)?,
+        let Settings { fspiop_tls, admin_tls, metrics_tls, cluster_tls, .. } = settings;
+        let listener = |section, files| listener(settings, keys, section, files);
+        let fspiop = listener(FSPIOP, &fspiop_tls.port)?;
+        let admin = listener(ADMIN, admin_tls)?;
+        let metrics = match settings.metrics.listen {
+            None => None,
+            Some(_) => listener(METRICS, metrics_tls)?,
         };
-        let (nodes, to_nodes) = match &*settings.cluster.listen {
-            "" => (None, None),
-            _ => (listener(settings, keys, NODES)?, Some(to_nodes(settings, keys)?)),
+        let (nodes, to_nodes) = match settings.cluster.listen {
+            None => (None, None),
+            Some(_) => (listener(NODES, cluster_tls)?, Some(to_nodes(settings, keys)?)),
         };
         let outbound = outbound(settings, keys)?;
         let unusable = outbound.as_ref().map(ClientTls::unusable_at_start);
@@ -82,8 +83,8 @@ impl Tls {
             Some(Secured {
                 tls: tls?,
                 worker: handshakes.as_ref()?.round_robin().clone(),
-                handshake_timeout: Duration::from_millis(settings.tls.handshake_deadline_ms),
-                handshakes_max: options::size(settings.tls.handshakes_max),
+                handshake_timeout: settings.tls.handshake_deadline_ms,
+                handshakes_max: settings.tls.handshakes_max,
                 counts: Arc::<HandshakeCounts>::default(),
             })
         };
@@ -99,7 +100,7 @@ impl Tls {
             to_nodes,
             to_brokers: to_brokers(settings),
             handshakes,
-            reload_interval: Duration::from_secs(settings.tls.reload_interval_s),
+            reload_interval: settings.tls.reload_interval_s,
             reload_now: Notify::new(),
             reloads: AtomicU64::new(0),
             reload_failures: AtomicU64::new(0),
@@ -323,41 +324,30 @@ impl Tls {
     }
 }
 
-fn listener(settings: &Settings, keys: &Keys, section: &'static str) -> Result<Option<ServerTls>, HubError> {
-    let (mode, certificate, key, anchors, crl) = match section {
-        FSPIOP => {
-            let tls = &settings.fspiop_tls;
-            (tls.mode, &tls.certificate_file, &tls.key_file, &tls.anchors_file, &tls.crl_file)
-        }
-        METRICS => {
-            let tls = &settings.metrics_tls;
-            (tls.mode, &tls.certificate_file, &tls.key_file, &tls.anchors_file, &tls.crl_file)
-        }
-        NODES => {
-            let tls = &settings.cluster_tls;
-            ("mutual", &tls.certificate_file, &tls.key_file, &tls.anchors_file, &tls.crl_file)
-        }
-        _ => {
-            let tls = &settings.admin_tls;
-            (tls.mode, &tls.certificate_file, &tls.key_file, &tls.anchors_file, &tls.crl_file)
-        }
+/// TLS of a port; `None` if it has none.
+fn listener(
+    settings: &Settings,
+    keys: &Keys,
+    section: &'static str,
+    files: &TlsSettings,
+) -> Result<Option<ServerTls>, HubError> {
+    let clients = match files.mode {
+        TlsMode::Plain => return Ok(None),
+        TlsMode::Tls => None,
+        TlsMode::Mutual => Some(trust(settings, section, files)?),
     };
-    if mode == "plain" {
-        return Ok(None);
-    }
-    let clients = (mode == "mutual").then(|| trust(settings, anchors, crl));
-    let files = ServerFiles { identity: identity(certificate, key), clients };
+    let files = ServerFiles { identity: identity(section, files)?, clients };
     // A connection of a node carries a request at a time: there are many.
     let protocols = protocols(settings.tls.http2 && section != NODES);
-    let blocked = path(&settings.tls.blocked_file);
+    let blocked = settings.tls.blocked_file.clone();
     ServerTls::load_blocking(files, blocked, keys.clone(), protocols).map(Some).map_err(in_section(section))
 }
 
 /// TLS to other nodes, whose names are those in `cluster.nodes`.
 fn to_nodes(settings: &Settings, keys: &Keys) -> Result<ClientTls, HubError> {
-    let tls = &settings.cluster_tls;
-    let identity = Some(identity(&tls.certificate_file, &tls.key_file));
-    let files = ClientFiles { servers: trust(settings, &tls.anchors_file, &tls.crl_file), identity };
+    let files = &settings.cluster_tls;
+    let identity = Some(identity(NODES, files)?);
+    let files = ClientFiles { servers: trust(settings, NODES, files)?, identity };
     ClientTls::load_with_own(files, None, keys.clone(), protocols(false)).map_err(in_section(NODES))
 }
 
@@ -383,18 +373,18 @@ fn authorities<'a>(ports: impl IntoIterator<Item = &'a Option<Secured>>) -> Vec<
 /// TLS files for the brokers. If they cannot be used, the start of the Kafka client fails and reports the reason.
 fn to_brokers(settings: &Settings) -> Option<ClientTls> {
     number_of(settings)?;
-    ClientTls::load(broker_files(settings)?).ok()
+    ClientTls::load(broker_files(settings).ok()??).ok()
 }
 
 fn outbound(settings: &Settings, keys: &Keys) -> Result<Option<ClientTls>, HubError> {
     let tls = &settings.outbound_tls;
-    if tls.anchors_file.is_empty() {
-        return Ok(None);
-    }
-    let identity = path(&tls.certificate_file).map(|_| identity(&tls.certificate_file, &tls.key_file));
-    let files = ClientFiles { servers: trust(settings, &tls.anchors_file, &tls.crl_file), identity };
-    let protocols = protocols(tls.http2);
-    let own = path(&tls.own_directory);
+    let Some(anchors_file) = tls.anchors_file.clone() else { return Ok(None) };
+    let identity = tls.certificate_file.clone().zip(tls.key_file.as_ref());
+    let identity =
+        identity.map(|(certificate_file, key)| Identity { certificate_file, key_file: key_file(key) });
+    let servers = trust_in(settings, anchors_file, tls.crl_file.clone());
+    let files = ClientFiles { servers, identity };
+    let (protocols, own) = (protocols(tls.http2), tls.own_directory.clone());
     ClientTls::load_with_own(files, own, keys.clone(), protocols).map(Some).map_err(in_section(OUTBOUND))
 }
 
@@ -411,21 +401,33 @@ const fn protocols(has_http2: bool) -> Protocols {
     if has_http2 { Protocols::Http2AndHttp1 } else { Protocols::Http1 }
 }
 
-fn identity(certificate: &str, key: &str) -> Identity {
-    Identity { certificate_file: Path::new(certificate).to_owned(), key_file: Path::new(key).to_owned() }
-}
-
-fn trust(settings: &Settings, anchors: &str, crl: &str) -> Trust {
-    Trust {
-        anchors_file: Path::new(anchors).to_owned(),
-        crl_file: path(crl),
-        refuses_stale_crls: settings.tls.crl_stale == "refuse",
+/// Certificate and key of a section. The checks of the settings ensure that there are both.
+fn identity(section: &str, files: &TlsSettings) -> Result<Identity, HubError> {
+    match (&files.certificate_file, &files.key_file) {
+        (Some(certificate_file), Some(key)) => {
+            Ok(Identity { certificate_file: certificate_file.clone(), key_file: key_file(key) })
+        }
+        _ => Err(HubError::Settings(format!("{section} needs certificate_file and key_file"))),
     }
 }
 
-/// A path; `None` if the setting is empty.
-fn path(setting: &str) -> Option<PathBuf> {
-    (!setting.is_empty()).then(|| PathBuf::from(setting))
+/// The authorities of a section. The checks of the settings ensure that there are some.
+fn trust(settings: &Settings, section: &str, files: &TlsSettings) -> Result<Trust, HubError> {
+    let anchors = files.anchors_file.clone();
+    let anchors = anchors.ok_or_else(|| HubError::Settings(format!("{section} needs anchors_file")))?;
+    Ok(trust_in(settings, anchors, files.crl_file.clone()))
+}
+
+fn trust_in(settings: &Settings, anchors_file: PathBuf, crl_file: Option<PathBuf>) -> Trust {
+    Trust { anchors_file, crl_file, refuses_stale_crls: settings.tls.crl_stale == StaleCrls::Refuse }
+}
+
+/// The location of a key, as TLS reads it.
+fn key_file(key: &Place) -> PathBuf {
+    match key {
+        Place::File(path) => path.clone(),
+        Place::Token(name) => name.to_string().into(),
+    }
 }
 
 fn in_section(section: &'static str) -> impl Fn(TlsError) -> HubError {

@@ -1,29 +1,63 @@
 //! Contradictions between settings that are valid by themselves.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
 
-use upesi_admin::AllowedOrigins;
-use upesi_gateway::RateLimits;
-use upesi_http::{Network, too_large_port};
+use upesi_http::Network;
 use upesi_kafka::ENTRY_BYTES_MAX;
 use upesi_keys::Place;
-use upesi_oidc::is_secure_issuer;
-use upesi_process::hints::nearest;
-use upesi_process::values::why_no_port;
 
-use super::catalogue::Settings;
-use super::mistake::{Mistake, Origin};
-use super::setting::Value;
-use super::values::{
-    SignatureModes, address_lists, guard_rules, items, networks, peers, rate_exceptions, roles_of_groups,
+use super::catalogue::{Dfsp, OperatorProvider, Provider, Settings, Tls};
+use super::choices::{
+    Approvers, ClusterLog, ProductionRule, Profile, Requirement, SaslMechanism, SignatureMode, TlsMode,
 };
+use super::kind::Choice;
+use super::mistake::{Mistake, Origin};
+use super::setting::{Entry, Reader};
 
-/// The parsed values with their origins, without the settings that have a mistake.
-pub(super) type Understood = BTreeMap<&'static str, (Value, Origin)>;
+/// Settings to be checked, with the values as they are written and their origins.
+pub(super) struct Checked<'a> {
+    settings: &'a Settings,
+    entries: BTreeMap<&'a str, &'a Entry>,
+    /// The settings that have a mistake.
+    wrong: &'a BTreeSet<String>,
+}
+
+impl<'a> Checked<'a> {
+    pub fn new(settings: &'a Settings, reader: &'a Reader) -> Self {
+        let entries = reader.entries.iter().map(|entry| (entry.key.as_str(), entry)).collect();
+        Self { settings, entries, wrong: &reader.wrong }
+    }
+
+    /// The value of a setting as it is written; `None` if it has a mistake. No other mistake is reported then.
+    fn sound(&self, key: &str) -> Option<&'a Entry> {
+        let entry = self.entries.get(key).unwrap_or_else(|| unreachable!("{key} is not a setting"));
+        (!self.wrong.contains(key)).then_some(entry)
+    }
+
+    fn origin(&self, key: &str) -> Option<&'a Origin> {
+        self.sound(key).map(|entry| &entry.origin)
+    }
+
+    /// A mistake at the value of a setting.
+    fn mistake(&self, key: &str, text: String) -> Option<Mistake> {
+        Some(Mistake { origin: self.origin(key)?.clone(), text })
+    }
+
+    /// A setting needs another one, which is missing.
+    fn needs(&self, key: &str, what: &str, missing: &str) -> Option<Mistake> {
+        self.origin(missing)?;
+        self.mistake(key, format!("{what} needs {missing}"))
+    }
+
+    /// A whole number, in the unit of the setting's name.
+    fn number(&self, key: &str) -> Option<(i64, &'a Origin)> {
+        let entry = self.sound(key)?;
+        Some((entry.value.as_integer()?, &entry.origin))
+    }
+}
 
 /// Pairs of settings. The first must not exceed the second multiplied by the factor, which converts units.
-const NOT_ABOVE: &[(&str, &str, u64)] = &[
+const NOT_ABOVE: &[(&str, &str, i64)] = &[
     ("callbacks.backoff_min_ms", "callbacks.backoff_max_ms", 1),
     ("callbacks.breaker_pause_min_ms", "callbacks.breaker_pause_max_ms", 1),
     ("callbacks.request_timeout_ms", "callbacks.deadline_s", 1000),
@@ -45,559 +79,446 @@ const NOT_ABOVE: &[(&str, &str, u64)] = &[
 ];
 
 /// Finds every contradiction.
-pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
+pub(super) fn contradictions(checked: &Checked<'_>) -> Vec<Mistake> {
+    let Settings { fspiop_tls, admin_tls, metrics_tls, .. } = checked.settings;
     let mut mistakes: Vec<Mistake> =
-        NOT_ABOVE.iter().filter_map(|(low, high, factor)| not_above(values, low, high, *factor)).collect();
-    mistakes.extend(signatures(values));
-    mistakes.extend(same_port(values));
-    mistakes.extend(metrics_address(values));
-    mistakes.extend(PLACES.iter().filter_map(|key| too_large_ports(values, key)));
-    mistakes.extend(allowed_origins(values));
-    mistakes.extend(default_version(values));
-    mistakes.extend(log_level(values));
-    mistakes.extend(quote_rules(values));
-    mistakes.extend(
-        ["fspiop_tls", "admin_tls", "metrics_tls"]
-            .iter()
-            .filter_map(|section| listener_files(values, section)),
-    );
-    mistakes.extend(outbound_files(values));
-    mistakes.extend(PRIVATE_KEYS.iter().filter_map(|key| private_key(values, key)));
-    mistakes.extend(outbound_networks(values));
-    mistakes.extend(["oidc", "oidc_dfsps", "oauth"].iter().filter_map(|section| issuer(values, section)));
-    mistakes.extend(rates(values));
-    mistakes.extend(entries_of_a_cluster(values));
-    mistakes.extend(port_of_a_node(values));
-    mistakes.extend(broker_files(values));
-    mistakes.extend(broker_login(values));
+        NOT_ABOVE.iter().filter_map(|(low, high, factor)| not_above(checked, low, high, *factor)).collect();
+    mistakes.extend(same_port(checked));
+    mistakes.extend(default_version(checked));
+    let ports = [("fspiop_tls", &fspiop_tls.port), ("admin_tls", admin_tls), ("metrics_tls", metrics_tls)];
+    mistakes.extend(ports.iter().filter_map(|(section, tls)| needed_files(checked, section, tls)));
+    mistakes.extend(outbound_files(checked));
+    mistakes.extend(KEY_LOCATIONS.iter().filter_map(|(key, of)| private_key(checked, key, of)));
+    mistakes.extend(providers(checked));
+    mistakes.extend(entries_of_a_cluster(checked));
+    mistakes.extend(port_of_a_node(checked));
+    mistakes.extend(broker_files(checked));
+    mistakes.extend(broker_login(checked));
     mistakes
 }
 
 /// A provider needs an audience, suitable roles, and a secure connection to its keys.
-fn issuer(values: &Understood, section: &str) -> Option<Mistake> {
-    let of = |name: &str| text(values, &format!("{section}.{name}"));
-    let (issuer, origin) = of("issuer")?;
-    let is_same =
-        section == "oidc_dfsps" && text(values, "oidc.issuer").is_some_and(|(other, _)| other == issuer);
-    let problem = if is_same {
-        Some("must differ from oidc.issuer: a provider belongs to one section only".to_owned())
-    } else if section == "oauth" && is_for_operators(values) {
-        Some(
-            "needs an oauth.audience that differs from the audience of operators' tokens of this provider"
-                .to_owned(),
-        )
-    } else if of("audience").is_none() {
-        Some(format!("needs {section}.audience"))
-    } else if issuer.starts_with("https://") && of("anchors_file").is_none() {
-        Some(format!("needs {section}.anchors_file"))
-    } else if is_secure_issuer(issuer) {
-        None
-    } else {
-        Some("must be https://, or http:// on this machine".to_owned())
-    };
-    if let Some(problem) = problem {
-        return Some(Mistake { origin: origin.clone(), text: format!("{section}.issuer {problem}") });
-    }
-    if section == "oauth" {
-        return None;
-    }
-    let (roles, origin) = of("roles").unwrap_or(("", origin));
-    let problem = match roles_of_groups(roles) {
-        Err(problem) => problem,
-        Ok(roles) => {
-            let is_of_dfsps = section == "oidc_dfsps";
-            let other = roles.values().flatten().find(|role| role.is_of_dfsp() != is_of_dfsps)?;
-            format!("{} is not a role for users of this section", other.name())
-        }
-    };
-    Some(Mistake { origin: origin.clone(), text: format!("{section}.roles: {problem}") })
+fn providers(checked: &Checked<'_>) -> Vec<Mistake> {
+    let Settings { oidc, oidc_dfsps, oauth, .. } = checked.settings;
+    let [staff, dfsps] = [&oidc.provider, &oidc_dfsps.provider];
+    let is_shared = dfsps.issuer.is_some() && dfsps.issuer == staff.issuer;
+    let is_for_operators = [staff, dfsps]
+        .iter()
+        .any(|other| other.issuer == oauth.provider.issuer && other.audience == oauth.provider.audience);
+    let apart = is_shared.then_some("must differ from oidc.issuer: a provider belongs to one section only");
+    let other_audience = is_for_operators.then_some(
+        "needs an oauth.audience that differs from the audience of operators' tokens of this provider",
+    );
+    let provider = |section, provider, problem| provider_of(checked, section, provider, problem);
+    let roles = |section, operators, is_of_dfsps| wrong_role(checked, section, operators, is_of_dfsps);
+    let of_staff = provider("oidc", staff, None).or_else(|| roles("oidc", oidc, false));
+    let of_dfsps = provider("oidc_dfsps", dfsps, apart).or_else(|| roles("oidc_dfsps", oidc_dfsps, true));
+    let of_clients = provider("oauth", &oauth.provider, other_audience);
+    [of_staff, of_dfsps, of_clients].into_iter().flatten().collect()
 }
 
-/// Whether tokens of DFSPs' clients would also be valid as operators' tokens.
-fn is_for_operators(values: &Understood) -> bool {
-    let of = |section: &str, name: &str| text(values, &format!("{section}.{name}")).map(|(text, _)| text);
-    let is_same = |section: &str, name: &str| of(section, name) == of("oauth", name);
-    ["oidc", "oidc_dfsps"].iter().any(|section| is_same(section, "issuer") && is_same(section, "audience"))
+/// A provider needs an audience, and authorities for `https://`. `problem` is another reason against it.
+fn provider_of(
+    checked: &Checked<'_>,
+    section: &str,
+    provider: &Provider,
+    problem: Option<&str>,
+) -> Option<Mistake> {
+    let issuer = provider.issuer.as_deref()?;
+    let problem = match problem {
+        Some(problem) => problem.to_owned(),
+        None if provider.audience.is_none() => format!("needs {section}.audience"),
+        None if issuer.starts_with("https://") && provider.anchors_file.is_none() => {
+            format!("needs {section}.anchors_file")
+        }
+        None => return None,
+    };
+    let key = format!("{section}.issuer");
+    checked.mistake(&key, format!("{key} {problem}"))
+}
+
+/// A provider of the hub's users cannot assign roles of DFSPs' users, and vice versa. A user of a DFSP needs a DFSP.
+fn wrong_role(
+    checked: &Checked<'_>,
+    section: &str,
+    operators: &OperatorProvider,
+    is_of_dfsps: bool,
+) -> Option<Mistake> {
+    operators.provider.issuer.as_deref()?;
+    if is_of_dfsps && operators.participant_claim.is_none() {
+        return checked.needs(&format!("{section}.issuer"), section, &format!("{section}.participant_claim"));
+    }
+    let wrong = operators.roles.values().flatten().find(|role| role.is_of_dfsp() != is_of_dfsps)?;
+    let key = format!("{section}.roles");
+    checked.mistake(&key, format!("{key}: {} is not a role for users of this section", wrong.name()))
 }
 
 /// Reports the mistake at the value that was set explicitly, not at a default.
-fn not_above(values: &Understood, low: &str, high: &str, factor: u64) -> Option<Mistake> {
-    let (Value::Integer(lower), low_origin) = values.get(low)? else { return None };
-    let (Value::Integer(upper), high_origin) = values.get(high)? else { return None };
-    if *lower <= upper.saturating_mul(factor) {
+fn not_above(checked: &Checked<'_>, low: &str, high: &str, factor: i64) -> Option<Mistake> {
+    let ((lower, low_origin), (upper, high_origin)) = (checked.number(low)?, checked.number(high)?);
+    if lower <= upper.saturating_mul(factor) {
         return None;
     }
-    Some(if *low_origin == Origin::Default {
-        let text = format!("{high} = {upper} is too low for {low} = {lower} ({low_origin})");
-        Mistake { origin: high_origin.clone(), text }
+    if *low_origin == Origin::Default {
+        checked.mistake(high, format!("{high} = {upper} is too low for {low} = {lower} ({low_origin})"))
     } else {
-        let text = format!("{low} = {lower} is too high for {high} = {upper} ({high_origin})");
-        Mistake { origin: low_origin.clone(), text }
-    })
+        checked.mistake(low, format!("{low} = {lower} is too high for {high} = {upper} ({high_origin})"))
+    }
 }
 
-fn same_port(values: &Understood) -> Option<Mistake> {
-    let (Value::Address(fspiop), fspiop_origin) = values.get("fspiop.listen")? else { return None };
-    let (Value::Address(admin), admin_origin) = values.get("admin.listen")? else { return None };
+fn same_port(checked: &Checked<'_>) -> Option<Mistake> {
+    let (fspiop, admin) = (checked.settings.fspiop.listen, checked.settings.admin.listen);
+    checked.origin("fspiop.listen")?;
     let overlap = fspiop.ip() == admin.ip() || fspiop.ip().is_unspecified() || admin.ip().is_unspecified();
     if fspiop.port() != admin.port() || fspiop.port() == 0 || !overlap {
         return None;
     }
-    let origin = if *admin_origin == Origin::Default { fspiop_origin } else { admin_origin };
+    let is_default = *checked.origin("admin.listen")? == Origin::Default;
+    let key = if is_default { "fspiop.listen" } else { "admin.listen" };
     let text = format!("fspiop.listen = {fspiop} and admin.listen = {admin} need different ports");
-    Some(Mistake { origin: origin.clone(), text })
+    checked.mistake(key, text)
 }
 
-/// `metrics.listen` must be an address or empty.
-fn metrics_address(values: &Understood) -> Option<Mistake> {
-    let (address, origin) = text(values, "metrics.listen")?;
-    let wanted = "give an address with port, such as 127.0.0.1:4002, or nothing for no such port";
-    let why = why_no_port(address);
-    address.parse::<SocketAddr>().is_err().then(|| Mistake {
-        origin: origin.clone(),
-        text: format!("metrics.listen = {address:?}: {wanted}{why}"),
-    })
-}
-
-/// Settings with host names and ports. The names are resolved later.
-const PLACES: [&str; 5] =
-    ["cluster.brokers", "cluster.nodes", "cluster.address", "admin.allowed_origins", "admin.allowed_hosts"];
-
-/// Ports must not exceed 65535.
-fn too_large_ports(values: &Understood, key: &str) -> Option<Mistake> {
-    let (list, origin) = text(values, key)?;
-    let wrong = items(list).find(|item| too_large_port(item.trim_end_matches('/')).is_some())?;
-    let why = why_no_port(wrong.trim_end_matches('/'));
-    Some(Mistake { origin: origin.clone(), text: format!("{key}: {wrong:?} cannot be reached{why}") })
-}
-
-fn allowed_origins(values: &Understood) -> Option<Mistake> {
-    let (list, origin) = text(values, "admin.allowed_origins")?;
-    let wrong = AllowedOrigins::parse(list).err()?;
-    let text = format!("admin.allowed_origins: {wrong:?} is not an origin; write https://portal.example");
-    Some(Mistake { origin: origin.clone(), text })
-}
-
-fn default_version(values: &Understood) -> Option<Mistake> {
-    let (Value::Versions(accepted), accepted_origin) = values.get("fspiop.versions_accepted")? else {
-        return None;
-    };
-    let (Value::Version(version), origin) = values.get("fspiop.version_default")? else { return None };
-    if accepted.contains(version) {
+fn default_version(checked: &Checked<'_>) -> Option<Mistake> {
+    let fspiop = &checked.settings.fspiop;
+    let accepted = "fspiop.versions_accepted";
+    checked.origin(accepted)?;
+    if fspiop.versions_accepted.contains(&fspiop.version_default) {
         return None;
     }
-    let origin = if *origin == Origin::Default { accepted_origin } else { origin };
-    let text = format!("fspiop.version_default = {version} is not among fspiop.versions_accepted");
-    Some(Mistake { origin: origin.clone(), text })
+    let is_default = *checked.origin("fspiop.version_default")? == Origin::Default;
+    let key = if is_default { accepted } else { "fspiop.version_default" };
+    checked
+        .mistake(key, format!("fspiop.version_default = {} is not among {accepted}", fspiop.version_default))
 }
 
-fn log_level(values: &Understood) -> Option<Mistake> {
-    let (Value::Text(directives), origin) = values.get("log.level")? else { return None };
-    let error = super::directives::parse(directives).err()?;
-    Some(Mistake { origin: origin.clone(), text: format!("log.level: {error}") })
+/// The mode of a section requires certain files.
+fn needed_files(checked: &Checked<'_>, section: &str, tls: &Tls) -> Option<Mistake> {
+    let (key, missing) = (format!("{section}.mode"), missing_file(tls)?);
+    checked.needs(&key, &format!("{key} = {}", tls.mode.word()), &format!("{section}.{missing}"))
 }
 
-fn quote_rules(values: &Understood) -> Option<Mistake> {
-    let (Value::Text(file), origin) = values.get("quotes.rules_file")? else { return None };
-    let error = super::values::quote_rules(file).err()?;
-    Some(Mistake { origin: origin.clone(), text: format!("quotes.rules_file = {file}: {error}") })
-}
-
-/// Exceptions must be valid participants and modes.
-fn signatures(values: &Understood) -> Option<Mistake> {
-    let (Value::Choice(mode), origin) = values.get("jws.mode")? else { return None };
-    let (exceptions, of_exceptions) = text(values, "jws.exceptions").unwrap_or(("", origin));
-    let problem = SignatureModes::read(mode, exceptions).err()?;
-    Some(Mistake { origin: of_exceptions.clone(), text: format!("jws.exceptions: {problem}") })
-}
-
-/// A text with its origin, if it is not empty.
-fn text<'a>(values: &'a Understood, key: &str) -> Option<(&'a str, &'a Origin)> {
-    let (Value::Text(text), origin) = values.get(key)? else { return None };
-    (!text.is_empty()).then_some((text.as_str(), origin))
-}
-
-/// A listener's mode requires certain files.
-fn listener_files(values: &Understood, section: &str) -> Option<Mistake> {
-    let key = |name: &str| format!("{section}.{name}");
-    let (Value::Choice(mode), origin) = values.get(&*key("mode"))? else { return None };
-    let needed: &[&str] = match *mode {
-        "plain" => &[],
-        "tls" => &["certificate_file", "key_file"],
-        _ => &["certificate_file", "key_file", "anchors_file"],
-    };
-    let missing = needed.iter().map(|name| key(name)).find(|key| text(values, key).is_none())?;
-    Some(Mistake { origin: origin.clone(), text: format!("{section}.mode = {mode} needs {missing}") })
+/// The first file that a port lacks for its mode.
+fn missing_file(tls: &Tls) -> Option<&'static str> {
+    let needed = [
+        ("certificate_file", tls.certificate_file.is_some(), tls.mode != TlsMode::Plain),
+        ("key_file", tls.key_file.is_some(), tls.mode != TlsMode::Plain),
+        ("anchors_file", tls.anchors_file.is_some(), tls.mode == TlsMode::Mutual),
+    ];
+    needed.into_iter().find(|(_, is_there, is_needed)| *is_needed && !is_there).map(|(name, ..)| name)
 }
 
 /// Upper limit in bytes of what a batch contains in addition to the records of its commands.
 const BEYOND_COMMANDS: usize = 1024 * 1024;
 
 /// A port for other nodes needs an address, TLS, and an entry in the list of nodes.
-fn port_of_a_node(values: &Understood) -> Option<Mistake> {
-    let (address, origin) = text(values, "cluster.listen")?;
-    let mistake = |problem: &str| Mistake {
-        origin: origin.clone(),
-        text: format!("cluster.listen = {address:?} {problem}"),
-    };
-    match address.parse::<SocketAddr>() {
-        Err(_) => {
-            let why = why_no_port(address);
-            return Some(mistake(&format!("is not an address with port, such as 0.0.0.0:4003{why}")));
-        }
-        Ok(address) if address.port() == 0 => {
-            return Some(mistake("has port 0, but other nodes need a fixed port"));
-        }
-        Ok(_) => {}
+fn port_of_a_node(checked: &Checked<'_>) -> Option<Mistake> {
+    let Settings { cluster, cluster_tls, .. } = checked.settings;
+    let address = cluster.listen?;
+    let key = "cluster.listen";
+    let mistake = |problem: &str| checked.mistake(key, format!("{key} = {address} {problem}"));
+    let needs = |missing: &str| checked.needs(key, &format!("{key} = {address}"), missing);
+    if address.port() == 0 {
+        return mistake("has port 0, but other nodes need a fixed port");
     }
-    if matches!(values.get("cluster.log")?.0, Value::Choice("none")) {
-        return Some(mistake("is only for nodes of a cluster: set cluster.log"));
+    if cluster.log == ClusterLog::None {
+        return mistake("is only for nodes of a cluster: set cluster.log");
     }
-    let needed =
-        ["cluster_tls.certificate_file", "cluster_tls.key_file", "cluster_tls.anchors_file", "cluster.nodes"];
-    if let Some(missing) = needed.into_iter().find(|needed| text(values, needed).is_none()) {
-        return Some(mistake(&format!("needs {missing}")));
+    if let Some(missing) = missing_file(cluster_tls) {
+        return needs(&format!("cluster_tls.{missing}"));
     }
-    let (list, of_list) = text(values, "cluster.nodes")?;
-    let Value::Integer(node) = values.get("cluster.node")?.0 else { return None };
-    let problem = match peers(list) {
-        // Another check reports a port that is too large.
-        Err(_) if too_large_ports(values, "cluster.nodes").is_some() => return None,
-        Ok(peers) if peers.iter().any(|(number, _)| u64::from(*number) == node) => return None,
-        Ok(_) => format!("this node ({node}) is not listed"),
-        Err(problem) => problem,
-    };
-    Some(Mistake { origin: of_list.clone(), text: format!("cluster.nodes: {problem}") })
+    if cluster.nodes.is_empty() {
+        return needs("cluster.nodes");
+    }
+    if cluster.nodes.contains_key(&cluster.node) {
+        return None;
+    }
+    checked.mistake("cluster.nodes", format!("cluster.nodes: this node ({}) is not listed", cluster.node))
 }
 
 /// A batch is one entry of the log. Brokers reject an entry above their limit, and the leader would retry it forever.
-fn entries_of_a_cluster(values: &Understood) -> Option<Mistake> {
-    let (Value::Choice("kafka"), _) = values.get("cluster.log")? else { return None };
-    let (Value::Integer(bytes), origin) = values.get("engine.batch_bytes_max")? else { return None };
-    let most = ENTRY_BYTES_MAX - BEYOND_COMMANDS;
-    (*bytes > most as u64).then(|| Mistake {
-        origin: origin.clone(),
-        text: format!(
-            "engine.batch_bytes_max = {bytes} is too high for the log of a cluster: at most {most}"
-        ),
-    })
+fn entries_of_a_cluster(checked: &Checked<'_>) -> Option<Mistake> {
+    let Settings { cluster, engine, .. } = checked.settings;
+    let (bytes, most) = (engine.batch_bytes_max, ENTRY_BYTES_MAX - BEYOND_COMMANDS);
+    if cluster.log == ClusterLog::None || bytes <= most {
+        return None;
+    }
+    let key = "engine.batch_bytes_max";
+    checked.mistake(key, format!("{key} = {bytes} is too high for the log of a cluster: at most {most}"))
 }
 
 /// Files for TLS to the brokers. The Kafka client does not support PKCS #11 tokens.
-fn broker_files(values: &Understood) -> Option<Mistake> {
-    let (Value::Choice(mode), origin) = values.get("broker_tls.mode")? else { return None };
-    if let Some((place, origin)) = text(values, "broker_tls.key_file")
-        && matches!(Place::parse(place), Ok(Place::Token(_)) | Err(_))
-    {
+fn broker_files(checked: &Checked<'_>) -> Option<Mistake> {
+    let tls = &checked.settings.broker_tls;
+    if matches!(tls.key_file, Some(Place::Token(_))) {
         let text = "broker_tls.key_file must be a file: the brokers' client cannot use a token".to_owned();
-        return Some(Mistake { origin: origin.clone(), text });
+        return checked.mistake("broker_tls.key_file", text);
     }
-    let needed: &[&str] = match *mode {
-        "plain" => &[],
-        "tls" => &["broker_tls.anchors_file"],
-        _ => &["broker_tls.anchors_file", "broker_tls.certificate_file", "broker_tls.key_file"],
-    };
-    let missing = needed.iter().find(|key| text(values, key).is_none())?;
-    Some(Mistake { origin: origin.clone(), text: format!("broker_tls.mode = {mode} needs {missing}") })
+    let (is_used, is_mutual) = (tls.mode != TlsMode::Plain, tls.mode == TlsMode::Mutual);
+    let needed = [
+        ("anchors_file", tls.anchors_file.is_some(), is_used),
+        ("certificate_file", tls.certificate_file.is_some(), is_mutual),
+        ("key_file", tls.key_file.is_some(), is_mutual),
+    ];
+    let (missing, ..) = needed.into_iter().find(|(_, is_there, is_needed)| *is_needed && !is_there)?;
+    let key = "broker_tls.mode";
+    checked.needs(key, &format!("{key} = {}", tls.mode.word()), &format!("broker_tls.{missing}"))
 }
 
 /// A login needs a name and a password. `PLAIN` sends both unencrypted, so it also needs TLS.
-fn broker_login(values: &Understood) -> Option<Mistake> {
-    let (Value::Choice(mechanism), origin) = values.get("broker_sasl.mechanism")? else { return None };
-    let (Value::Choice(mode), _) = values.get("broker_tls.mode")? else { return None };
-    if *mechanism == "none" {
-        return None;
-    }
-    let needed = ["broker_sasl.username", "broker_sasl.password_file"];
-    let missing = match needed.into_iter().find(|key| text(values, key).is_none()) {
-        None if *mechanism == "PLAIN" && *mode == "plain" => "broker_tls.mode = tls or mutual",
-        missing => missing?,
+fn broker_login(checked: &Checked<'_>) -> Option<Mistake> {
+    let Settings { broker_sasl, broker_tls, .. } = checked.settings;
+    let missing = match broker_sasl.mechanism {
+        SaslMechanism::None => return None,
+        _ if broker_sasl.username.is_none() => "broker_sasl.username",
+        _ if broker_sasl.password_file.is_none() => "broker_sasl.password_file",
+        SaslMechanism::Plain if broker_tls.mode == TlsMode::Plain => "broker_tls.mode = tls or mutual",
+        _ => return None,
     };
-    let text = format!("broker_sasl.mechanism = {mechanism} needs {missing}");
-    Some(Mistake { origin: origin.clone(), text })
+    let key = "broker_sasl.mechanism";
+    checked.mistake(key, format!("{key} = {} needs {missing}", broker_sasl.mechanism.word()))
 }
 
-fn rates(values: &Understood) -> Option<Mistake> {
-    let (exceptions, origin) = text(values, "admission.exceptions")?;
-    let error = rate_exceptions(exceptions, RateLimits::default()).err()?;
-    Some(Mistake { origin: origin.clone(), text: format!("admission.exceptions: {error}") })
-}
+/// A setting with the location of a private key.
+type KeySetting = (&'static str, fn(&Settings) -> Option<&Place>);
 
-/// Settings that contain the location of a private key.
-const PRIVATE_KEYS: [&str; 7] = [
-    "fspiop_tls.key_file",
-    "admin_tls.key_file",
-    "metrics_tls.key_file",
-    "cluster_tls.key_file",
-    "outbound_tls.key_file",
-    "jws.signing_key_file",
-    "jws.next_key_file",
+const KEY_LOCATIONS: [KeySetting; 8] = [
+    ("fspiop_tls.key_file", |settings| settings.fspiop_tls.port.key_file.as_ref()),
+    ("admin_tls.key_file", |settings| settings.admin_tls.key_file.as_ref()),
+    ("metrics_tls.key_file", |settings| settings.metrics_tls.key_file.as_ref()),
+    ("cluster_tls.key_file", |settings| settings.cluster_tls.key_file.as_ref()),
+    ("outbound_tls.key_file", |settings| settings.outbound_tls.key_file.as_ref()),
+    ("jws.signing_key_file", |settings| settings.jws.signing_key_file.as_ref()),
+    ("jws.next_key_file", |settings| settings.jws.next_key_file.as_ref()),
+    ("admin.people_key_file", |settings| settings.admin.people_key_file.as_ref()),
 ];
 
-/// A key in a token needs a complete name and the settings of the token.
-fn private_key(values: &Understood, key: &str) -> Option<Mistake> {
-    let (place, origin) = text(values, key)?;
-    let text = match Place::parse(place) {
-        Err(error) => format!("{key}: {error}"),
-        Ok(Place::File(_)) => return None,
-        Ok(Place::Token(_)) => {
-            let needed = ["pkcs11.module", "pkcs11.pin_file"];
-            let missing = needed.into_iter().find(|needed| text(values, needed).is_none())?;
-            format!("{key} names a token, which needs {missing}")
-        }
-    };
-    Some(Mistake { origin: origin.clone(), text })
+/// A key in a token needs the settings of the token.
+fn private_key(
+    checked: &Checked<'_>,
+    key: &str,
+    location: &fn(&Settings) -> Option<&Place>,
+) -> Option<Mistake> {
+    let Some(Place::Token(_)) = location(checked.settings) else { return None };
+    let pkcs11 = &checked.settings.pkcs11;
+    let needed = [("pkcs11.module", pkcs11.module.is_some()), ("pkcs11.pin_file", pkcs11.pin_file.is_some())];
+    let (missing, _) = needed.into_iter().find(|(_, is_there)| !is_there)?;
+    checked.needs(key, &format!("{key} names a token, which"), missing)
 }
 
-/// Networks and ports must be valid.
-fn outbound_networks(values: &Understood) -> Option<Mistake> {
-    let of = |key| text(values, key).unwrap_or(("", &Origin::Default));
-    let ((networks, networks_origin), (ports, ports_origin)) =
-        (of("outbound.networks"), of("outbound.ports"));
-    if let (lists, Err(error)) = (of("fspiop.address_lists"), address_lists(of("fspiop.address_lists").0)) {
-        return Some(Mistake { origin: lists.1.clone(), text: format!("fspiop.address_lists: {error}") });
-    }
-    let (from, from_origin) = of("fspiop.proxy_protocol_from");
-    if let Err(error) = self::networks(from) {
-        let text = format!("fspiop.proxy_protocol_from: {error}");
-        return Some(Mistake { origin: from_origin.clone(), text });
-    }
-    let (origin, text) = match (guard_rules(networks, ""), guard_rules("", ports)) {
-        (Err(error), _) => (networks_origin, format!("outbound.networks: {error}")),
-        (_, Err(error)) => (ports_origin, format!("outbound.ports: {error}")),
-        (Ok(_), Ok(_)) => return None,
-    };
-    Some(Mistake { origin: origin.clone(), text })
-}
-
-fn outbound_files(values: &Understood) -> Option<Mistake> {
-    let needs = |one: &str, other: &str| {
-        let (_, origin) = text(values, one)?;
-        let missing = text(values, other).is_none();
-        missing.then(|| Mistake { origin: origin.clone(), text: format!("{one} needs {other}") })
-    };
-    let https_only = || {
-        let (Value::Flag(true), origin) = values.get("outbound_tls.https_only")? else { return None };
-        let missing = text(values, "outbound_tls.anchors_file").is_none();
-        let text = "outbound_tls.https_only needs outbound_tls.anchors_file".to_owned();
-        missing.then(|| Mistake { origin: origin.clone(), text })
-    };
-    needs("outbound_tls.certificate_file", "outbound_tls.key_file")
-        .or_else(|| needs("outbound_tls.key_file", "outbound_tls.certificate_file"))
-        .or_else(|| needs("outbound_tls.certificate_file", "outbound_tls.anchors_file"))
-        .or_else(|| needs("outbound_tls.crl_file", "outbound_tls.anchors_file"))
-        .or_else(|| needs("outbound_tls.own_directory", "outbound_tls.anchors_file"))
-        .or_else(https_only)
+fn outbound_files(checked: &Checked<'_>) -> Option<Mistake> {
+    let tls = &checked.settings.outbound_tls;
+    let anchors = tls.anchors_file.is_some();
+    let (certificate, key) = (tls.certificate_file.is_some(), tls.key_file.is_some());
+    let needs = [
+        ("certificate_file", certificate, "key_file", key),
+        ("key_file", key, "certificate_file", certificate),
+        ("certificate_file", certificate, "anchors_file", anchors),
+        ("crl_file", tls.crl_file.is_some(), "anchors_file", anchors),
+        ("own_directory", tls.own_directory.is_some(), "anchors_file", anchors),
+        ("https_only", tls.https_only, "anchors_file", anchors),
+    ];
+    let (one, _, other, _) = needs.into_iter().find(|(_, is_set, _, is_there)| *is_set && !is_there)?;
+    let key = format!("outbound_tls.{one}");
+    checked.needs(&key, &key, &format!("outbound_tls.{other}"))
 }
 
 // Requirements of the production profile.
 
-/// A requirement of the production profile, which `security.relaxed` can waive.
-struct Demand {
-    name: &'static str,
+/// What a requirement of the production profile needs. `security.relaxed` can waive it.
+struct Check {
+    rule: ProductionRule,
     /// The required setting and value.
     wanted: &'static str,
     is_met: fn(&Settings) -> bool,
 }
 
-const DEMANDS: &[Demand] = &[
-    Demand {
-        name: "fspiop-tls",
+const CHECKS: &[Check] = &[
+    Check {
+        rule: ProductionRule::FspiopTls,
         wanted: "fspiop_tls.mode = mutual",
-        is_met: |settings| settings.fspiop_tls.mode == "mutual",
+        is_met: |settings| settings.fspiop_tls.port.mode == TlsMode::Mutual,
     },
-    Demand {
-        name: "bindings",
+    Check {
+        rule: ProductionRule::Bindings,
         wanted: "fspiop_tls.bindings_required = true",
-        is_met: |settings| settings.fspiop_tls.mode == "mutual" && settings.fspiop_tls.bindings_required,
+        is_met: |settings| {
+            settings.fspiop_tls.port.mode == TlsMode::Mutual && settings.fspiop_tls.bindings_required
+        },
     },
-    Demand {
-        name: "callbacks-tls",
+    Check {
+        rule: ProductionRule::CallbacksTls,
         wanted: "outbound_tls.https_only = true",
         is_met: |settings| settings.outbound_tls.https_only,
     },
-    Demand {
-        name: "revocation-lists",
+    Check {
+        rule: ProductionRule::RevocationLists,
         wanted: "crl_file in each TLS section that verifies peers",
         is_met: has_revocation_lists,
     },
-    Demand {
-        name: "signatures",
-        wanted: "jws.mode = enforce, without jws.exceptions",
-        is_met: |settings| settings.jws.mode == "enforce" && settings.jws.exceptions.is_empty(),
+    Check {
+        rule: ProductionRule::Signatures,
+        wanted: "jws.mode = enforce, and no other signatures in [[dfsp]]",
+        is_met: enforces_signatures,
     },
-    Demand {
-        name: "signing",
+    Check {
+        rule: ProductionRule::Signing,
         wanted: "jws.signing_key_file",
-        is_met: |settings| !settings.jws.signing_key_file.is_empty(),
+        is_met: |settings| settings.jws.signing_key_file.is_some(),
     },
-    Demand {
-        name: "admin-tls",
+    Check {
+        rule: ProductionRule::AdminTls,
         wanted: "admin_tls.mode = tls or mutual",
-        is_met: |settings| settings.admin_tls.mode != "plain",
+        is_met: |settings| settings.admin_tls.mode != TlsMode::Plain,
     },
-    Demand {
-        name: "admin-authentication",
+    Check {
+        rule: ProductionRule::AdminAuthentication,
         wanted: "admin.authentication = required",
-        is_met: |settings| settings.admin.authentication == "required",
+        is_met: |settings| settings.admin.authentication == Requirement::Required,
     },
-    Demand {
-        name: "admin-approvals",
+    Check {
+        rule: ProductionRule::AdminApprovals,
         wanted: "admin.approvals = required",
-        is_met: |settings| settings.admin.approvals == "required",
+        is_met: |settings| settings.admin.approvals == Requirement::Required,
     },
-    Demand {
-        name: "admin-approvers",
+    Check {
+        rule: ProductionRule::AdminApprovers,
         wanted: "admin.approvers = people",
-        is_met: |settings| settings.admin.approvers == "people",
+        is_met: |settings| settings.admin.approvers == Approvers::People,
     },
-    Demand {
-        name: "oidc-approvals",
+    Check {
+        rule: ProductionRule::OidcApprovals,
         wanted: "oidc.approval_methods and oidc.approval_age_s with oidc.issuer",
         is_met: |settings| {
             let oidc = &settings.oidc;
-            let proves_log_in = items(&oidc.approval_methods).next().is_some() && oidc.approval_age_s > 0;
-            oidc.issuer.is_empty() || proves_log_in
+            let proves_login = !oidc.approval_methods.is_empty() && oidc.approval_age_s > 0;
+            oidc.provider.issuer.is_none() || proves_login
         },
     },
-    Demand {
-        name: "people-key",
+    Check {
+        rule: ProductionRule::PeopleKey,
         wanted: "admin.people_key_file",
-        is_met: |settings| !settings.admin.people_key_file.is_empty(),
+        is_met: |settings| settings.admin.people_key_file.is_some(),
     },
-    Demand {
-        name: "audit-key",
+    Check {
+        rule: ProductionRule::AuditKey,
         wanted: "admin.audit_key_file",
-        is_met: |settings| !settings.admin.audit_key_file.is_empty(),
+        is_met: |settings| settings.admin.audit_key_file.is_some(),
     },
-    Demand {
-        name: "allowed-hosts",
+    Check {
+        rule: ProductionRule::AllowedHosts,
         wanted: "admin.allowed_hosts without *",
-        is_met: |settings| items(&settings.admin.allowed_hosts).all(|host| host != "*"),
+        is_met: |settings| settings.admin.allowed_hosts.iter().all(|host| host != "*"),
     },
-    Demand {
-        name: "metrics-tls",
+    Check {
+        rule: ProductionRule::MetricsTls,
         wanted: "metrics_tls.mode = mutual, a loopback address or none in metrics.listen",
-        is_met: |settings| settings.metrics_tls.mode != "plain" || !leaves_the_machine(settings),
+        is_met: |settings| settings.metrics_tls.mode != TlsMode::Plain || !leaves_the_machine(settings),
     },
-    Demand {
-        name: "metrics-clients",
+    Check {
+        rule: ProductionRule::MetricsClients,
         wanted: "metrics_tls.mode = mutual, a loopback address or none in metrics.listen",
-        is_met: |settings| settings.metrics_tls.mode != "tls" || !leaves_the_machine(settings),
+        is_met: |settings| settings.metrics_tls.mode != TlsMode::Tls || !leaves_the_machine(settings),
     },
-    Demand {
-        name: "diagnostics",
+    Check {
+        rule: ProductionRule::Diagnostics,
         wanted: "fspiop.diagnostics = false",
         is_met: |settings| !settings.fspiop.diagnostics,
     },
-    Demand {
-        name: "proxy-protocol",
+    Check {
+        rule: ProductionRule::ProxyProtocol,
         wanted: "networks of load balancers, none wider than /8, in fspiop.proxy_protocol_from",
-        is_met: |settings| has_narrow_networks(&settings.fspiop.proxy_protocol_from),
+        is_met: |settings| are_narrow(&settings.fspiop.proxy_protocol_from),
     },
-    Demand { name: "outbound-addresses", wanted: "outbound.addresses = public", is_met: is_outbound_guarded },
-    Demand {
-        name: "outbound-networks",
+    Check {
+        rule: ProductionRule::OutboundAddresses,
+        wanted: "outbound.addresses = public",
+        is_met: Settings::is_outbound_guarded,
+    },
+    Check {
+        rule: ProductionRule::OutboundNetworks,
         wanted: "networks of DFSPs, none wider than /8, in outbound.networks",
-        is_met: |settings| has_narrow_networks(&settings.outbound.networks),
+        is_met: |settings| are_narrow(&settings.outbound.networks),
     },
-    Demand {
-        name: "lookup-misses",
-        wanted: "admission.lookup_misses_per_dfsp, and no misses=0 in admission.exceptions",
+    Check {
+        rule: ProductionRule::LookupMisses,
+        wanted: "admission.lookup_misses_per_dfsp, and no lookup_misses_per_s = 0 in [[dfsp]]",
         is_met: bounds_lookup_misses,
     },
-    Demand {
-        name: "must-exist",
+    Check {
+        rule: ProductionRule::MustExist,
         wanted: "data.must_exist = true",
         is_met: |settings| settings.data.must_exist,
     },
-    Demand {
-        name: "brokers",
+    Check {
+        rule: ProductionRule::Brokers,
         wanted: "broker_tls.mode = mutual, or tls with broker_sasl.mechanism",
         is_met: |settings| match settings.broker_tls.mode {
-            "mutual" => true,
-            "tls" => settings.broker_sasl.mechanism != "none",
-            _ => settings.cluster.log == "none",
+            TlsMode::Mutual => true,
+            TlsMode::Tls => settings.broker_sasl.mechanism != SaslMechanism::None,
+            TlsMode::Plain => settings.cluster.log == ClusterLog::None,
         },
     },
 ];
 
-/// Whether callbacks and lookups may connect to public addresses only.
-pub fn is_outbound_guarded(settings: &Settings) -> bool {
-    match settings.outbound.addresses {
-        "public" => true,
-        "any" => false,
-        _ => settings.security.profile != "development",
-    }
+/// Whether messages of all DFSPs need signatures.
+fn enforces_signatures(settings: &Settings) -> bool {
+    let is_exception =
+        |dfsp: &Dfsp| dfsp.settings.signatures.is_some_and(|mode| mode != SignatureMode::Enforce);
+    settings.jws.mode == SignatureMode::Enforce && !settings.dfsps.iter().any(is_exception)
 }
 
 /// Whether a separate metrics port is reachable from other machines.
 fn leaves_the_machine(settings: &Settings) -> bool {
-    settings.metrics.listen.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback())
+    settings.metrics.listen.is_some_and(|address| !address.ip().is_loopback())
 }
 
 /// Whether each section that verifies peers' certificates has revocation lists.
 fn has_revocation_lists(settings: &Settings) -> bool {
     let Settings { fspiop_tls, admin_tls, metrics_tls, outbound_tls, cluster_tls, .. } = settings;
+    let is_mutual = |tls: &Tls| tls.mode == TlsMode::Mutual;
     [
-        (fspiop_tls.mode == "mutual", &fspiop_tls.crl_file),
-        (admin_tls.mode == "mutual", &admin_tls.crl_file),
-        (metrics_tls.mode == "mutual" && !settings.metrics.listen.is_empty(), &metrics_tls.crl_file),
-        (!outbound_tls.anchors_file.is_empty(), &outbound_tls.crl_file),
-        (!settings.cluster.listen.is_empty(), &cluster_tls.crl_file),
+        (is_mutual(&fspiop_tls.port), &fspiop_tls.port.crl_file),
+        (is_mutual(admin_tls), &admin_tls.crl_file),
+        (is_mutual(metrics_tls) && settings.metrics.listen.is_some(), &metrics_tls.crl_file),
+        (outbound_tls.anchors_file.is_some(), &outbound_tls.crl_file),
+        (settings.cluster.listen.is_some(), &cluster_tls.crl_file),
     ]
     .iter()
-    .all(|(verifies, lists)| !verifies || !lists.is_empty())
+    .all(|(verifies, lists)| !verifies || lists.is_some())
 }
 
 /// Shortest prefix of a network in a list. It allows a private network such as 10.0.0.0/8, but not half of all
 /// addresses.
 const PREFIX_MIN: u8 = 8;
 
-fn has_narrow_networks(list: &str) -> bool {
-    networks(list)
-        .is_ok_and(|networks| networks.iter().all(|network: &Network| network.prefix() >= PREFIX_MIN))
+fn are_narrow(networks: &[Network]) -> bool {
+    networks.iter().all(|network| network.prefix() >= PREFIX_MIN)
 }
 
 /// Whether each DFSP has a limit on lookups of unknown parties.
 fn bounds_lookup_misses(settings: &Settings) -> bool {
-    let admission = &settings.admission;
-    let limits = RateLimits { misses: admission.lookup_misses_per_dfsp, ..RateLimits::default() };
-    let exceptions = rate_exceptions(&admission.exceptions, limits);
-    limits.misses > 0 && exceptions.is_ok_and(|all| all.values().all(|limits| limits.misses > 0))
+    let is_unbound = |dfsp: &Dfsp| dfsp.settings.lookup_misses_per_s == Some(0);
+    settings.admission.lookup_misses_per_dfsp > 0 && !settings.dfsps.iter().any(is_unbound)
 }
 
-fn relaxed(settings: &Settings) -> impl Iterator<Item = &str> {
-    items(&settings.security.relaxed)
-}
-
-/// Unknown names in `security.relaxed`, and requirements of the profile that are not met.
-pub(super) fn short_of_production(
-    settings: &Settings,
-    profile: &Origin,
-    relaxations: &Origin,
-) -> Vec<Mistake> {
-    let names: Vec<&'static str> = DEMANDS.iter().map(|demand| demand.name).collect();
-    let unknown = relaxed(settings).filter(|name| !names.contains(name)).map(|name| {
-        let meant = nearest(name, names.iter().copied());
-        let meant = meant.map_or_else(|| names.join(", "), |meant| format!("did you mean {meant}?"));
-        let text = format!("security.relaxed: {name:?} is not a requirement that can be waived: {meant}");
-        Mistake { origin: relaxations.clone(), text }
-    });
-    let mut mistakes: Vec<Mistake> = unknown.collect();
-    if settings.security.profile == "production" {
-        let is_missing = |demand: &&Demand| {
-            !(demand.is_met)(settings) && !relaxed(settings).any(|name| name == demand.name)
-        };
-        mistakes.extend(DEMANDS.iter().filter(is_missing).map(|Demand { name, wanted, .. }| {
-            let text = format!("security.profile = production needs {wanted}, or security.relaxed = {name}");
-            Mistake { origin: profile.clone(), text }
-        }));
+/// The requirements of the profile that are neither met nor waived.
+pub(super) fn short_of_production(checked: &Checked<'_>) -> Vec<Mistake> {
+    let settings = checked.settings;
+    if settings.security.profile != Profile::Production {
+        return Vec::new();
     }
-    mistakes
+    let is_missing =
+        |check: &&Check| !(check.is_met)(settings) && !settings.security.relaxed.contains(&check.rule);
+    let mistake = |Check { rule, wanted, .. }: &Check| {
+        let name = rule.word();
+        let text = format!("security.profile = production needs {wanted}, or security.relaxed = {name}");
+        checked.mistake("security.profile", text)
+    };
+    CHECKS.iter().filter(is_missing).filter_map(mistake).collect()
 }
 
 /// The names of the production requirements that these settings do not meet.
 pub fn missing_for_production(settings: &Settings) -> Vec<&'static str> {
-    DEMANDS.iter().filter(|demand| !(demand.is_met)(settings)).map(|demand| demand.name).collect()
+    CHECKS.iter().filter(|check| !(check.is_met)(settings)).map(|check| check.rule.word()).collect()
 }

@@ -67,6 +67,33 @@ fn known_targets(meant: &Option<&'static str>) -> String {
     }
 }
 
+/// Directives, with the filter that they describe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Directives {
+    text: String,
+    filter: Targets,
+}
+
+impl Directives {
+    /// Parses directives.
+    ///
+    /// # Errors
+    /// If they are malformed, or name an unknown target.
+    pub fn parse(text: &str) -> Result<Self, DirectivesError> {
+        Ok(Self { text: text.to_owned(), filter: parse(text)? })
+    }
+
+    /// The directives as they were written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The filter.
+    pub fn filter(&self) -> Targets {
+        self.filter.clone()
+    }
+}
+
 /// Parses directives into the filter that they describe.
 ///
 /// # Errors

@@ -3,8 +3,13 @@
 
 mod catalogue;
 mod checks;
+mod choices;
 pub mod directives;
+mod former;
+mod kind;
+mod maps;
 mod mistake;
+mod raw;
 mod setting;
 mod sources;
 #[cfg(test)]
@@ -12,35 +17,41 @@ mod tests;
 pub mod trial;
 mod values;
 mod variables;
+mod words;
 
-use std::collections::BTreeMap;
-
+use catalogue::{DFSP_SECTION, key_prefix};
+use checks::Checked;
 use serde_json::json;
-use setting::Values;
+use setting::{DFSP, Reader};
 use sources::Gathered;
 
 pub use catalogue::{
-    Admin, AdminTls, Admission, BrokerSasl, BrokerTls, CATALOGUE, Callbacks, Cluster, Data, Engine, Fspiop,
-    FspiopTls, Hub, Jws, Log, Lookup, Metrics, Oidc, OidcDfsps, Oracles, OutboundTls, Pkcs11, Quotes, Relay,
-    SECTIONS, Security, Settings, Shutdown, Store, Tls,
+    Admin, Admission, Archive, BrokerSasl, CATALOGUE, Callbacks, ClientProvider, Cluster, CommonTls, Data,
+    Dfsp, DfspSettings, Engine, Fspiop, FspiopTls, Hub, Jws, Log, Lookup, Metrics, OperatorProvider, Oracles,
+    Outbound, OutboundTls, Pkcs11, Provider, Quotes, Relay, SECTIONS, Security, Settings, Shutdown, Store,
+    Tls,
 };
-pub use checks::{is_outbound_guarded, missing_for_production};
+pub use checks::missing_for_production;
+pub use choices::{
+    Approvers, ClusterLog, ExportFormat, FinerAmounts, KeepSegments, LogFormat, OutboundAddresses,
+    ProductionRule, Profile, Requirement, SaslMechanism, SignatureMode, StaleCrls, TlsMode, Tokens,
+    TopicReplicas, Unprotected, UnsignedDelete,
+};
+pub use kind::Choice;
 pub use mistake::{Mistake, Origin};
-pub use setting::{Kind, Raw, Setting, Value};
+pub use setting::{Entry, Section, Setting};
 pub use sources::Sources;
-pub use values::{
-    SignatureMode, SignatureModes, Unprotected, address_lists, guard_rules, listed, networks, peers,
-    quote_rules, rate_exceptions, roles_of_groups,
-};
+pub use values::SignatureModes;
 pub use variables::{VARIABLE_PREFIX, mistakes as environment_mistakes};
+pub use words::QuoteRules;
 
 /// The settings in effect, with the origin of each.
 #[derive(Clone, Debug)]
 pub struct Effective {
     /// The typed tree.
     pub settings: Settings,
-    /// Every setting with its value and origin, in the order of the catalogue.
-    pub entries: Vec<(&'static Setting, Value, Origin)>,
+    /// Every setting with its value and origin: the sections in the order of the catalogue, then the DFSPs' tables.
+    pub entries: Vec<Entry>,
 }
 
 /// Reads all sources and validates the whole.
@@ -48,39 +59,16 @@ pub struct Effective {
 /// # Errors
 /// Every mistake in every source, in the order of the sources, then contradictions between values.
 pub fn load(sources: &Sources) -> Result<Effective, Vec<Mistake>> {
-    let Gathered { mut given, mut mistakes } = Gathered::gather(sources);
-    let mut understood = BTreeMap::new();
-    for setting in CATALOGUE {
-        let (raw, origin) = given
-            .remove(setting.key)
-            .unwrap_or_else(|| (Raw::Plain(setting.default.to_owned()), Origin::Default));
-        match setting.kind.read(&raw) {
-            Ok(value) => {
-                understood.insert(setting.key, (value, origin));
-            }
-            Err(text) => mistakes.push(Mistake { origin, text: format!("{}: {text}", setting.key) }),
-        }
+    let Gathered { given, dfsps, mut mistakes } = Gathered::gather(sources);
+    let mut reader = Reader::new(given);
+    let settings = Settings::read(&dfsps, &mut reader);
+    mistakes.append(&mut reader.mistakes);
+    let checked = Checked::new(&settings, &reader);
+    mistakes.extend(checks::contradictions(&checked));
+    if mistakes.is_empty() {
+        mistakes = checks::short_of_production(&checked);
     }
-    mistakes.extend(checks::contradictions(&understood));
-    if !mistakes.is_empty() {
-        return Err(mistakes);
-    }
-    let values = understood.iter().map(|(key, (value, _))| (*key, value.clone())).collect();
-    let settings = Settings::from_values(&Values(&values));
-    let origin_of = |key: &str| understood.get(key).map_or(Origin::Default, |(_, origin)| origin.clone());
-    let (profile, relaxed) = (origin_of("security.profile"), origin_of("security.relaxed"));
-    let mistakes = checks::short_of_production(&settings, &profile, &relaxed);
-    if !mistakes.is_empty() {
-        return Err(mistakes);
-    }
-    let entries = CATALOGUE
-        .iter()
-        .filter_map(|setting| {
-            let (value, origin) = understood.remove(setting.key)?;
-            Some((setting, value, origin))
-        })
-        .collect();
-    Ok(Effective { settings, entries })
+    if mistakes.is_empty() { Ok(Effective { settings, entries: reader.entries }) } else { Err(mistakes) }
 }
 
 /// All mistakes as one text, one per line.
@@ -101,19 +89,28 @@ const ORIGIN_COLUMN: usize = 48;
 /// A TOML file with the same effect, with the origin of each value as a comment.
 pub fn to_toml(effective: &Effective) -> String {
     let mut page = String::new();
-    for (section, _) in SECTIONS {
-        if !page.is_empty() {
-            page.push('\n');
-        }
-        page.push_str(&format!("[{section}]\n"));
-        for (setting, value, origin) in
-            effective.entries.iter().filter(|(setting, ..)| setting.section == *section)
-        {
-            let line = format!("{} = {}", setting.name, value.to_toml());
-            page.push_str(&format!("{line:<ORIGIN_COLUMN$} # {origin}\n"));
-        }
+    for section in SECTIONS {
+        push_table(&mut page, &format!("[{}]", section.name), effective, section.name);
+    }
+    for dfsp in &effective.settings.dfsps {
+        let name = toml::Value::from(dfsp.name.as_str());
+        push_table(&mut page, &format!("[[{DFSP}]]\nname = {name}"), effective, &key_prefix(&dfsp.name));
     }
     page
+}
+
+/// Adds the entries of a table.
+fn push_table(page: &mut String, head: &str, effective: &Effective, prefix: &str) {
+    if !page.is_empty() {
+        page.push('\n');
+    }
+    page.push_str(&format!("{head}\n"));
+    let start = format!("{prefix}.");
+    let in_table = |entry: &&Entry| entry.key.strip_suffix(entry.name) == Some(start.as_str());
+    for Entry { name, value, origin, .. } in effective.entries.iter().filter(in_table) {
+        let line = format!("{name} = {value}");
+        page.push_str(&format!("{line:<ORIGIN_COLUMN$} # {origin}\n"));
+    }
 }
 
 /// One JSON array; each element has `key`, `value` and `origin`.
@@ -121,53 +118,70 @@ pub fn to_json(effective: &Effective) -> String {
     let entries: Vec<_> = effective
         .entries
         .iter()
-        .map(|(setting, value, origin)| {
+        .map(|Entry { key, value, origin, .. }| {
             let origin = match origin {
                 Origin::Default => json!({"kind": "default"}),
                 Origin::File { path, line } => json!({"kind": "file", "path": path, "line": line}),
                 Origin::Environment(name) => json!({"kind": "environment", "name": name}),
                 Origin::Flag(flag) => json!({"kind": "flag", "flag": flag}),
             };
-            json!({"key": setting.key, "value": value.to_json(), "origin": origin})
+            json!({"key": key, "value": value, "origin": origin})
         })
         .collect();
     format!("{:#}\n", serde_json::Value::from(entries))
 }
 
-/// Every setting with its default, values and meaning, as Markdown.
-pub fn reference() -> String {
-    let mut page = String::from(
-        "# Configuration\n\n\
-         `upesi serve` needs no configuration. Settings come from these sources; later ones override earlier ones:\n\n\
-         1. the defaults below;\n\
-         2. a TOML file, named with `--config FILE` or the variable `UPESI_CONFIG`;\n\
-         3. environment variables `UPESI__SECTION__NAME`, such as `UPESI__FSPIOP__LISTEN=0.0.0.0:4000`;\n\
-         4. flags: `--data`, `--fspiop`, `--admin`, `--log-level`, `--log-format`, and `--set section.name=value` for \
-         any\n   setting.\n\n\
-         All settings are validated before a port is bound or a file is created. The command reports every mistake with\n\
-         its location and exits with code 64.\n\n\
-         `upesi config` prints the settings in effect with the origin of each, as a valid TOML file;\n\
-         `--json` prints them as JSON.\n\n\
-         The names contain the units: `_ms` milliseconds, `_s` seconds, `_bytes` bytes. Numbers may have underscores: \
-         `5_242_880`.\n",
-    );
-    for (section, help) in SECTIONS {
-        let help: Vec<_> = help.iter().map(|line| line.trim()).collect();
-        page.push_str(&format!("\n## [{section}]\n\n{}\n\n", help.join("\n")));
-        page.push_str("| name | default | values | meaning |\n|---|---|---|---|\n");
-        for setting in CATALOGUE.iter().filter(|setting| setting.section == *section) {
-            page.push_str(&reference_row(setting));
-        }
+/// The settings with their defaults, values and meanings, as Markdown: all, or the settings of a first installation.
+pub fn reference(has_all: bool) -> String {
+    let scope = if has_all {
+        "This page shows all settings. `upesi config --reference` shows the settings of a first installation."
+    } else {
+        "This page shows the settings of a first installation. `upesi config --reference --all` shows all."
+    };
+    let mut page = format!("# Configuration\n\n{INTRODUCTION}\n{scope}\n");
+    for section in SECTIONS {
+        push_section(&mut page, section, &format!("[{}]", section.name), has_all);
     }
+    push_section(&mut page, &DFSP_SECTION, &format!("[[{DFSP}]]"), has_all);
     page
 }
 
+const INTRODUCTION: &str = "\
+`upesi serve` needs no configuration. Settings come from these sources; later ones override earlier ones:
+
+1. the defaults below;
+2. a TOML file, named with `--config FILE` or the variable `UPESI_CONFIG`;
+3. environment variables `UPESI__SECTION__NAME`, such as `UPESI__FSPIOP__LISTEN=0.0.0.0:4000`;
+4. flags: `--data`, `--fspiop`, `--admin`, `--log-level`, `--log-format`, and `--set section.name=value` for any
+   setting.
+
+All settings are validated before a port is bound or a file is created. The command reports every mistake with
+its location and exits with code 64.
+
+`upesi config` prints the settings in effect with the origin of each, as a valid TOML file;
+`--json` prints them as JSON.
+
+The names contain the units: `_ms` milliseconds, `_s` seconds, `_bytes` bytes. Numbers may have underscores: `5_242_880`.
+A list is an array of texts, or a text with commas: `10.20.0.0/16, fd00:20::/64`. An empty text means none.
+";
+
+fn push_section(page: &mut String, section: &Section, title: &str, has_all: bool) {
+    let is_shown = |setting: &&Setting| setting.section == section.name && (has_all || !setting.is_expert);
+    let shown: Vec<_> = CATALOGUE.iter().filter(is_shown).collect();
+    if shown.is_empty() {
+        return;
+    }
+    let help: Vec<_> = section.help.iter().map(|line| line.trim()).collect();
+    page.push_str(&format!("\n## {title}\n\n{}\n\n", help.join("\n")));
+    page.push_str("| name | default | values | meaning |\n|---|---|---|---|\n");
+    for setting in shown {
+        page.push_str(&reference_row(setting));
+    }
+}
+
 fn reference_row(setting: &Setting) -> String {
-    let default = match setting.kind.read(&Raw::Plain(setting.default.to_owned())) {
-        Ok(value) => value.to_toml(),
-        Err(_) => setting.default.to_owned(),
-    };
+    let shorter = [("a whole number from ", ""), ("a text of at most ", "text, "), (", or nothing", "")];
     let values =
-        setting.kind.to_string().replace("a whole number from ", "").replace("a text of at most ", "text, ");
-    format!("| `{}` | `{default}` | {values} | {} |\n", setting.name, setting.help_text())
+        shorter.iter().fold(setting.values.clone(), |values, (long, short)| values.replace(long, short));
+    format!("| `{}` | `{}` | {values} | {} |\n", setting.name, setting.default, setting.help_text())
 }

@@ -1,35 +1,38 @@
-//! A setting and its kind, the parser of its values, and the macro that declares the catalogue.
+//! A setting, the groups in which settings are declared, and the reader that fills a group.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 
-use upesi_fspiop::Version;
-use upesi_process::values::why_no_port;
-use upesi_types::FspId;
+use super::kind::Kind;
+use super::mistake::{Mistake, Origin};
+use super::raw::Raw;
+
+/// Name of the tables with decisions about single DFSPs.
+pub const DFSP: &str = "dfsp";
 
 /// One setting of the catalogue.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Setting {
     /// `section.name`.
-    pub key: &'static str,
+    pub key: String,
     /// The section of the TOML file.
     pub section: &'static str,
     /// The name within the section.
     pub name: &'static str,
-    /// Kind and range of its values.
-    pub kind: Kind,
-    /// The default, in the form of an environment variable's value.
-    pub default: &'static str,
+    /// Its values in words.
+    pub values: String,
+    /// The default, as it is written in TOML.
+    pub default: String,
+    /// Whether a first installation does not need it.
+    pub is_expert: bool,
     /// Its meaning, line by line.
     pub help: &'static [&'static str],
 }
 
 impl Setting {
-    /// The environment variable that sets it.
+    /// The environment variable that sets it. For a decision about a DFSP, `NAME` stands for the DFSP.
     pub fn variable(&self) -> String {
-        format!("UPESI__{}__{}", self.section.to_uppercase(), self.name.to_uppercase())
+        let dfsp = if self.section == DFSP { "__NAME" } else { "" };
+        format!("UPESI__{}{dfsp}__{}", self.section.to_uppercase(), self.name.to_uppercase())
     }
 
     /// The help as one paragraph.
@@ -38,280 +41,242 @@ impl Setting {
     }
 }
 
-/// The kinds of settings.
+/// A section of the TOML file.
+#[derive(Debug)]
+pub struct Section {
+    /// Its name.
+    pub name: &'static str,
+    /// Its meaning, line by line.
+    pub help: &'static [&'static str],
+    /// Fields of its group with a fixed value, which are not settings of this section: name and value.
+    pub fixed: &'static [(&'static str, &'static str)],
+    /// Whether a first installation does not need it.
+    pub is_expert: bool,
+}
+
+impl Section {
+    fn fixed(&self, name: &str) -> Option<&'static str> {
+        self.fixed.iter().find(|(fixed, _)| *fixed == name).map(|(_, value)| *value)
+    }
+
+    /// The setting of a field of the section's group; `None` if the section fixes its value.
+    pub(crate) fn setting<K: Kind>(&'static self, field: &Field) -> Option<Setting> {
+        let Field { name, default, is_expert, help } = *field;
+        self.fixed(name).is_none().then(|| Setting {
+            key: format!("{}.{name}", self.name),
+            section: self.name,
+            name,
+            values: K::wanted(),
+            default: K::show(&read_default::<K>(name, default)).to_string(),
+            is_expert: is_expert || self.is_expert,
+            help,
+        })
+    }
+}
+
+/// A field of a group.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// A whole number in a range, both ends included.
-    Integer(u64, u64),
-    /// `true` or `false`.
-    Flag,
-    /// An IP address with a port.
-    Address,
-    /// A path of the file system.
-    Path,
-    /// One of a few words.
-    Choice(&'static [&'static str]),
-    /// The name of a participant.
-    Name,
-    /// Free text of at most so many bytes.
-    Text(usize),
-    /// Protocol versions, separated by commas or as an array.
-    Versions,
-    /// One protocol version.
-    Version,
+pub(crate) struct Field {
+    pub name: &'static str,
+    /// In the form of an environment variable's value.
+    pub default: &'static str,
+    pub is_expert: bool,
+    pub help: &'static [&'static str],
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Integer(min, max) => write!(f, "a whole number from {min} to {max}"),
-            Self::Flag => f.write_str("true or false"),
-            Self::Address => f.write_str("an address with port, such as 127.0.0.1:4000 or [::1]:4000"),
-            Self::Path => f.write_str("a path"),
-            Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
-            Self::Name => f.write_str("a name of 2 to 30 printable ASCII characters"),
-            Self::Text(bytes_max) => write!(f, "a text of at most {bytes_max} bytes"),
-            Self::Versions => f.write_str("a list of versions, such as 1.0,1.1"),
-            Self::Version => f.write_str("a version, such as 1.1"),
-        }
-    }
+/// Settings that are declared together. A section consists of one group; several sections may have the same one.
+pub(crate) trait Group: Sized {
+    /// Adds the settings of a section.
+    fn list(section: &'static Section, settings: &mut Vec<Setting>);
+
+    /// Reads the values in a place.
+    fn read(place: Place<'_>, reader: &mut Reader) -> Self;
 }
 
-/// Value of a setting as a source contains it, not yet parsed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Raw {
-    /// Value of an environment variable or a flag.
-    Plain(String),
-    /// A TOML string.
-    Text(String),
-    /// A TOML integer; `None` if it is negative or does not fit into 64 bits.
-    Integer(Option<u64>),
-    /// A TOML boolean.
-    Flag(bool),
-    /// A TOML array of strings.
-    List(Vec<String>),
-    /// Any other TOML value: name of its type, with an article.
-    Other(&'static str),
+/// Adds the settings of a section: [`Group::list`] of its group.
+pub(crate) type List = fn(&'static Section, &mut Vec<Setting>);
+
+/// Where the values of a group are: a section, or a table for one DFSP.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    /// Beginning of the keys, without the dot.
+    pub prefix: &'a str,
+    pub section: &'static Section,
 }
 
-/// A parsed value of a setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Value of [`Kind::Integer`].
-    Integer(u64),
-    /// Value of [`Kind::Flag`].
-    Flag(bool),
-    /// Value of [`Kind::Address`].
-    Address(SocketAddr),
-    /// Value of [`Kind::Path`].
-    Path(PathBuf),
-    /// Value of [`Kind::Choice`].
-    Choice(&'static str),
-    /// Value of [`Kind::Name`].
-    Name(FspId),
-    /// Value of [`Kind::Text`].
-    Text(String),
-    /// Value of [`Kind::Versions`].
-    Versions(Vec<Version>),
-    /// Value of [`Kind::Version`].
-    Version(Version),
+/// The value of a setting in effect.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// `section.name`, or `dfsp.NAME.name`.
+    pub key: String,
+    /// The name alone.
+    pub name: &'static str,
+    /// The value, as it is written in TOML.
+    pub value: toml::Value,
+    /// The source of the value.
+    pub origin: Origin,
 }
 
-impl Value {
-    /// As JSON.
-    pub fn to_json(&self) -> serde_json::Value {
-        match self {
-            Self::Integer(number) => (*number).into(),
-            Self::Flag(flag) => (*flag).into(),
-            Self::Versions(versions) => versions.iter().map(ToString::to_string).collect(),
-            other => other.plain().into(),
-        }
+/// Parses the given values, each once.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub given: BTreeMap<String, (Raw, Origin)>,
+    pub entries: Vec<Entry>,
+    pub mistakes: Vec<Mistake>,
+    /// The settings with a mistake. Their fields have the default, so that other mistakes are found, too.
+    pub wrong: BTreeSet<String>,
+}
+
+impl Reader {
+    pub fn new(given: BTreeMap<String, (Raw, Origin)>) -> Self {
+        Self { given, entries: Vec::new(), mistakes: Vec::new(), wrong: BTreeSet::new() }
     }
 
-    /// The value in TOML syntax.
-    pub fn to_toml(&self) -> String {
-        match self {
-            Self::Integer(number) => number.to_string(),
-            Self::Flag(flag) => flag.to_string(),
-            Self::Versions(versions) => {
-                let quoted: Vec<_> = versions.iter().map(|version| format!("\"{version}\"")).collect();
-                format!("[{}]", quoted.join(", "))
-            }
-            other => toml::Value::String(other.plain()).to_string(),
+    pub fn read<K: Kind>(&mut self, place: Place<'_>, name: &'static str, default: &str) -> K::Value {
+        if let Some(fixed) = place.section.fixed(name) {
+            return read_default::<K>(name, fixed);
         }
-    }
-
-    fn plain(&self) -> String {
-        match self {
-            Self::Integer(number) => number.to_string(),
-            Self::Flag(flag) => flag.to_string(),
-            Self::Address(address) => address.to_string(),
-            Self::Path(path) => path.display().to_string(),
-            Self::Choice(word) => (*word).to_owned(),
-            Self::Name(name) => name.to_string(),
-            Self::Text(text) => text.clone(),
-            Self::Versions(versions) => {
-                versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-            }
-            Self::Version(version) => version.to_string(),
-        }
-    }
-}
-
-impl Kind {
-    /// Parses a value. The error states what to write instead.
-    pub fn read(self, raw: &Raw) -> Result<Value, String> {
-        let wanted = || format!("give {self}");
-        match (self, raw) {
-            (Self::Integer(min, max), Raw::Integer(number)) => in_range(*number, min, max).ok_or_else(wanted),
-            (Self::Integer(..) | Self::Flag, Raw::Text(_)) => Err(format!("give {self}, without quotes")),
-            (Self::Flag, Raw::Flag(flag)) => Ok(Value::Flag(*flag)),
-            (Self::Versions, Raw::List(texts)) => {
-                versions(texts.iter().map(String::as_str)).ok_or_else(wanted)
-            }
-            (kind, Raw::Text(text) | Raw::Plain(text)) => kind.read_text(text).ok_or_else(|| {
-                let why = if matches!(kind, Self::Address) { why_no_port(text) } else { String::new() };
-                format!("{text:?}: give {kind}{why}")
-            }),
-            (kind, Raw::Integer(_)) => Err(format!("give {kind}, not a number")),
-            (kind, Raw::Flag(_)) => Err(format!("give {kind}, not a boolean")),
-            (kind, Raw::List(_)) => Err(format!("give {kind}, not an array")),
-            (kind, Raw::Other(name)) => Err(format!("give {kind}, not {name}")),
-        }
-    }
-
-    fn read_text(self, text: &str) -> Option<Value> {
-        match self {
-            Self::Integer(min, max) => in_range(integer(text), min, max),
-            Self::Flag => text.parse().ok().map(Value::Flag),
-            Self::Address => text.parse().ok().map(Value::Address),
-            Self::Path => (!text.is_empty()).then(|| Value::Path(text.into())),
-            Self::Choice(words) => words.iter().find(|word| **word == text).map(|word| Value::Choice(word)),
-            Self::Name => FspId::parse(text).filter(|_| (2..=30).contains(&text.len())).map(Value::Name),
-            Self::Text(bytes_max) => (text.len() <= bytes_max).then(|| Value::Text(text.to_owned())),
-            Self::Versions => versions(text.split(',').map(str::trim)),
-            Self::Version => Version::parse(text).map(Value::Version),
-        }
-    }
-}
-
-/// Digits, with `_` between them as in TOML.
-fn integer(text: &str) -> Option<u64> {
-    let digits = text.replace('_', "");
-    let plain =
-        !text.starts_with('_') && !text.ends_with('_') && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { digits.parse().ok() } else { None }
-}
-
-fn in_range(number: Option<u64>, min: u64, max: u64) -> Option<Value> {
-    number.filter(|number| (min..=max).contains(number)).map(Value::Integer)
-}
-
-fn versions<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Value> {
-    let versions: Vec<Version> = texts.map(Version::parse).collect::<Option<_>>()?;
-    (!versions.is_empty()).then_some(Value::Versions(versions))
-}
-
-/// The values of all settings, from which the typed tree is filled. The macro requests only keys that the catalogue
-/// declares, so a missing key is a bug of the macro.
-pub(super) struct Values<'a>(pub &'a BTreeMap<&'static str, Value>);
-
-macro_rules! getters {
-    ($($name:ident: $variant:ident -> $type:ty;)+) => {
-        impl Values<'_> {
-            $(pub(super) fn $name(&self, key: &str) -> $type {
-                match self.0.get(key) {
-                    Some(Value::$variant(value)) => value.clone(),
-                    other => unreachable!("{key} has the value {other:?}"),
+        let key = format!("{}.{name}", place.prefix);
+        let (value, origin) = match self.given.remove(&key) {
+            None => (read_default::<K>(name, default), Origin::Default),
+            Some((raw, origin)) => match K::read(&raw) {
+                Ok(value) => (value, origin),
+                Err(text) => {
+                    self.mistakes.push(Mistake { origin: origin.clone(), text: format!("{key}: {text}") });
+                    self.wrong.insert(key.clone());
+                    (read_default::<K>(name, default), origin)
                 }
-            })+
-        }
-    };
+            },
+        };
+        self.entries.push(Entry { key, name, value: K::show(&value), origin });
+        value
+    }
 }
 
-getters! {
-    integer: Integer -> u64;
-    flag: Flag -> bool;
-    address: Address -> SocketAddr;
-    path: Path -> PathBuf;
-    choice: Choice -> &'static str;
-    name: Name -> FspId;
-    text: Text -> String;
-    versions: Versions -> Vec<Version>;
-    version: Version -> Version;
+/// A default, or a value that a section fixes. A test reads all of them.
+fn read_default<K: Kind>(name: &str, default: &str) -> K::Value {
+    let read = K::read(&Raw::Plain(default.to_owned()));
+    read.unwrap_or_else(|problem| unreachable!("{name} has a wrong default: {problem}"))
+}
+
+/// Declares a group: a struct, its documentation and its settings are generated from the same lines. A field is a
+/// setting, with kind and default, or another group, without a default. `expert` after the default marks a setting
+/// that a first installation does not need.
+macro_rules! group {
+    ($(
+        $(#[doc = $about:literal])+
+        $Name:ident {
+            $($(#[doc = $help:literal])+ $field:ident: $kind:ty $(= $default:literal $($expert:ident)?)?,)+
+        }
+    )+) => {$(
+        $(#[doc = $about])+
+        #[derive(Clone, Debug)]
+        pub struct $Name {
+            $($(#[doc = $help])+ pub $field: $crate::setting::field_type!($kind $(, $default)?),)+
+        }
+
+        impl $crate::setting::Group for $Name {
+            fn list(section: &'static $crate::setting::Section, settings: &mut Vec<$crate::setting::Setting>) {
+                $($crate::setting::list_field!(
+                    section, settings, [$($help),+] $kind $(, $field $default [$($expert)?])?
+                );)+
+            }
+
+            fn read(place: $crate::setting::Place<'_>, reader: &mut $crate::setting::Reader) -> Self {
+                Self { $($field: $crate::setting::read_field!(place, reader, $kind $(, $field $default)?),)+ }
+            }
+        }
+    )+};
 }
 
 macro_rules! field_type {
-    (integer) => { u64 };
-    (flag) => { bool };
-    (address) => { ::std::net::SocketAddr };
-    (path) => { ::std::path::PathBuf };
-    (choice) => { &'static str };
-    (name) => { ::upesi_types::FspId };
-    (text) => { String };
-    (versions) => { Vec<::upesi_fspiop::Version> };
-    (version) => { ::upesi_fspiop::Version };
+    ($group:ty) => {
+        $group
+    };
+    ($kind:ty, $default:literal) => {
+        <$kind as $crate::kind::Kind>::Value
+    };
 }
 
-macro_rules! field_kind {
-    (integer, $min:expr, $max:expr) => { $crate::setting::Kind::Integer($min, $max) };
-    (flag) => { $crate::setting::Kind::Flag };
-    (address) => { $crate::setting::Kind::Address };
-    (path) => { $crate::setting::Kind::Path };
-    (choice, $($word:literal),+) => { $crate::setting::Kind::Choice(&[$($word),+]) };
-    (name) => { $crate::setting::Kind::Name };
-    (text, $bytes_max:expr) => { $crate::setting::Kind::Text($bytes_max) };
-    (versions) => { $crate::setting::Kind::Versions };
-    (version) => { $crate::setting::Kind::Version };
+macro_rules! list_field {
+    ($section:ident, $settings:ident, [$($help:literal),+] $group:ty) => {
+        <$group as $crate::setting::Group>::list($section, $settings)
+    };
+    (
+        $section:ident, $settings:ident, [$($help:literal),+]
+        $kind:ty, $field:ident $default:literal [$($expert:ident)?]
+    ) => {
+        $settings.extend($section.setting::<$kind>(&$crate::setting::Field {
+            name: stringify!($field),
+            default: $default,
+            is_expert: $crate::setting::is_expert!($($expert)?),
+            help: &[$($help),+],
+        }))
+    };
 }
 
-/// Declares every setting once. The typed tree, its documentation and the catalogue are generated from the same lines.
-macro_rules! settings {
+macro_rules! read_field {
+    ($place:ident, $reader:ident, $group:ty) => {
+        <$group as $crate::setting::Group>::read($place, $reader)
+    };
+    ($place:ident, $reader:ident, $kind:ty, $field:ident $default:literal) => {
+        $reader.read::<$kind>($place, stringify!($field), $default)
+    };
+}
+
+macro_rules! is_expert {
+    () => {
+        false
+    };
+    (expert) => {
+        true
+    };
+}
+
+/// Declares the sections: name, group, and the fields of the group that this section fixes.
+macro_rules! sections {
     ($(
-        $(#[doc = $section_help:literal])+
-        $section:ident: $Section:ident {
-            $($(#[doc = $help:literal])+ $name:ident: $kind:ident $(($($argument:expr),+))? = $default:literal,)+
-        }
+        $(#[doc = $help:literal])+
+        $section:ident: $Group:ident $({ $($fixed:ident = $value:literal),+ })? $($expert:ident)?,
     )+) => {
-        $(
-            $(#[doc = $section_help])+
-            #[derive(Clone, Debug, PartialEq, Eq)]
-            pub struct $Section {
-                $($(#[doc = $help])+ pub $name: field_type!($kind),)+
-            }
-        )+
-
-        /// Every setting of the hub, typed and validated.
-        #[derive(Clone, Debug, PartialEq, Eq)]
+        /// The settings of a hub, parsed and validated.
+        #[derive(Clone, Debug)]
         pub struct Settings {
-            $($(#[doc = $section_help])+ pub $section: $Section,)+
+            $($(#[doc = $help])+ pub $section: $Group,)+
+            /// Decisions about single DFSPs.
+            pub dfsps: Vec<Dfsp>,
         }
+
+        /// The sections, in the order of the documentation.
+        pub static SECTIONS: &[$crate::setting::Section] = &[$($crate::setting::Section {
+            name: stringify!($section),
+            help: &[$($help),+],
+            fixed: &[$($((stringify!($fixed), $value)),+)?],
+            is_expert: $crate::setting::is_expert!($($expert)?),
+        },)+];
 
         impl Settings {
-            pub(super) fn from_values(values: &Values<'_>) -> Self {
+            /// Reads the sections and the tables of these DFSPs.
+            pub(crate) fn read(dfsps: &[FspId], reader: &mut $crate::setting::Reader) -> Self {
+                let mut sections = SECTIONS.iter();
+                let mut place = || {
+                    let section = sections.next().unwrap_or_else(|| unreachable!("a section for each group"));
+                    $crate::setting::Place { prefix: section.name, section }
+                };
                 Self {
-                    $($section: $Section {
-                        $($name: values.$kind(concat!(stringify!($section), ".", stringify!($name))),)+
-                    },)+
+                    $($section: <$Group as $crate::setting::Group>::read(place(), reader),)+
+                    dfsps: dfsps.iter().map(|name| Dfsp::read(*name, reader)).collect(),
                 }
             }
         }
 
-        /// The sections with their descriptions, in the order of the documentation.
-        pub const SECTIONS: &[(&str, &[&str])] = &[$((stringify!($section), &[$($section_help),+]),)+];
-
-        /// Every setting, in the order of the documentation.
-        pub const CATALOGUE: &[Setting] = &[
-            $($(Setting {
-                key: concat!(stringify!($section), ".", stringify!($name)),
-                section: stringify!($section),
-                name: stringify!($name),
-                kind: field_kind!($kind $(, $($argument),+)?),
-                default: $default,
-                help: &[$($help),+],
-            },)+)+
-        ];
+        fn list_sections(settings: &mut Vec<$crate::setting::Setting>) {
+            let lists: &[$crate::setting::List] = &[$(<$Group as $crate::setting::Group>::list),+];
+            for (section, list) in SECTIONS.iter().zip(lists) {
+                list(section, settings);
+            }
+        }
     };
 }
 
-pub(super) use {field_kind, field_type, settings};
+pub(crate) use {field_type, group, is_expert, list_field, read_field, sections};

@@ -6,15 +6,17 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 use upesi_keys::read_limited_text;
 use upesi_process::hints::{nearest, other_language};
+use upesi_types::FspId;
 
-use super::catalogue::{CATALOGUE, SECTIONS};
+use super::catalogue::{CATALOGUE, SECTIONS, key_prefix};
+use super::former;
 use super::mistake::{Mistake, Origin};
-use super::setting::{Raw, Setting};
-use super::variables;
-use super::variables::suggestion;
+use super::raw::Raw;
+use super::setting::DFSP;
+use super::variables::{self, suggestion};
 
 /// Maximum size of a configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -33,7 +35,9 @@ pub struct Sources {
 /// The value of each key from the source with the highest precedence, and the mistakes in the sources.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    pub given: BTreeMap<&'static str, (Raw, Origin)>,
+    pub given: BTreeMap<String, (Raw, Origin)>,
+    /// The DFSPs with decisions of their own, in the order in which the sources name them.
+    pub dfsps: Vec<FspId>,
     pub mistakes: Vec<Mistake>,
 }
 
@@ -49,17 +53,55 @@ impl Gathered {
             gathered.read_variable(name, value);
         }
         for (flag, key, value) in &sources.flags {
-            let origin = Origin::Flag(flag.clone());
-            match find(key) {
-                Some(setting) => gathered.give(setting, Raw::Plain(value.clone()), origin),
-                None => gathered.unknown(key, origin),
-            }
+            gathered.give(key, Raw::Plain(value.clone()), Origin::Flag(flag.clone()));
         }
         gathered
     }
 
-    fn give(&mut self, setting: &'static Setting, raw: Raw, origin: Origin) {
-        self.given.insert(setting.key, (raw, origin));
+    /// Keeps a value until it is parsed. The key is `section.name` or `dfsp.NAME.name`.
+    fn give(&mut self, key: &str, raw: Raw, origin: Origin) {
+        if let Some(of_dfsp) = key.strip_prefix(DFSP).and_then(|rest| rest.strip_prefix('.')) {
+            match of_dfsp.rsplit_once('.') {
+                Some((dfsp, name)) => {
+                    if let Some(dfsp) = self.dfsp(dfsp, &origin) {
+                        self.decide(&dfsp, name, raw, origin);
+                    }
+                }
+                None => self
+                    .mistake(origin, format!("{key}: write {DFSP}.NAME.{of_dfsp}, with the name of a DFSP")),
+            }
+        } else if is_setting(key) {
+            self.given.insert(key.to_owned(), (raw, origin));
+        } else {
+            self.unknown(key, origin);
+        }
+    }
+
+    /// Keeps a decision about a DFSP.
+    fn decide(&mut self, dfsp: &FspId, name: &str, raw: Raw, origin: Origin) {
+        let key = format!("{}.{name}", key_prefix(dfsp));
+        if !is_setting(&format!("{DFSP}.{name}")) {
+            self.mistake(origin, unknown_decision(name));
+        } else if matches!(&raw, Raw::Plain(text) | Raw::Text(text) if text.is_empty()) {
+            // An empty variable must not remove a decision, such as the networks from which the DFSP may call.
+            self.mistake(origin, format!("{key}: the value is empty; leave it out for no decision"));
+        } else {
+            self.given.insert(key, (raw, origin));
+        }
+    }
+
+    /// The DFSP of a name. A name that is not known yet is added to the list.
+    fn dfsp(&mut self, name: &str, origin: &Origin) -> Option<FspId> {
+        let Some(found) = FspId::parse(name) else {
+            let text = format!("{DFSP}: {name:?}: give a name of 1 to 32 printable ASCII characters");
+            self.mistake(origin.clone(), text);
+            return None;
+        };
+        if let Some(known) = self.dfsps.iter().find(|known| known.eq_ignore_case(&found)) {
+            return Some(*known);
+        }
+        self.dfsps.push(found);
+        Some(found)
     }
 
     fn mistake(&mut self, origin: Origin, text: impl Into<String>) {
@@ -67,9 +109,10 @@ impl Gathered {
     }
 
     fn unknown(&mut self, key: &str, origin: Origin) {
-        let text = match suggestion(key) {
-            Some(meant) => format!("{key:?} is not a setting; did you mean {meant:?}?"),
-            None => format!("{key:?} is not a setting; `upesi config` lists them all"),
+        let text = match (former::successor(key), suggestion(key)) {
+            (Some(successor), _) => format!("{key:?} is no longer a setting: {successor}"),
+            (None, Some(meant)) => format!("{key:?} is not a setting; did you mean {meant:?}?"),
+            (None, None) => format!("{key:?} is not a setting; `upesi config` lists them all"),
         };
         self.mistake(origin, text);
     }
@@ -77,8 +120,8 @@ impl Gathered {
     fn read_variable(&mut self, name: &OsString, value: &OsString) {
         let name = name.to_string_lossy();
         let origin = Origin::Environment(name.clone().into_owned());
-        match (CATALOGUE.iter().find(|setting| setting.variable() == name), value.to_str()) {
-            (Some(setting), Some(value)) => self.give(setting, Raw::Plain(value.to_owned()), origin),
+        match (variables::key(&name), value.to_str()) {
+            (Some(key), Some(value)) => self.give(&key, Raw::Plain(value.to_owned()), origin),
             (Some(_), None) => self.mistake(origin, "its value is not UTF-8"),
             (None, _) => self.mistakes.extend(variables::mistake(&name, &value.to_string_lossy())),
         }
@@ -111,6 +154,10 @@ impl Gathered {
             let name = section.get_ref().as_ref();
             let Some(origin) = at(section.span().start) else { continue };
             match content.get_ref() {
+                DeValue::Array(tables) if name == DFSP => self.read_dfsps(tables, &at, &origin),
+                _ if name == DFSP => {
+                    self.mistake(origin, format!("write [[{DFSP}]], one table for each DFSP, with its name"));
+                }
                 DeValue::Table(content) => self.read_section(name, content, &at, origin),
                 _ => self.stray(name, origin),
             }
@@ -124,22 +171,44 @@ impl Gathered {
         at: &dyn Fn(usize) -> Option<Origin>,
         origin: Origin,
     ) {
-        if !SECTIONS.iter().any(|(known, _)| *known == section) {
-            let hint = match nearest(section, SECTIONS.iter().map(|(known, _)| *known)) {
+        let known = || SECTIONS.iter().map(|known| known.name);
+        if !known().any(|known| known == section) {
+            let hint = match nearest(section, known()) {
                 Some(meant) => format!("did you mean [{meant}]?"),
-                None => format!(
-                    "there are {}",
-                    SECTIONS.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ")
-                ),
+                None => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
             };
             return self.mistake(origin, format!("[{section}] is not a section; {hint}"));
         }
         for (name, value) in content {
-            let key = format!("{section}.{}", name.get_ref());
             let Some(origin) = at(name.span().start) else { continue };
-            match find(&key) {
-                Some(setting) => self.give(setting, raw(value), origin),
-                None => self.unknown(&key, origin),
+            self.give(&format!("{section}.{}", name.get_ref()), raw(value), origin);
+        }
+    }
+
+    /// The tables `[[dfsp]]`.
+    fn read_dfsps(&mut self, tables: &DeArray<'_>, at: &dyn Fn(usize) -> Option<Origin>, origin: &Origin) {
+        for table in tables {
+            let origin = at(table.span().start).unwrap_or_else(|| origin.clone());
+            let DeValue::Table(content) = table.get_ref() else {
+                self.mistake(origin, format!("write [[{DFSP}]], one table for each DFSP, with its name"));
+                continue;
+            };
+            let Some(name) = content.get("name").and_then(|name| name.get_ref().as_str()) else {
+                self.mistake(
+                    origin,
+                    format!("[[{DFSP}]] needs the name of the DFSP, such as name = \"greenbank\""),
+                );
+                continue;
+            };
+            let known = self.dfsps.len();
+            let Some(dfsp) = self.dfsp(name, &origin) else { continue };
+            if self.dfsps.len() == known {
+                self.mistake(origin, format!("[[{DFSP}]]: {name:?} is listed twice"));
+                continue;
+            }
+            for (name, value) in content.iter().filter(|(name, _)| name.get_ref() != "name") {
+                let Some(origin) = at(name.span().start) else { continue };
+                self.decide(&dfsp, name.get_ref(), raw(value), origin);
             }
         }
     }
@@ -160,9 +229,17 @@ impl Gathered {
     }
 }
 
-/// The setting of a key.
-pub(super) fn find(key: &str) -> Option<&'static Setting> {
-    CATALOGUE.iter().find(|setting| setting.key == key)
+/// Whether a setting has this key. The settings of `[[dfsp]]` have keys without the name of a DFSP.
+fn is_setting(key: &str) -> bool {
+    CATALOGUE.iter().any(|setting| setting.key == key)
+}
+
+fn unknown_decision(name: &str) -> String {
+    let hint = match nearest(name, variables::decisions()) {
+        Some(meant) => format!("did you mean {meant:?}?"),
+        None => format!("there are {}", variables::decisions().collect::<Vec<_>>().join(", ")),
+    };
+    format!("[[{DFSP}]] has no {name:?}; {hint}")
 }
 
 fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
@@ -171,14 +248,28 @@ fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
         DeValue::Integer(number) => Raw::Integer(u64::from_str_radix(number.as_str(), number.radix()).ok()),
         DeValue::Boolean(flag) => Raw::Flag(*flag),
         DeValue::Array(items) => {
-            let texts: Option<Vec<String>> =
-                items.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect();
-            texts.map_or(Raw::Other("an array with values that are not strings"), Raw::List)
+            texts(items).map_or(Raw::Other("an array with values that are not strings"), Raw::List)
         }
         DeValue::Float(_) => Raw::Other("a number with a fraction"),
         DeValue::Datetime(_) => Raw::Other("a date"),
-        DeValue::Table(_) => Raw::Other("a table"),
+        DeValue::Table(entries) => {
+            let values = |value: &DeValue<'_>| match value {
+                DeValue::Array(items) => texts(items),
+                value => Some(vec![value.as_str()?.to_owned()]),
+            };
+            let entries = entries
+                .iter()
+                .map(|(key, value)| Some((key.get_ref().to_string(), values(value.get_ref())?)));
+            entries
+                .collect::<Option<_>>()
+                .map_or(Raw::Other("a table with values that are not strings"), Raw::Table)
+        }
     }
+}
+
+/// The items of an array of strings.
+fn texts(items: &DeArray<'_>) -> Option<Vec<String>> {
+    items.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
 }
 
 /// The line of a byte, from 1.

@@ -35,7 +35,7 @@ fn mistakes_of(content: &str) -> Vec<String> {
 }
 
 fn origin_of<'a>(effective: &'a Effective, key: &str) -> &'a Origin {
-    &effective.entries.iter().find(|(setting, ..)| setting.key == key).unwrap().2
+    &effective.entries.iter().find(|entry| entry.key == key).unwrap().origin
 }
 
 #[test]
@@ -51,8 +51,9 @@ fn another_form_of_file_is_named_as_such() {
 #[test]
 fn the_defaults_are_valid_and_stand_for_the_documented_values() {
     let effective = load(&Sources::default()).unwrap();
-    assert_eq!(effective.entries.len(), CATALOGUE.len());
-    assert!(effective.entries.iter().all(|(_, _, origin)| *origin == Origin::Default));
+    let keys = CATALOGUE.iter().filter(|setting| setting.section != DFSP).map(|setting| setting.key.as_str());
+    assert!(keys.eq(effective.entries.iter().map(|entry| entry.key.as_str())));
+    assert!(effective.entries.iter().all(|entry| entry.origin == Origin::Default));
     let settings = effective.settings;
     assert_eq!(settings.fspiop.listen, SocketAddr::from(([127, 0, 0, 1], 4000)));
     assert_eq!(settings.admin.listen, SocketAddr::from(([127, 0, 0, 1], 4001)));
@@ -64,11 +65,11 @@ fn the_defaults_are_valid_and_stand_for_the_documented_values() {
 
 #[test]
 fn keys_are_unique_and_each_says_what_it_does() {
-    let mut keys: Vec<_> = CATALOGUE.iter().map(|setting| setting.key).collect();
+    let mut keys: Vec<_> = CATALOGUE.iter().map(|setting| &setting.key).collect();
     keys.sort_unstable();
     keys.dedup();
     assert_eq!(keys.len(), CATALOGUE.len());
-    for setting in CATALOGUE {
+    for setting in CATALOGUE.iter() {
         assert!(setting.help_text().ends_with('.'), "{}", setting.key);
         assert_eq!(setting.key, format!("{}.{}", setting.section, setting.name));
     }
@@ -91,7 +92,7 @@ fn flags_win_over_the_environment_which_wins_over_the_file() {
     let path = file.path.display().to_string();
     assert_eq!(effective.settings.fspiop.listen.port(), 3);
     assert_eq!(*origin_of(&effective, "fspiop.listen"), Origin::Flag("--fspiop".into()));
-    assert_eq!(effective.settings.log.level, "debug");
+    assert_eq!(effective.settings.log.level.text(), "debug");
     assert_eq!(*origin_of(&effective, "log.level"), Origin::Environment("UPESI__LOG__LEVEL".into()));
     assert_eq!(effective.settings.fspiop.workers, 1);
     assert_eq!(*origin_of(&effective, "fspiop.workers"), Origin::File { path, line: 3 });
@@ -109,7 +110,7 @@ fn every_kind_is_read_from_a_file() {
     let settings = load(&Sources { file: Some(file.path.clone()), ..Sources::default() }).unwrap().settings;
     assert_eq!(settings.data.dir, PathBuf::from("/var/lib/upesi"));
     assert_eq!(settings.data.segment_bytes, 1 << 20);
-    assert_eq!(settings.data.keep_segments, "needed");
+    assert_eq!(settings.data.keep_segments, KeepSegments::Needed);
     assert!(!settings.engine.durable);
     assert_eq!(settings.fspiop.version_default.to_string(), "2.0");
     assert_eq!(settings.hub.name.as_str(), "switch");
@@ -166,12 +167,12 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
              nodes = '1=a:4003,2=b:65536'\naddress = 'https://a:70002/'\n[admin]\n\
              allowed_origins = 'https://ops.example:70003'\nallowed_hosts = '::1, ops.example:65535'\n",
             vec![
-                "2: metrics.listen = \":70000\": give an address with port, such as 127.0.0.1:4002, or nothing for no such port; 70000 is over 65535, the last port",
-                "4: cluster.brokers: \"b:70000\" cannot be reached; 70000 is over 65535, the last port",
-                "6: cluster.nodes: \"2=b:65536\" cannot be reached; 65536 is over 65535, the last port",
-                "7: cluster.address: \"https://a:70002/\" cannot be reached; 70002 is over 65535, the last port",
                 "9: admin.allowed_origins: \"https://ops.example:70003\" cannot be reached; 70003 is over 65535, the last port",
-                "5: cluster.listen = \"0.0.0.0:70001\" is not an address with port, such as 0.0.0.0:4003; 70001 is over 65535, the last port",
+                "7: cluster.address: \"https://a:70002/\" cannot be reached; 70002 is over 65535, the last port",
+                "4: cluster.brokers: \"b:70000\" cannot be reached; 70000 is over 65535, the last port",
+                "5: cluster.listen: \"0.0.0.0:70001\": give an address with port, such as 127.0.0.1:4000 or [::1]:4000; 70001 is over 65535, the last port",
+                "6: cluster.nodes: \"2=b:65536\" cannot be reached; 65536 is over 65535, the last port",
+                "2: metrics.listen: \":70000\": give an address with port, such as 127.0.0.1:4000 or [::1]:4000; 70000 is over 65535, the last port",
             ],
         ),
         (
@@ -245,10 +246,6 @@ fn contradictions_name_both_sides() {
             "[engine]\nqueue_commands_max = 100\n",
             "2: engine.queue_commands_max = 100 is too low for engine.batch_commands_max = 4096 (default)",
         ),
-        (
-            "[jws]\nkeys_dir = \"keys\"\nexceptions = \"greenbank=on\"\n",
-            "3: jws.exceptions: \"greenbank=on\": give a participant and off, warn or enforce, such as greenbank=warn",
-        ),
         ("[fspiop_tls]\nmode = \"tls\"\n", "2: fspiop_tls.mode = tls needs fspiop_tls.certificate_file"),
         (
             "[admin_tls]\nmode = \"mutual\"\ncertificate_file = \"c\"\nkey_file = \"k\"\n",
@@ -273,13 +270,8 @@ fn contradictions_name_both_sides() {
             "4: jws.signing_key_file names a token, which needs pkcs11.pin_file",
         ),
         (
-            "[admission]\nexceptions = \"greenbank lookup=1\"\n",
-            "2: admission.exceptions: \"greenbank lookup=1\": give a participant and its rates, such as greenbank \
-             lookups=50 misses=5",
-        ),
-        (
-            "[admission]\nexceptions = \"greenbank misses=1; GreenBank misses=2\"\n",
-            "2: admission.exceptions: \"GreenBank misses=2\": this participant is listed twice",
+            "[admin]\npeople_key_file = \"pkcs11:token=hub;object=k\"\n",
+            "2: admin.people_key_file names a token, which needs pkcs11.module",
         ),
         ("[outbound_tls]\nhttps_only = true\n", "2: outbound_tls.https_only needs outbound_tls.anchors_file"),
     ] {
@@ -324,18 +316,18 @@ fn a_port_for_nodes_needs_tls_and_a_place_in_the_list() {
     for (content, expected) in [
         (
             "[cluster]\nlisten = \"here\"\n",
-            "2: cluster.listen = \"here\" is not an address with port, such as 0.0.0.0:4003",
+            "2: cluster.listen: \"here\": give an address with port, such as 127.0.0.1:4000 or [::1]:4000",
         ),
         (
             "[cluster]\nlisten = \"0.0.0.0:0\"\n",
-            "2: cluster.listen = \"0.0.0.0:0\" has port 0, but other nodes need a fixed port",
+            "2: cluster.listen = 0.0.0.0:0 has port 0, but other nodes need a fixed port",
         ),
         (
             "[cluster]\nlisten = \"127.0.0.1:4003\"\n",
-            "2: cluster.listen = \"127.0.0.1:4003\" is only for nodes of a cluster: set cluster.log",
+            "2: cluster.listen = 127.0.0.1:4003 is only for nodes of a cluster: set cluster.log",
         ),
-        (port, "3: cluster.listen = \"127.0.0.1:4003\" needs cluster_tls.certificate_file"),
-        (&format!("{port}{tls}"), "3: cluster.listen = \"127.0.0.1:4003\" needs cluster.nodes"),
+        (port, "3: cluster.listen = 127.0.0.1:4003 needs cluster_tls.certificate_file"),
+        (&format!("{port}{tls}"), "3: cluster.listen = 127.0.0.1:4003 needs cluster.nodes"),
         (&with("2=b:4003"), "5: cluster.nodes: this node (1) is not listed"),
         (&with("1=b:4003, 1=c:4003"), "5: cluster.nodes: \"1=c:4003\": node 1 is named twice"),
         (
@@ -413,7 +405,7 @@ fn contradictions_of_providers_of_identity_are_named() {
         ),
         (
             "[oidc]\naudience = \"a\"\nissuer = \"http://id.example\"\n",
-            "3: oidc.issuer must be https://, or http:// on this machine",
+            "3: oidc.issuer: \"http://id.example\": give a URL with https://, or with http:// on this machine",
         ),
         (
             "[oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nroles = \"a=dfsp-user\"\n",
@@ -428,6 +420,10 @@ fn contradictions_of_providers_of_identity_are_named() {
             "[oidc_dfsps]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nroles = \"a=viewer\"\n",
             "4: oidc_dfsps.roles: viewer is not a role for users of this section",
         ),
+        (
+            "[oidc_dfsps]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nparticipant_claim = \"\"\n",
+            "3: oidc_dfsps needs oidc_dfsps.participant_claim",
+        ),
         ("[oauth]\nissuer = \"http://127.0.0.1:1\"\n", "2: oauth.issuer needs oauth.audience"),
         (
             "[oauth]\naudience = \"a\"\nissuer = \"https://id.example\"\n",
@@ -435,7 +431,7 @@ fn contradictions_of_providers_of_identity_are_named() {
         ),
         (
             "[oauth]\naudience = \"a\"\nissuer = \"http://id.example\"\n",
-            "3: oauth.issuer must be https://, or http:// on this machine",
+            "3: oauth.issuer: \"http://id.example\": give a URL with https://, or with http:// on this machine",
         ),
         (
             "[oauth]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\n\
@@ -507,6 +503,9 @@ fn what_is_printed_as_toml_has_the_same_effect() {
         environment: variables(&[
             ("UPESI__FSPIOP__WORKERS", "3"),
             ("UPESI__DATA__DIR", "with \"quotes\" \\ and é"),
+            ("UPESI__FSPIOP__PROXY_PROTOCOL_FROM", "10.0.3.0/24, fd00:3::/64"),
+            ("UPESI__OIDC__ROLES", "hub leads=treasury-approver, hub leads=viewer"),
+            ("UPESI__DFSP__GREENBANK__SIGNATURES", "warn"),
         ]),
         ..Sources::default()
     };
@@ -517,9 +516,20 @@ fn what_is_printed_as_toml_has_the_same_effect() {
         "{printed}"
     );
     assert!(printed.starts_with("[data]\n"), "{printed}");
+    for line in [
+        "proxy_protocol_from = [\"10.0.3.0/24\", \"fd00:3::/64\"]",
+        "roles = { \"hub leads\" = [\"treasury-approver\", \"viewer\"] }",
+        "[[dfsp]]\nname = \"GREENBANK\"\nsignatures = \"warn\" ",
+    ] {
+        assert!(printed.contains(line), "{line}: {printed}");
+    }
     let again = file(&printed);
     let read = load(&Sources { file: Some(again.path.clone()), ..Sources::default() }).unwrap();
-    assert_eq!(read.settings, effective.settings);
+    let values = |effective: &Effective| {
+        let pair = |entry: &Entry| (entry.key.clone(), entry.value.clone());
+        effective.entries.iter().map(pair).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&read), values(&effective));
 }
 
 #[test]
@@ -579,7 +589,7 @@ fn the_validity_of_transfers_is_limited_by_default_in_production_only() {
     let limit = |text: &str| {
         let made = file(text);
         let sources = Sources { file: Some(made.path.clone()), ..Sources::default() };
-        load(&sources).unwrap().settings.transfer_validity_max_s()
+        load(&sources).unwrap().settings.transfer_validity_max().map(|limit| limit.as_secs())
     };
     let production = "[security]\nprofile = 'production'\n";
     let missing = mistakes_of(production);
@@ -597,7 +607,7 @@ fn the_validity_of_transfers_is_limited_by_default_in_production_only() {
 
 #[test]
 fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
-    assert_eq!(load(&Sources::default()).unwrap().settings.security.profile, "development");
+    assert_eq!(load(&Sources::default()).unwrap().settings.security.profile, Profile::Development);
     let production = "[security]\nprofile = 'production'\n";
     let mistakes = mistakes_of(production);
     assert_eq!(mistakes.len(), 13, "{mistakes:?}");
@@ -616,7 +626,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
         ("mode = 'tls'", "mode = 'plain'", "admin-tls"),
         ("https_only = true", "https_only = false", "callbacks-tls"),
         ("mode = 'enforce'", "mode = 'warn'", "signatures"),
-        ("mode = 'enforce'", "mode = 'enforce'\nexceptions = 'greenbank=off'", "signatures"),
+        ("[outbound]", "[[dfsp]]\nname = 'greenbank'\nsignatures = 'off'\n[outbound]", "signatures"),
         ("signing_key_file = 's'", "signing_key_file = ''", "signing"),
         ("'required'", "'off'", "admin-authentication"),
         ("'required'", "'required'\napprovals = 'off'", "admin-approvals"),
@@ -633,7 +643,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
         ("audit_key_file", "allowed_hosts = 'ops.example, *'\naudit_key_file", "allowed-hosts"),
         ("lookup_misses_per_dfsp = 5", "", "lookup-misses"),
         ("must_exist = true", "", "must-exist"),
-        ("misses_per_dfsp = 5", "misses_per_dfsp = 5\nexceptions = 'greenbank misses=0'", "lookup-misses"),
+        ("[outbound]", "[[dfsp]]\nname = 'greenbank'\nlookup_misses_per_s = 0\n[outbound]", "lookup-misses"),
         ("diagnostics", "proxy_protocol_from = '0.0.0.0/0'\ndiagnostics", "proxy-protocol"),
         ("diagnostics", "proxy_protocol_from = '10.0.3.0/24, ::/0'\ndiagnostics", "proxy-protocol"),
         ("'public'", "'public'\nnetworks = '0.0.0.0/0'", "outbound-networks"),
@@ -671,7 +681,8 @@ fn production_takes_other_secure_values() {
         ("[outbound]", &format!("{mutual}[metrics]\nlisten = '192.0.2.1:9100'\n[outbound]")),
         ("addresses = 'public'", "networks = '10.0.0.0/8, fd00::/8'"),
         ("diagnostics", "proxy_protocol_from = '10.0.3.0/24, fd00:3::/64'\ndiagnostics"),
-        ("audit_key_file", "allowed_hosts = 'ops.example'\naudit_key_file"),
+        ("audit_key_file", "allowed_hosts = ['ops.example']\naudit_key_file"),
+        ("[outbound]", "[[dfsp]]\nname = 'greenbank'\nsignatures = 'enforce'\n[outbound]"),
         ("[outbound]", &format!("{OIDC}approval_methods = 'mfa'\napproval_age_s = 300\n[outbound]")),
         ("mode = 'tls'", "mode = 'mutual'\nanchors_file = 'a'\ncrl_file = 'r'"),
     ] {
@@ -695,7 +706,7 @@ fn the_outbound_guard_is_off_in_development_only() {
         let kept = file(content);
         let settings =
             load(&Sources { file: Some(kept.path.clone()), ..Sources::default() }).unwrap().settings;
-        assert_eq!(is_outbound_guarded(&settings), is_guarded, "{content}");
+        assert_eq!(settings.is_outbound_guarded(), is_guarded, "{content}");
     }
 }
 
@@ -705,4 +716,173 @@ fn origins_that_are_none_are_named() {
         mistakes_of("[admin]\nallowed_origins = 'https://portal.example, portal.example'\n"),
         ["2: admin.allowed_origins: \"portal.example\" is not an origin; write https://portal.example"]
     );
+}
+
+/// Decisions about single DFSPs come from tables, variables and flags.
+#[test]
+fn dfsp_decisions_of_all_sources_are_joined() {
+    let file = file(
+        "[[dfsp]]\nname = \"greenbank\"\nnetworks = [\"192.0.2.0/24\", \"2001:db8:7::/48\"]\n\
+         lookups_per_s = 50\nsignatures = \"warn\"\n\n[[dfsp]]\nname = \"blue.bank\"\nregistrations_per_s = 7\n",
+    );
+    let sources = Sources {
+        file: Some(file.path.clone()),
+        environment: variables(&[
+            ("UPESI__DFSP__GREENBANK__SIGNATURES", "off"),
+            ("UPESI__DFSP__REDBANK__NETWORKS", "198.51.100.7/32, 203.0.113.0/24"),
+        ]),
+        flags: vec![(
+            "--set dfsp.Blue.Bank.lookup_misses_per_s=5".into(),
+            "dfsp.Blue.Bank.lookup_misses_per_s".into(),
+            "5".into(),
+        )],
+    };
+    let effective = load(&sources).unwrap();
+    let [green, blue, red] = &effective.settings.dfsps[..] else { panic!("{effective:?}") };
+    let names = [green, blue, red].map(|dfsp| dfsp.name.to_string());
+    assert_eq!(names, ["greenbank", "blue.bank", "REDBANK"]);
+    let networks = |dfsp: &Dfsp| dfsp.settings.networks.as_ref().map_or(0, Vec::len);
+    assert_eq!([green, blue, red].map(networks), [2, 0, 2]);
+    let DfspSettings { signatures, lookups_per_s, lookup_misses_per_s, .. } = &green.settings;
+    assert_eq!(
+        (*signatures, *lookups_per_s, *lookup_misses_per_s),
+        (Some(SignatureMode::Off), Some(50), None)
+    );
+    let DfspSettings { registrations_per_s, lookup_misses_per_s, signature_faults_per_s, .. } =
+        &blue.settings;
+    assert_eq!(
+        (*registrations_per_s, *lookup_misses_per_s, *signature_faults_per_s),
+        (Some(7), Some(5), None)
+    );
+    let variable = Origin::Environment("UPESI__DFSP__GREENBANK__SIGNATURES".into());
+    assert_eq!(*origin_of(&effective, "dfsp.greenbank.signatures"), variable);
+    assert_eq!(effective.entries.iter().filter(|entry| entry.key.starts_with("dfsp.")).count(), 6);
+}
+
+#[test]
+fn mistakes_in_dfsp_decisions_are_named() {
+    let table = |line: &str| format!("[[dfsp]]\nname = \"greenbank\"\n{line}\n");
+    for (content, expected) in [
+        ("[dfsp]\nname = \"greenbank\"\n", "1: write [[dfsp]], one table for each DFSP, with its name"),
+        ("dfsp = [\"greenbank\"]\n", "1: write [[dfsp]], one table for each DFSP, with its name"),
+        (
+            "[[dfsp]]\nsignatures = \"warn\"\n",
+            "1: [[dfsp]] needs the name of the DFSP, such as name = \"greenbank\"",
+        ),
+        ("[[dfsp]]\nname = \"\"\n", "1: dfsp: \"\": give a name of 1 to 32 printable ASCII characters"),
+        (
+            &table("\"x.signatures\" = \"off\""),
+            "3: [[dfsp]] has no \"x.signatures\"; did you mean \"signatures\"?",
+        ),
+        (&table("signature = \"warn\""), "3: [[dfsp]] has no \"signature\"; did you mean \"signatures\"?"),
+        (
+            &table("signatures = \"wran\""),
+            "3: dfsp.greenbank.signatures: \"wran\": give one of off, warn, enforce; did you mean warn?",
+        ),
+        (
+            &table("lookups_per_s = \"many\""),
+            "3: dfsp.greenbank.lookups_per_s: give a whole number from 0 to 10000000, without quotes",
+        ),
+        (
+            &table("networks = \"2001:db8::/65\""),
+            "3: dfsp.greenbank.networks: \"2001:db8::/65\": an IPv6 network of a DFSP has a prefix of at most 64 bits",
+        ),
+        (
+            &table("networks = \"\""),
+            "3: dfsp.greenbank.networks: the value is empty; leave it out for no decision",
+        ),
+        // An empty list does not open the port to all addresses.
+        (
+            &table("networks = []"),
+            "3: dfsp.greenbank.networks: give a list of networks, such as 10.20.0.0/16",
+        ),
+        (
+            &format!("{}[[dfsp]]\nname = \"GreenBank\"\n", table("")),
+            "4: [[dfsp]]: \"GreenBank\" is listed twice",
+        ),
+    ] {
+        assert_eq!(mistakes_of(content), [expected], "{content}");
+    }
+    let flag = |key: &str| {
+        let flags = vec![("--set".into(), key.into(), "warn".into())];
+        describe(&load(&Sources { flags, ..Sources::default() }).unwrap_err())
+    };
+    assert!(flag("dfsp.signatures").contains("dfsp.signatures: write dfsp.NAME.signatures"));
+    assert!(flag("dfsp.greenbank.signature").contains("did you mean \"signatures\"?"));
+}
+
+#[test]
+fn former_settings_name_their_successors() {
+    for (content, expected) in [
+        (
+            "[fspiop]\naddress_lists = \"greenbank=192.0.2.0/24\"\n",
+            "2: \"fspiop.address_lists\" is no longer a setting: write `networks` in the DFSP's table [[dfsp]], or UPESI__DFSP__NAME__NETWORKS",
+        ),
+        (
+            "[jws]\nexceptions = \"greenbank=warn\"\n",
+            "2: \"jws.exceptions\" is no longer a setting: write `signatures` in the DFSP's table [[dfsp]], or UPESI__DFSP__NAME__SIGNATURES",
+        ),
+        (
+            "[store]\ncache_bytes = 16777216\n",
+            "2: \"store.cache_bytes\" is no longer a setting: delete it; the hub has a fixed value",
+        ),
+    ] {
+        assert_eq!(mistakes_of(content), [expected], "{content}");
+    }
+    let environment = variables(&[("UPESI__ADMISSION__EXCEPTIONS", "greenbank lookups=50")]);
+    let mistakes = load(&Sources { environment, ..Sources::default() }).map(|_| ()).unwrap_err();
+    let text = mistakes[0].to_string();
+    assert!(
+        text.starts_with("env UPESI__ADMISSION__EXCEPTIONS: this variable no longer has an effect: write "),
+        "{text}"
+    );
+    assert!(text.contains("UPESI__DFSP__NAME__LOOKUPS_PER_S") && mistakes.len() == 1, "{text}");
+}
+
+/// A wrong value of a setting that guards access is a mistake, also beside other mistakes.
+#[test]
+fn no_wrong_value_becomes_a_default() {
+    for content in [
+        "[admin]\nauthentication = \"requird\"\n",
+        "[admin]\nallowed_origins = \"portal\"\n",
+        "[fspiop]\nproxy_protocol_from = [\"10.0.3.0\"]\n",
+        "[fspiop_tls]\nmode = \"mutal\"\n",
+        "[outbound]\naddresses = \"pubic\"\n",
+        "[outbound]\nports = [\"443\", \"0\"]\n",
+        "[jws]\nmode = \"enforced\"\n",
+        "[oidc]\nroles = { leads = \"king\" }\n",
+        "[oidc]\nroles = { leads = 1 }\n",
+        "[tls]\ncrl_stale = \"refused\"\n",
+        "[security]\nprofile = \"prodution\"\n",
+    ] {
+        let mistakes = mistakes_of(content);
+        assert!(mistakes.len() == 1 && mistakes[0].starts_with("2: "), "{content}: {mistakes:?}");
+    }
+}
+
+#[test]
+fn sections_of_a_shared_group_have_only_the_settings_that_they_do_not_fix() {
+    let has = |key: &str| CATALOGUE.iter().any(|setting| setting.key == key);
+    assert!(has("admin_tls.mode") && has("broker_tls.mode") && !has("cluster_tls.mode"));
+    assert!(has("cluster_tls.crl_file") && !has("broker_tls.crl_file"));
+    assert!(has("oidc_dfsps.participant_claim") && !has("oidc.participant_claim"));
+    assert!(has("oidc.approval_age_s") && !has("oidc_dfsps.approval_age_s"));
+    let settings = load(&Sources::default()).unwrap().settings;
+    assert_eq!((settings.cluster_tls.mode, settings.admin_tls.mode), (TlsMode::Mutual, TlsMode::Plain));
+    assert_eq!(settings.oidc.participant_claim, None);
+    assert_eq!(mistakes_of("[cluster_tls]\nmode = \"tls\"\n").len(), 1);
+}
+
+/// A first installation reads a few screens.
+#[test]
+fn the_reference_shows_what_a_first_installation_needs() {
+    let basic = CATALOGUE.iter().filter(|setting| !setting.is_expert).count();
+    assert!((40..=70).contains(&basic), "{basic}");
+    let (short, all) = (reference(false), reference(true));
+    let rows = |page: &str| page.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!((rows(&short), rows(&all)), (basic, CATALOGUE.len()));
+    assert!(
+        short.contains("`upesi config --reference --all` shows all.") && !short.contains("## [shutdown]")
+    );
+    assert!(all.contains("\n## [[dfsp]]\n") && all.contains("\n## [shutdown]\n"));
 }

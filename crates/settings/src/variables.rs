@@ -3,8 +3,9 @@
 use upesi_process::hints::nearest;
 
 use super::catalogue::CATALOGUE;
+use super::former;
 use super::mistake::{Mistake, Origin};
-use super::setting::Setting;
+use super::setting::{DFSP, Setting};
 
 /// Prefix of the environment variables that are settings.
 pub const VARIABLE_PREFIX: &str = "UPESI__";
@@ -58,16 +59,41 @@ const OF_THE_TOOLS: [&str; 31] = [
     "UPESI_WRITE_FIXTURE",
 ];
 
+/// The key of the setting that a variable sets. `UPESI__DFSP__GREENBANK__SIGNATURES` sets `dfsp.GREENBANK.signatures`.
+pub fn key(name: &str) -> Option<String> {
+    if let Some((dfsp, decision)) = parts_of_dfsp(name) {
+        let found = decisions().find(|known| known.to_uppercase() == decision)?;
+        return Some(format!("{DFSP}.{dfsp}.{found}"));
+    }
+    CATALOGUE.iter().find(|setting| setting.variable() == name).map(|setting| setting.key.clone())
+}
+
+/// The name of the DFSP and the decision in a variable's name: `GREENBANK` and `SIGNATURES`.
+fn parts_of_dfsp(name: &str) -> Option<(&str, &str)> {
+    let parts = name.strip_prefix(VARIABLE_PREFIX)?.strip_prefix("DFSP__")?.rsplit_once("__");
+    parts.filter(|(dfsp, _)| !dfsp.is_empty())
+}
+
+/// The names of decisions about a DFSP.
+pub fn decisions() -> impl Iterator<Item = &'static str> {
+    CATALOGUE.iter().filter(|setting| setting.section == DFSP).map(|setting| setting.name)
+}
+
 /// The mistake in an environment variable, or `None` if the variable is known. The values of settings are not checked
 /// here.
 pub fn mistake(name: &str, value: &str) -> Option<Mistake> {
     let is_known = !name.starts_with(PREFIX)
         || OF_THE_COMMAND.contains(&name)
         || OF_THE_TOOLS.contains(&name)
-        || CATALOGUE.iter().any(|setting| setting.variable() == name)
+        || key(name).is_some()
         || is_service_link(name, value);
     if is_known {
         return None;
+    }
+    let former = name.strip_prefix(VARIABLE_PREFIX).and_then(|rest| former::successor(&written_key(rest)));
+    if let Some(successor) = former {
+        let text = format!("this variable no longer has an effect: {successor}");
+        return Some(Mistake { origin: Origin::Environment(name.to_owned()), text });
     }
     let text = match meant(name) {
         Some(meant) => format!("this variable has no effect; did you mean {meant}?"),
@@ -89,19 +115,29 @@ pub fn mistakes(environment: &[(std::ffi::OsString, std::ffi::OsString)]) -> Vec
 
 /// The key of a setting that a wrong key may mean.
 pub(super) fn suggestion(key: &str) -> Option<&'static str> {
-    let by_key = nearest(key, CATALOGUE.iter().map(|setting| setting.key));
+    let by_key = nearest(key, CATALOGUE.iter().map(|setting| setting.key.as_str()));
     // The right name in the wrong section.
     let name = key.split_once('.').map_or(key, |(_, name)| name);
-    by_key.or_else(|| CATALOGUE.iter().find(|setting| setting.name == name).map(|setting| setting.key))
+    by_key
+        .or_else(|| CATALOGUE.iter().find(|setting| setting.name == name).map(|setting| setting.key.as_str()))
+}
+
+/// The key that a variable's name stands for, without its prefix: `FSPIOP__LISTEN` for `fspiop.listen`.
+fn written_key(rest: &str) -> String {
+    rest.to_lowercase().replacen("__", ".", 1)
 }
 
 /// The known variable that is closest to a misspelt one.
 fn meant(name: &str) -> Option<String> {
     let setting = |rest: &str| {
-        let key = rest.to_lowercase().replacen("__", ".", 1);
-        let found = CATALOGUE.iter().find(|setting| Some(setting.key) == suggestion(&key));
+        let meant = suggestion(&written_key(rest));
+        let found = CATALOGUE.iter().find(|setting| Some(setting.key.as_str()) == meant);
         found.map(Setting::variable)
     };
+    if let Some((dfsp, decision)) = parts_of_dfsp(name) {
+        let meant = nearest(&decision.to_lowercase(), decisions())?;
+        return Some(format!("{VARIABLE_PREFIX}DFSP__{dfsp}__{}", meant.to_uppercase()));
+    }
     if let Some(rest) = name.strip_prefix(VARIABLE_PREFIX) {
         return setting(rest);
     }
@@ -144,6 +180,8 @@ mod tests {
             ("UPESI_FSPIOP__LISTEN", "did you mean UPESI__FSPIOP__LISTEN?"),
             ("UPESI_DATA_DIR", "did you mean UPESI__DATA__DIR?"),
             ("UPESI__FSPIOP__LISTEM", "did you mean UPESI__FSPIOP__LISTEN?"),
+            ("UPESI__DFSP__GREENBANK__SIGNATURE", "did you mean UPESI__DFSP__GREENBANK__SIGNATURES?"),
+            ("UPESI__DFSP__NETWORKS", "did you mean UPESI__DFSP__NAME__NETWORKS?"),
             ("UPESI_PORT", "write UPESI__SECTION__NAME"),
             ("UPESI_KAFKA_BROKERS", "write UPESI__SECTION__NAME"),
         ] {

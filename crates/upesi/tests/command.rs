@@ -149,7 +149,8 @@ fn config_shows_what_serve_would_use() {
     assert!(line("listen = \"127.0.0.1:9\"").ends_with("# flag --admin"));
     assert!(line("listen = \"127.0.0.1:4000\"").ends_with("# default"));
     let reference = run(&["config", "--reference"]);
-    assert_eq!(stdout(&reference), upesi_settings::reference());
+    assert_eq!(stdout(&reference), upesi_settings::reference(false));
+    assert_eq!(code(&run(&["config", "--all"])), 64, "it belongs to the reference");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The program's output about its settings and exit codes is complete, and pages name only settings that exist.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,14 +30,15 @@ fn assert_described(name: &str, text: &str) {
 
 #[test]
 fn every_setting_is_printed_with_its_meaning() {
-    let page = printed(&["config", "--reference"]);
-    assert_eq!(page, upesi_settings::reference());
-    for (section, _) in SECTIONS {
-        let (_, part) = page.split_once(&format!("\n## [{section}]\n\n")).expect("the section is printed");
+    let page = printed(&["config", "--reference", "--all"]);
+    assert_eq!(page, upesi_settings::reference(true));
+    let sections = SECTIONS.iter().map(|section| (section.name, format!("[{}]", section.name)));
+    for (section, title) in sections.chain([("dfsp", "[[dfsp]]".to_owned())]) {
+        let (_, part) = page.split_once(&format!("\n## {title}\n\n")).expect("the section is printed");
         let part = part.split("\n## [").next().expect("a part");
         assert_described(section, part.split("\n\n").next().expect("a paragraph"));
-        for setting in CATALOGUE.iter().filter(|setting| setting.section == *section) {
-            assert_described(setting.key, cell(part, &format!("`{}`", setting.name), 0));
+        for setting in CATALOGUE.iter().filter(|setting| setting.section == section) {
+            assert_described(&setting.key, cell(part, &format!("`{}`", setting.name), 0));
         }
     }
 }
@@ -61,9 +63,38 @@ fn pages() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
 }
 
+/// Text files in which a setting may be named: pages, tests, packaged files, scenarios, tools.
+fn texts_below(folder: &Path, texts: &mut String) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let ending = name.rsplit('.').next().unwrap_or_default();
+        if path.is_dir() {
+            if !matches!(&*name, "target" | "node_modules" | "evidence" | "src") {
+                texts_below(&path, texts);
+            }
+        } else if matches!(ending, "md" | "rs" | "toml" | "yaml" | "py") {
+            texts.push_str(&fs::read_to_string(&path).unwrap_or_default());
+        }
+    }
+}
+
+#[test]
+fn every_setting_has_a_use_that_a_page_or_a_test_shows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut texts = fs::read_to_string(root.join("README.md")).expect("a page");
+    for folder in ["docs", "packaging", "scenarios", "crates", "tools"] {
+        texts_below(&root.join(folder), &mut texts);
+    }
+    let is_part = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+    let words: HashSet<&str> = texts.split(is_part).collect();
+    let unused: Vec<_> = CATALOGUE.iter().filter(|setting| !words.contains(setting.name)).collect();
+    assert!(unused.is_empty(), "{unused:?}");
+}
+
 /// Settings that a page names in code style, as `section.name`. Files such as `log.rs` are not settings.
 fn settings_named(page: &str) -> impl Iterator<Item = &str> {
-    let is_section = |name: &str| SECTIONS.iter().any(|(section, _)| *section == name);
+    let is_section = |name: &str| name == "dfsp" || SECTIONS.iter().any(|section| section.name == name);
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     page.split('`').skip(1).step_by(2).filter(move |code| {
         let parts = code.split_once('.');

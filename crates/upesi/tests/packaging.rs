@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use upesi_process::exit::Exit;
 use upesi_settings::{CATALOGUE, Setting, Sources, load};
@@ -133,9 +134,9 @@ fn what_is_packaged_starts_on_a_ledger_that_init_made() {
 fn the_unit_has_the_limits_and_the_restarts_that_the_hub_needs() {
     let settings = load(&Sources::default()).unwrap().settings;
     let files: u64 = one("LimitNOFILE").parse().unwrap();
-    assert!(files >= 2 * settings.fspiop.connections_max as u64, "{files} files");
+    assert!(files >= 2 * settings.fspiop.connections_max, "{files} files");
     let stop_s: u64 = one("TimeoutStopSec").parse().unwrap();
-    assert!(1_000 * stop_s >= 2 * settings.shutdown.drain_deadline_ms, "{stop_s} s to stop");
+    assert!(Duration::from_secs(stop_s) >= 2 * settings.shutdown.drain_deadline_ms, "{stop_s} s to stop");
     assert_eq!(one("Restart"), "on-failure");
     // A restart would only repeat these errors. The others pass by themselves, or when the disk is repaired.
     let in_vain = [Exit::Usage, Exit::Data, Exit::NoInput, Exit::Software, Exit::CannotCreate];
@@ -157,9 +158,12 @@ fn the_settings_of_a_node_of_a_cluster_are_taken() {
     let state = format!("dir = \"/var/lib/{}\"", one("StateDirectory"));
     assert_guarded(&settings);
     let of_log = "log = \"kafka\"";
-    for setting in
-        [&*state, of_log, "listen = \"0.0.0.0:4002\"", "brokers = \"kafka-1:9092,kafka-2:9092,kafka-3:9092\""]
-    {
+    for setting in [
+        &*state,
+        of_log,
+        "listen = \"0.0.0.0:4002\"",
+        "brokers = [\"kafka-1:9092\", \"kafka-2:9092\", \"kafka-3:9092\"]",
+    ] {
         assert!(settings.contains(setting), "{setting}: {settings}");
     }
     // Settings that the chart and the compose file set by variables.

@@ -413,7 +413,8 @@ pub(crate) fn config_files() -> Vec<Vec<u8>> {
         load(&Sources::default()).map(|effective| to_toml(&effective)).expect("the defaults are right");
     // A file with all of them would be longer than the inputs of a fuzzer.
     let sections = settings.split("\n[").map(|section| format!("[{}", section.trim_start_matches('[')));
-    sections.map(String::into_bytes).collect()
+    let dfsp = "[[dfsp]]\nname = 'greenbank'\nnetworks = ['192.0.2.0/24']\nlookups_per_s = 5\n";
+    sections.chain([dfsp.to_owned()]).map(String::into_bytes).collect()
 }
 
 pub(crate) fn scheme_files() -> Vec<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! Requests that the admin port must reject, for every operation. New operations are included automatically.
 
-use upesi_admin::{AllowedOrigins, Operation};
+use upesi_admin::{AllowedOrigins, Operation, WebOrigin};
 
 use super::common::people::{call, expect, send, service, with_admin};
 use crate::common;
@@ -75,7 +75,8 @@ async fn pages_of_other_sites_reach_no_operation() {
 /// A portal behind a proxy that has changed the host of requests.
 #[tokio::test]
 async fn pages_of_origins_that_are_named_are_the_ports_own() {
-    let allowed_origins = AllowedOrigins::parse("https://portal.example, http://10.0.0.5:8080").unwrap();
+    let origins = ["https://portal.example", "http://10.0.0.5:8080"];
+    let allowed_origins = AllowedOrigins::new(origins.map(|origin| WebOrigin::parse(origin).unwrap()));
     let hub = Hub::launch(Settings { allowed_origins, ..Settings::default() });
     for (lines, is_own) in [
         ("origin: https://portal.example\r\nsec-fetch-site: same-origin\r\n", true),

@@ -1,14 +1,16 @@
 //! The settings of the cluster, as the options of its log and of this node.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use upesi_cluster::{Claim, ClusterId, Incarnation, LEVEL, NodeId, Patience};
 use upesi_kafka::{KafkaSettings, Members, Replicas, Sasl, Security as BrokerSecurity};
+use upesi_keys::Place;
 use upesi_replication::{NodeSettings, PLACE_FILE};
-use upesi_settings::{Cluster, Settings};
+use upesi_settings::{
+    BrokerSasl, Choice as _, Cluster, ClusterLog, SaslMechanism, Settings, Tls, TlsMode, TopicReplicas,
+};
 use upesi_tls::{ClientFiles, Identity, Trust};
 
 use super::error::ClusterError;
@@ -29,112 +31,92 @@ pub(crate) fn expect_alone(settings: &Settings) -> Result<(), ClusterError> {
 pub(crate) fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError> {
     let cluster = &settings.cluster;
     if cluster.brokers.is_empty() {
-        return Err(ClusterError::Settings("cluster.log = kafka needs cluster.brokers".to_owned()));
+        return Err(missing("cluster.log = kafka needs cluster.brokers"));
     }
-    let (brokers, topic) = (cluster.brokers.clone(), cluster.topic.clone());
-    Ok(KafkaSettings::new(brokers, topic, security_of(settings))?)
+    let (brokers, topic) = (cluster.brokers.join(","), cluster.topic.clone());
+    Ok(KafkaSettings::new(brokers, topic, security_of(settings)?)?)
 }
 
-/// The files of TLS to the brokers, if it is used. The settings were validated.
-pub(crate) fn broker_files(settings: &Settings) -> Option<ClientFiles> {
-    let tls = &settings.broker_tls;
-    let trust = || Trust {
-        anchors_file: PathBuf::from(&tls.anchors_file),
-        crl_file: None,
-        refuses_stale_crls: false,
+/// The files of TLS to the brokers; `None` without TLS. The checks of the settings ensure that no file is missing.
+pub(crate) fn broker_files(settings: &Settings) -> Result<Option<ClientFiles>, ClusterError> {
+    let Tls { mode, anchors_file, certificate_file, key_file, .. } = &settings.broker_tls;
+    let identity = match (mode, certificate_file, key_file.as_ref().and_then(Place::file)) {
+        (TlsMode::Plain, ..) => return Ok(None),
+        (TlsMode::Tls, ..) => None,
+        (TlsMode::Mutual, Some(certificate_file), Some(key_file)) => {
+            Some(Identity { certificate_file: certificate_file.clone(), key_file: key_file.to_owned() })
+        }
+        (TlsMode::Mutual, ..) => {
+            return Err(missing("broker_tls.mode = mutual needs certificate_file and key_file"));
+        }
     };
-    let identity = (tls.mode == "mutual").then(|| Identity {
-        certificate_file: PathBuf::from(&tls.certificate_file),
-        key_file: PathBuf::from(&tls.key_file),
-    });
-    (tls.mode != "plain").then(|| ClientFiles { servers: trust(), identity })
+    let anchors_file = anchors_file.clone().ok_or_else(|| missing("broker_tls.mode needs anchors_file"))?;
+    let servers = Trust { anchors_file, crl_file: None, refuses_stale_crls: false };
+    Ok(Some(ClientFiles { servers, identity }))
 }
 
-/// The settings were validated.
-fn security_of(settings: &Settings) -> BrokerSecurity {
-    let sasl = &settings.broker_sasl;
-    BrokerSecurity {
-        tls: broker_files(settings),
-        sasl: (sasl.mechanism != "none").then(|| Sasl {
-            mechanism: sasl.mechanism.to_owned(),
-            username: sasl.username.clone(),
-            password_file: PathBuf::from(&sasl.password_file),
+fn missing(text: &str) -> ClusterError {
+    ClusterError::Settings(text.to_owned())
+}
+
+fn security_of(settings: &Settings) -> Result<BrokerSecurity, ClusterError> {
+    let BrokerSasl { mechanism, username, password_file } = &settings.broker_sasl;
+    let sasl = match (mechanism, username, password_file) {
+        (SaslMechanism::None, ..) => None,
+        (mechanism, Some(username), Some(password_file)) => Some(Sasl {
+            mechanism: mechanism.word().to_owned(),
+            username: username.clone(),
+            password_file: password_file.clone(),
         }),
-    }
+        _ => return Err(missing("broker_sasl.mechanism needs username and password_file")),
+    };
+    Ok(BrokerSecurity { tls: broker_files(settings)?, sasl })
 }
 
 pub(crate) fn replicas_of(cluster: &Cluster) -> Replicas {
-    if cluster.replicas == "1" { Replicas::TRIAL } else { Replicas::SHIPPED }
+    match cluster.replicas {
+        TopicReplicas::Three => Replicas::SHIPPED,
+        TopicReplicas::One => Replicas::TRIAL,
+    }
 }
 
 pub(crate) fn id_of(cluster: &Cluster) -> Result<ClusterId, ClusterError> {
-    read_id(&cluster.id).ok_or_else(|| {
-        let text = "cluster.log = kafka needs cluster.id: a random UUID, with or without dashes; Linux prints one \
-                    with `cat /proc/sys/kernel/random/uuid`";
-        ClusterError::Settings(text.to_owned())
+    cluster.id.map(ClusterId).ok_or_else(|| {
+        missing(
+            "cluster.log = kafka needs cluster.id: a random UUID, with or without dashes; Linux prints one with \
+             `cat /proc/sys/kernel/random/uuid`",
+        )
     })
-}
-
-fn read_id(uuid: &str) -> Option<ClusterId> {
-    let digits = uuid.replace('-', "");
-    let is_id = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    u128::from_str_radix(&digits, 16).ok().filter(|_| is_id).map(ClusterId)
 }
 
 /// The number of this node, if the settings are of a cluster.
 pub(crate) fn number_of(settings: &Settings) -> Option<u32> {
-    (settings.cluster.log != "none").then(|| small(settings.cluster.node))
+    (settings.cluster.log != ClusterLog::None).then_some(settings.cluster.node)
 }
 
-/// Numbers of nodes and ranks have a limit far below.
-pub(crate) fn small(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// Interval in seconds at which a node reports the end of its copy to the brokers. Other nodes without a running hub
-/// need only this report to start.
-const TELL_EVERY_S: u64 = 10;
+/// Interval at which a node reports the end of its copy to the brokers. Other nodes without a running hub need only
+/// this report to start.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) fn node_of(settings: &Settings) -> Result<NodeSettings, ClusterError> {
     let cluster = &settings.cluster;
     Ok(NodeSettings {
         cluster: id_of(cluster)?,
-        node: NodeId(small(cluster.node)),
+        node: NodeId(cluster.node),
         claim: Claim {
             incarnation: Incarnation(RandomState::new().build_hasher().finish()),
             level: LEVEL,
             address: cluster.address.clone(),
         },
-        patience: Patience::of_rank(small(cluster.rank)),
+        patience: Patience::of_rank(cluster.rank),
         may_claim: cluster.may_lead,
         is_promoted: Arc::default(),
         is_unfit: Arc::default(),
-        tell_every: Duration::from_secs(cluster.trim_interval_s.min(TELL_EVERY_S)),
+        tell_every: cluster.trim_interval_s.min(TELL_EVERY),
     })
 }
 
 /// The nodes of the cluster, and the entries that they need.
 pub(crate) fn members(settings: &Settings) -> Result<Members, ClusterError> {
     Ok(Members::new(log_of(settings)?, id_of(&settings.cluster)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_id_is_a_uuid_with_or_without_dashes() {
-        let id = Some(0x5b1c_1a6a_6f1f_4f0d_9a4f_8a2b_7a3c_9d10);
-        for (text, expected) in [
-            ("5b1c1a6a6f1f4f0d9a4f8a2b7a3c9d10", id),
-            ("5b1c1a6a-6f1f-4f0d-9a4f-8a2b7a3c9d10", id),
-            ("5B1C1A6A-6F1F-4F0D-9A4F-8A2B7A3C9D10", id),
-            ("", None),
-            ("5b1c1a6a-6f1f-4f0d-9a4f-8a2b7a3c9d1", None),
-            ("+b1c1a6a-6f1f-4f0d-9a4f-8a2b7a3c9d10", None),
-            ("5b1c1a6a6f1f4f0d9a4f8a2b7a3c9d10ff", None),
-        ] {
-            assert_eq!(read_id(text).map(|id| id.0), expected, "{text}");
-        }
-    }
 }

@@ -8,7 +8,7 @@ use upesi_kafka::{KafkaPartition, Standing, check_topic, create_topic, standing}
 use upesi_replication::{Copied, Partition, ReplicationError, survey};
 use upesi_settings::Settings;
 
-use super::config::{id_of, log_of, members, replicas_of, small};
+use super::config::{id_of, log_of, members, replicas_of};
 use super::error::ClusterError;
 
 /// Creates the topic of the settings with the required configuration.
@@ -55,7 +55,7 @@ pub struct Status {
 /// # Errors
 /// The settings or the brokers prevent the query.
 pub fn knows(settings: &Settings) -> Result<bool, ClusterError> {
-    Ok(members(settings)?.told()?.contains_key(&small(settings.cluster.node)))
+    Ok(members(settings)?.told()?.contains_key(&settings.cluster.node))
 }
 
 /// Removes a node: the topic retains no entries for it any longer. Returns whether it was known.

@@ -20,8 +20,7 @@ pub(crate) struct TopicKeeper {
 impl TopicKeeper {
     pub(crate) fn start(settings: &Settings, metrics: &Arc<NodeMetrics>) -> Result<Self, ClusterError> {
         let mut members = members(settings)?;
-        let keep = Duration::from_secs(settings.cluster.keep_hours.saturating_mul(3600));
-        let interval = Duration::from_secs(settings.cluster.trim_interval_s);
+        let (keep, interval) = (settings.cluster.keep_hours, settings.cluster.trim_interval_s);
         let (lives, ended) = sync_channel(1);
         let metrics = Arc::clone(metrics);
         metrics.topic_held_by(None);

@@ -191,7 +191,7 @@ pub(super) mod tests {
     use upesi_testsupport::hostile_texts::{Random, text};
     use upesi_types::text::is_hidden;
 
-    use super::super::{Format, lines};
+    use super::super::{LogFormat, lines};
 
     const SEEDS: u64 = 60;
 
@@ -222,7 +222,7 @@ pub(super) mod tests {
     /// the subscriber of its own thread whether events are recorded, and so silences this thread.
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
 
-    pub(in crate::logging) fn logged(format: Format, event: impl FnOnce()) -> String {
+    pub(in crate::logging) fn logged(format: LogFormat, event: impl FnOnce()) -> String {
         LazyLock::force(&SECOND);
         let log = Log::default();
         let subscriber = tracing_subscriber::registry().with(lines(format, log.clone(), false));
@@ -244,7 +244,7 @@ pub(super) mod tests {
 
     #[test]
     fn text_from_outside_neither_ends_a_line_nor_reaches_a_terminal() {
-        for format in [Format::Json, Format::Pretty] {
+        for format in [LogFormat::Json, LogFormat::Pretty] {
             for text in HOSTILE {
                 let line =
                     logged(format, || tracing::info!(path = text, %text, error = ?text, "told of {text}"));
@@ -252,7 +252,7 @@ pub(super) mod tests {
                 assert_eq!(end, "\n");
                 let is_shown = |letter: char| !letter.is_control() && !super::is_hidden(letter);
                 assert!(line.chars().all(is_shown), "{text:?}: {line:?}");
-                if format == Format::Json {
+                if format == LogFormat::Json {
                     let read: serde_json::Value = serde_json::from_str(line).unwrap();
                     assert_eq!((&read["path"], &read["text"]), (&text.into(), &text.into()), "{line}");
                     assert_eq!(
@@ -268,7 +268,7 @@ pub(super) mod tests {
     #[test]
     fn a_field_is_bounded_and_says_how_much_is_left_out() {
         let long = "é".repeat(40_000);
-        for format in [Format::Json, Format::Pretty] {
+        for format in [LogFormat::Json, LogFormat::Pretty] {
             let line = logged(format, || tracing::warn!(path = long, %long, error = ?long, "told"));
             assert!(line.len() < 4 * super::FIELD_BYTES_MAX, "{}", line.len());
             assert!(line.contains("… (77952 more bytes)"), "{line}");
@@ -288,7 +288,7 @@ pub(super) mod tests {
                 "told"
             );
         };
-        let line = logged(Format::Json, event);
+        let line = logged(LogFormat::Json, event);
         let read: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert!(line.starts_with("{\"timestamp\":\"20"), "{line}");
         let target = module_path!();
@@ -297,7 +297,7 @@ pub(super) mod tests {
             "is": true, "share": 0.5, "none": null, "target": target,
         });
         assert_eq!(read, expected);
-        let line = logged(Format::Pretty, event);
+        let line = logged(LogFormat::Pretty, event);
         let fields = r#"told type="a b" count=7 below=-7 is=true share=0.5 none=NaN"#;
         assert!(line.ends_with(&format!("  INFO {target}: {fields}\n")), "{line}");
     }
@@ -306,7 +306,7 @@ pub(super) mod tests {
     fn no_line_is_steered_by_a_text_from_outside() {
         for seed in 0..SEEDS {
             let hostile = text(&mut Random(seed));
-            for format in [Format::Json, Format::Pretty] {
+            for format in [LogFormat::Json, LogFormat::Pretty] {
                 let line = logged(format, || {
                     tracing::warn!(path = %hostile, quoted = ?hostile, "rejected {hostile}");
                 });

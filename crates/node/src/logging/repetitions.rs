@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::Format;
+use upesi_settings::LogFormat;
 
 /// Lines of one place in a burst.
 const LINES_BURST: u32 = 100;
@@ -25,7 +25,7 @@ const UNBOUNDED: [&str; 2] = ["upesi_access", "upesi_admin"];
 #[derive(Debug)]
 pub(super) struct Bounded<F> {
     lines: F,
-    format: Format,
+    format: LogFormat,
     /// As many as the code has.
     places: Mutex<HashMap<Identifier, Place>>,
 }
@@ -62,7 +62,7 @@ impl Place {
 }
 
 impl<F> Bounded<F> {
-    pub(super) fn new(lines: F, format: Format) -> Self {
+    pub(super) fn new(lines: F, format: LogFormat) -> Self {
         Self { lines, format, places: Mutex::default() }
     }
 
@@ -79,13 +79,13 @@ impl<F> Bounded<F> {
     fn write_left_out(&self, writer: &mut Writer<'_>, count: u64) -> fmt::Result {
         const MESSAGE: &str = "lines like the next one were left out";
         match self.format {
-            Format::Json => {
+            LogFormat::Json => {
                 writer.write_str("{\"timestamp\":\"")?;
                 SystemTime.format_time(writer)?;
                 let head = "\"level\":\"WARN\",\"message\"";
                 writeln!(writer, "\",{head}:\"{MESSAGE}\",\"count\":{count},\"target\":\"upesi_node\"}}")
             }
-            Format::Pretty => {
+            LogFormat::Pretty => {
                 SystemTime.format_time(writer)?;
                 writeln!(writer, "  WARN upesi_node: {MESSAGE} count={count}")
             }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_place_that_logs_without_end_hides_no_other() {
-        for format in [Format::Json, Format::Pretty] {
+        for format in [LogFormat::Json, LogFormat::Pretty] {
             let text = logged(format, || {
                 for number in 0..20_000 {
                     tracing::warn!(number, "flood");
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn what_operators_ask_for_is_written_each_time() {
         let count = |event: fn(u32)| {
-            let text = logged(Format::Json, || (0..300).for_each(event));
+            let text = logged(LogFormat::Json, || (0..300).for_each(event));
             text.lines().filter(|line| line.contains("told")).count()
         };
         assert_eq!(count(|_| tracing::info!(target: "upesi_access", "told")), 300);

@@ -49,18 +49,13 @@ impl Signing {
         keys: &Keys,
         clock: &Arc<dyn Clock>,
     ) -> Result<Option<Self>, HubError> {
-        let place = |text: &str| match text {
-            "" => Ok(None),
-            text => Place::parse(text).map(Some).map_err(|error| HubError::Settings(error.to_string())),
-        };
-        let Some(current_place) = place(&settings.jws.signing_key_file)? else { return Ok(None) };
-        let next_place = place(&settings.jws.next_key_file)?;
+        let Some(current_place) = settings.jws.signing_key_file.clone() else { return Ok(None) };
+        let next_place = settings.jws.next_key_file.clone();
         let refused = |setting| move |source| HubError::PrivateKey { setting, source };
         let key = keys.open(&current_place).map_err(refused("jws.signing_key_file"))?;
         let current = PrivateKey::new(key);
         let next = open_next(keys, next_place.as_ref()).map_err(refused("jws.next_key_file"))?;
-        let certificate = &settings.jws.signing_certificate_file;
-        let certificate = (!certificate.is_empty()).then(|| PathBuf::from(certificate));
+        let certificate = settings.jws.signing_certificate_file.clone();
         let ends_at = end_of(certificate.as_deref(), &current)?;
         let threads = Workers::start(keys.signatures_at_a_time(&current_place), "upesi-signer")?;
         Ok(Some(Self {

@@ -155,7 +155,7 @@ fn a_certificate_that_is_not_valid_now_is_named_counted_and_shown_before_it_ends
         "its key has no end: {before}"
     );
     // Participants whose signatures are not checked need no key.
-    let off = metrics(&files.load(&[("jws.exceptions", "greenbank=off")], at(START_S)).unwrap());
+    let off = metrics(&files.load(&[("dfsp.greenbank.signatures", "off")], at(START_S)).unwrap());
     assert_eq!(left(&off), None, "{off}");
 }
 

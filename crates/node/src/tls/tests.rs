@@ -2,6 +2,7 @@ use std::fs;
 
 use rcgen::{CertificateParams, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
+use upesi_keys::Place as Key;
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_settings::{Sources, load};
 
@@ -23,21 +24,17 @@ impl Place {
             made.unwrap().issue(&order).unwrap();
         }
         let mut settings = load(&Sources::default()).unwrap().settings;
-        let file = |name: &str| directory.path().join(name).display().to_string();
+        let file = |name: &str| directory.path().join(name);
         let (fspiop, admin, nodes) =
-            (&mut settings.fspiop_tls, &mut settings.admin_tls, &mut settings.cluster_tls);
-        (fspiop.mode, admin.mode) = ("mutual", "mutual");
-        settings.cluster.listen = "127.0.0.1:0".into();
-        fspiop.anchors_file = file("dfsps/ca.pem");
-        admin.anchors_file = file("operators/ca.pem");
-        nodes.anchors_file = file("nodes/ca.pem");
-        for (certificate, key) in [
-            (&mut fspiop.certificate_file, &mut fspiop.key_file),
-            (&mut admin.certificate_file, &mut admin.key_file),
-            (&mut nodes.certificate_file, &mut nodes.key_file),
-        ] {
-            *certificate = file("nodes/hub.pem");
-            *key = file("nodes/hub.key");
+            (&mut settings.fspiop_tls.port, &mut settings.admin_tls, &mut settings.cluster_tls);
+        (fspiop.mode, admin.mode) = (TlsMode::Mutual, TlsMode::Mutual);
+        settings.cluster.listen = Some(([127, 0, 0, 1], 0).into());
+        fspiop.anchors_file = Some(file("dfsps/ca.pem"));
+        admin.anchors_file = Some(file("operators/ca.pem"));
+        nodes.anchors_file = Some(file("nodes/ca.pem"));
+        for tls in [fspiop, admin, nodes] {
+            tls.certificate_file = Some(file("nodes/hub.pem"));
+            tls.key_file = Some(Key::File(file("nodes/hub.key")));
         }
         Self { directory, settings }
     }

@@ -1,254 +1,234 @@
 //! Settings of message processing: ledger, engine, admission, delivery, lookups, quotes, log.
 
-/// Declares the settings passed as argument, followed by the settings below.
-macro_rules! with_processing {
-($($before:tt)*) => { settings! {
-    $($before)*
+use upesi_ledger::{FundsOutGuard, UnknownTransfer};
 
-    /// Rules of the scheme. A change never affects earlier decisions.
-    hub: Hub {
+use crate::choices::{FinerAmounts, LogFormat};
+use crate::kind::{Flag, Integer, Microseconds, Milliseconds, Optional, Seconds};
+use crate::setting::group;
+use crate::words::{LogLevel, Name, QuoteRulesFile};
+
+/// 2^20 bytes.
+const MIB: u64 = 1 << 20;
+/// Seven days in milliseconds, the maximum of idle times and cache times.
+const WEEK_MS: u64 = 7 * 24 * 3_600_000;
+
+group! {
+    /// The section `hub`.
+    Hub {
         /// Name of the hub as a participant and in `FSPIOP-Source`.
-        name: name = "Hub",
+        name: Name = "Hub",
         /// Whether payer and payee of a transfer may be the same DFSP.
-        on_us_transfers: flag = "false",
+        on_us_transfers: Flag = "false" expert,
         /// Whether the hub also sends the outcome to a payee that fulfilled or aborted the transfer itself.
-        payee_confirmation: flag = "false",
+        payee_confirmation: Flag = "false" expert,
         /// Minimum credit of the settlement account after a withdrawal. `position`: the DFSP's position.
         /// `settlement-account`: zero.
-        funds_out_guard: choice("position", "settlement-account") = "position",
+        funds_out_guard: FundsOutGuard = "position" expert,
         /// Error code for a PUT about an unknown transfer: `2001`, internal error, as in Mojaloop, or `3208`, transfer
         /// id not found.
-        unknown_transfer: choice("2001", "3208") = "2001",
+        unknown_transfer: UnknownTransfer = "2001" expert,
         /// Maximum time until the `expiration` of a transfer, in seconds. Transfers beyond it are rejected with code
         /// 3100. 0: one day with `security.profile = "production"`, otherwise no limit, as in Mojaloop.
-        transfer_validity_max_s: integer(0, 3_153_600_000) = "0",
+        transfer_validity_max_s: Seconds<0, 3_153_600_000> = "0" expert,
         /// Handling of amounts with more decimals than their currency has (ISO 4217), which no bank can move. `reject`:
         /// reject transfers, items of bulk transfers, FX transfers, quotes and fee rules with such amounts with code
         /// 3100. `accept`: accept them, as Mojaloop does; settlements carry over remainders below the currency's
         /// smallest unit.
-        finer_amounts: choice("accept", "reject") = "accept",
+        finer_amounts: FinerAmounts = "accept" expert,
         /// Time until a prepared withdrawal expires, in seconds.
-        internal_transfer_validity_s: integer(1, 31_536_000) = "432000",
+        internal_transfer_validity_s: Seconds<1, 31_536_000> = "432000" expert,
     }
 
-    /// The engine, the queue through which all requests are decided and written to the journal.
-    engine: Engine {
+    /// The section `engine`.
+    Engine {
         /// Maximum number of commands in the queue. Requests beyond it are answered 503.
-        queue_commands_max: integer(1, 10_000_000) = "65536",
+        queue_commands_max: Integer<1, 10_000_000, usize> = "65536" expert,
         /// Maximum number of commands in a batch.
-        batch_commands_max: integer(1, 1_000_000) = "4096",
+        batch_commands_max: Integer<1, 1_000_000, usize> = "4096" expert,
         /// Size of records in bytes at which a batch is closed.
-        batch_bytes_max: integer(65_536, 128 * MIB) = "8388608",
+        batch_bytes_max: Integer<65_536, { 128 * MIB }, usize> = "8388608" expert,
         /// Interval at which the hub looks for expired transfers, in milliseconds. A transfer expires at most this much
         /// late.
-        tick_interval_ms: integer(1, 60_000) = "100",
+        tick_interval_ms: Milliseconds<1, 60_000> = "100" expert,
         /// Largest wall-clock jump, relative to the monotonic clock between two ticks, that the hub follows, in
         /// milliseconds. After a larger jump, the hub continues with the monotonic clock until the wall clock returns
         /// or an operator accepts the jump.
-        clock_jump_max_ms: integer(1, 3_600_000) = "5000",
+        clock_jump_max_ms: Milliseconds<1, 3_600_000> = "5000" expert,
         /// Maximum number of finished transfers in memory that wait to be archived. Beyond it, prepares are answered
         /// 503.
-        finished_transfers_max: integer(10_000, 100_000_000) = "1000000",
+        finished_transfers_max: Integer<10_000, 100_000_000, usize> = "1000000" expert,
         /// Whether the hub syncs requests to disk before it acknowledges them. `false` is for measurements only: if the
         /// machine crashes, acknowledged transfers are lost.
-        durable: flag = "true",
+        durable: Flag = "true" expert,
     }
 
-    /// Limits and rejections under overload, described in docs/overload.md. New requests are POST, GET and DELETE. PUT
-    /// completes earlier requests, so the hub rejects it last.
-    admission: Admission {
+    /// The section `admission`.
+    Admission {
         /// Target for the time that ready work waits for a worker, in microseconds. If this time stays above the
         /// target, the hub limits new requests. 0: this delay limits nothing.
-        delay_target_us: integer(0, 1_000_000) = "20000",
+        delay_target_us: Microseconds<0, 1_000_000> = "20000" expert,
         /// Maximum expected wait for the engine, in milliseconds. Beyond it, new transfers are answered 503.
-        engine_wait_max_ms: integer(20, 600_000) = "500",
+        engine_wait_max_ms: Milliseconds<20, 600_000> = "500" expert,
         /// Rate limit on new requests of all DFSPs together, per second; 0 for no limit.
-        rate_max: integer(0, 10_000_000) = "0",
+        rate_max: Integer<0, 10_000_000> = "0" expert,
         /// Rate limit on new requests of each DFSP, per second; 0 for no limit. Unused capacity of up to one second
         /// carries over. A request counts once per 16 KiB of its body.
-        rate_per_dfsp: integer(0, 10_000_000) = "0",
+        rate_per_dfsp: Integer<0, 10_000_000> = "0",
         /// Rate limit on bodies of new requests of each DFSP, in bytes per second; 0 for no limit. `PUT` and `PATCH`
         /// have a separate limit of the same size. Unused capacity of up to one second carries over.
-        bytes_per_dfsp: integer(0, 1_048_576 * MIB) = "16777216",
+        bytes_per_dfsp: Integer<0, { 1_048_576 * MIB }> = "16777216" expert,
         /// Rate limit on lookups of parties and participants by each DFSP, per second; 0 for no limit. As with the next
         /// three limits, unused capacity of up to one second carries over, and a request counts for the DFSP that the
         /// client's certificate identifies.
-        lookups_per_dfsp: integer(0, 10_000_000) = "0",
+        lookups_per_dfsp: Integer<0, 10_000_000> = "0" expert,
         /// Rate limit on lookups of unknown parties by each DFSP, per second; 0 for no limit. Beyond it, all lookups of
         /// the DFSP are rejected. This prevents enumeration of the directory.
-        lookup_misses_per_dfsp: integer(0, 10_000_000) = "0",
+        lookup_misses_per_dfsp: Integer<0, 10_000_000> = "0",
         /// Rate limit on changes of the directory by each DFSP, per second; 0 for no limit.
-        registrations_per_dfsp: integer(0, 10_000_000) = "0",
+        registrations_per_dfsp: Integer<0, 10_000_000> = "0" expert,
         /// Rate limit on messages with a wrong signature from each DFSP, if its certificate identifies it, per second;
         /// 0 for no limit. Beyond it, all requests of the DFSP are rejected for `signature_block_s`, and an alert is
         /// raised.
-        signature_faults_per_dfsp: integer(0, 10_000_000) = "100",
+        signature_faults_per_dfsp: Integer<0, 10_000_000> = "100" expert,
         /// Time for which a DFSP is blocked after too many wrong signatures, in seconds.
-        signature_block_s: integer(1, 86_400) = "60",
-        /// DFSPs with different limits, such as `greenbank lookups=50 misses=5; bluebank registrations=0`. The names
-        /// are `lookups`, `misses`, `registrations` and `signature_faults`. Limits that are not listed keep the global
-        /// value.
-        exceptions: text(65_536) = "",
+        signature_block_s: Seconds<1, 86_400> = "60" expert,
         /// Delay before a rejection is sent when rejections are very frequent, in milliseconds; 0 disables it.
-        refusal_hold_ms: integer(0, 1_000) = "5",
+        refusal_hold_ms: Milliseconds<0, 1_000> = "5" expert,
     }
 
-    /// Callbacks to DFSPs. The limits apply to each DFSP's callback lane.
-    callbacks: Callbacks {
+    /// The section `callbacks`.
+    Callbacks {
         /// Time from the first attempt to deliver a callback until it is parked for an operator, in seconds.
-        deadline_s: integer(1, 2_592_000) = "900",
+        deadline_s: Seconds<1, 2_592_000> = "900" expert,
         /// Maximum number of callbacks in flight to one DFSP, and of connections to one of its addresses.
-        concurrency_max: integer(1, 10_000) = "32",
+        concurrency_max: Integer<1, 10_000, usize> = "32" expert,
         /// Maximum number of callbacks of a lane in memory. Further ones wait in the outbox on disk.
-        queue_max: integer(1, 10_000_000) = "8192",
+        queue_max: Integer<1, 10_000_000, usize> = "8192" expert,
         /// Maximum size of a lane's callbacks in memory, in bytes.
-        queue_bytes_max: integer(65_536, 4096 * MIB) = "33554432",
+        queue_bytes_max: Integer<65_536, { 4096 * MIB }, usize> = "33554432" expert,
         /// Maximum number of a lane's callbacks in memory that wait for a retry, and of those that wait behind an
         /// earlier callback of the same transfer. Each is at most a quarter of `queue_max`. Further ones wait on disk.
-        retrying_max: integer(1, 1_000_000) = "1024",
+        retrying_max: Integer<1, 1_000_000, usize> = "1024" expert,
         /// Maximum delay before the first retry, in milliseconds. It doubles with each retry. The actual delay is
         /// random, up to this maximum.
-        backoff_min_ms: integer(1, 3_600_000) = "200",
+        backoff_min_ms: Milliseconds<1, 3_600_000> = "200" expert,
         /// Maximum delay before any retry, in milliseconds.
-        backoff_max_ms: integer(1, 86_400_000) = "30000",
+        backoff_max_ms: Milliseconds<1, 86_400_000> = "30000" expert,
         /// Time limit for opening a connection, in milliseconds.
-        connect_timeout_ms: integer(10, 600_000) = "3000",
+        connect_timeout_ms: Milliseconds<10, 600_000> = "3000" expert,
         /// Time limit from sending a callback to the end of the response's head, in milliseconds.
-        request_timeout_ms: integer(10, 600_000) = "10000",
+        request_timeout_ms: Milliseconds<10, 600_000> = "10000" expert,
         /// Whether a connection is used for more than one callback. `false` is for measurements.
-        keep_alive: flag = "true",
-        /// Maximum idle time of a connection before it is no longer used, in milliseconds.
-        idle_timeout_ms: integer(100, WEEK_MS) = "60000",
+        keep_alive: Flag = "true" expert,
         /// Number of consecutive connection failures after which a lane pauses.
-        breaker_threshold: integer(1, 1_000_000) = "8",
+        breaker_threshold: Integer<1, 1_000_000, u32> = "8" expert,
         /// First pause of a lane, in milliseconds. It doubles with each failed probe.
-        breaker_pause_min_ms: integer(10, 3_600_000) = "500",
+        breaker_pause_min_ms: Milliseconds<10, 3_600_000> = "500" expert,
         /// Longest pause of a lane, in milliseconds.
-        breaker_pause_max_ms: integer(10, 86_400_000) = "30000",
+        breaker_pause_max_ms: Milliseconds<10, 86_400_000> = "30000" expert,
     }
 
-    /// Messages that the hub forwards immediately: lookups, quotes, transaction requests, authorizations. They use the
-    /// callback lanes, with separate connections.
-    relay: Relay {
+    /// The section `relay`.
+    Relay {
         /// Maximum number of accepted requests that are being forwarded. Requests beyond it are answered 503.
-        in_flight_max: integer(1, 10_000_000) = "16384",
+        in_flight_max: Integer<1, 10_000_000, usize> = "16384" expert,
         /// Maximum size of these requests in bytes, with headers and bodies. Requests beyond it are answered 503.
-        bytes_max: integer(MIB, 65_536 * MIB) = "67108864",
+        bytes_max: Integer<MIB, { 65_536 * MIB }, usize> = "67108864" expert,
         /// Maximum size of these requests for one sender, in bytes.
-        sender_bytes_max: integer(MIB, 65_536 * MIB) = "33554432",
+        sender_bytes_max: Integer<MIB, { 65_536 * MIB }, usize> = "33554432" expert,
         /// Maximum number of messages in flight to one DFSP.
-        concurrency_max: integer(1, 10_000) = "64",
+        concurrency_max: Integer<1, 10_000, usize> = "64" expert,
         /// Maximum number of messages that wait to be sent to one DFSP. Messages beyond it fail, and the sender
         /// receives an error callback.
-        waiting_max: integer(0, 10_000_000) = "4096",
+        waiting_max: Integer<0, 10_000_000, usize> = "4096" expert,
         /// Maximum size in bytes of the messages to one DFSP, in flight and waiting. Messages beyond it fail, and the
         /// sender receives an error callback.
-        waiting_bytes_max: integer(MIB, 65_536 * MIB) = "33554432",
+        waiting_bytes_max: Integer<MIB, { 65_536 * MIB }, usize> = "33554432" expert,
         /// Share of common limits that the requests of one DFSP may use, in percent. It applies to `in_flight_max`, to
         /// the messages to one DFSP (for their bytes, twice this share), to waiting lookups (`lookup.pending_max`), and
         /// to requests to an oracle (`oracles.in_flight_max`).
-        sender_share_percent: integer(1, 100) = "25",
+        sender_share_percent: Integer<1, 100, usize> = "25" expert,
         /// Whether the hub forwards an answer to a lookup, quote or request from a DFSP to which it did not send the
         /// request, as in Mojaloop. Such a DFSP can redirect payments to itself.
-        unasked_answers: flag = "false",
+        unasked_answers: Flag = "false" expert,
     }
 
-    /// Account lookup, which finds the DFSP of a party.
-    lookup: Lookup {
+    /// The section `lookup`.
+    Lookup {
         /// Time limit for a DFSP's answer to a lookup, in milliseconds. After it, the hub answers with 3300.
-        deadline_ms: integer(10, 3_600_000) = "20000",
+        deadline_ms: Milliseconds<10, 3_600_000> = "20000" expert,
         /// Maximum number of lookups that wait for an answer. Requests beyond it are answered 503.
-        pending_max: integer(1, 10_000_000) = "65536",
+        pending_max: Integer<1, 10_000_000, usize> = "65536" expert,
         /// Maximum size of the headers and paths of waiting lookups, in bytes.
-        pending_bytes_max: integer(MIB, 65_536 * MIB) = "134217728",
+        pending_bytes_max: Integer<MIB, { 65_536 * MIB }, usize> = "134217728" expert,
         /// Whether the built-in directory serves party-id types that have no oracle. If not, requests for these types
         /// are answered with 3003.
-        builtin_directory: flag = "true",
+        builtin_directory: Flag = "true" expert,
         /// Memory for all parties of the built-in directory, in bytes, about 13 per party. If the parties need more, or
         /// with 0, lookups read from disk, which costs 5 to 10 µs of CPU time.
-        directory_memory_bytes_max: integer(0, 65_536 * MIB) = "268435456",
+        directory_memory_bytes_max: Integer<0, { 65_536 * MIB }> = "268435456" expert,
         /// Whether only a party's own DFSP may change or remove it in the built-in directory.
-        ownership_check: flag = "true",
+        ownership_check: Flag = "true" expert,
         /// Whether only a party's own DFSP may change or remove it in an external oracle. Each change or removal then
         /// needs an additional request to the oracle.
-        external_ownership_check: flag = "true",
+        external_ownership_check: Flag = "true" expert,
         /// Whether the hub deletes a party from the oracle when a lookup finds that its DFSP is unknown to the scheme,
         /// as in Mojaloop.
-        remove_stale_parties: flag = "false",
+        remove_stale_parties: Flag = "false" expert,
     }
 
-    /// External oracles. The limits apply to each oracle.
-    oracles: Oracles {
+    /// The section `oracles`.
+    Oracles {
         /// Time limit for a request, including the connection, in milliseconds.
-        deadline_ms: integer(10, 600_000) = "5000",
+        deadline_ms: Milliseconds<10, 600_000> = "5000" expert,
         /// Time limit for opening a connection, in milliseconds.
-        connect_timeout_ms: integer(10, 600_000) = "3000",
+        connect_timeout_ms: Milliseconds<10, 600_000> = "3000" expert,
         /// Maximum number of requests in flight to one oracle. Requests beyond it fail immediately.
-        in_flight_max: integer(1, 1_000_000) = "1024",
-        /// Maximum number of connections from each worker to one oracle.
-        connections_max: integer(1, 10_000) = "64",
+        in_flight_max: Integer<1, 1_000_000, usize> = "1024" expert,
         /// Time for which an answer is cached, in milliseconds; 0 disables the cache.
-        cache_ttl_ms: integer(0, WEEK_MS) = "0",
-        /// Maximum number of cached answers per oracle. Beyond it, the oldest is evicted.
-        cache_entries_max: integer(1, 100_000_000) = "65536",
+        cache_ttl_ms: Milliseconds<0, WEEK_MS> = "0" expert,
         /// Number of consecutive unanswered requests after which the hub pauses requests to an oracle.
-        breaker_threshold: integer(1, 1_000_000) = "8",
+        breaker_threshold: Integer<1, 1_000_000, u32> = "8" expert,
         /// First pause, in milliseconds. It doubles with each failed probe.
-        breaker_pause_min_ms: integer(10, 3_600_000) = "500",
+        breaker_pause_min_ms: Milliseconds<10, 3_600_000> = "500" expert,
         /// Longest pause, in milliseconds.
-        breaker_pause_max_ms: integer(10, 86_400_000) = "10000",
+        breaker_pause_max_ms: Milliseconds<10, 86_400_000> = "10000" expert,
     }
 
-    /// Quotes, bulk quotes and FX quotes.
-    quotes: Quotes {
+    /// The section `quotes`.
+    Quotes {
         /// Number of quotes to remember in memory; the oldest is evicted. A changed message with the same id is
         /// rejected with 3106. 0 turns the check off. Not used with `persist`, which checks against stored quotes.
-        duplicate_entries: integer(0, 100_000_000) = "200000",
+        duplicate_entries: Integer<0, 100_000_000, usize> = "200000" expert,
         /// Whether quote requests past their `expiration`, and answers to such requests, are rejected with 3302.
         /// Mojaloop forwards them.
-        refuse_expired: flag = "false",
+        refuse_expired: Flag = "false" expert,
         /// Whether quotes are stored durably before they are acknowledged. The admin API then shows them.
-        persist: flag = "false",
+        persist: Flag = "false" expert,
         /// Days for which a stored quote is retained after its first message.
-        keep_days: integer(1, 36_500) = "30",
+        keep_days: Integer<1, 36_500, u32> = "30" expert,
         /// Maximum number of stored quotes. Beyond it, the oldest are deleted.
-        keep_max: integer(1, 1_000_000_000) = "1000000",
+        keep_max: Integer<1, 1_000_000_000> = "1000000" expert,
         /// JSON file with rules that reject or reroute quotes; empty for none.
-        rules_file: text(4096) = "",
+        rules_file: Optional<QuoteRulesFile> = "" expert,
     }
 
-    /// The log, on stderr. Message bodies are never logged.
-    log: Log {
+    /// The section `log`.
+    Log {
         /// `off`, `error`, `warn`, `info`, `debug` or `trace`, or directives such as `info,upesi_delivery=debug`. The
         /// level can be changed at run time.
-        level: text(1024) = "info",
+        level: LogLevel = "info",
         /// `pretty` for people, `json` for log collectors.
-        format: choice("pretty", "json") = "pretty",
+        format: LogFormat = "pretty",
         /// Whether each request to the FSPIOP port is logged, at `info` with the target `upesi_access`: request,
         /// sender, status, duration. The ids of transfers are logged, but no other ids.
-        access: flag = "false",
+        access: Flag = "false" expert,
     }
 
-    /// Metrics, served at `GET /metrics` of the admin port.
-    metrics: Metrics {
-        /// Whether requests, batches and callbacks are timed and counted. `false` is for measuring the cost of metrics.
-        /// Values that are read at scrape time, such as positions and queues, are still served.
-        record: flag = "true",
-        /// Address of a separate port for a monitoring system, which serves only `GET /metrics`; empty for none. The
-        /// admin port also serves metrics.
-        listen: text(64) = "",
-        /// Minimum time between two computations of the metrics, in milliseconds. Requests in between wait for the next
-        /// computation.
-        interval_ms: integer(1, 60_000) = "1000",
-    }
-
-    /// Shutdown of the hub.
-    shutdown: Shutdown {
+    /// The section `shutdown`.
+    Shutdown {
         /// Maximum time that a shutdown waits for requests and callbacks in flight, in milliseconds. Undelivered
         /// callbacks are sent after the next start.
-        drain_deadline_ms: integer(0, 600_000) = "10000",
+        drain_deadline_ms: Milliseconds<0, 600_000> = "10000" expert,
     }
-} };
 }
-
-pub(super) use with_processing;

@@ -192,9 +192,13 @@ pub struct ConfigArguments {
     /// Print JSON instead of TOML.
     #[arg(long)]
     pub json: bool,
-    /// Print the settings reference instead, as Markdown: every setting with its default, values and meaning.
+    /// Print the settings reference instead, as Markdown: the settings that a first installation needs, each with
+    /// default, values and meaning.
     #[arg(long, conflicts_with = "json")]
     pub reference: bool,
+    /// With --reference: all settings.
+    #[arg(long, requires = "reference")]
+    pub all: bool,
 }
 
 /// Arguments of `upesi journal`.

@@ -111,9 +111,8 @@ fn dispatch(command: Command) -> Outcome {
 
 fn serve(arguments: &SettingsArguments) -> Outcome {
     let settings = settings(arguments)?.settings;
-    let format = logging::Format::from_setting(settings.log.format);
-    let log =
-        logging::start(&settings.log.level, format).map_err(|error| Failure::new(Exit::Software, error))?;
+    let log = logging::start(&settings.log.level, settings.log.format)
+        .map_err(|error| Failure::new(Exit::Software, error))?;
     match upesi_node::serve(&settings, log) {
         Exit::Success => Ok(()),
         // The log contains the reason.
@@ -129,7 +128,7 @@ fn init(arguments: &InitArguments) -> Outcome {
 
 fn show_config(arguments: &ConfigArguments) -> Outcome {
     if arguments.reference {
-        return write_out(&upesi_settings::reference());
+        return write_out(&upesi_settings::reference(arguments.all));
     }
     let effective = settings(&arguments.settings)?;
     write_out(&if arguments.json {

@@ -9,7 +9,7 @@ use upesi_settings::{Effective, Sources};
 /// Sources of settings.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SettingsArguments {
-    /// TOML file with settings; `upesi config --reference` describes them.
+    /// TOML file with settings; `upesi config --reference --all` describes them.
     #[arg(long, value_name = "FILE", env = "UPESI_CONFIG")]
     pub config: Option<PathBuf>,
     /// Data directory (data.dir); created if missing.

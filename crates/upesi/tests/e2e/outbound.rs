@@ -80,8 +80,10 @@ fn strangers_see_of_the_hub_whether_it_serves() {
 #[test]
 fn dfsps_with_a_list_call_from_its_networks() {
     // Tests call from 127.0.0.1.
-    let lists = "greenbank=127.0.0.0/30, redmoney=192.0.2.0/24, redmoney=2001:db8:7::/48";
-    let mut world = World::new(&[("fspiop.address_lists", lists)]);
+    let mut world = World::new(&[
+        ("dfsp.greenbank.networks", "127.0.0.0/30"),
+        ("dfsp.redmoney.networks", "192.0.2.0/24, 2001:db8:7::/48"),
+    ]);
     let ask = |source: &str| {
         let mut client = Client::connect(world.fspiop());
         let answer = client.exchange(&Message::get(&world.new_id(), source).into_sent().bytes());
@@ -107,7 +109,7 @@ fn dfsps_with_a_list_call_from_its_networks() {
 #[test]
 fn behind_a_balancer_lists_mean_the_address_that_it_tells() {
     let settings = [
-        ("fspiop.address_lists", "greenbank=192.0.2.0/24, greenbank=2001:db8:7::/48"),
+        ("dfsp.greenbank.networks", "192.0.2.0/24, 2001:db8:7::/48"),
         ("fspiop.proxy_protocol_from", "127.0.0.0/8"),
     ];
     let mut world = World::new(&settings);

@@ -375,7 +375,7 @@ fn lookup(number: &str, source: &str) -> Message {
 fn whoever_guesses_numbers_is_refused_and_others_go_on() {
     let mut world = World::with_lookups(&[
         ("admission.lookup_misses_per_dfsp", "1"),
-        ("admission.exceptions", "bluewallet misses=0"),
+        ("dfsp.bluewallet.lookup_misses_per_s", "0"),
     ]);
     let detail = "more lookups of unknown parties per second than this scheme allows a DFSP";
     let ask = |source: &str| world.send(lookup(&world.new_number(), source)).0;

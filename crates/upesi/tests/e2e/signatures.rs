@@ -207,8 +207,11 @@ fn what_mojaloops_library_leaves_unsigned_passes_if_a_certificate_proves_the_sen
 #[test]
 fn who_is_only_warned_pays_on_and_is_counted() {
     let keys = Keys::new();
-    let mut world =
-        keys.world(&[("jws.mode", "enforce"), ("jws.exceptions", "GreenBank=warn, bluewallet=off")]);
+    let mut world = keys.world(&[
+        ("jws.mode", "enforce"),
+        ("dfsp.GreenBank.signatures", "warn"),
+        ("dfsp.bluewallet.signatures", "off"),
+    ]);
     let id = world.new_id();
     let prepare = Message::prepare(&Terms::new(&id, world.now()));
     world.deliver(prepare.without(SIGNATURE));
