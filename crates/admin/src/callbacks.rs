@@ -21,6 +21,7 @@ use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, json, ok};
 
 /// Default number of callbacks per page.
@@ -180,7 +181,8 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
 }
 
 pub(crate) async fn get(Call(context): Call, Segments(key): Segments<String>) -> Result<Response, ApiError> {
-    let not_found = || ApiError::not_found("There is no undelivered callback with this key");
+    let not_found =
+        || ApiError::new(ErrorName::CallbackNotFound, "There is no undelivered callback with this key");
     let Key(key) = key.parse().map_err(|()| not_found())?;
     let view = context
         .ask(move |ledger| ledger.outbox().get(key).map(|entry| CallbackView::of(ledger, key, entry)))

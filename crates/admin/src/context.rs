@@ -10,13 +10,14 @@ use upesi_http::Schemes;
 use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{AdminCommand, AdminOutcome, AdminRefusal, Change, Command, Ledger, Reply};
 use upesi_oidc::Provider;
-use upesi_types::{ErrorCode, Timestamp};
+use upesi_types::Timestamp;
 
 use crate::access::{Access, Caller, Permission, Rights, forbidden, may_change_in_emergency, permission_of};
 use crate::approvals;
 use crate::audit::AuditPort;
 use crate::collector::Collector;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::follower::FollowedNow;
 use crate::hosts::{AllowedHosts, AllowedOrigins};
 use crate::metrics_text::MetricsText;
@@ -149,6 +150,7 @@ impl AdminContext {
         let (change, permission, is_for_emergencies) = looked.await?;
         if self.caller.rights == Rights::Emergency && !is_for_emergencies {
             let error = forbidden(
+                ErrorName::EmergencyOnly,
                 "break-glass lets an iam-admin in again who was switched off, and changes no other",
             );
             self.refused(permission, change.what, &error).await;
@@ -202,7 +204,7 @@ impl AdminContext {
     ) -> Result<Result<AdminOutcome, AdminRefusal>, ApiError> {
         if self.caller.collector.is_some() {
             return Err(ApiError::new(
-                ErrorCode::VALIDATION,
+                ErrorName::ChangeSetKind,
                 "The change is not made as part of a change set",
             ));
         }

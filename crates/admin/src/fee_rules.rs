@@ -5,7 +5,8 @@ use axum::response::Response;
 use serde::Serialize;
 use upesi_ledger::command::{FEE_RULE_PARTIES_MAX, NewFeeRule};
 use upesi_ledger::{
-    AdminCommand, FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, Ledger, ParticipantId, RATE_WHOLE,
+    AdminCommand, AdminRefusal, FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, Ledger, ParticipantId,
+    RATE_WHOLE,
 };
 use upesi_types::{Amount, FspId, Timestamp};
 
@@ -94,7 +95,7 @@ pub(crate) async fn get(Call(context): Call, Segments(name): Segments<String>) -
 async fn show(context: &AdminContext, name: String, status: StatusCode) -> Result<Response, ApiError> {
     let view =
         context.ask(move |ledger| ledger.fee_rule_named(&name).map(|rule| FeeRuleView::of(ledger, rule)));
-    json(status, &view.await?.ok_or_else(|| ApiError::not_found("There is no such fee rule"))?)
+    json(status, &view.await?.ok_or_else(|| ApiError::from(AdminRefusal::FeeRuleUnknown))?)
 }
 
 pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {

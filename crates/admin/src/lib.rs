@@ -14,6 +14,7 @@ mod directory;
 mod endpoints;
 mod enums;
 mod error;
+mod error_name;
 mod fee_rules;
 mod find;
 mod follower;
@@ -57,6 +58,7 @@ pub use audit::{
 pub use change_sets::continue_change_sets;
 pub use context::AdminContext;
 pub use endpoints::{check_endpoint, endpoints_of};
+pub use error_name::ErrorName;
 pub use follower::{Followed, FollowedNow};
 pub use hosts::{AllowedHosts, AllowedOrigins};
 pub use metrics_service::MetricsService;

@@ -6,8 +6,8 @@ use serde::Serialize;
 use upesi_engine::Clock as _;
 use upesi_ledger::command::{NewCredential, NewOperator};
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, Credential, ENROLMENT_HOURS_MAX, Ledger, Operator, Role, Roles, Secret,
-    TOKEN_DAYS_MAX,
+    AdminCommand, AdminOutcome, AdminRefusal, Credential, ENROLMENT_HOURS_MAX, Ledger, Operator, Role, Roles,
+    Secret, TOKEN_DAYS_MAX,
 };
 use upesi_types::FspId;
 
@@ -17,6 +17,7 @@ use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, empty, json, ok};
 
 /// Default lifetime of a token, in days.
@@ -119,7 +120,7 @@ async fn show(context: &AdminContext, name: String, status: StatusCode) -> Resul
 }
 
 fn unknown(name: &str) -> ApiError {
-    ApiError::not_found(&format!("Operator '{name}' does not exist"))
+    AdminRefusal::OperatorUnknown { name: name.into() }.into()
 }
 
 fn read_roles(fields: &Fields<'_>) -> Result<Option<Roles>, ApiError> {
@@ -139,7 +140,7 @@ pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Respon
     let wanted = name.clone();
     if context.ask(move |ledger| ledger.operators().named(&wanted).is_some()).await? {
         let taken = format!("Operator '{name}' exists already");
-        return Err(ApiError::new(upesi_types::ErrorCode::CLIENT, &taken));
+        return Err(ApiError::new(ErrorName::OperatorExists, &taken));
     }
     let new = NewOperator { name: name.as_str().into(), roles, participant, is_active: true };
     context.change(AdminCommand::SetOperator(new)).await?;

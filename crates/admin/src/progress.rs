@@ -14,7 +14,7 @@ use upesi_engine::{EngineHandle, FollowError};
 use upesi_ledger::{
     Callback, CallbackKey, Event, Ledger, Record, Subject, Transfer, TransferState, WindowId,
 };
-use upesi_types::{ErrorCode, Timestamp};
+use upesi_types::Timestamp;
 
 use super::call::{Segments, transfer_id};
 use crate::audit::first_since;
@@ -22,6 +22,7 @@ use crate::call::Call;
 use crate::callbacks::{Key, message_of};
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, ok};
 
 /// Maximum number of journal records that one call reads after the prepare, and again after the end.
@@ -153,14 +154,14 @@ impl Reading {
 
 pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
     let id = transfer_id(&id)?;
-    let unknown = || ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"));
+    let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("There is no transfer {id}"));
     let transfer = context.engine.transfer(id).await?.ok_or_else(unknown)?;
     let subject = match context.engine.item_of(transfer.prepare_seq).await? {
         Some((bulk, _)) => Subject::bulk(bulk.id()),
         None => Subject::transfer(id),
     };
     let Some(permit) = context.audit.reader() else {
-        return Err(ApiError::new(ErrorCode::SERVER_BUSY, "Others are reading the journal: try again"));
+        return Err(ApiError::new(ErrorName::Busy, "Others are reading the journal: try again"));
     };
     let engine = context.engine.clone();
     let last = context.ask(Ledger::last_seq).await?;

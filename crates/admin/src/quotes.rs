@@ -2,24 +2,23 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use upesi_types::ErrorCode;
 
 use super::call::Segments;
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::ok;
 
 pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
-    let find = context
-        .quotes
-        .as_ref()
-        .ok_or_else(|| not_kept("This hub keeps no quotes, as quotes.persist is off".to_owned()))?;
+    let find = context.quotes.as_ref().ok_or_else(|| {
+        not_kept(ErrorName::QuotesOff, "This hub keeps no quotes, as quotes.persist is off")
+    })?;
     match find(&id)? {
         Some(quote) => ok(&quote),
-        None => Err(not_kept(format!("No quote {id} is kept"))),
+        None => Err(not_kept(ErrorName::QuoteNotFound, &format!("No quote {id} is kept"))),
     }
 }
 
-fn not_kept(detail: String) -> ApiError {
-    ApiError { status: StatusCode::NOT_FOUND, ..ApiError::new(ErrorCode::QUOTE_NOT_FOUND, &detail) }
+fn not_kept(name: ErrorName, detail: &str) -> ApiError {
+    ApiError { status: StatusCode::NOT_FOUND, ..ApiError::new(name, detail) }
 }

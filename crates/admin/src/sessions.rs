@@ -11,7 +11,6 @@ use upesi_ledger::{
     AdminOutcome, AdminRefusal, Attribution, Change, Command, OPERATOR_NAME_BYTES_MAX, Person, Reply, Roles,
     Sealed,
 };
-use upesi_types::ErrorCode;
 
 use super::call::Segments;
 use crate::access::{
@@ -22,6 +21,7 @@ use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, empty, json, ok};
 
 /// Name of the caller's own session in a path.
@@ -92,9 +92,8 @@ struct Proven {
 
 /// The hub's own users, if there can be any.
 pub(crate) fn people(context: &AdminContext) -> Result<&People, ApiError> {
-    let refuse =
-        || ApiError::new(ErrorCode::CLIENT, "This hub asks nobody who they are: admin.authentication is off");
-    context.access.people().ok_or_else(refuse)
+    let detail = "This hub asks nobody who they are: admin.authentication is off";
+    context.access.people().ok_or_else(|| ApiError::new(ErrorName::AuthenticationOff, detail))
 }
 
 /// A code as typed, with or without a space in the middle.
@@ -123,19 +122,19 @@ pub(crate) fn read_chosen(fields: &Fields<'_>, name: &str) -> Result<Password, A
 }
 
 /// Error 401. It does not reveal which part was wrong.
-pub(crate) fn wrong(what: &str) -> ApiError {
-    ApiError { status: StatusCode::UNAUTHORIZED, ..ApiError::new(ErrorCode::CLIENT, what) }
+pub(crate) fn wrong(name: ErrorName, what: &str) -> ApiError {
+    ApiError { status: StatusCode::UNAUTHORIZED, ..ApiError::new(name, what) }
 }
 
 /// Error after too many attempts.
 pub(crate) fn too_often(wait_s: u64) -> ApiError {
     let text = format!("Too many attempts: try again in {wait_s} s");
-    ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..ApiError::new(ErrorCode::SERVER_BUSY, &text) }
+    ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..ApiError::new(ErrorName::TooManyLogins, &text) }
 }
 
 /// Error while other logins are in progress.
 pub(crate) fn busy() -> ApiError {
-    ApiError::new(ErrorCode::SERVER_BUSY, "Others are logging in: try again")
+    ApiError::new(ErrorName::LoginsBusy, "Others are logging in: try again")
 }
 
 /// Performs an action without a permission, with its entry in the audit trail.
@@ -204,7 +203,7 @@ impl Attempt {
                     (_, Some(_)) => "wrong code",
                 };
                 self.failed(context, known.as_ref(), why).await;
-                Err(wrong("Name, password or code is wrong"))
+                Err(wrong(ErrorName::LoginWrong, "Name, password or code is wrong"))
             }
         }
     }
@@ -240,7 +239,7 @@ impl Attempt {
                     _ => "the operator was changed meanwhile",
                 };
                 self.failed(context, Some(&proven.known), why).await;
-                Err(wrong("Name, password or code is wrong"))
+                Err(wrong(ErrorName::LoginWrong, "Name, password or code is wrong"))
             }
         }
     }
@@ -286,8 +285,8 @@ pub(crate) async fn open(Call(context): Call, body: JsonBody) -> Result<Response
 
 /// The caller's session.
 fn own(context: &AdminContext) -> Result<Session, ApiError> {
-    let refuse = || ApiError::new(ErrorCode::VALIDATION, "The caller has not logged in by a password");
-    context.caller.session.clone().ok_or_else(refuse)
+    let detail = "The caller has not logged in by a password";
+    context.caller.session.clone().ok_or_else(|| ApiError::new(ErrorName::SessionMissing, detail))
 }
 
 /// The sessions that have not ended: all of them if the caller may read operators, otherwise its own.
@@ -309,7 +308,8 @@ pub(crate) async fn end(Call(context): Call, Segments(id): Segments<String>) -> 
     let found = people.sessions(now).into_iter().find(|session| session.id == id);
     let is_own = |session: &Session| session.operator == context.caller.operator;
     let found = found.filter(|session| is_own(session) || context.caller.may(Permission::IamUser));
-    let found = found.ok_or_else(|| ApiError::not_found(&format!("There is no session {id} of yours")))?;
+    let unknown = || ApiError::new(ErrorName::SessionNotFound, &format!("There is no session {id} of yours"));
+    let found = found.ok_or_else(unknown)?;
     let change = Change::new(format!("session {id} of operator {}", found.operator), "open", "ended");
     let by = context.caller.attribution_of("session.end", None);
     enter(&context, by, Deed::Elsewhere(change)).await?.map_err(ApiError::from)?;
@@ -404,7 +404,7 @@ fn read_token(fields: &Fields<'_>) -> Result<Token, ApiError> {
 }
 
 fn enrolment_refused() -> ApiError {
-    wrong("There is no such enrolment, or it was used or expired")
+    wrong(ErrorName::EnrolmentInvalid, "There is no such enrolment, or it was used or expired")
 }
 
 /// Records the use of an invalid token in the audit trail.
@@ -457,7 +457,8 @@ pub(crate) async fn confirm_enrolment(Call(context): Call, body: JsonBody) -> Re
     people.begin(&begun.operator, address, now).map_err(too_often)?;
     let Some(code_step) = step_of(&begun.seed, &code, now) else {
         enrolment_failed(&context, &begun.operator, "wrong code").await;
-        return Err(wrong("The code is wrong: compare the clock of the device"));
+        let detail = "The code is wrong: compare the clock of the device";
+        return Err(wrong(ErrorName::EnrolmentCodeWrong, detail));
     };
     let kind = EntranceKind::Enrol { token: token.digest(), sealed: begun.sealed };
     let by = Attribution {

@@ -11,12 +11,13 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use upesi_engine::{Clock as _, EngineHandle, FollowError, Followed};
 use upesi_ledger::{Event, Record};
-use upesi_types::{ErrorCode, Timestamp, hex};
+use upesi_types::{Timestamp, hex};
 
 use super::call::Parameters;
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, ok};
 
 pub use checkpoint::{AuditKey, AuditKeyError, AuditPublicKey, Checkpoint, CheckpointError, log_checkpoints};
@@ -92,7 +93,7 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
         Some(_) => return Err(ApiError::malformed("\"cursor\" must be the \"next\" of a page")),
     };
     let Some(permit) = context.audit.reader() else {
-        return Err(ApiError::new(ErrorCode::SERVER_BUSY, "Others are reading the audit trail: try again"));
+        return Err(ApiError::new(ErrorName::Busy, "Others are reading the audit trail: try again"));
     };
     let engine = context.engine.clone();
     let last = context.ask(upesi_ledger::Ledger::last_seq).await?;
@@ -188,7 +189,7 @@ struct CheckpointView {
 pub(crate) async fn checkpoint(Call(context): Call) -> Result<Response, ApiError> {
     let Some(key) = context.audit.key.clone() else {
         let detail = "This hub signs no checkpoints: admin.audit_key_file is not set";
-        return Err(ApiError::not_found(detail));
+        return Err(ApiError::new(ErrorName::CheckpointsOff, detail));
     };
     let made = sign_end(&context, &key).await?;
     ok(&CheckpointView {

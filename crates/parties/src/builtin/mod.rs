@@ -234,7 +234,6 @@ fn owners_of(value: Option<Value>) -> Result<Vec<Owner>, TablesError> {
 
 /// Reason why a registration, change or removal was rejected. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum RegisterError {
     /// Another DFSP is registered for this identifier, sub id and currency.
     #[error("Party already exists [id: {id}]")]

@@ -240,7 +240,6 @@ fn check_url(text: &str, schemes: &Schemes) -> Result<(), OracleError> {
 
 /// Reason why a change of the registry was rejected. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum OracleError {
     /// Another oracle is active for this type and currency.
     #[error("Oracle {id} is active for {kind}{} already", for_currency(.currency))]
