@@ -1,4 +1,4 @@
-//! `upesi audit trail`: prints the entries of the audit trail, and always verifies the whole chain.
+//! `upesi trail`: prints the entries of the audit trail, and always verifies the whole chain.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -334,7 +334,7 @@ pub(super) fn read_checkpoints(file: &Path, key: &Path, verifier: &mut Verifier)
     Ok(count)
 }
 
-// `upesi audit verify`: verifies an export of the audit trail without the journal.
+// `upesi trail verify`: verifies an export of the audit trail without the journal.
 
 /// Maximum length of a line of an export: an entry has ten texts of 512 bytes, of which JSON may encode each byte as
 /// six.
@@ -343,7 +343,7 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Options of the verification.
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
-    /// The lines of `upesi audit trail --json`.
+    /// The lines of `upesi trail --json`.
     pub export: PathBuf,
     /// Number of its first entry.
     pub first: u64,

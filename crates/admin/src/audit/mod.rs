@@ -181,7 +181,7 @@ struct CheckpointView {
     /// The `chain` of the last entry.
     chain: String,
     signed_date: Instant,
-    /// The line that `upesi audit trail --checkpoints` reads.
+    /// The line that `upesi trail --checkpoints` reads.
     checkpoint: String,
 }
 
