@@ -14,6 +14,7 @@ use crate::body::JsonBody;
 use crate::call::Call;
 use crate::context::Hostname;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Decimal, EmptyObject, Flag, Instant, empty, ok};
 use crate::participants::{read_activity, show};
 
@@ -164,7 +165,8 @@ pub(crate) async fn list_positions(
         if let Some(currency) = wanted
             && !participant.accounts.iter().any(|account| account.currency == currency)
         {
-            return Err(ApiError::not_found(&format!("Participant '{name}' has no accounts in {currency}")));
+            let detail = format!("Participant '{name}' has no accounts in {currency}");
+            return Err(ApiError::new(ErrorName::ParticipantCurrencyNotFound, &detail));
         }
         let positions = positions(ledger, participant)
             .filter(|account| wanted.is_none_or(|currency| currency == account.currency));

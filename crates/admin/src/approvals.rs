@@ -14,15 +14,18 @@ use upesi_ledger::{
     AdminAction, AdminCommand, AdminOutcome, ApprovalPolicy, ChangeSet, Facts, Ledger, Progress, Proposal,
     ProposalState, Shown, WAIVERS_MAX,
 };
-use upesi_types::{Amount, ErrorCode, Timestamp};
+use upesi_types::{Amount, Timestamp};
 
 use super::call::{Parameters, Segments};
-use crate::access::{Caller, Permission, forbidden, permission_of, permission_to_decide, roles_allow};
+use crate::access::{
+    Caller, CannotApprove, Permission, forbidden, permission_of, permission_to_decide, roles_allow,
+};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::change_sets::{apply, words};
 use crate::context::Diffs;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Decimal, Instant, ok};
 
 /// Default number of proposals per page.
@@ -192,7 +195,8 @@ fn may_decide(proposal: &Proposal, ledger: &Ledger, caller: &Caller) -> bool {
 }
 
 fn unknown(id: &str) -> ApiError {
-    ApiError::not_found(&format!("There is no approval {id}, or it ended long ago"))
+    let detail = format!("There is no approval {id}, or it ended long ago");
+    ApiError::new(ErrorName::ApprovalNotFound, &detail)
 }
 
 /// The number in a path.
@@ -356,9 +360,12 @@ async fn decide(
 /// The reason why the caller may not approve, apart from its roles.
 fn hindrance(call: &Call, may_still: bool) -> Option<ApiError> {
     match call.caller.cannot_approve {
-        Some(why) => Some(forbidden(why)),
+        Some(CannotApprove { name, text }) => Some(forbidden(name, text)),
         None if may_still => None,
-        None => Some(ApiError::new(ErrorCode::VALIDATION, "Its maker may not do this any more: reject it")),
+        None => {
+            let detail = "Its maker may not do this any more: reject it";
+            Some(ApiError::new(ErrorName::MakerNotPermitted, detail))
+        }
     }
 }
 

@@ -9,9 +9,10 @@ use axum::http::header::CONTENT_TYPE;
 use serde_json::value::RawValue;
 use upesi_http::Bytes;
 use upesi_types::text::has_hidden;
-use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId};
 
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 
 /// The bytes of a body with a JSON content type.
 pub(crate) struct JsonBody(pub(crate) Bytes);
@@ -78,7 +79,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn required_in_lookup(&self, name: &str) -> Result<Field<'a>, ApiError> {
         self.optional(name).ok_or_else(|| {
             let detail = format!("\"{}\" is required", self.label_of(name));
-            ApiError::new(ErrorCode::MISSING_ELEMENT, &detail)
+            ApiError::new(ErrorName::ElementMissing, &detail)
         })
     }
 
@@ -258,7 +259,7 @@ mod tests {
     ) -> String {
         let body = JsonBody(Bytes::from_static(body.as_bytes()));
         let error = body.fields().and_then(|fields| read(&fields)).unwrap_err();
-        assert_eq!((error.status.as_u16(), error.code.number()), (400, 3101));
+        assert_eq!((error.status.as_u16(), error.name), (400, ErrorName::Malformed));
         error.description.strip_prefix("Malformed syntax - ").unwrap().to_owned()
     }
 

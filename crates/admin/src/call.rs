@@ -18,6 +18,7 @@ use upesi_types::{Currency, FspId, Timestamp, TransferId};
 use crate::access::{Access, Caller, Permission, SharedCaller, forbidden};
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::shown::shown;
 
 /// The caller's permissions that an operation needs.
@@ -88,7 +89,10 @@ impl Guard {
                 .is_some_and(|found| found.iter().any(|(key, value)| key == "name" && is_own(value))),
             Reach::Own => true,
         };
-        if reaches { Ok(()) } else { Err(forbidden(&format!("is not of participant {own}"))) }
+        if reaches {
+            return Ok(());
+        }
+        Err(forbidden(ErrorName::OtherParticipant, &format!("is not of participant {own}")))
     }
 }
 

@@ -23,6 +23,7 @@ use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::change::log_entry;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, json, ok};
 use crate::parts::Lanes;
 
@@ -191,7 +192,8 @@ pub(crate) async fn get(
     State(lanes): State<Arc<dyn Lanes>>,
     Segments(key): Segments<String>,
 ) -> Result<Response, ApiError> {
-    let not_found = || ApiError::not_found("There is no undelivered callback with this key");
+    let not_found =
+        || ApiError::new(ErrorName::CallbackNotFound, "There is no undelivered callback with this key");
     let Key(key) = key.parse().map_err(|()| not_found())?;
     let view = call
         .ask(move |ledger| ledger.outbox().get(key).map(|entry| CallbackView::of(ledger, key, entry)))

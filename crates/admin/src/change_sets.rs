@@ -22,13 +22,13 @@ use upesi_ledger::{
     AdminCommand, AdminOutcome, AdminRefusal, Attribution, CHANGE_SET_CHANGES_MAX, ChangeSet, Command,
     ProposalState, Reply, SetChange,
 };
-use upesi_types::ErrorCode;
 
 use crate::access::Caller;
 use crate::body::{Field, JsonBody};
 use crate::call::Call;
 use crate::collector::Collector;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::ok;
 use crate::rejection;
 
@@ -136,26 +136,26 @@ async fn refused(response: Response, number: usize) -> ApiError {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Information {
-        error_code: String,
         error_description: String,
+        error_name: String,
     }
     let status = response.status();
     let body = to_bytes(response.into_body(), ERROR_BYTES_MAX).await.unwrap_or_default();
     let known = serde_json::from_slice::<Envelope>(&body).ok().and_then(|found| {
-        let Information { error_code, error_description } = found.error_information;
-        Some((ErrorCode::from_number(error_code.parse().ok()?)?, error_description))
+        let Information { error_description, error_name } = found.error_information;
+        Some((ErrorName::parse(&error_name)?, error_description))
     });
-    let Some((code, description)) = known else {
+    let Some((name, description)) = known else {
         let detail = format!("Change {number}: it is not made as part of a change set");
-        return ApiError::new(ErrorCode::VALIDATION, &detail);
+        return ApiError::new(ErrorName::ChangeSetKind, &detail);
     };
-    let detail = description.split_once(" - ").map_or(&*description, |(_, detail)| detail);
-    ApiError { status, ..ApiError::new(code, &format!("Change {number}: {detail}")) }
+    let detail = name.code().detail_of(&description);
+    ApiError { status, ..ApiError::new(name, &format!("Change {number}: {detail}")) }
 }
 
 /// The text of a rejection, as a proposal stores it.
 pub(crate) fn words(refusal: &AdminRefusal) -> String {
-    rejection::describe(refusal).1
+    rejection::describe(refusal)
 }
 
 /// Applies an approved set, change by change, until it ends or stops. Several callers may apply a set concurrently. If

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::StatusCode;
 use upesi_ledger::AdminCommand;
-use upesi_types::ErrorCode;
 
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 
 /// Receives the command of a change that is proposed as part of a set.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ impl Collector {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
         ApiError {
             status: StatusCode::ACCEPTED,
-            ..ApiError::new(ErrorCode::CLIENT, "The change is part of a change set")
+            ..ApiError::new(ErrorName::ChangeSetKind, "The change is part of a change set")
         }
     }
 

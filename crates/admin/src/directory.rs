@@ -20,6 +20,7 @@ use crate::access::Permission;
 use crate::body::JsonBody;
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{empty, ok};
 use crate::parts::Directory;
 
@@ -37,19 +38,35 @@ impl Call {
 
 impl From<TablesError> for ApiError {
     fn from(error: TablesError) -> Self {
-        Self::new(error.code(), &error.to_string())
+        let is_temporary = error.code() == ErrorCode::UNAVAILABLE;
+        let name = if is_temporary { ErrorName::StoreUnavailable } else { ErrorName::StoreFailed };
+        Self::new(name, &error.to_string())
     }
 }
 
 impl From<RegisterError> for ApiError {
     fn from(error: RegisterError) -> Self {
-        Self::new(error.code(), &error.to_string())
+        let name = match error {
+            // Operators may change the entries of any DFSP, so `NotOwner` does not occur here.
+            RegisterError::AlreadyRegistered { .. } | RegisterError::NotOwner { .. } => ErrorName::PartyTaken,
+            RegisterError::TooManyOwners => ErrorName::TooManyPartyEntries,
+            RegisterError::NotRegistered => ErrorName::PartyNotFound,
+            RegisterError::Store(error) => return error.into(),
+        };
+        Self::new(name, &error.to_string())
     }
 }
 
 impl From<OracleError> for ApiError {
     fn from(error: OracleError) -> Self {
-        Self::new(error.code(), &error.to_string())
+        let name = match error {
+            OracleError::Duplicate { .. } => ErrorName::OracleExists,
+            OracleError::NotFound { .. } => ErrorName::OracleNotFound,
+            OracleError::TooMany => ErrorName::TooManyOracles,
+            OracleError::BadUrl { .. } => ErrorName::Malformed,
+            OracleError::Store(error) => return error.into(),
+        };
+        Self::new(name, &error.to_string())
     }
 }
 
@@ -216,7 +233,7 @@ impl From<ImportError> for ApiError {
         match error {
             ImportError::Store(error) => error.into(),
             ImportError::Gap { .. } => {
-                Self { status: StatusCode::CONFLICT, ..Self::new(ErrorCode::VALIDATION, &detail) }
+                Self { status: StatusCode::CONFLICT, ..Self::new(ErrorName::ImportGap, &detail) }
             }
             _ => Self::malformed(&detail),
         }

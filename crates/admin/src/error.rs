@@ -1,12 +1,12 @@
-//! The error type of this API: a status and an FSPIOP `errorInformation` object.
+//! The error type of this API: a status and an `errorInformation` object with code, text and name.
 
 use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use upesi_engine::SubmitError;
 use upesi_ledger::AdminRefusal;
-use upesi_types::ErrorCode;
 
+use crate::error_name::ErrorName;
 use crate::rejection;
 
 /// Maximum length of a description, in characters: enough for a list of all permissions or all currencies. The 128 of
@@ -17,19 +17,20 @@ const DESCRIPTION_CHARS_MAX: usize = 4_096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
-    pub(crate) code: ErrorCode,
+    pub(crate) name: ErrorName,
     /// Standard text and detail.
     pub(crate) description: String,
-    /// The pending approval, as JSON.
+    /// The pending approval, as JSON. It is sent instead of name and description.
     pub(crate) waiting: Option<Box<str>>,
 }
 
 impl ApiError {
-    /// A code with its usual status, its standard text and a detail.
-    pub(crate) fn new(code: ErrorCode, detail: &str) -> Self {
+    /// A name with the usual status and the standard text of its code, and a detail.
+    pub(crate) fn new(name: ErrorName, detail: &str) -> Self {
+        let code = name.code();
         let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let description = code.describe_within(detail, DESCRIPTION_CHARS_MAX);
-        Self { status, code, description, waiting: None }
+        Self { status, name, description, waiting: None }
     }
 
     /// 202: the requested change needs an approval.
@@ -38,7 +39,7 @@ impl ApiError {
             Ok(text) => Self {
                 status: StatusCode::ACCEPTED,
                 waiting: Some(text.into()),
-                ..Self::new(ErrorCode::CLIENT, "A second person has to approve this")
+                ..Self::new(ErrorName::ReasonRequired, "A second person has to approve this")
             },
             Err(error) => Self::internal(&format!("The answer cannot be written: {error}")),
         }
@@ -46,21 +47,16 @@ impl ApiError {
 
     /// 400 with 3101: the request is invalid. `sentence` names the field in quotes.
     pub(crate) fn malformed(sentence: &str) -> Self {
-        Self::new(ErrorCode::MALFORMED_SYNTAX, sentence)
-    }
-
-    /// 400 with 3200: the object does not exist.
-    pub(crate) fn not_found(detail: &str) -> Self {
-        Self::new(ErrorCode::ID_NOT_FOUND, detail)
+        Self::new(ErrorName::Malformed, sentence)
     }
 
     pub(crate) fn unknown_participant(name: &str) -> Self {
-        Self::not_found(&format!("Participant '{name}' does not exist"))
+        Self::new(ErrorName::ParticipantNotFound, &format!("Participant '{name}' does not exist"))
     }
 
     /// 500 with 2001: a fault of the hub.
     pub(crate) fn internal(detail: &str) -> Self {
-        Self::new(ErrorCode::INTERNAL, detail)
+        Self::new(ErrorName::Internal, detail)
     }
 
     /// 500 with 2001: a secret could not be created.
@@ -69,19 +65,18 @@ impl ApiError {
     }
 
     pub(crate) fn unknown_path() -> Self {
-        Self::new(ErrorCode::UNKNOWN_URI, "")
+        Self::new(ErrorName::PathNotFound, "")
     }
 
     pub(crate) fn wrong_method() -> Self {
-        let error = Self::new(ErrorCode::CLIENT, "This resource does not take this method");
+        let error = Self::new(ErrorName::MethodNotAllowed, "This resource does not take this method");
         Self { status: StatusCode::METHOD_NOT_ALLOWED, ..error }
     }
 }
 
 impl From<AdminRefusal> for ApiError {
     fn from(refusal: AdminRefusal) -> Self {
-        let (code, detail) = rejection::detail(&refusal);
-        let error = Self::new(code, &detail);
+        let error = Self::new(ErrorName::of_refusal(&refusal), &rejection::detail(&refusal));
         match refusal {
             AdminRefusal::NotPermitted { .. } | AdminRefusal::NotInEmergency => {
                 Self { status: StatusCode::FORBIDDEN, ..error }
@@ -93,28 +88,40 @@ impl From<AdminRefusal> for ApiError {
 
 impl From<SubmitError> for ApiError {
     fn from(error: SubmitError) -> Self {
-        let code = match &error {
-            SubmitError::Busy => ErrorCode::SERVER_BUSY,
-            SubmitError::Full | SubmitError::HeldUp | SubmitError::Stopped => ErrorCode::UNAVAILABLE,
-            SubmitError::Archive(_) | SubmitError::Journal(_) => ErrorCode::INTERNAL,
+        let name = match &error {
+            SubmitError::Busy => ErrorName::Busy,
+            SubmitError::Full => ErrorName::DiskFull,
+            SubmitError::HeldUp => ErrorName::BrokersUnavailable,
+            SubmitError::Stopped => ErrorName::Stopping,
+            SubmitError::Archive(_) => ErrorName::ArchiveUnreadable,
+            SubmitError::Journal(_) => ErrorName::JournalUnreadable,
         };
-        Self::new(code, &error.to_string())
+        Self::new(name, &error.to_string())
+    }
+}
+
+impl ApiError {
+    /// The body of the answer.
+    pub(crate) fn into_body(self) -> String {
+        match self.waiting {
+            Some(waiting) => waiting.into_string(),
+            None => format!(
+                r#"{{"errorInformation":{{"errorCode":"{}","errorDescription":{},"errorName":"{}"}}}}"#,
+                self.name.code(),
+                serde_json::Value::from(self.description),
+                self.name.as_str(),
+            ),
+        }
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = match self.waiting {
-            Some(waiting) => waiting.into_string(),
-            None => format!(
-                r#"{{"errorInformation":{{"errorCode":"{}","errorDescription":{}}}}}"#,
-                self.code,
-                serde_json::Value::from(self.description)
-            ),
-        };
+        let status = self.status;
+        let body = self.into_body();
         let mut response =
-            (self.status, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response();
-        if self.status == StatusCode::UNAUTHORIZED {
+            (status, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response();
+        if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
@@ -130,22 +137,24 @@ mod tests {
     fn a_hub_without_its_settlement_account_is_a_refusal_and_not_a_fault_of_the_hub() {
         let currency = upesi_types::Currency::parse("KES").unwrap();
         let error = ApiError::from(AdminRefusal::HubSettlementAccountMissing { currency });
-        assert_eq!((error.status.as_u16(), error.code.number()), (400, 3100));
+        assert_eq!((error.status.as_u16(), error.name.code().number()), (400, 3100));
+        assert_eq!(error.name.as_str(), "hub_settlement_account_not_found");
         let text = "Generic validation error - The hub has no HUB_MULTILATERAL_SETTLEMENT account in KES";
         assert_eq!(error.description, text);
     }
 
     #[test]
     fn what_the_engine_says_becomes_a_status() {
-        for (error, status, code) in [
-            (SubmitError::Busy, 503, 2005),
-            (SubmitError::Full, 503, 2003),
-            (SubmitError::HeldUp, 503, 2003),
-            (SubmitError::Stopped, 503, 2003),
-            (SubmitError::Archive("torn".into()), 500, 2001),
+        for (error, status, code, name) in [
+            (SubmitError::Busy, 503, 2005, "busy"),
+            (SubmitError::Full, 503, 2003, "disk_full"),
+            (SubmitError::HeldUp, 503, 2003, "brokers_unavailable"),
+            (SubmitError::Stopped, 503, 2003, "stopping"),
+            (SubmitError::Archive("torn".into()), 500, 2001, "archive_unreadable"),
         ] {
             let error = ApiError::from(error);
-            assert_eq!((error.status.as_u16(), error.code.number()), (status, code), "{error:?}");
+            assert_eq!((error.status.as_u16(), error.name.code().number()), (status, code), "{error:?}");
+            assert_eq!(error.name.as_str(), name);
         }
     }
 }

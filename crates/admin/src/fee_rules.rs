@@ -5,7 +5,8 @@ use axum::response::Response;
 use serde::Serialize;
 use upesi_ledger::command::{FEE_RULE_PARTIES_MAX, NewFeeRule};
 use upesi_ledger::{
-    AdminCommand, FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, Ledger, ParticipantId, RATE_WHOLE,
+    AdminCommand, AdminRefusal, FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, Ledger, ParticipantId,
+    RATE_WHOLE,
 };
 use upesi_types::{Amount, FspId, Timestamp};
 
@@ -92,7 +93,7 @@ pub(crate) async fn get(call: Call, Segments(name): Segments<String>) -> Result<
 
 async fn show(call: &Call, name: String, status: StatusCode) -> Result<Response, ApiError> {
     let view = call.ask(move |ledger| ledger.fee_rule_named(&name).map(|rule| FeeRuleView::of(ledger, rule)));
-    json(status, &view.await?.ok_or_else(|| ApiError::not_found("There is no such fee rule"))?)
+    json(status, &view.await?.ok_or_else(|| ApiError::from(AdminRefusal::FeeRuleUnknown))?)
 }
 
 pub(crate) async fn create(call: Call, body: JsonBody) -> Result<Response, ApiError> {

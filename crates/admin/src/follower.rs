@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::Response;
-use upesi_types::ErrorCode;
 
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 
 /// Header with the maximum age of an answer, in milliseconds.
 const AGE: HeaderName = HeaderName::from_static("upesi-age-ms");
@@ -43,7 +43,7 @@ impl Followed {
             return Err(self.refusal());
         }
         if self.age_ms.is_none() && needs_state(path) {
-            return Err(ApiError::new(ErrorCode::UNAVAILABLE, "This node has not read the log yet"));
+            return Err(ApiError::new(ErrorName::FollowerNotReady, "This node has not read the log yet"));
         }
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Followed {
             Some((node, address)) => format!("This node follows; node {node} leads, at {address}"),
             None => "This node follows, and no node leads".to_owned(),
         };
-        ApiError::new(ErrorCode::UNAVAILABLE, &detail)
+        ApiError::new(ErrorName::Follower, &detail)
     }
 
     /// Adds the age of the answer, for a request that arrived after this state was read.
@@ -121,7 +121,8 @@ mod tests {
             let checked = followed.check(&method, path);
             assert_eq!(checked.is_ok(), is_answered, "{method} {path}");
             if let Err(error) = checked {
-                assert_eq!((error.status.as_u16(), error.code.number()), (503, 2003));
+                assert_eq!((error.status.as_u16(), error.name.code().number()), (503, 2003));
+                assert_eq!(error.name.as_str(), "follower");
                 assert!(error.description.ends_with("node 2 leads, at http://hub-2:4000"), "{error:?}");
             }
         }
@@ -131,6 +132,7 @@ mod tests {
         }
         let error = unread.check(&Method::GET, "/participants").unwrap_err();
         assert!(error.description.ends_with("has not read the log yet"), "{error:?}");
+        assert_eq!(error.name.as_str(), "follower_not_ready");
         let error = unread.check(&Method::POST, "/participants").unwrap_err();
         assert!(error.description.ends_with("no node leads"), "{error:?}");
     }

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use upesi_fspiop::fingerprint;
 use upesi_ledger::command::{Deposit, FundsAction, FundsEnd, FundsPrepare};
-use upesi_ledger::{AdminCommand, FundsDirection, FundsState, FundsTransfer};
-use upesi_types::{Amount, ErrorCode};
+use upesi_ledger::{AdminCommand, AdminRefusal, FundsDirection, FundsState, FundsTransfer};
+use upesi_types::Amount;
 
 use super::body::Field;
 use super::call::{Segments, account_id, participant_name, transfer_id};
@@ -184,9 +184,8 @@ pub(crate) async fn show(
             ledger.participant_named(&name).ok_or_else(|| ApiError::unknown_participant(name.as_str()))?;
         let is_here =
             |funds: &&FundsTransfer| funds.participant == participant.id && funds.account == account;
-        ledger.funds(id).filter(is_here).map(FundsView::of).ok_or_else(|| {
-            ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, "This account has no such movement of funds")
-        })
+        let found = ledger.funds(id).filter(is_here).map(FundsView::of);
+        found.ok_or_else(|| ApiError::from(AdminRefusal::FundsUnknown))
     });
     ok(&answer.await??)
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use axum::http::HeaderValue;
 use axum::http::header::{HOST, ORIGIN};
 use upesi_http::{HeaderMap, Method, Request, StatusCode, header};
-use upesi_types::ErrorCode;
 
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 
 /// Maximum number of characters of a rejected host in the error.
 const SHOWN_CHARS_MAX: usize = 40;
@@ -68,7 +68,8 @@ fn host_of(authority: &str) -> &str {
 
 fn refusal(authority: &str) -> ApiError {
     let shown: String = host_of(authority).chars().take(SHOWN_CHARS_MAX).collect();
-    let error = ApiError::new(ErrorCode::CLIENT, &format!("host '{shown}' is not in admin.allowed_hosts"));
+    let error =
+        ApiError::new(ErrorName::HostNotAllowed, &format!("host '{shown}' is not in admin.allowed_hosts"));
     ApiError { status: StatusCode::MISDIRECTED_REQUEST, ..error }
 }
 
@@ -133,7 +134,7 @@ pub(crate) fn check_site<B>(request: &Request<B>, origins: &AllowedOrigins) -> R
         is_of_another_site(headers) || headers.get_all(ORIGIN).iter().any(|one| !is_own(one, headers));
     if is_foreign && !(request.method() == Method::GET && is_navigation(headers)) {
         let detail = "A page of another site caused this request: see admin.allowed_origins";
-        let error = ApiError::new(ErrorCode::CLIENT, detail);
+        let error = ApiError::new(ErrorName::SiteNotAllowed, detail);
         return Err(ApiError { status: StatusCode::FORBIDDEN, ..error });
     }
     Ok(())

@@ -15,6 +15,7 @@ mod directory;
 mod endpoints;
 mod enums;
 mod error;
+mod error_name;
 mod fee_rules;
 mod find;
 mod follower;
@@ -59,6 +60,7 @@ pub use audit::{
 pub use change_sets::continue_change_sets;
 pub use context::AdminContext;
 pub use endpoints::{check_endpoint, endpoints_of};
+pub use error_name::ErrorName;
 pub use follower::{Followed, FollowedNow};
 pub use hosts::{AllowedHosts, AllowedOrigins, WebOrigin};
 pub use metrics_service::MetricsService;

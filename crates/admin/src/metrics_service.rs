@@ -33,7 +33,7 @@ impl Service for MetricsService {
             _ => self.pace.keep_patiently(connection).await,
         }
         if let Err(error) = self.hosts.check(&request) {
-            return answer(&error);
+            return answer(error);
         }
         let mut response = Response::new(Full::default());
         match (is_read, request.uri().path()) {

@@ -12,7 +12,6 @@ use upesi_apidocs::Surface;
 use upesi_engine::{Clock, StopReason};
 use upesi_ledger::{AdminCommand, Change};
 use upesi_profile::{Profile, ProfileError, SECONDS_MAX, memory};
-use upesi_types::ErrorCode;
 
 use super::call::Parameters;
 use super::metrics_text::{Format, MetricsText};
@@ -21,6 +20,7 @@ use crate::body::JsonBody;
 use crate::call::Call;
 use crate::context::{NodeOfCluster, Process};
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, ok};
 use crate::parts::{Holders, LogLevel};
 use crate::transfers::REASON_CHARS_MAX;
@@ -162,7 +162,7 @@ pub(crate) async fn hand_over(
     let to = field.as_ref().map(|field| field.whole(NODE_MAX)).transpose()?;
     fields.only(&["to"])?;
     let Some(from) = node.number else {
-        return Err(ApiError::new(ErrorCode::NOT_IMPLEMENTED, "This hub is no node of a cluster"));
+        return Err(ApiError::new(ErrorName::NoCluster, "This hub is no node of a cluster"));
     };
     if let Some(field) = field.filter(|_| to == Some(from)) {
         return Err(field.refuse("must be another node than the one that leads"));
@@ -171,7 +171,7 @@ pub(crate) async fn hand_over(
     let change = Change::new("the node that leads", from.to_string(), named);
     let make = async || match call.engine.hand_over(to).await {
         StopReason::HandedOver => Ok(()),
-        reason => Err(ApiError::new(ErrorCode::UNAVAILABLE, &reason.to_string())),
+        reason => Err(ApiError::new(ErrorName::HandoverFailed, &reason.to_string())),
     };
     call.elsewhere(Permission::ClusterHandOver, change, make).await?;
     ok(&HandedOver { from, to })
@@ -189,10 +189,10 @@ struct Promoted {
 pub(crate) async fn promote(State(node): State<NodeOfCluster>, body: JsonBody) -> Result<Response, ApiError> {
     body.fields()?.only(&[])?;
     let Some(number) = node.number else {
-        return Err(ApiError::new(ErrorCode::NOT_IMPLEMENTED, "This hub is no node of a cluster"));
+        return Err(ApiError::new(ErrorName::NoCluster, "This hub is no node of a cluster"));
     };
     let Some(promote) = &node.promote else {
-        return Err(ApiError::new(ErrorCode::VALIDATION, "This node leads"));
+        return Err(ApiError::new(ErrorName::AlreadyLeader, "This node leads"));
     };
     tracing::info!(node = number, "an operator has requested that this node become leader");
     promote();
@@ -273,18 +273,18 @@ pub(crate) async fn heap(State(profiling): State<Option<Holders>>) -> Result<Res
 
 /// The parts; an error if profiling is disabled.
 fn holders(profiling: Option<&Holders>) -> Result<&Holders, ApiError> {
-    let off = || ApiError::new(ErrorCode::NOT_IMPLEMENTED, "Profiling is off, as admin.profiling is false");
+    let off = || ApiError::new(ErrorName::ProfilingOff, "Profiling is off, as admin.profiling is false");
     profiling.ok_or_else(off)
 }
 
 impl From<ProfileError> for ApiError {
     fn from(error: ProfileError) -> Self {
-        let code = match &error {
-            ProfileError::Busy => ErrorCode::SERVER_BUSY,
-            ProfileError::Seconds => ErrorCode::MALFORMED_SYNTAX,
-            ProfileError::Unsupported | ProfileError::NotBuilt => ErrorCode::NOT_IMPLEMENTED,
-            ProfileError::Abandoned | ProfileError::Kernel(_) => ErrorCode::INTERNAL,
+        let name = match &error {
+            ProfileError::Busy => ErrorName::ProfilingBusy,
+            ProfileError::Seconds => ErrorName::Malformed,
+            ProfileError::Unsupported | ProfileError::NotBuilt => ErrorName::ProfilingUnsupported,
+            ProfileError::Abandoned | ProfileError::Kernel(_) => ErrorName::Internal,
         };
-        Self::new(code, &error.to_string())
+        Self::new(name, &error.to_string())
     }
 }

@@ -6,8 +6,8 @@ use serde::Serialize;
 use upesi_engine::Clock as _;
 use upesi_ledger::command::{NewCredential, NewOperator};
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, Credential, ENROLMENT_HOURS_MAX, Ledger, Operator, Role, Roles, Secret,
-    TOKEN_DAYS_MAX,
+    AdminCommand, AdminOutcome, AdminRefusal, Credential, ENROLMENT_HOURS_MAX, Ledger, Operator, Role, Roles,
+    Secret, TOKEN_DAYS_MAX,
 };
 use upesi_types::FspId;
 
@@ -16,6 +16,7 @@ use crate::access::{BOOTSTRAP, Permission, Token};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, empty, json, ok};
 
 /// Default lifetime of a token, in days.
@@ -118,7 +119,7 @@ async fn show(call: &Call, name: String, status: StatusCode) -> Result<Response,
 }
 
 fn unknown(name: &str) -> ApiError {
-    ApiError::not_found(&format!("Operator '{name}' does not exist"))
+    AdminRefusal::OperatorUnknown { name: name.into() }.into()
 }
 
 fn read_roles(fields: &Fields<'_>) -> Result<Option<Roles>, ApiError> {
@@ -138,7 +139,7 @@ pub(crate) async fn create(call: Call, body: JsonBody) -> Result<Response, ApiEr
     let wanted = name.clone();
     if call.ask(move |ledger| ledger.operators().named(&wanted).is_some()).await? {
         let taken = format!("Operator '{name}' exists already");
-        return Err(ApiError::new(upesi_types::ErrorCode::CLIENT, &taken));
+        return Err(ApiError::new(ErrorName::OperatorExists, &taken));
     }
     let new = NewOperator { name: name.as_str().into(), roles, participant, is_active: true };
     call.change(AdminCommand::SetOperator(new)).await?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use upesi_ledger::Change;
 use upesi_parties::party::PartyIdType;
 use upesi_parties::registry::{Oracle, OracleChange, OracleRegistry, OracleSpec, URL_CHARS_MAX};
-use upesi_types::{Currency, ErrorCode, Timestamp};
+use upesi_types::{Currency, Timestamp};
 
 use super::body::Field;
 use super::call::{Parameters, Segments};
@@ -18,6 +18,7 @@ use crate::access::Permission;
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{empty, ok};
 use crate::parts::Directory;
 
@@ -162,7 +163,7 @@ fn parse_currency(label: &str, text: &str) -> Result<Currency, ApiError> {
 
 /// 400 with 3100.
 fn not_admitted(label: &str, rule: &str) -> ApiError {
-    ApiError::new(ErrorCode::VALIDATION, &format!("\"{label}\" {rule}"))
+    ApiError::new(ErrorName::OracleInvalid, &format!("\"{label}\" {rule}"))
 }
 
 fn read_endpoint(field: &Field<'_>) -> Result<Box<str>, ApiError> {

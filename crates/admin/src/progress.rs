@@ -16,13 +16,14 @@ use upesi_engine::{EngineHandle, FollowError};
 use upesi_ledger::{
     Callback, CallbackKey, Event, Ledger, Record, Subject, Transfer, TransferState, WindowId,
 };
-use upesi_types::{ErrorCode, Timestamp};
+use upesi_types::Timestamp;
 
 use super::call::{Segments, transfer_id};
 use crate::audit::{AuditPort, first_since};
 use crate::call::Call;
 use crate::callbacks::{Key, message_of};
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, ok};
 use crate::parts::Lanes;
 
@@ -160,14 +161,14 @@ pub(crate) async fn get(
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
     let id = transfer_id(&id)?;
-    let unknown = || ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"));
+    let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("There is no transfer {id}"));
     let transfer = call.engine.transfer(id).await?.ok_or_else(unknown)?;
     let subject = match call.engine.item_of(transfer.prepare_seq).await? {
         Some((bulk, _)) => Subject::bulk(bulk.id()),
         None => Subject::transfer(id),
     };
     let Some(permit) = audit.reader() else {
-        return Err(ApiError::new(ErrorCode::SERVER_BUSY, "Others are reading the journal: try again"));
+        return Err(ApiError::new(ErrorName::Busy, "Others are reading the journal: try again"));
     };
     let engine = call.engine.clone();
     let last = call.ask(Ledger::last_seq).await?;

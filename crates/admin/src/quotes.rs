@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use upesi_types::ErrorCode;
 
 use super::call::Segments;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::ok;
 use crate::stored_quote::FindQuote;
 
@@ -14,14 +14,15 @@ pub(crate) async fn get(
     State(quotes): State<Option<FindQuote>>,
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
-    let find =
-        quotes.ok_or_else(|| not_kept("This hub keeps no quotes, as quotes.persist is off".to_owned()))?;
+    let find = quotes.ok_or_else(|| {
+        not_kept(ErrorName::QuotesOff, "This hub keeps no quotes, as quotes.persist is off")
+    })?;
     match find(&id)? {
         Some(quote) => ok(&quote),
-        None => Err(not_kept(format!("No quote {id} is kept"))),
+        None => Err(not_kept(ErrorName::QuoteNotFound, &format!("No quote {id} is kept"))),
     }
 }
 
-fn not_kept(detail: String) -> ApiError {
-    ApiError { status: StatusCode::NOT_FOUND, ..ApiError::new(ErrorCode::QUOTE_NOT_FOUND, &detail) }
+fn not_kept(name: ErrorName, detail: &str) -> ApiError {
+    ApiError { status: StatusCode::NOT_FOUND, ..ApiError::new(name, detail) }
 }

@@ -1,4 +1,4 @@
-//! The error codes and texts that operators receive for their rejected commands.
+//! The texts that operators receive for their rejected commands.
 
 use std::borrow::Cow;
 
@@ -9,26 +9,27 @@ use upesi_ledger::{
     PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, SIGNATURE_KEY_BYTES_MAX,
     TOKEN_DAYS_MAX,
 };
-use upesi_types::{ErrorCode, FspId};
+use upesi_types::FspId;
+
+use crate::error_name::ErrorName;
 
 /// The limits of a shipped hub, which error texts name.
 const LIMITS: Limits = Limits::SHIPPED;
 
 type Detail = Cow<'static, str>;
 
-/// `errorCode` and `errorDescription` of an operator's rejected command.
-pub fn describe(refusal: &AdminRefusal) -> (ErrorCode, String) {
-    let (code, detail) = detail(refusal);
-    (code, code.describe(&detail))
+/// `errorDescription` of an operator's rejected command.
+pub fn describe(refusal: &AdminRefusal) -> String {
+    ErrorName::of_refusal(refusal).code().describe(&detail(refusal))
 }
 
 const MODEL_MISSING: &str = "Unable to find a matching or default, Settlement Model";
 const USED_FOR_FUNDS: &str = "transferId was used for another movement of funds";
 const USED_FOR_TRANSFER: &str = "transferId was used for a transfer";
 
-/// The error code for an operator's rejected command, and the detail that follows the code's own text.
+/// The detail that follows the standard text of the code, for an operator's rejected command.
 #[expect(clippy::too_many_lines, reason = "one arm per kind of refusal")]
-pub fn detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
+pub fn detail(refusal: &AdminRefusal) -> Detail {
     use AdminRefusal as R;
     match refusal {
         R::ParticipantName
@@ -43,7 +44,7 @@ pub fn detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::SettlementTypeNotAllowed
         | R::SettlementTypeOfAnother { .. }
         | R::AccountTypeName
-        | R::FundsAmount => (ErrorCode::MALFORMED_SYNTAX, malformed(refusal)),
+        | R::FundsAmount => malformed(refusal),
         R::HubAccountMissing { .. }
         | R::AccountTypeUnknown
         | R::HubAccountParticipantUnknown
@@ -52,7 +53,7 @@ pub fn detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::HubAccountTypeNotAllowed
         | R::LedgerTypeUnknown
         | R::SettlementTypeUnknown
-        | R::TypeNotSettled { .. } => (ErrorCode::ADD_PARTY_INFORMATION, party_information(refusal)),
+        | R::TypeNotSettled { .. } => party_information(refusal),
         R::ParticipantNameInOtherCase
         | R::BindingTaken { .. }
         | R::BindingOfGateway { .. }
@@ -65,7 +66,7 @@ pub fn detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::ModelExists
         | R::ModelGovernsAlready { .. }
         | R::ModelStopsPositions { .. }
-        | R::AccountTypeExists => (ErrorCode::CLIENT, client(refusal)),
+        | R::AccountTypeExists => client(refusal),
         R::ParticipantUnknown { .. }
         | R::BindingUnknown
         | R::BlockUnknown
@@ -74,38 +75,39 @@ pub fn detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::LimitMissing { .. }
         | R::ModelUnknown { .. }
         | R::FeeRuleUnknown
-        | R::NothingParked => (ErrorCode::ID_NOT_FOUND, not_found(refusal)),
-        R::ModelMissing => (ErrorCode::SETTLEMENT, MODEL_MISSING.into()),
-        R::FundsModified => (ErrorCode::MODIFIED_REQUEST, USED_FOR_FUNDS.into()),
-        R::FundsIsTransfer => (ErrorCode::MODIFIED_REQUEST, USED_FOR_TRANSFER.into()),
-        R::FundsUnknown | R::TransferUnknown => (ErrorCode::TRANSFER_NOT_FOUND, not_found(refusal)),
-        R::OperatorName | R::CredentialLife => (ErrorCode::MALFORMED_SYNTAX, operator(refusal)),
-        R::OperatorUnknown { .. } | R::CredentialUnknown => (ErrorCode::ID_NOT_FOUND, operator(refusal)),
-        R::CodeUsed
+        | R::FundsUnknown
+        | R::TransferUnknown
+        | R::NothingParked => not_found(refusal),
+        R::ModelMissing => MODEL_MISSING.into(),
+        R::FundsModified => USED_FOR_FUNDS.into(),
+        R::FundsIsTransfer => USED_FOR_TRANSFER.into(),
+        R::OperatorName
+        | R::OperatorUnknown { .. }
+        | R::CredentialLife
+        | R::CredentialUnknown
+        | R::CodeUsed
         | R::OperatorFixed
         | R::OperatorScope
         | R::RolesExcluded { .. }
         | R::OperatorsFull
         | R::CredentialsFull
-        | R::CredentialTaken => (ErrorCode::VALIDATION, operator(refusal)),
-        R::ProposalReason | R::PolicyInvalid => (ErrorCode::MALFORMED_SYNTAX, approval(refusal)),
-        R::ProposalUnknown => (ErrorCode::ID_NOT_FOUND, approval(refusal)),
-        R::ProposalsFull
+        | R::CredentialTaken => operator(refusal),
+        R::ProposalReason
+        | R::PolicyInvalid
+        | R::ProposalUnknown
+        | R::ProposalsFull
         | R::ProposalLarge
         | R::ProposalPending { .. }
         | R::ProposalEnded { .. }
         | R::ProposalOwn
-        | R::ProposalOfAnother => (ErrorCode::VALIDATION, approval(refusal)),
-        R::ChangeSetChange { number, refusal } => {
-            let (code, detail) = detail(refusal);
-            (code, format!("Change {number}: {detail}").into())
-        }
+        | R::ProposalOfAnother => approval(refusal),
+        R::ChangeSetChange { number, refusal } => format!("Change {number}: {}", detail(refusal)).into(),
         R::ChangeSetSize | R::ChangeSetKind | R::ChangeSetsFull | R::ChangeSetPassesOver { .. } => {
-            (ErrorCode::VALIDATION, change_set(refusal))
+            change_set(refusal)
         }
-        R::NotPermitted { .. } | R::NotInEmergency => (ErrorCode::CLIENT, permission(refusal)),
-        R::WithdrawalExpired => (ErrorCode::TRANSFER_EXPIRED, "The withdrawal expired".into()),
-        other => (ErrorCode::VALIDATION, validation(other)),
+        R::NotPermitted { .. } | R::NotInEmergency => permission(refusal),
+        R::WithdrawalExpired => "The withdrawal expired".into(),
+        other => validation(other),
     }
 }
 

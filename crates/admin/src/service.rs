@@ -20,12 +20,12 @@ use upesi_http::{
     BodyError, Bytes, Connection, Failures, Full, Incoming, KnownAs, Limits, Method, Pace, Request, Response,
     Service, StatusCode,
 };
-use upesi_types::ErrorCode;
 
 use super::hosts;
 use crate::access::{Access, SharedCaller, unauthenticated};
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::follower::FollowedNow;
 use crate::hosts::{AllowedHosts, AllowedOrigins};
 use crate::routes::{NoOperation, Operation, router};
@@ -231,14 +231,11 @@ impl AdminService {
 fn body_refusal(error: BodyError, bytes_max: usize) -> Response<Body> {
     match error {
         BodyError::TooLarge => {
-            let refusal = SyncError::payload_too_large(bytes_max);
-            let (code, description) = (refusal.code, refusal.description);
-            let error = ApiError::new(code, "");
-            ApiError { status: StatusCode::BAD_REQUEST, description, ..error }.into_response()
+            let description = SyncError::payload_too_large(bytes_max).description;
+            ApiError { description, ..ApiError::new(ErrorName::BodyTooLarge, "") }.into_response()
         }
         BodyError::TimedOut => {
-            let late =
-                ApiError::new(ErrorCode::SERVER_TIMED_OUT, "the request body was not received in time");
+            let late = ApiError::new(ErrorName::BodyLate, "the request body was not received in time");
             let mut response = ApiError { status: StatusCode::REQUEST_TIMEOUT, ..late }.into_response();
             // The rest of the body may still arrive, and cannot be distinguished from the next request.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -270,20 +267,19 @@ impl Service for AdminService {
     }
 
     fn reject(&self, _request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
-        answer(&ApiError { status: refusal.status, ..ApiError::malformed(refusal.reason) })
+        answer(ApiError { status: refusal.status, ..ApiError::malformed(refusal.reason) })
     }
 
     fn refuse(&self) -> Response<Full<Bytes>> {
-        answer(&ApiError::new(ErrorCode::SERVER_BUSY, "Too many connections"))
+        answer(ApiError::new(ErrorName::TooManyConnections, "Too many connections"))
     }
 }
 
 /// An error of this API as a response of the server loop.
-pub(crate) fn answer(error: &ApiError) -> Response<Full<Bytes>> {
-    let mut body = Vec::new();
-    upesi_fspiop::render::write_error(&mut body, error.code, &error.description);
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = error.status;
+pub(crate) fn answer(error: ApiError) -> Response<Full<Bytes>> {
+    let status = error.status;
+    let mut response = Response::new(Full::new(Bytes::from(error.into_body())));
+    *response.status_mut() = status;
     response.headers_mut().insert(CACHE_CONTROL, NO_CACHE);
     response
 }

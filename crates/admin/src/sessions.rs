@@ -10,7 +10,6 @@ use upesi_ledger::command::{Act, Authority, Deed, Entrance, EntranceKind};
 use upesi_ledger::{
     Acted, AdminOutcome, AdminRefusal, Attribution, Change, OPERATOR_NAME_BYTES_MAX, Person, Roles, Sealed,
 };
-use upesi_types::ErrorCode;
 
 use super::call::Segments;
 use crate::access::{
@@ -21,6 +20,7 @@ use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::change::submit;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, empty, json, ok};
 
 /// Name of the caller's own session in a path.
@@ -91,9 +91,8 @@ struct Proven {
 
 /// The hub's own users, if there can be any.
 pub(crate) fn people(call: &Call) -> Result<&People, ApiError> {
-    let refuse =
-        || ApiError::new(ErrorCode::CLIENT, "This hub asks nobody who they are: admin.authentication is off");
-    call.access.people().ok_or_else(refuse)
+    let detail = "This hub asks nobody who they are: admin.authentication is off";
+    call.access.people().ok_or_else(|| ApiError::new(ErrorName::AuthenticationOff, detail))
 }
 
 /// A code as typed, with or without a space in the middle.
@@ -122,19 +121,19 @@ pub(crate) fn read_chosen(fields: &Fields<'_>, name: &str) -> Result<Password, A
 }
 
 /// Error 401. It does not reveal which part was wrong.
-pub(crate) fn wrong(what: &str) -> ApiError {
-    ApiError { status: StatusCode::UNAUTHORIZED, ..ApiError::new(ErrorCode::CLIENT, what) }
+pub(crate) fn wrong(name: ErrorName, what: &str) -> ApiError {
+    ApiError { status: StatusCode::UNAUTHORIZED, ..ApiError::new(name, what) }
 }
 
 /// Error after too many attempts.
 pub(crate) fn too_often(wait_s: u64) -> ApiError {
     let text = format!("Too many attempts: try again in {wait_s} s");
-    ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..ApiError::new(ErrorCode::SERVER_BUSY, &text) }
+    ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..ApiError::new(ErrorName::TooManyLogins, &text) }
 }
 
 /// Error while other logins are in progress.
 pub(crate) fn busy() -> ApiError {
-    ApiError::new(ErrorCode::SERVER_BUSY, "Others are logging in: try again")
+    ApiError::new(ErrorName::LoginsBusy, "Others are logging in: try again")
 }
 
 /// Performs an action without a permission, with its entry in the audit trail.
@@ -202,7 +201,7 @@ impl Attempt {
                     (_, Some(_)) => "wrong code",
                 };
                 self.failed(call, known.as_ref(), why).await;
-                Err(wrong("Name, password or code is wrong"))
+                Err(wrong(ErrorName::LoginWrong, "Name, password or code is wrong"))
             }
         }
     }
@@ -233,7 +232,7 @@ impl Attempt {
                     _ => "the operator was changed meanwhile",
                 };
                 self.failed(call, Some(&proven.known), why).await;
-                Err(wrong("Name, password or code is wrong"))
+                Err(wrong(ErrorName::LoginWrong, "Name, password or code is wrong"))
             }
         }
     }
@@ -279,8 +278,8 @@ pub(crate) async fn open(call: Call, body: JsonBody) -> Result<Response, ApiErro
 
 /// The caller's session.
 fn own(call: &Call) -> Result<Session, ApiError> {
-    let refuse = || ApiError::new(ErrorCode::VALIDATION, "The caller has not logged in by a password");
-    call.caller.session.clone().ok_or_else(refuse)
+    let detail = "The caller has not logged in by a password";
+    call.caller.session.clone().ok_or_else(|| ApiError::new(ErrorName::SessionMissing, detail))
 }
 
 /// The sessions that have not ended: all of them if the caller may read operators, otherwise its own.
@@ -302,7 +301,8 @@ pub(crate) async fn end(call: Call, Segments(id): Segments<String>) -> Result<Re
     let found = people.sessions(now).into_iter().find(|session| session.id == id);
     let is_own = |session: &Session| session.operator == call.caller.operator;
     let found = found.filter(|session| is_own(session) || call.caller.may(Permission::IamUser));
-    let found = found.ok_or_else(|| ApiError::not_found(&format!("There is no session {id} of yours")))?;
+    let unknown = || ApiError::new(ErrorName::SessionNotFound, &format!("There is no session {id} of yours"));
+    let found = found.ok_or_else(unknown)?;
     let change = Change::new(format!("session {id} of operator {}", found.operator), "open", "ended");
     let by = call.caller.attribution_of("session.end", None);
     enter(&call, by, Deed::Elsewhere(change)).await?.map_err(ApiError::from)?;
@@ -397,7 +397,7 @@ fn read_token(fields: &Fields<'_>) -> Result<Token, ApiError> {
 }
 
 fn enrolment_refused() -> ApiError {
-    wrong("There is no such enrolment, or it was used or expired")
+    wrong(ErrorName::EnrolmentInvalid, "There is no such enrolment, or it was used or expired")
 }
 
 /// Records the use of an invalid token in the audit trail.
@@ -450,7 +450,8 @@ pub(crate) async fn confirm_enrolment(call: Call, body: JsonBody) -> Result<Resp
     people.begin(&begun.operator, address, now).map_err(too_often)?;
     let Some(code_step) = step_of(&begun.seed, &code, now) else {
         enrolment_failed(&call, &begun.operator, "wrong code").await;
-        return Err(wrong("The code is wrong: compare the clock of the device"));
+        let detail = "The code is wrong: compare the clock of the device";
+        return Err(wrong(ErrorName::EnrolmentCodeWrong, detail));
     };
     let kind = EntranceKind::Enrol { token: token.digest(), sealed: begun.sealed };
     let by = Attribution {

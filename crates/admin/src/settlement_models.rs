@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_ledger::command::NewSettlementModel;
-use upesi_ledger::{AdminCommand, Delay, Granularity, Interchange, Ledger, SettlementModel};
+use upesi_ledger::{AdminCommand, AdminRefusal, Delay, Granularity, Interchange, Ledger, SettlementModel};
 
 use super::call::Segments;
 use crate::body::JsonBody;
@@ -65,9 +65,7 @@ pub(crate) async fn get(call: Call, Segments(name): Segments<String>) -> Result<
 async fn show(call: &Call, name: &str) -> Result<Response, ApiError> {
     let wanted = name.to_owned();
     let view = call.ask(move |ledger| ledger.model_named(&wanted).map(|model| ModelView::of(ledger, model)));
-    ok(&view
-        .await?
-        .ok_or_else(|| ApiError::not_found(&format!("Settlement Model '{name}' does not exist")))?)
+    ok(&view.await?.ok_or_else(|| ApiError::from(AdminRefusal::ModelUnknown { name: name.into() }))?)
 }
 
 pub(crate) async fn create(call: Call, body: JsonBody) -> Result<Response, ApiError> {

@@ -9,12 +9,13 @@ use upesi_ledger::{
     AccountId, AdminCommand, AdminOutcome, AdminRefusal, Content, Ledger, Pair, Sum, Window, WindowId,
     WindowState,
 };
-use upesi_types::{Currency, ErrorCode, Timestamp};
+use upesi_types::{Currency, Timestamp};
 
 use super::call::{Parameters, Segments};
 use crate::body::JsonBody;
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, number as digits, ok};
 use crate::transfers::REASON_CHARS_MAX;
 
@@ -84,11 +85,6 @@ pub(crate) fn number(text: &str, name: &str) -> Result<u32, ApiError> {
     number.ok_or_else(|| ApiError::malformed(&format!("\"{name}\" must be a positive number")))
 }
 
-/// 400 with 3100: the settlement API's answer if an object does not exist.
-pub(crate) fn refuse(detail: &str) -> ApiError {
-    ApiError::new(ErrorCode::VALIDATION, detail)
-}
-
 pub(crate) async fn get(call: Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
     show(&call, WindowId(number(&id, "id")?)).await
 }
@@ -156,7 +152,8 @@ pub(crate) fn check_filters(parameters: &Parameters, names: &[&str], own: &[&str
     if names.iter().chain(own).any(|name| parameters.get(name).is_some()) {
         return Ok(());
     }
-    Err(refuse(&format!("Use at least one parameter: {}", names.join(", "))))
+    let detail = format!("Use at least one parameter: {}", names.join(", "));
+    Err(ApiError::new(ErrorName::FilterRequired, &detail))
 }
 
 /// The windows that match all filters, newest change first. None is an error, as portals expect it.
@@ -179,7 +176,10 @@ pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response,
         windows.take(FOUND_MAX).map(|window| WindowView::of(ledger, window)).collect::<Vec<_>>()
     });
     let found = found.await?;
-    if found.is_empty() { Err(refuse("settlementWindow by filters not found")) } else { ok(&found) }
+    if found.is_empty() {
+        return Err(ApiError::new(ErrorName::NothingFound, "settlementWindow by filters not found"));
+    }
+    ok(&found)
 }
 
 /// Whether an account of the participant, in the currency, took part in a window.
@@ -290,7 +290,10 @@ pub(crate) async fn list_pairs(
             return Err(ApiError::from(AdminRefusal::WindowUnknown { window: id }));
         };
         let pairs = ledger.window_pairs(window);
-        let pairs = pairs.ok_or_else(|| refuse(&format!("The sums of window {id} are no longer kept")))?;
+        let pairs = pairs.ok_or_else(|| {
+            let detail = format!("The sums of window {id} are no longer kept");
+            ApiError::new(ErrorName::WindowPairsNotRetained, &detail)
+        })?;
         Ok(page_of_pairs(ledger, id, &pairs, after, limit))
     });
     ok(&page.await??)

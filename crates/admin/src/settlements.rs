@@ -8,25 +8,23 @@ use upesi_ledger::command::{
     AdvanceFault, AdvanceItem, CoverItem, NewSettlement, SettlementAbort, SettlementAdvance, SettlementCover,
 };
 use upesi_ledger::{
-    Account, AccountId, AdminCommand, AdminOutcome, Content, Ledger, Settlement, SettlementAccount,
-    SettlementId, SettlementState, Window, WindowId,
+    Account, AccountId, AdminCommand, AdminOutcome, AdminRefusal, Content, Ledger, Settlement,
+    SettlementAccount, SettlementId, SettlementState, Window, WindowId,
 };
-use upesi_types::{Amount, ErrorCode};
+use upesi_types::Amount;
 
 use super::body::Field;
 use super::call::{Parameters, Segments};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Decimal, Instant, ok};
-use crate::settlement_windows::{
-    ContentView, FOUND_MAX, Period, check_filters, number, one_of, positive, refuse,
-};
+use crate::settlement_windows::{ContentView, FOUND_MAX, Period, check_filters, number, one_of, positive};
 use crate::transfers::REASON_CHARS_MAX;
 
 /// Maximum length of a bank reference, in characters.
 const REFERENCE_CHARS_MAX: usize = 50;
-const NOT_FOUND: &str = "Settlement not found";
 /// Maximum number of windows in a request.
 const WINDOWS_MAX: usize = 1_000;
 /// Maximum number of participants, or accounts of one, in a request.
@@ -118,12 +116,17 @@ struct Money {
 struct ErrorInformation {
     error_code: String,
     error_description: String,
+    error_name: &'static str,
 }
 
 impl From<AdvanceFault> for ErrorInformation {
     fn from(fault: AdvanceFault) -> Self {
-        let code = ErrorCode::CLIENT;
-        Self { error_code: code.to_string(), error_description: code.describe(fault.as_str()) }
+        let name = ErrorName::of_advance(fault);
+        Self {
+            error_code: name.code().to_string(),
+            error_description: name.code().describe(fault.as_str()),
+            error_name: name.as_str(),
+        }
     }
 }
 
@@ -241,12 +244,20 @@ async fn show(call: &Call, id: SettlementId, part: Part) -> Result<Response, Api
     let view = call.ask(move |ledger| {
         ledger.settlement(id).map(|settlement| SettlementView::of(ledger, settlement, part))
     });
-    let view = view.await?.ok_or_else(|| refuse(&format!("Settlement with ID '{id}' not found")))?;
+    let unknown =
+        || ApiError::new(ErrorName::SettlementNotFound, &format!("Settlement with ID '{id}' not found"));
+    let view = view.await?.ok_or_else(unknown)?;
     if view.participants.is_empty() {
-        return Err(refuse(&match part {
-            Part { account: Some(account), .. } => format!("Account {account} not in settlement {id}"),
-            _ => format!("Participant {} not in settlement {id}", part.participant.unwrap_or(0)),
-        }));
+        let (name, detail) = match part {
+            Part { account: Some(account), .. } => {
+                (ErrorName::SettlementAccountNotFound, format!("Account {account} not in settlement {id}"))
+            }
+            Part { participant, account: None } => (
+                ErrorName::SettlementParticipantNotFound,
+                format!("Participant {} not in settlement {id}", participant.unwrap_or(0)),
+            ),
+        };
+        return Err(ApiError::new(name, &detail));
     }
     ok(&view)
 }
@@ -312,7 +323,10 @@ pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response,
         wanted.map(|settlement| SettlementView::of(ledger, settlement, part)).collect::<Vec<_>>()
     });
     let found = found.await?;
-    if found.is_empty() { Err(refuse("Settlements not found")) } else { ok(&found) }
+    if found.is_empty() {
+        return Err(ApiError::new(ErrorName::NothingFound, "Settlements not found"));
+    }
+    ok(&found)
 }
 
 pub(crate) async fn create(call: Call, body: JsonBody) -> Result<Response, ApiError> {
@@ -347,6 +361,10 @@ fn unexpected(outcome: &AdminOutcome) -> ApiError {
     ApiError::internal(&format!("the engine answered {outcome:?}"))
 }
 
+fn invalid(detail: &str) -> ApiError {
+    ApiError::new(ErrorName::SettlementChangeInvalid, detail)
+}
+
 /// `PUT /v2/settlements/{id}`: states of accounts, or the abort.
 pub(crate) async fn update(
     call: Call,
@@ -357,23 +375,25 @@ pub(crate) async fn update(
     let fields = body.fields()?;
     if let Some(participants) = fields.optional("participants") {
         if fields.only(&["participants"]).is_err() {
-            return Err(refuse("No other properties are allowed when participants is provided"));
+            return Err(invalid("No other properties are allowed when participants is provided"));
         }
         return advance_accounts(&call, id, read_participants(&participants, read_advance)?).await;
     }
     let (state, reason) = (fields.optional("state"), fields.optional("reason"));
     let (state, reason) = match (state, reason) {
         (Some(state), Some(reason)) => (state, reason.text_of(1, REASON_CHARS_MAX)?.into()),
-        (None, None) => return Err(refuse("Invalid request payload input")),
-        _ => return Err(ApiError::new(ErrorCode::MISSING_ELEMENT, "State and reason are mandatory")),
+        (None, None) => return Err(invalid("Invalid request payload input")),
+        _ => return Err(ApiError::new(ErrorName::ElementMissing, "State and reason are mandatory")),
     };
     let external_reference = read_reference(&fields)?;
     if fields.only(&["state", "reason", "externalReference"]).is_err() {
-        return Err(refuse("Invalid request payload input"));
+        return Err(invalid("Invalid request payload input"));
     }
     if read_state(&state)? != SettlementState::Aborted {
         let exists = call.ask(move |ledger| ledger.settlement(id).is_some()).await?;
-        return Err(refuse(if exists { "State change is not allowed" } else { NOT_FOUND }));
+        let refusal =
+            if exists { AdminRefusal::SettlementStateChange } else { AdminRefusal::SettlementUnknown };
+        return Err(refusal.into());
     }
     let abort = SettlementAbort { id, reason, external_reference };
     call.change(AdminCommand::AbortSettlement(abort)).await?;
@@ -519,7 +539,7 @@ async fn advance(
             participants: answers(ledger, settlement, &items, &faults),
         })
     });
-    ok(&view.await?.ok_or_else(|| refuse(NOT_FOUND))?)
+    ok(&view.await?.ok_or_else(|| ApiError::from(AdminRefusal::SettlementUnknown))?)
 }
 
 /// The windows and contents of the accounts without a fault.

@@ -13,12 +13,13 @@ use upesi_ledger::{
     AdminCommand, KEY_OVERLAP_HOURS, KEY_OVERLAP_HOURS_MAX, Ledger, ParticipantKeys, PublicKeyDer,
     SignatureKey, SignatureKeyState,
 };
-use upesi_types::{ErrorCode, FspId, Timestamp, hex, unhex};
+use upesi_types::{FspId, Timestamp, hex, unhex};
 
 use super::call::{Segments, participant_name};
 use crate::body::JsonBody;
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, empty, json, ok};
 use crate::public_keys::{HubKey, HubKeys, SignatureKeyRules, pem};
 
@@ -219,7 +220,7 @@ fn check_files(rules: &SignatureKeyRules, name: &FspId, sha256: &str) -> Result<
         None => Ok(()),
         Some(other) => {
             let detail = format!("Participant '{}' has this key in its file", other.participant);
-            Err(ApiError::new(ErrorCode::CLIENT, &detail))
+            Err(ApiError::new(ErrorName::SignatureKeyTaken, &detail))
         }
     }
 }
@@ -244,7 +245,7 @@ pub(crate) async fn revoke(
     });
     let is_recorded = is_recorded.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?;
     if !is_in_file && !is_recorded {
-        return Err(ApiError::not_found("The participant has no such key"));
+        return Err(ApiError::new(ErrorName::SignatureKeyNotFound, "The participant has no such key"));
     }
     call.change(AdminCommand::RevokeSignatureKey { name, sha256 }).await?;
     empty(StatusCode::NO_CONTENT)

@@ -8,13 +8,14 @@ use upesi_fspiop::ilp::decode_transaction;
 use upesi_fspiop::{SyncError, encode_octets};
 use upesi_ledger::command::{Deed, Expire};
 use upesi_ledger::{AccountId, Change, Ledger, Transfer, TransferState};
-use upesi_types::{ErrorCode, FspId, TransferId};
+use upesi_types::{FspId, TransferId};
 
 use super::call::{Segments, transfer_id};
 use crate::access::Permission;
 use crate::body::JsonBody;
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Decimal, Instant, ok, raw};
 
 /// Maximum length of a reason, in characters.
@@ -86,7 +87,7 @@ pub(crate) async fn end(
 }
 
 async fn show(call: &Call, id: TransferId) -> Result<Response, ApiError> {
-    let unknown = || ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"));
+    let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("There is no transfer {id}"));
     let transfer = call.engine.transfer(id).await?.ok_or_else(unknown)?;
     let own = call.caller.participant;
     let shown = call.ask(move |ledger| {
@@ -153,7 +154,7 @@ pub(crate) async fn get_transaction(
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
     let id = transfer_id(&id)?;
-    let not_found = || ApiError::not_found(&format!("There is no transfer {id}"));
+    let not_found = || ApiError::new(ErrorName::TransactionNotFound, &format!("There is no transfer {id}"));
     let transfer = call.engine.transfer(id).await?.ok_or_else(not_found)?;
     let packet = packet_of(&call, &transfer).await?;
     let transaction = decode_transaction(&packet).map_err(|error| unreadable(&error.to_string()))?;
@@ -181,13 +182,16 @@ async fn packet_of(call: &Call, transfer: &Transfer) -> Result<String, ApiError>
 async fn body_of(call: &Call, seq: u64) -> Result<Vec<u8>, ApiError> {
     let payload = call.engine.payload(seq).await?.ok_or_else(gone)?;
     if payload.body.is_empty() {
-        return Err(ApiError::not_found("The journal keeps no bodies of refused requests"));
+        return Err(ApiError::new(
+            ErrorName::RequestNotRetained,
+            "The journal keeps no bodies of refused requests",
+        ));
     }
     Ok(payload.body.into())
 }
 
 fn gone() -> ApiError {
-    ApiError::not_found("The journal no longer holds the request of this transfer")
+    ApiError::new(ErrorName::RequestNotRetained, "The journal no longer holds the request of this transfer")
 }
 
 fn unreadable(what: &str) -> ApiError {

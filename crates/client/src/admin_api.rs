@@ -11,11 +11,12 @@ use crate::await_hub::remedy;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use upesi_admin::ErrorName;
 use upesi_http::{
     Answer, Bytes, ClientTls, Full, HeaderValue, Method, Origin, Pool, PoolConfig, Request, SendError,
     StatusCode, Target, UrlError, header,
 };
-use upesi_types::Amount;
+use upesi_types::{Amount, ErrorCode};
 
 /// Time limit of one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -60,7 +61,7 @@ pub enum AdminError {
         status: u16,
     },
     /// The hub rejected the call.
-    #[error("{}", in_words(method, path, *status, text))]
+    #[error("{}", in_words(method, path, *status, rejection))]
     Refused {
         /// The method.
         method: Method,
@@ -68,8 +69,8 @@ pub enum AdminError {
         path: String,
         /// The HTTP status.
         status: u16,
-        /// The hub's message, or the beginning of its answer.
-        text: String,
+        /// The error in the answer.
+        rejection: Rejection,
     },
     /// The change needs an approval.
     #[error("a second person must approve this: upesi admin approve {approval}")]
@@ -89,6 +90,67 @@ pub enum AdminError {
         /// Description of the fault.
         reason: String,
     },
+}
+
+/// The error in an answer with the status of a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// The error of a hub.
+    Hub(HubError),
+    /// The beginning of another answer.
+    Other(String),
+}
+
+/// An error in an answer of a hub.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "ErrorInformation")]
+pub struct HubError {
+    /// The code.
+    pub code: ErrorCode,
+    /// The name; `None` if the hub sends none, or one that this version does not know.
+    pub name: Option<ErrorName>,
+    /// The text for operators, without the standard text of the code.
+    pub detail: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ErrorInformation {
+    error_code: String,
+    error_description: String,
+    error_name: Option<String>,
+}
+
+impl TryFrom<ErrorInformation> for HubError {
+    type Error = &'static str;
+
+    fn try_from(information: ErrorInformation) -> Result<Self, Self::Error> {
+        let ErrorInformation { error_code, error_description, error_name } = information;
+        let code = error_code.parse().ok().and_then(ErrorCode::from_number).ok_or("invalid errorCode")?;
+        let name = error_name.as_deref().and_then(ErrorName::parse);
+        Ok(Self { code, name, detail: code.detail_of(&error_description).to_owned() })
+    }
+}
+
+impl Rejection {
+    fn read(body: &[u8]) -> Self {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Envelope {
+            error_information: HubError,
+        }
+        match serde_json::from_slice::<Envelope>(body) {
+            Ok(Envelope { error_information }) => Self::Hub(error_information),
+            Err(_) => Self::Other(String::from_utf8_lossy(body).chars().take(EXCERPT_CHARS_MAX).collect()),
+        }
+    }
+
+    fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Hub(error) => Some(error.code),
+            Self::Other(_) => None,
+        }
+    }
 }
 
 /// `0`, `1`, `true` or `false`: hubs write flags in either form.
@@ -129,7 +191,22 @@ impl AdminError {
     pub fn is_unknown(&self) -> bool {
         match self {
             Self::Refused { status: 404, .. } => true,
-            Self::Refused { status: 400, text, .. } => text.split(' ').next() == Some(UNKNOWN_CODE),
+            _ => self.has_code(ErrorCode::ID_NOT_FOUND),
+        }
+    }
+
+    /// Whether the hub rejected the content of the request with this code.
+    pub fn has_code(&self, code: ErrorCode) -> bool {
+        match self {
+            Self::Refused { status: 400, rejection, .. } => rejection.code() == Some(code),
+            _ => false,
+        }
+    }
+
+    /// Whether the hub's error has this name.
+    pub fn is(&self, name: ErrorName) -> bool {
+        match self {
+            Self::Refused { rejection: Rejection::Hub(error), .. } => error.name == Some(name),
             _ => false,
         }
     }
@@ -152,18 +229,10 @@ pub(crate) fn admin_exit(error: &AdminError) -> Exit {
 
 /// A path that only the port for DFSPs has, with DELETE: it answers 405 to GET.
 const OF_DFSPS: &str = "/endpointcache";
-/// Error code for a path that does not exist.
-const UNKNOWN_PATH_CODE: &str = "3002";
-/// Error code for a request without the headers that DFSPs send.
-const MISSING_ELEMENT_CODE: &str = "3102";
 
 /// Header of a follower with the maximum age of its answer.
 const AGE_HEADER: &str = "upesi-age-ms";
 const JSON: &str = "application/json";
-/// Beginning of the detail for a rejected credential.
-const ASKS_WHO: &str = "Say who you are";
-/// Error code for an object that does not exist: this API answers it with status 400.
-const UNKNOWN_CODE: &str = "3200";
 
 fn read<T: for<'de> Deserialize<'de>>(path: &str, body: &[u8]) -> Result<T, AdminError> {
     serde_json::from_slice(body)
@@ -354,11 +423,11 @@ impl AdminApi {
         if answer.status.is_success() {
             return Ok((answer.status, answer.body));
         }
-        let (status, text) = (answer.status.as_u16(), explanation(&answer.body));
-        if may_be_of_dfsps(status, &text) && self.is_port_of_dfsps().await {
+        let (status, rejection) = (answer.status.as_u16(), Rejection::read(&answer.body));
+        if may_be_of_dfsps(status, &rejection) && self.is_port_of_dfsps().await {
             return Err(AdminError::WrongPort { origin: self.pool.origin().clone(), status });
         }
-        Err(AdminError::Refused { method, path: path.to_owned(), status, text })
+        Err(AdminError::Refused { method, path: path.to_owned(), status, rejection })
     }
 
     async fn ask(
@@ -400,62 +469,34 @@ impl AdminApi {
 }
 
 /// Whether a port for DFSPs may have sent this answer to a call of this API.
-fn may_be_of_dfsps(status: u16, text: &str) -> bool {
-    let code = text.split(' ').next().unwrap_or_default();
-    matches!((status, code), (405, _) | (404, UNKNOWN_PATH_CODE) | (400, MISSING_ELEMENT_CODE))
+fn may_be_of_dfsps(status: u16, rejection: &Rejection) -> bool {
+    match status {
+        405 => true,
+        404 => rejection.code() == Some(ErrorCode::UNKNOWN_URI),
+        // A request without the headers that DFSPs send.
+        400 => rejection.code() == Some(ErrorCode::MISSING_ELEMENT),
+        _ => false,
+    }
 }
 
 /// A rejection for the operator: its detail, and its code for the documentation. The call is named only if the answer
 /// does not come from a hub.
-fn in_words(method: &Method, path: &str, status: u16, text: &str) -> String {
-    let is_code = |code: &str| code.len() == 4 && code.bytes().all(|byte| byte.is_ascii_digit());
-    let Some((code, description)) = text.split_once(' ').filter(|(code, _)| is_code(code)) else {
-        return format!("{method} {path}: the response {status} is not from a hub's admin API: {text}");
+fn in_words(method: &Method, path: &str, status: u16, rejection: &Rejection) -> String {
+    let HubError { code, name, detail } = match rejection {
+        Rejection::Hub(error) => error,
+        Rejection::Other(text) => {
+            return format!("{method} {path}: the response {status} is not from a hub's admin API: {text}");
+        }
     };
-    let detail = detail_of(description);
-    if let Some((what, id)) =
-        detail.strip_suffix("' not found").and_then(|found| found.split_once(" with ID '"))
-    {
-        return format!("there is no {} {id}", what.to_lowercase());
-    }
-    if detail == "Settlement not found"
-        && let Some(id) = path.strip_prefix("/v2/settlements/").and_then(|path| path.split('/').next())
-    {
-        return format!("there is no settlement {id}");
-    }
-    match status {
-        401 if detail.starts_with(ASKS_WHO) => {
+    let settlement = path.strip_prefix("/v2/settlements/").and_then(|path| path.split('/').next());
+    match (status, name, settlement) {
+        (_, Some(ErrorName::SettlementNotFound), Some(id)) => format!("there is no settlement {id}"),
+        (_, Some(ErrorName::Unauthenticated), _) => {
             "the hub requires authentication: log in (upesi admin login), or use a valid token (--token-file)"
                 .to_owned()
         }
-        403 => format!("you are not permitted to do this: {detail}"),
+        (403, ..) => format!("you are not permitted to do this: {detail}"),
         _ => format!("{detail} ({code})"),
-    }
-}
-
-/// The detail of an error's description, without the text of its code.
-pub(crate) fn detail_of(description: &str) -> &str {
-    description.split_once(" - ").map_or(description, |(_, detail)| detail)
-}
-
-/// The description in an FSPIOP error body, or the beginning of any other body.
-fn explanation(body: &[u8]) -> String {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Envelope {
-        error_information: Information,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Information {
-        error_code: String,
-        error_description: String,
-    }
-    match serde_json::from_slice::<Envelope>(body) {
-        Ok(Envelope { error_information: Information { error_code, error_description } }) => {
-            format!("{error_code} {error_description}")
-        }
-        Err(_) => String::from_utf8_lossy(body).chars().take(EXCERPT_CHARS_MAX).collect(),
     }
 }
 
@@ -463,49 +504,85 @@ fn explanation(body: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    fn error(code: u16, name: &str, description: &str) -> String {
+        format!(
+            r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"{description}","errorName":"{name}"}}}}"#
+        )
+    }
+
+    /// Other hubs, and earlier versions, send no names.
+    #[test]
+    fn an_error_without_a_name_has_its_code() {
+        let body =
+            r#"{"errorInformation":{"errorCode":"3100","errorDescription":"Generic validation error - no"}}"#;
+        let expected = HubError { code: ErrorCode::VALIDATION, name: None, detail: "no".to_owned() };
+        assert_eq!(Rejection::read(body.as_bytes()), Rejection::Hub(expected));
+    }
+
     #[test]
     fn refusals_are_in_the_words_of_an_operator() {
-        for (status, text, expected) in [
+        for (status, body, expected) in [
             (
                 400,
-                "3100 Generic validation error - Settlement with ID '99' not found",
-                "there is no settlement 99",
+                error(
+                    3100,
+                    "settlement_not_found",
+                    "Generic validation error - Settlement with ID '7' not found",
+                ),
+                "there is no settlement 7",
             ),
             (
                 400,
-                "3100 Generic validation error - Window 9 does not exist",
+                error(3100, "settlement_not_found", "Generic validation error - Settlement not found"),
+                "there is no settlement 7",
+            ),
+            (
+                400,
+                error(3100, "window_not_found", "Generic validation error - Window 9 does not exist"),
                 "Window 9 does not exist (3100)",
             ),
             (
                 400,
-                "3200 Generic ID not found - Participant 'nobody' does not exist",
+                error(
+                    3200,
+                    "of_a_later_version",
+                    "Generic ID not found - Participant 'nobody' does not exist",
+                ),
                 "Participant 'nobody' does not exist (3200)",
             ),
-            (503, "2003 Service currently unavailable", "Service currently unavailable (2003)"),
+            (
+                503,
+                error(2003, "stopping", "Service currently unavailable"),
+                "Service currently unavailable (2003)",
+            ),
             (
                 401,
-                "3000 Generic client error - Say who you are: Authorization: Bearer TOKEN",
+                error(
+                    3000,
+                    "unauthenticated",
+                    "Generic client error - Say who you are: Authorization: Bearer TOKEN",
+                ),
                 "the hub requires authentication: log in (upesi admin login), or use a valid token (--token-file)",
             ),
             (
                 401,
-                "3000 Generic client error - Name, password or code is wrong",
+                error(3000, "login_wrong", "Generic client error - Name, password or code is wrong"),
                 "Name, password or code is wrong (3000)",
             ),
             (
                 403,
-                "3000 Generic client error - needs the permission funds.in",
+                error(3000, "permission_missing", "Generic client error - needs the permission funds.in"),
                 "you are not permitted to do this: needs the permission funds.in",
             ),
-            (400, "3100 Generic validation error - Settlement not found", "there is no settlement 7"),
             (
                 404,
-                "<html>no",
+                "<html>no".to_owned(),
                 "GET /v2/settlements/7/x: the response 404 is not from a hub's admin API: <html>no",
             ),
         ] {
-            let (method, path, text) = (Method::GET, "/v2/settlements/7/x".to_owned(), text.to_owned());
-            assert_eq!(AdminError::Refused { method, path, status, text }.to_string(), expected);
+            let (method, path) = (Method::GET, "/v2/settlements/7/x".to_owned());
+            let rejection = Rejection::read(body.as_bytes());
+            assert_eq!(AdminError::Refused { method, path, status, rejection }.to_string(), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `upesi audit trail`: prints the entries of the audit trail, and always verifies the whole chain.
+//! `upesi trail`: prints the entries of the audit trail, and always verifies the whole chain.
 
 mod export;
 

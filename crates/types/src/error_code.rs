@@ -116,6 +116,12 @@ impl ErrorCode {
         self.describe_within(detail, DESCRIPTION_CHARS_MAX)
     }
 
+    /// The detail of a description of this code, without the standard text.
+    pub fn detail_of(self, description: &str) -> &str {
+        let rest = self.text().and_then(|text| description.strip_prefix(text));
+        rest.and_then(|rest| rest.strip_prefix(" - ")).unwrap_or(description)
+    }
+
     /// Like [`Self::describe`], with another limit.
     pub fn describe_within(self, detail: &str, chars_max: usize) -> String {
         let text = self.text().unwrap_or("Error");
@@ -189,6 +195,16 @@ mod tests {
         assert_eq!(ErrorCode::VALIDATION.describe("x"), "Generic validation error - x");
         let long = "é".repeat(200);
         assert_eq!(ErrorCode::VALIDATION.describe(&long).chars().count(), 128);
+    }
+
+    #[test]
+    fn the_detail_of_a_description_is_the_text_that_it_was_made_of() {
+        for detail in ["x", "a - b", "Generic validation error - "] {
+            assert_eq!(ErrorCode::VALIDATION.detail_of(&ErrorCode::VALIDATION.describe(detail)), detail);
+        }
+        for other in ["Generic validation error", "Transfer expired - x", ""] {
+            assert_eq!(ErrorCode::VALIDATION.detail_of(other), other);
+        }
     }
 
     #[test]

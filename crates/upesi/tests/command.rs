@@ -126,6 +126,10 @@ fn wrong_usage_exits_64_and_help_exits_0() {
         assert_eq!(code(&run(&[command, "--help"])), 0, "{command}");
     }
     assert!(!stdout(&run(&["lab", "--help"])).contains("forwarder"), "it is for the lab itself");
+    assert_eq!(stdout(&run(&["help", "scheme", "apply"])), stdout(&run(&["scheme", "apply", "--help"])));
+    let unknown = run(&["help", "scheme", "aply"]);
+    assert_eq!(code(&unknown), 64);
+    assert!(stderr(&unknown).contains("there is no command 'aply'"), "{}", stderr(&unknown));
     assert_eq!(code(&run(&["--version"])), 0);
 }
 
@@ -531,15 +535,15 @@ fn the_command_makes_its_completions_and_man_pages() {
     for (shell, expected) in
         [("bash", "complete -F _upesi"), ("zsh", "#compdef upesi"), ("fish", "complete -c upesi")]
     {
-        let output = run(&["completions", shell]);
+        let output = run(&["help", "completions", shell]);
         assert_eq!(code(&output), 0);
         assert!(stdout(&output).contains(expected), "{shell}");
         assert!(stdout(&output).contains("allow-live"), "{shell}: an option of a subcommand");
     }
-    assert_eq!(code(&run(&["completions", "tcsh"])), 64);
+    assert_eq!(code(&run(&["help", "completions", "tcsh"])), 64);
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("share/man1");
-    let output = run(&["man", "--out", out.to_str().unwrap()]);
+    let output = run(&["help", "man", "--out", out.to_str().unwrap()]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let count = std::fs::read_dir(&out).unwrap().count();
     assert_eq!(stdout(&output), format!("{count} pages written to {}\n", out.display()));
@@ -547,7 +551,45 @@ fn the_command_makes_its_completions_and_man_pages() {
     assert!(page.starts_with(".ie") || page.contains(".TH"), "{page}");
     // There is a file in place of the directory.
     let page = out.join("upesi.1");
-    assert_eq!(code(&run(&["man", "--out", page.to_str().unwrap()])), 73);
+    assert_eq!(code(&run(&["help", "man", "--out", page.to_str().unwrap()])), 73);
+}
+
+#[test]
+fn an_old_spelling_works_and_prints_the_new_one() {
+    for (old, new, shown, exit) in [
+        (&["exit-codes"][..], &["help", "exit-codes"][..], "help exit-codes", 0),
+        (&["completions", "fish"], &["help", "completions", "fish"], "help completions", 0),
+        (&["audit", "trail", "--help"], &["trail", "--help"], "trail", 0),
+        (&["audit", "trail", "/nowhere/data"], &["trail", "/nowhere/data"], "trail", 66),
+        (
+            &["audit", "verify", "/nowhere/export"],
+            &["trail", "verify", "/nowhere/export"],
+            "trail verify",
+            66,
+        ),
+        (&["scheme", "help", "apply"], &["help", "scheme", "apply"], "help scheme", 0),
+    ] {
+        let [before, now] = [old, new].map(run);
+        assert_eq!((code(&before), code(&now)), (exit, exit), "{old:?}: {}", stderr(&before));
+        assert_eq!(stdout(&before), stdout(&now), "{old:?}");
+        let errors = stderr(&before);
+        let (note, rest) = errors.split_once('\n').unwrap();
+        let expected = format!("is now `upesi {shown}`; the old spelling works for one more release");
+        assert!(note.ends_with(&expected), "{note}");
+        assert_eq!(rest, stderr(&now), "{old:?}");
+    }
+}
+
+/// Without a terminal, the width is the variable's.
+#[test]
+fn help_is_wrapped_to_the_width_of_the_terminal() {
+    for arguments in [&["help"][..], &["help", "serve"]] {
+        for (columns, width) in [("80", 80), ("100", 100), ("300", 110)] {
+            let output = upesi(arguments).env("COLUMNS", columns).output().unwrap();
+            let widest = stdout(&output).lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= width && widest + 15 > width, "{arguments:?} at {columns}: {widest}");
+        }
+    }
 }
 
 #[test]
@@ -625,7 +667,7 @@ fn a_file_without_an_end_is_refused() {
         (&["scheme", "apply", "/dev/zero"][..], 65),
         (&["pki", "issue", "x", "--for", "client", "--dir", &authority, "--csr", "/dev/zero"], 65),
         (&["directory", "import", "/dev/zero"], 66),
-        (&["audit", "verify", "/dev/zero"], 65),
+        (&["trail", "verify", "/dev/zero"], 65),
         (&["serve", "--config", "/dev/zero"], 64),
         (&["restore", "--from", &backup, "--data", &target], 66),
         (&["directory", "get", "MSISDN", "1", "--token-file", "/dev/zero"], 64),

@@ -45,7 +45,7 @@ fn every_setting_is_printed_with_its_meaning() {
 
 #[test]
 fn every_exit_code_is_printed_with_meaning_and_remedy() {
-    let page = printed(&["exit-codes"]);
+    let page = printed(&["help", "exit-codes"]);
     assert_eq!(page, Exit::reference());
     for exit in Exit::ALL {
         let code = exit.code().to_string();

@@ -526,7 +526,7 @@ fn times_are_local(scheme: &Scheme) {
     };
     local(&["settlement", "show"]);
     local(&["journal", text(&data), "--limit", "1"]);
-    local(&["audit", "trail", text(&data), "--limit", "1"]);
+    local(&["trail", text(&data), "--limit", "1"]);
     let windows = scheme.shown_json(&["settlement", "show"])["windows"].clone();
     assert!(windows[0]["changedDate"].as_str().unwrap().ends_with('Z'), "{windows}");
     let record = scheme.shown_json(&["journal", text(&data), "--limit", "1"]);

@@ -27,6 +27,17 @@ struct AccountName {
     currency: String,
 }
 
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Model {
+    pub name: String,
+    pub currency: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct LimitRow {
+    currency: String,
+}
+
 #[derive(Deserialize)]
 struct PositionRow {
     currency: String,
@@ -73,13 +84,22 @@ impl AdminClient {
         self.0.send(Method::DELETE, path, "").await
     }
 
-    /// Posts a JSON text. Returns false if the hub answers that the resource exists already. Fails if there is no
-    /// answer, or a rejection for another reason.
-    pub async fn create(&self, path: &str, json: String) -> Result<bool, AdminError> {
-        match self.0.send(Method::POST, path, &json).await {
-            Err(AdminError::Refused { text, .. }) if says_already(&text) => Ok(false),
-            other => other.map(|()| true),
-        }
+    /// Posts a JSON text. Fails if there is no answer, or a rejection.
+    pub async fn create(&self, path: &str, json: String) -> Result<(), AdminError> {
+        self.0.send(Method::POST, path, &json).await
+    }
+
+    /// Posts a JSON text. If the hub rejects it, the object may exist already. Hubs report this with different statuses,
+    /// codes and texts, so `exists` looks the object up. Fails if there is no answer, or no object after a rejection.
+    pub(crate) async fn create_once(
+        &self,
+        path: &str,
+        json: String,
+        exists: impl AsyncFnOnce() -> Result<bool, AdminError>,
+    ) -> Result<(), AdminError> {
+        let created = self.create(path, json).await;
+        let is_rejected = matches!(created, Err(AdminError::Refused { .. }));
+        if is_rejected && exists().await.unwrap_or_default() { Ok(()) } else { created }
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>, AdminError> {
@@ -105,6 +125,17 @@ impl AdminClient {
         Ok(covers)
     }
 
+    /// The currencies in which a participant has a net debit cap.
+    pub(crate) async fn capped(&self, name: &str) -> Result<Vec<String>, AdminError> {
+        let rows: Vec<LimitRow> = self.0.get(&format!("/participants/{name}/limits")).await?;
+        Ok(rows.into_iter().map(|row| row.currency).collect())
+    }
+
+    /// The settlement models.
+    pub(crate) async fn models(&self) -> Result<Vec<Model>, AdminError> {
+        self.0.get("/settlementModels").await
+    }
+
     async fn position(&self, name: &str, currency: Currency) -> Result<Option<Amount>, AdminError> {
         let rows: Vec<PositionRow> = self.0.get(&format!("/participants/{name}/positions")).await?;
         Ok(rows.iter().find(|row| row.currency == currency.as_str()).map(|row| row.value.0))
@@ -127,34 +158,9 @@ impl AdminClient {
     }
 }
 
-/// Hubs answer repeated onboarding with various statuses and codes; they share only this word.
-fn says_already(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    ["already", "exists", "duplicate"].iter().any(|word| text.contains(word))
-        && !text.contains("does not exist")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn repeated_onboarding_is_recognised() {
-        for (body, expected) in [
-            (
-                r#"{"errorInformation":{"errorDescription":"… Participant currency has already been registered"}}"#,
-                true,
-            ),
-            (r#"{"errorInformation":{"errorDescription":"Settlement Model already exists"}}"#, true),
-            (
-                r#"{"errorInformation":{"errorDescription":"Hub reconciliation account does not exist"}}"#,
-                false,
-            ),
-            ("", false),
-        ] {
-            assert_eq!(says_already(body), expected, "{body}");
-        }
-    }
 
     #[test]
     fn numbers_are_read_exactly_from_their_text() {

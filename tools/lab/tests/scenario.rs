@@ -60,6 +60,17 @@ fn an_honest_hub_passes_and_its_result_has_what_programs_read() {
     assert!(table.contains("audit                 holds") && table.contains("dfsp-3"), "{table}");
 }
 
+/// The toy hub rejects new accounts of the hub. It has such accounts in two currencies, and not in this one.
+#[test]
+fn a_rejected_step_of_onboarding_without_its_object_ends_the_run() {
+    let toy = Toy::start(Vice::None);
+    let currency = upesi_types::Currency::parse("KES").unwrap();
+    let error = upesi_lab::run(&RunOptions { currency, ..toy.options() }).unwrap_err();
+    let expected = "POST /participants/Hub/accounts: the response 400 is not from a hub's admin API: no";
+    assert_eq!(error.to_string(), format!("the hub cannot be prepared: {expected}"));
+    toy.end();
+}
+
 #[test]
 fn open_loop_keeps_its_schedule_and_counts_every_arrival() {
     let result = run(Vice::None, |options| {

@@ -12,16 +12,16 @@ use upesi_http::{Connection, Pace, PaceLimits};
 use upesi_ledger::command::{Act, Authority, Deed};
 use upesi_ledger::{Attribution, Change, Command, Role, Roles};
 use upesi_oidc::Provider;
-use upesi_types::ErrorCode;
 use upesi_types::text::has_hidden;
 
-use super::caller::{Caller, Rights, SharedCaller, unauthenticated};
+use super::caller::{Caller, CannotApprove, Rights, SharedCaller, unauthenticated};
 use super::oidc::{Issuer, Vouched};
 use super::people::People;
 use super::refusals::{Budgeted, Refusals};
 use super::rejected::{CredentialKind, Rejected};
 use super::{Token, bootstrap, break_glass};
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::shown::shown;
 
 /// Header with the reason of a request whose body has none.
@@ -37,8 +37,14 @@ const BREAK_GLASS: &str = "break-glass";
 const WRONG_CREDENTIALS: PaceLimits = PaceLimits { rate: 2, burst: 20, wait_max: Duration::from_secs(2) };
 
 /// Error if a program tries to approve.
-const ONLY_PEOPLE: &str = "Only people approve here: log in (upesi admin login)";
-const CODE_IS_OLD: &str = "Approving needs a code of the last 5 minutes: upesi admin login --renew";
+const ONLY_PEOPLE: CannotApprove = CannotApprove {
+    name: ErrorName::ApproverNotUser,
+    text: "Only people approve here: log in (upesi admin login)",
+};
+const CODE_IS_OLD: CannotApprove = CannotApprove {
+    name: ErrorName::ApproverLoginOld,
+    text: "Approving needs a code of the last 5 minutes: upesi admin login --renew",
+};
 
 /// Authentication of the admin port's callers. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -426,6 +432,7 @@ fn reason(head: &Parts) -> Option<Box<str>> {
 }
 
 fn too_many() -> ApiError {
-    let error = ApiError::new(ErrorCode::SERVER_BUSY, "Too many wrong credentials from this address");
+    let error =
+        ApiError::new(ErrorName::TooManyWrongCredentials, "Too many wrong credentials from this address");
     ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..error }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use upesi_ledger::command::Authority;
 use upesi_ledger::{AdminAction, Attribution, Roles};
-use upesi_types::{ErrorCode, FspId};
+use upesi_types::FspId;
 
 use super::break_glass::EMERGENCY;
 use super::permission::permission_of;
 use super::{Permission, Session, permission};
 use crate::collector::Collector;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 
 /// The permissions of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,13 @@ pub(crate) enum Rights {
     None,
 }
 
+/// The reason why a caller may not approve, whatever its roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CannotApprove {
+    pub(crate) name: ErrorName,
+    pub(crate) text: &'static str,
+}
+
 /// The caller of a request.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -36,7 +44,7 @@ pub struct Caller {
     /// The DFSP of the operator.
     pub(crate) participant: Option<FspId>,
     /// The reason why it may not approve now, whatever its roles.
-    pub(crate) cannot_approve: Option<&'static str>,
+    pub(crate) cannot_approve: Option<CannotApprove>,
     /// Its session, if it has logged in at the hub.
     pub(crate) session: Option<Session>,
     /// The reason of the request, if it has one.
@@ -90,7 +98,8 @@ impl Caller {
             return Err(unauthenticated());
         }
         let names: Vec<_> = any_of.iter().map(|permission| permission.name()).collect();
-        Err(forbidden(&format!("needs the permission {}", names.join(" or "))))
+        let detail = format!("needs the permission {}", names.join(" or "));
+        Err(forbidden(ErrorName::PermissionMissing, &detail))
     }
 
     /// Its rights to change the ledger.
@@ -131,13 +140,13 @@ impl Caller {
 
 /// Error 401. It never reveals which part of a credential was wrong.
 pub(crate) fn unauthenticated() -> ApiError {
-    let error = ApiError::new(ErrorCode::CLIENT, "Say who you are: Authorization: Bearer TOKEN");
+    let error = ApiError::new(ErrorName::Unauthenticated, "Say who you are: Authorization: Bearer TOKEN");
     ApiError { status: StatusCode::UNAUTHORIZED, ..error }
 }
 
 /// Error 403.
-pub(crate) fn forbidden(detail: &str) -> ApiError {
-    ApiError { status: StatusCode::FORBIDDEN, ..ApiError::new(ErrorCode::CLIENT, detail) }
+pub(crate) fn forbidden(name: ErrorName, detail: &str) -> ApiError {
+    ApiError { status: StatusCode::FORBIDDEN, ..ApiError::new(name, detail) }
 }
 
 /// A caller, shared by the tasks of its request.

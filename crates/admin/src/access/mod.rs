@@ -19,7 +19,7 @@ pub use break_glass::{
     seal_break_glass,
 };
 pub use caller::Caller;
-pub(crate) use caller::{SharedCaller, forbidden, unauthenticated};
+pub(crate) use caller::{CannotApprove, SharedCaller, forbidden, unauthenticated};
 pub use oidc::{Issuer, IssuerConfig};
 pub(crate) use people::{
     IDLE_MS, Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Seed, Session, address_of,

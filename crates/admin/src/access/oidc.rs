@@ -7,6 +7,9 @@ use upesi_ledger::{Role, Roles};
 use upesi_oidc::{Claims, LEEWAY_S, Provider, ProviderConfig};
 use upesi_types::{FspId, Timestamp};
 
+use super::CannotApprove;
+use crate::error_name::ErrorName;
+
 /// A provider, and the meaning of its tokens' claims.
 #[derive(Clone, Debug)]
 pub struct IssuerConfig {
@@ -92,7 +95,7 @@ pub(crate) struct Vouched {
     pub(crate) roles: Roles,
     pub(crate) participant: Option<FspId>,
     /// The reason why it may not approve now, whatever its roles.
-    pub(crate) cannot_approve: Option<&'static str>,
+    pub(crate) cannot_approve: Option<CannotApprove>,
 }
 
 /// The identity that verified claims assert at a time.
@@ -123,22 +126,31 @@ fn cannot_approve(
     config: &IssuerConfig,
     approvers_are_people: bool,
     now_s: i64,
-) -> Option<&'static str> {
+) -> Option<CannotApprove> {
     let at = claims.find("auth_time").and_then(serde_json::Value::as_i64);
     let at = at.filter(|at| *at <= now_s.saturating_add(LEEWAY_S));
     let methods = claims.texts("amr");
     if approvers_are_people && (at.is_none() || methods.iter().all(|method| method.is_empty())) {
-        return Some("Only people approve here: the token lacks auth_time or amr of a log-in");
+        return Some(CannotApprove {
+            name: ErrorName::ApproverNotUser,
+            text: "Only people approve here: the token lacks auth_time or amr of a log-in",
+        });
     }
     if let Some(age_s) = config.approval_age_s {
         let is_recent = |at: i64| at >= now_s.saturating_sub(age_s.saturating_add(LEEWAY_S));
         if !at.is_some_and(is_recent) {
-            return Some("Log in again: approving needs a recent log-in");
+            return Some(CannotApprove {
+                name: ErrorName::ApproverLoginOld,
+                text: "Log in again: approving needs a recent log-in",
+            });
         }
     }
     let is_listed = |method: &String| methods.contains(&&**method);
     let is_fine = config.approval_methods.is_empty() || config.approval_methods.iter().any(is_listed);
-    (!is_fine).then_some("Log in by another method: approving needs a second factor")
+    (!is_fine).then_some(CannotApprove {
+        name: ErrorName::ApproverFactorMissing,
+        text: "Log in by another method: approving needs a second factor",
+    })
 }
 
 /// The roles of the groups. Groups change at the provider, so roles that exclude each other are checked here again.

@@ -9,7 +9,7 @@ use crate::json::Instant;
 /// Nanoseconds of a millisecond.
 const NS_PER_MS: i64 = 1_000_000;
 
-/// An entry as JSON, in `GET /audit` and in `upesi audit trail --json`. Reading it requires each member exactly once,
+/// An entry as JSON, in `GET /audit` and in `upesi trail --json`. Reading it requires each member exactly once,
 /// and no others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -12,11 +12,12 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use upesi_engine::{Clock as _, EngineHandle, FollowError, Followed};
 use upesi_ledger::{Event, Record};
-use upesi_types::{ErrorCode, Timestamp, hex};
+use upesi_types::{Timestamp, hex};
 
 use super::call::Parameters;
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::json::{Instant, ok};
 
 pub use checkpoint::{AuditKey, AuditKeyError, AuditPublicKey, Checkpoint, CheckpointError, log_checkpoints};
@@ -96,7 +97,7 @@ pub(crate) async fn list(
         Some(_) => return Err(ApiError::malformed("\"cursor\" must be the \"next\" of a page")),
     };
     let Some(permit) = audit.reader() else {
-        return Err(ApiError::new(ErrorCode::SERVER_BUSY, "Others are reading the audit trail: try again"));
+        return Err(ApiError::new(ErrorName::Busy, "Others are reading the audit trail: try again"));
     };
     let engine = call.engine.clone();
     let last = call.ask(upesi_ledger::Ledger::last_seq).await?;
@@ -184,7 +185,7 @@ struct CheckpointView {
     /// The `chain` of the last entry.
     chain: String,
     signed_date: Instant,
-    /// The line that `upesi audit trail --checkpoints` reads.
+    /// The line that `upesi trail --checkpoints` reads.
     checkpoint: String,
 }
 
@@ -192,7 +193,7 @@ struct CheckpointView {
 pub(crate) async fn checkpoint(call: Call, State(audit): State<AuditPort>) -> Result<Response, ApiError> {
     let Some(key) = audit.key.clone() else {
         let detail = "This hub signs no checkpoints: admin.audit_key_file is not set";
-        return Err(ApiError::not_found(detail));
+        return Err(ApiError::new(ErrorName::CheckpointsOff, detail));
     };
     let made = sign_end(&call.engine, &key).await?;
     ok(&CheckpointView {

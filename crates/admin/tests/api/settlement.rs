@@ -112,6 +112,11 @@ async fn faulty_accounts_are_named_and_the_others_advance() {
         ]
     );
     assert_eq!(accounts[2]["errorInformation"]["errorCode"], "3000");
+    let names = [1, 2, 3].map(|at| accounts[at]["errorInformation"]["errorName"].as_str());
+    assert_eq!(
+        names.map(Option::unwrap),
+        ["advance_account_repeated", "advance_account_not_found", "advance_account_of_another"]
+    );
     assert_eq!(accounts[0]["state"], "PS_TRANSFERS_RECORDED");
 
     let (_, answer) =

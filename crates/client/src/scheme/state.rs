@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use upesi_types::text::path;
-use upesi_types::{Amount, Currency};
+use upesi_types::{Amount, Currency, ErrorCode};
 
 use super::file::Scheme;
 use super::ids::deposit_id;
@@ -287,8 +287,7 @@ impl ParticipantState {
         let deposit = path(&["participants", name, "accounts", &account, "transfers", &id]);
         match api.get::<Deposit>(&deposit).await {
             Ok(deposit) => Ok(Some(deposit.amount.amount.0)),
-            Err(AdminError::Refused { status: 400, text, .. }) if text.starts_with("3208 ") => Ok(None),
-            Err(error) if error.is_unknown() => Ok(None),
+            Err(error) if error.has_code(ErrorCode::TRANSFER_NOT_FOUND) || error.is_unknown() => Ok(None),
             Err(error) => Err(error),
         }
     }

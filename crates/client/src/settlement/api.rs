@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use upesi_admin::ErrorName;
 use upesi_http::Method;
 use upesi_ledger::{SettlementState, Sum, WindowState};
 use upesi_types::TransferId;
 
 use super::error::{Done, Waiting};
-use crate::admin_api::{AdminApi, AdminError, ApiAmount, detail_of};
+use crate::admin_api::{AdminApi, AdminError, ApiAmount, HubError};
 
 /// Maximum number of accounts that one call advances: well below the largest body that the admin API accepts.
 pub(super) const ACCOUNTS_PER_CALL_MAX: usize = 1_000;
@@ -122,19 +123,13 @@ pub(super) struct Account {
     pub(super) cover_transfer_id: Option<String>,
     pub(super) carried_in: Option<ApiAmount>,
     pub(super) carried_over: Option<ApiAmount>,
-    pub(super) error_information: Option<ErrorInformation>,
+    pub(super) error_information: Option<HubError>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Money {
     pub(super) amount: ApiAmount,
     pub(super) currency: String,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ErrorInformation {
-    pub(super) error_description: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -280,11 +275,7 @@ impl SettlementApi {
     /// Reads a list; the API answers an empty one with an error.
     async fn find<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<Vec<T>, AdminError> {
         match self.0.get(path).await {
-            Err(AdminError::Refused { status: 400, text, .. })
-                if text.starts_with("3100 ") && text.ends_with(" not found") =>
-            {
-                Ok(Vec::new())
-            }
+            Err(error) if error.is(ErrorName::NothingFound) => Ok(Vec::new()),
             other => other,
         }
     }
@@ -329,10 +320,7 @@ impl SettlementApi {
             let answer = self.0.put::<Advanced>(path, body).await;
             let Some(answer) = waiting.take(answer.map_err(Into::into))? else { continue };
             let accounts = answer.participants.into_iter().flat_map(|party| party.accounts);
-            faults.extend(accounts.filter_map(|one| {
-                let description = one.error_information?.error_description;
-                Some((one.id, detail_of(&description).to_owned()))
-            }));
+            faults.extend(accounts.filter_map(|one| Some((one.id, one.error_information?.detail))));
         }
         waiting.check()?;
         Ok(faults)

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use upesi_admin::ErrorName;
 use upesi_ledger::SettlementState;
 use upesi_process::terminal::note;
 use upesi_process::times::Zone;
@@ -16,7 +17,6 @@ use super::api::{Content, Model, Settlement, Window};
 use super::error::{Done, SettlementError, Waiting};
 use super::hub::Hub;
 use super::proposing::create_call;
-use crate::admin_api::AdminError;
 
 /// Maximum length of a name, so that references with it fit into 50 characters.
 const NAME_CHARS_MAX: usize = 26;
@@ -189,7 +189,7 @@ impl Job {
         self.preview(hub, &open).await?;
         match hub.api.close(open.id, &reason).await {
             Ok(_) => Ok(Some(hub.api.window(open.id).await?)),
-            Err(AdminError::Refused { text, .. }) if text.ends_with(" is empty") => {
+            Err(error) if error.is(ErrorName::WindowEmpty) => {
                 expect_none_unsettled(open.id, &hub.unsettled_windows().await?, &hub.zone)?;
                 Ok(None)
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::common::Document;
 use serde_json::Value;
+use upesi_admin::ErrorName;
 use upesi_apidocs::Surface;
 use upesi_types::ErrorCode;
 
@@ -150,6 +151,27 @@ fn callbacks_are_told_apart_from_the_paths_of_the_hub() {
     }
 }
 
+/// The document and the page of error codes list every name of an error of the admin API, with its code and meaning.
+#[test]
+fn every_error_name_is_documented() {
+    let document = Document::of(Surface::Admin);
+    let listed: Vec<_> = document.0["components"]["schemas"]["ErrorName"]["enum"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
+    let names: Vec<_> = ErrorName::ALL.iter().map(|name| name.as_str()).collect();
+    assert_eq!(listed, names);
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/error-codes.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, section) = page.split_once("\n## Names of the admin API's errors\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let described: Vec<_> = section.lines().filter(|line| line.starts_with("- ")).collect();
+    let line = |name: &ErrorName| format!("- `{}` ({}): {}", name.as_str(), name.code(), name.meaning());
+    assert_eq!(described, ErrorName::ALL.iter().map(line).collect::<Vec<_>>());
+}
+
 /// Examples of errors have the texts of the catalogue.
 #[test]
 fn errors_have_their_texts() {
@@ -163,6 +185,9 @@ fn errors_have_their_texts() {
             let rest = description.strip_prefix(text);
             let rest = rest.unwrap_or_else(|| panic!("{pointer}: {description} does not begin with {text}"));
             assert!(rest.is_empty() || rest.starts_with(" - "), "{pointer}: {description}");
+            if let Some(name) = value.get("errorName").and_then(Value::as_str) {
+                assert_eq!(ErrorName::parse(name).map(ErrorName::code), Some(code), "{pointer}: {name}");
+            }
             count += 1;
         });
         assert!(count >= 4, "{surface:?}: {count}");

@@ -1,4 +1,4 @@
-//! The audit trail: `upesi audit` and `upesi audit trail` detect changed entries and effects.
+//! The audit trail: `upesi audit` and `upesi trail` detect changed entries and effects.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -90,7 +90,7 @@ pub enum AdminCommand {
     Policy(PolicyArguments),
     /// List the audit trail: changes and rejected attempts with their operators, newest first.
     ///
-    /// Without --from, the last 24 hours. `upesi audit trail` verifies the whole trail on the hub's machine.
+    /// Without --from, the last 24 hours. `upesi trail` verifies the whole trail on the hub's machine.
     Trail(TrailArguments),
     /// List pending approvals, or show one approval with all its changes.
     ///

@@ -19,7 +19,7 @@ use super::context::ContextCommand;
 use super::dfsp::DfspCommand;
 use super::directory::DirectoryCommand;
 use super::funds::FundsCommand;
-use super::install::{CompletionsArguments, ManArguments};
+use super::help::HelpArguments;
 use super::pki::PkiCommand;
 use super::position::{CapCommand, PositionArguments};
 use super::process::ProcessCommand;
@@ -34,11 +34,11 @@ use upesi_lab::cli::LabCommand;
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 64 wrong usage or configuration, \
 65 damaged data, 66 no such input, 69 not available, 70 fault of the program, 73 cannot create, 74 input or output failed, \
-75 in use, try later. `upesi exit-codes` describes them.";
+75 in use, try later. `upesi help exit-codes` describes them.";
 
 /// An instant-payments switch: a durable FSPIOP transfer hub, simulated DFSPs, a load lab and the tools around them.
 #[derive(Debug, Parser)]
-#[command(name = "upesi", version = VERSION, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(name = "upesi", version = VERSION, after_help = AFTER_HELP, disable_help_subcommand = true)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {
     /// The command to run.
@@ -68,8 +68,6 @@ pub enum Command {
     /// Prints a TOML file for --config, with the origin of each value as a comment: default, file and line, environment
     /// variable or flag. Accepts the flags of serve.
     Config(ConfigArguments),
-    /// Print the meaning of each exit code and its remedy, as Markdown.
-    ExitCodes,
     /// Apply a scheme file to a hub.
     #[command(subcommand)]
     Scheme(SchemeCommand),
@@ -144,8 +142,15 @@ pub enum Command {
     /// respected, every outcome has its callbacks, snapshots equal the replay byte for byte, and archived transfers
     /// equal the decisions. If the first segments were deleted, the replay begins with the oldest snapshot that the
     /// journal continues. That snapshot cannot be compared, and older records are only read. Prints counts and
-    /// balances. Exits with code 65 if a check fails. `upesi audit trail` prints the changes that operators made.
+    /// balances. Exits with code 65 if a check fails. `upesi trail` prints the changes that operators made.
     Audit(AuditArguments),
+    /// Print and verify the audit trail of a data directory: changes and rejected attempts, with their operators.
+    ///
+    /// Prints one line per entry, oldest first. The whole chain is verified even if only some entries are printed: each
+    /// entry must follow from the one before and from the change in its record, and snapshots and signed checkpoints
+    /// must agree. Only reads; a hub may be using the directory. If the trail is broken, the command names the place
+    /// and exits with code 65.
+    Trail(TrailArguments),
     /// Copy a data directory as of one moment, with or without a running hub.
     ///
     /// Takes a consistent view (hard links to files that never change, copies of the rest), then copies it. If the
@@ -169,10 +174,10 @@ pub enum Command {
     /// Writes one row each, in no particular order: ids, DFSPs, amounts, state, times, condition and fulfilment.
     /// docs/data-directory.md describes the columns. Prints the number of rows.
     Export(ExportArguments),
-    /// Print shell completions: `upesi completions bash > /etc/bash_completion.d/upesi`.
-    Completions(CompletionsArguments),
-    /// Write man pages, one for each command.
-    Man(ManArguments),
+    /// Print the manual of a command, exit codes, shell completions or man pages.
+    ///
+    /// Without arguments, prints the overview of all commands.
+    Help(HelpArguments),
 }
 
 /// Arguments of `upesi init`.
@@ -238,14 +243,10 @@ pub struct JournalArguments {
 
 /// Arguments of `upesi audit`.
 #[derive(Args, Clone, Debug)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct AuditArguments {
-    /// A part to verify instead of the whole directory.
-    #[command(subcommand)]
-    pub part: Option<AuditPart>,
     /// The data directory.
-    #[arg(value_name = "DIR", required = true)]
-    pub directory: Option<PathBuf>,
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -257,24 +258,17 @@ pub struct AuditArguments {
     pub no_archive: bool,
 }
 
-/// A part of the data that `upesi audit` verifies.
+/// Another source of an audit trail than a data directory.
 #[derive(Clone, Debug, Subcommand)]
-pub enum AuditPart {
-    /// Print and verify the audit trail of a data directory: changes and rejected attempts, with their operators.
-    ///
-    /// Prints one line per entry, oldest first. The whole chain is verified even if only some entries are printed: each
-    /// entry must follow from the one before and from the change in its record, and snapshots and signed checkpoints
-    /// must agree. Only reads; a hub may be using the directory. If the trail is broken, the command names the place
-    /// and exits with code 65.
-    Trail(TrailArguments),
-    /// Verify an export of the audit trail (the lines of `upesi audit trail --json`) without the journal.
+pub enum TrailSource {
+    /// Verify an export of the audit trail (the lines of `upesi trail --json`) without the journal.
     ///
     /// Each entry must follow from the one before, none may be missing, and signed checkpoints must agree. Otherwise
     /// the command names the lines and exits with code 65.
     Verify(VerifyArguments),
 }
 
-/// Arguments of `upesi audit verify`.
+/// Arguments of `upesi trail verify`.
 #[derive(Args, Clone, Debug)]
 pub struct VerifyArguments {
     /// The export.
@@ -291,12 +285,16 @@ pub struct VerifyArguments {
     pub key: Option<PathBuf>,
 }
 
-/// Arguments of `upesi audit trail`.
+/// Arguments of `upesi trail`.
 #[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct TrailArguments {
+    /// An export instead of a data directory.
+    #[command(subcommand)]
+    pub source: Option<TrailSource>,
     /// The data directory.
-    #[arg(value_name = "DIR")]
-    pub directory: PathBuf,
+    #[arg(value_name = "DIR", required = true)]
+    pub directory: Option<PathBuf>,
     /// Print one JSON object per line instead of text.
     #[arg(long)]
     pub json: bool,
@@ -333,39 +331,4 @@ pub struct TrailArguments {
     /// Public key of the checkpoints' signatures (PEM).
     #[arg(long, value_name = "FILE", requires = "checkpoints")]
     pub key: Option<PathBuf>,
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-
-    /// Terminal widths; clap uses 100 without a terminal.
-    const WIDTHS: [usize; 3] = [80, 100, 120];
-
-    fn check(command: &clap::Command, path: &str, checked: &mut usize) {
-        for width in WIDTHS {
-            let mut wrapped = command.clone().term_width(width);
-            for help in [wrapped.render_help(), wrapped.render_long_help()] {
-                let text = help.to_string();
-                for line in text.lines() {
-                    assert!(line.chars().count() <= width, "{path} at {width}: {line}");
-                }
-            }
-        }
-        *checked += 1;
-        for inner in command.get_subcommands() {
-            check(inner, &format!("{path} {}", inner.get_name()), checked);
-        }
-    }
-
-    #[test]
-    fn no_line_of_a_help_is_wider_than_the_terminal() {
-        let mut command = Cli::command();
-        command.build();
-        let mut checked = 0;
-        check(&command, "upesi", &mut checked);
-        assert!(checked > 60, "{checked} commands");
-    }
 }

@@ -3,13 +3,11 @@
 use std::path::PathBuf;
 use std::{fs, io};
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 
-use super::arguments::Cli;
-
-/// Arguments of `upesi completions`.
+/// Arguments of `upesi help completions`.
 #[derive(Args, Clone, Debug)]
 pub struct CompletionsArguments {
     /// The shell.
@@ -17,7 +15,7 @@ pub struct CompletionsArguments {
     pub shell: Shell,
 }
 
-/// Arguments of `upesi man`.
+/// Arguments of `upesi help man`.
 #[derive(Args, Clone, Debug)]
 pub struct ManArguments {
     /// Output directory, such as /usr/local/share/man/man1; created if missing.
@@ -25,25 +23,25 @@ pub struct ManArguments {
     pub out: PathBuf,
 }
 
-/// Prints the completions of a shell.
+/// Prints the completions of a shell for a command line.
 ///
 /// # Errors
 /// 74 if stdout cannot be written to.
-pub fn completions(arguments: &CompletionsArguments) -> Outcome {
+pub fn completions(arguments: &CompletionsArguments, mut command: clap::Command) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "upesi", &mut script);
+    clap_complete::generate(arguments.shell, &mut command, "upesi", &mut script);
     write_out(&String::from_utf8_lossy(&script))
 }
 
-/// Writes a man page for each command and prints their number.
+/// Writes a man page for each command of a command line, and prints their number.
 ///
 /// # Errors
 /// 73 if the directory or a page cannot be written.
-pub fn man(arguments: &ManArguments) -> Outcome {
+pub fn man(arguments: &ManArguments, command: clap::Command) -> Outcome {
     let out = &arguments.out;
     let cannot = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", out.display()));
     fs::create_dir_all(out).map_err(cannot)?;
-    let pages = pages().map_err(cannot)?;
+    let pages = pages(command).map_err(cannot)?;
     for (name, page) in &pages {
         fs::write(out.join(name), page).map_err(cannot)?;
     }
@@ -51,9 +49,8 @@ pub fn man(arguments: &ManArguments) -> Outcome {
 }
 
 /// Every page with the name of its file.
-fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
+fn pages(mut command: clap::Command) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut pages = Vec::new();
-    let mut command = Cli::command().disable_help_subcommand(true);
     // Passes on the shared arguments, and gives each command its full name.
     command.build();
     let mut waiting = vec![command];
@@ -62,8 +59,7 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
         let mut page = Vec::new();
         man.render(&mut page)?;
         pages.push((man.get_filename(), page));
-        let below = command.get_subcommands().filter(|below| !below.is_hide_set());
-        waiting.extend(below.map(|below| below.clone().disable_help_subcommand(true)));
+        waiting.extend(command.get_subcommands().filter(|below| !below.is_hide_set()).cloned());
     }
     pages.sort();
     Ok(pages)
@@ -72,6 +68,7 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::help::definition;
 
     /// Full names of a command and of all its subcommands, as the names of their man pages.
     fn names(command: &clap::Command, name: &str, found: &mut Vec<String>) {
@@ -83,9 +80,9 @@ mod tests {
 
     #[test]
     fn every_command_has_a_page_that_names_its_options() {
-        let pages = pages().unwrap();
+        let pages = pages(definition(None)).unwrap();
         let mut expected = Vec::new();
-        names(&Cli::command(), "upesi", &mut expected);
+        names(&definition(None), "upesi", &mut expected);
         expected.sort();
         let found: Vec<_> = pages.iter().map(|(name, _)| name.clone()).collect();
         assert_eq!(found, expected);

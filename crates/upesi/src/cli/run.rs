@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 use upesi_lab::cli as lab;
 use upesi_node::logging;
@@ -19,19 +19,21 @@ use upesi_process::terminal::{Escaping, note};
 use upesi_process::times::When;
 
 use super::arguments::{
-    AuditArguments, AuditPart, Cli, Command, ConfigArguments, InitArguments, JournalArguments,
-    TrailArguments, VerifyArguments,
+    AuditArguments, Cli, Command, ConfigArguments, InitArguments, JournalArguments, TrailArguments,
+    TrailSource, VerifyArguments,
 };
 use super::settings::{SettingsArguments, settings};
 use super::{
-    admin, bindings, callback, cluster, context, dfsp, directory, funds, install, pki, position, process,
-    scheme, settlement, sim, transfer,
+    admin, bindings, callback, cluster, context, dfsp, directory, funds, help, pki, position, process,
+    scheme, settlement, sim, spelling, transfer,
 };
 use crate::demo;
 
 /// Runs the command and returns its exit code. Failures are printed on stderr.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments = spelling::renewed(arguments.into_iter().collect());
+    let matches = help::definition(None).try_get_matches_from(arguments);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are not mistakes.
@@ -53,9 +55,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Rejects unknown `UPESI_` variables. Commands with settings report them together with other mistakes.
+/// Rejects unknown `UPESI_` variables. Commands with settings report them together with other mistakes, and help ignores
+/// them.
 fn check_environment(command: &Command) -> Outcome {
-    if matches!(command, Command::Serve(_) | Command::Config(_)) {
+    if matches!(command, Command::Serve(_) | Command::Config(_) | Command::Help(_)) {
         return Ok(());
     }
     let environment: Vec<_> = std::env::vars_os().collect();
@@ -72,7 +75,6 @@ fn dispatch(command: Command) -> Outcome {
         Command::Init(arguments) => init(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Config(arguments) => show_config(&arguments),
-        Command::ExitCodes => write_out(&Exit::reference()),
         Command::Scheme(command) => scheme::run(command),
         Command::Settlement(command) => settlement::run(command),
         Command::Dfsp(command) => dfsp::run(command),
@@ -93,6 +95,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Lab(command) => lab::run(command),
         Command::Journal(arguments) => journal(arguments),
         Command::Audit(arguments) => audit_directory(arguments),
+        Command::Trail(arguments) => audit_trail(arguments),
         Command::Backup(arguments) => make_backup(&arguments),
         Command::Restore(arguments) => restore_backup(&arguments),
         Command::Trim(arguments) => {
@@ -104,8 +107,7 @@ fn dispatch(command: Command) -> Outcome {
             let (what, out) = (arguments.kind.noun(), arguments.out.display());
             write_out(&format!("{count} {what} exported to {out}\n"))
         }
-        Command::Completions(arguments) => install::completions(&arguments),
-        Command::Man(arguments) => install::man(&arguments),
+        Command::Help(arguments) => help::run(&arguments),
     }
 }
 
@@ -153,16 +155,7 @@ fn journal(arguments: JournalArguments) -> Outcome {
 }
 
 fn audit_directory(arguments: AuditArguments) -> Outcome {
-    let AuditArguments { part, directory, json, allow_live, no_archive } = arguments;
-    match part {
-        Some(AuditPart::Trail(arguments)) => return audit_trail(arguments),
-        Some(AuditPart::Verify(VerifyArguments { export, first, checkpoints, key })) => {
-            let options = ExportOptions { export, first, checkpoints: checkpoints.zip(key) };
-            return verify_export(&options, &mut Escaping::new(io::stderr()));
-        }
-        None => {}
-    }
-    let directory = directory.unwrap_or_default();
+    let AuditArguments { directory, json, allow_live, no_archive } = arguments;
     let report = audit::audit(&AuditOptions { directory, allow_live, with_archive: !no_archive })?;
     write_out(&if json { audit::to_json(&report) } else { audit::to_text(&report) })?;
     if report.is_sound() {
@@ -173,7 +166,13 @@ fn audit_directory(arguments: AuditArguments) -> Outcome {
 }
 
 fn audit_trail(arguments: TrailArguments) -> Outcome {
+    if let Some(TrailSource::Verify(VerifyArguments { export, first, checkpoints, key })) = arguments.source {
+        let options = ExportOptions { export, first, checkpoints: checkpoints.zip(key) };
+        return verify_export(&options, &mut Escaping::new(io::stderr()));
+    }
     let TrailArguments { directory, json, verify, operator, action, object, outcome, zone, .. } = arguments;
+    // Without an export, the arguments have a directory.
+    let directory = directory.unwrap_or_default();
     let filter = EntryFilter {
         operator: operator.map(Into::into),
         action: action.map(Into::into),

@@ -388,7 +388,7 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     assert_eq!(code(&run(&[&apply[..], &["--token-file", &at("empty")]].concat())), 64);
 
     let log = hub.stop();
-    let trail = text(&run(&["audit", "trail", data_flag]).stdout);
+    let trail = text(&run(&["trail", data_flag]).stdout);
     assert!(trail.contains("session.open") && trail.contains("enrolment.use"), "{trail}");
     let journal = text(&run(&["journal", data_flag, "--json", "--payload"]).stdout);
     assert!(journal.contains("\"operator\":\"deploy\"") && journal.contains("\"onBehalfOf\""), "{journal}");
@@ -450,7 +450,7 @@ fn break_glass_is_opened_on_the_machine() {
     let again = glass(&["open", "--code", &code_file]);
     assert!(code(&again) == 1 && text(&again.stderr).contains("it was used"), "{again:?}");
     let log = hub.stop();
-    let trail = text(&upesi(&["audit", "trail", &data, "--action", "emergency"]).output().unwrap().stdout);
+    let trail = text(&upesi(&["trail", &data, "--action", "emergency"]).output().unwrap().stdout);
     assert!(trail.contains("break-glass: sealed → in use"), "{trail}");
     let kept = files(Path::new(&data));
     for file in [&code_file, &token_file] {
@@ -484,10 +484,10 @@ fn a_restore_is_in_the_trail() {
         let hub = Hub::start(Path::new(&restored));
         await_that("the mark is gone", || !Path::new(&restored).join("restored").exists());
         hub.stop();
-        let trail = run(&["audit", "trail", &restored]);
+        let trail = run(&["trail", &restored]);
         assert_eq!(trail.matches("restored from a backup that ends with record").count(), 1, "{trail}");
     }
-    assert!(!run(&["audit", "trail", &data]).contains("restored"));
+    assert!(!run(&["trail", &data]).contains("restored"));
 }
 
 /// The last part of a provider's token.
@@ -560,7 +560,7 @@ fn the_trail_is_signed_and_verified() {
     assert!(log.contains("upesi-audit-checkpoint 1 2 "), "{log}");
     fs::write(at("log"), &log).unwrap();
 
-    let run = |arguments: &[&str]| upesi(&[&["audit", "trail", &data], arguments].concat()).output().unwrap();
+    let run = |arguments: &[&str]| upesi(&[&["trail", &data], arguments].concat()).output().unwrap();
     let printed = run(&["--json", "--operator", "bootstrap", "--checkpoints", &at("log"), "--key", &public]);
     let told = text(&printed.stderr);
     assert_eq!(code(&printed), 0, "{told}");
@@ -575,7 +575,7 @@ fn the_trail_is_signed_and_verified() {
     assert!(text(&forged.stderr).contains("is not signed by this key, or was changed"));
     assert_eq!(code(&run(&["--verify", "--key", &public])), 64);
     assert_eq!(code(&run(&["--verify", "--checkpoints", &at("log"), "--key", &at("none")])), 66);
-    assert_eq!(code(&upesi(&["audit", "trail", &at("none")]).output().unwrap()), 66);
+    assert_eq!(code(&upesi(&["trail", &at("none")]).output().unwrap()), 66);
     assert_eq!(code(&upesi(&["audit"]).output().unwrap()), 64);
 }
 

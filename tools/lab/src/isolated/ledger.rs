@@ -33,7 +33,7 @@ impl Folded {
         for command in commands {
             self.decide(&Command::Admin(command));
             if let Reply::Admin(Err(refusal)) = &self.decision.reply {
-                let reason = upesi_admin::rejection::describe(refusal).1;
+                let reason = upesi_admin::rejection::describe(refusal);
                 return Err(IsolatedError::Refused { what: "an operator's command", reason });
             }
         }

@@ -118,7 +118,7 @@ async fn submit(engine: &EngineHandle, commands: Vec<AdminCommand>) -> Result<Op
     for command in commands {
         let reply = engine.submit(Command::Admin(command), Payload::default()).await?;
         if let Reply::Admin(Err(refusal)) = reply {
-            first.get_or_insert_with(|| upesi_admin::rejection::describe(&refusal).1);
+            first.get_or_insert_with(|| upesi_admin::rejection::describe(&refusal));
         }
     }
     Ok(first)

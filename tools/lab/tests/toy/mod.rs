@@ -312,6 +312,22 @@ impl ToyHub {
                     format!(r#"[{{"currency":"XXX","value":{position}}},{{"currency":"XTS","value":0}}]"#),
                 )
             }
+            ("GET", ["participants", "Hub", "accounts"]) => {
+                let kinds = ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"];
+                let currencies = ["XXX", "XTS"].into_iter();
+                let accounts: Vec<_> = currencies
+                    .flat_map(|currency| kinds.map(|kind| (currency, kind)))
+                    .zip(101..)
+                    .map(|((currency, kind), id)| {
+                        json!({"id": id, "ledgerAccountType": kind, "currency": currency})
+                    })
+                    .collect();
+                (StatusCode::OK, json!(accounts).to_string())
+            }
+            ("GET", ["participants", _, "limits"]) => {
+                let caps = ["XXX", "XTS"].map(|currency| json!({"currency": currency}));
+                (StatusCode::OK, json!(caps).to_string())
+            }
             ("GET", ["participants", name, "accounts"]) => {
                 let participant = &books.participants[*name];
                 let rows = [(2, "XXX", participant.deposit), (4, "XTS", participant.further_deposit)];
@@ -343,16 +359,11 @@ impl ToyHub {
                 *deposit += i128::from(amount.units());
                 (StatusCode::ACCEPTED, String::new())
             }
-            // Already set up: hubs report this with various statuses and words.
-            ("POST", ["participants", "Hub", "accounts"]) => {
-                let text =
-                    r#"{"errorInformation":{"errorDescription":"Hub account has already been registered."}}"#;
-                (StatusCode::BAD_REQUEST, text.to_owned())
-            }
+            // Already set up. Hubs report this with various statuses and texts, so only the objects count.
+            ("POST", ["participants", "Hub", "accounts"]) => (StatusCode::BAD_REQUEST, "no".to_owned()),
             ("POST", ["settlementModels"]) => (StatusCode::INTERNAL_SERVER_ERROR, "{}".to_owned()),
             ("POST", ["participants", _, "initialPositionAndLimits"]) => {
-                let text = "Participant Limit or Initial Position already set";
-                (StatusCode::INTERNAL_SERVER_ERROR, text.to_owned())
+                (StatusCode::INTERNAL_SERVER_ERROR, "no".to_owned())
             }
             _ => (StatusCode::NOT_FOUND, String::new()),
         }

@@ -1,5 +1,6 @@
 //! A hub with the admin API on its own port, and a client that writes requests by hand.
 
+pub mod names;
 pub mod people;
 
 use std::net::SocketAddr;
@@ -318,6 +319,7 @@ impl Hub {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        names::check(head, body);
         (head.to_owned(), body.to_owned())
     }
 
@@ -353,9 +355,13 @@ pub fn funds(id: &str, action: &str, amount: &str) -> String {
     )
 }
 
-/// The body of an error.
+/// The body of an error; the description is escaped as in JSON.
 pub fn refusal(code: u16, description: &str) -> String {
-    format!(r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"{description}"}}}}"#)
+    let text: String = serde_json::from_str(&format!("\"{description}\"")).unwrap();
+    let name = names::name_of(code, &text).as_str();
+    format!(
+        r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"{description}","errorName":"{name}"}}}}"#
+    )
 }
 
 pub fn id(number: u64) -> TransferId {

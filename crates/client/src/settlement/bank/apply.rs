@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 use upesi_http::Method;
 use upesi_ledger::SettlementState;
 use upesi_types::text::{path, url_part};
-use upesi_types::{Amount, TransferId};
+use upesi_types::{Amount, ErrorCode, TransferId};
 
 use super::Entry;
 use super::file::Line;
-use crate::admin_api::{AdminError, ApiAmount};
+use crate::admin_api::ApiAmount;
 use crate::scheme::apply::ApiCall;
 use crate::settlement::advance::Advance;
 use crate::settlement::api::{Account, Cover, Step};
@@ -107,7 +107,7 @@ impl Hub {
             match self.api.0.get::<FundsView>(&format!("{}/transfers/{id}", path_of(entry))).await {
                 Ok(view) if view.transfer_state == "ABORTED_REJECTED" => {}
                 Ok(view) => return Ok(Movement { id, state: Some(view.transfer_state) }),
-                Err(AdminError::Refused { status: 400, text, .. }) if text.starts_with("3208 ") => {
+                Err(error) if error.has_code(ErrorCode::TRANSFER_NOT_FOUND) => {
                     return Ok(Movement { id, state: None });
                 }
                 Err(error) => return Err(error.into()),

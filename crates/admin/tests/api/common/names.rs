@@ -1,0 +1,254 @@
+//! The names of errors, by their texts: every error in the answers of these tests has the name of this table.
+
+use serde_json::Value;
+use upesi_admin::ErrorName;
+use upesi_types::ErrorCode;
+
+/// A name, and a text after the standard text of the code. `*` stands for any characters.
+const TABLE: &str = "
+    settlement_change_invalid             No other properties are allowed when participants is provided
+    settlement_change_invalid             Invalid request payload input
+    element_missing                       State and reason are mandatory
+    element_missing                       \"oracleIdType\" is required
+    element_missing                       \"endpoint\" is required
+    element_missing                       \"endpoint.*\" is required
+    filter_required                       Use at least one parameter: *
+    nothing_found                         Settlements not found
+    nothing_found                         settlementWindow by filters not found
+    body_too_large                        Payload content length greater than maximum allowed: *
+    body_late                             the request body was not received in time
+    path_not_found                        Unknown URI
+    method_not_allowed                    This resource does not take this method
+    host_not_allowed                      host '*' is not in admin.allowed_hosts
+    site_not_allowed                      A page of another site caused this request: see admin.allowed_origins
+
+    internal                              The transaction of this transfer cannot be shown: *
+    archive_unreadable                    the archive of finished transfers cannot be read: *
+    journal_unreadable                    the journal cannot be read: *
+    store_failed                          the store in *
+    store_unavailable                     the store in *
+    store_unavailable                     the store is *
+    store_unavailable                     the disk of *
+    busy                                  the hub is busy
+    busy                                  Others are reading the *: try again
+    too_many_connections                  Too many connections
+    disk_full                             the hub has no room on its disk
+    stopping                              the hub has stopped taking commands
+    follower                              This node follows; node * leads, at *
+    follower                              This node follows, and no node leads
+    follower_not_ready                    This node has not read the log yet
+    follower_not_ready                    This node has not read its copy yet
+    no_cluster                            This hub is no node of a cluster
+    no_directory                          This hub has no party directory
+    handover_failed                       another node is now the leader: *
+    handover_failed                       shut down
+    already_leader                        This node leads
+    profiling_off                         Profiling is off, as admin.profiling is false
+    profiling_busy                        another profile is being taken, try again when it is done
+
+    unauthenticated                       Say who you are: Authorization: Bearer TOKEN
+    too_many_wrong_credentials            Too many wrong credentials from this address
+    permission_missing                    needs the permission *
+    other_participant                     is not of participant *
+    emergency_only                        break-glass lets an iam-admin in again who was switched off, *
+    authentication_off                    This hub asks nobody who they are: admin.authentication is off
+    login_wrong                           Name, password or code is wrong
+    too_many_logins                       Too many attempts: try again in * s
+    logins_busy                           Others are logging in: try again
+    enrolment_invalid                     There is no such enrolment, or it was used or expired
+    enrolment_code_wrong                  The code is wrong: compare the clock of the device
+    code_used                             The code was used before: wait for the next one
+    session_missing                       The caller has not logged in by a password
+    session_not_found                     There is no session * of yours
+    operator_not_found                    Operator '*' does not exist
+    operator_exists                       Operator '*' exists already
+    operator_participant_fixed            \"participant\" of an operator does not change
+    role_scope_mismatch                   Roles of a DFSP need a participant, and no other roles have one
+    roles_excluded                        No operator has the roles * and * together
+    too_many_operators                    A hub has at most * operators
+    credential_not_found                  The operator has no such credential
+    credential_lifetime                   A token must expire in the future and within *
+    too_many_credentials                  An operator has at most * credentials
+    checkpoints_off                       This hub signs no checkpoints: admin.audit_key_file is not set
+
+    reason_required                       A second person must approve this: say why (Upesi-Reason) in * characters
+    approval_not_found                    There is no approval *, or it ended long ago
+    approval_not_found                    There is no such approval, or it ended long ago
+    approval_ended                        The approval waits no more: it is *
+    approval_own                          Somebody else must decide about what you proposed; you may withdraw it
+    approval_of_another                   Only who proposed it may withdraw it
+    approval_pending                      Approval * waits for the same movement of funds
+    maker_not_permitted                   Its maker may not do this any more: reject it
+    approver_not_user                     Only people approve here: *
+    approver_login_old                    Approving needs a code of the last 5 minutes: upesi admin login --renew
+    approver_login_old                    Log in again: approving needs a recent log-in
+    approver_factor_missing               Log in by another method: approving needs a second factor
+    too_many_approvals                    At most * approvals wait, * of one operator
+    approvals_too_large                   The changes that wait for approval take up too much: have some decided
+    policy_invalid                        One person may always take the safe direction
+    change_set_size                       A change set has 1 to * changes and at most * KiB
+    change_set_kind                       This change is not made as part of a change set
+    change_set_kind                       The change is not made as part of a change set
+    change_set_kind                       it is not made as part of a change set
+    change_set_skips_account              Change *: State change not allowed
+    too_many_change_sets                  At most * change sets of one operator wait
+
+    participant_not_found                 Participant '*' does not exist
+    participant_currency_exists           Participant currency has already been registered
+    participant_currency_not_found        Participant '*' has no accounts in *
+    participant_name_similar              Participant name differs from another one in case only
+    too_many_participants                 A scheme has at most * participants
+    binding_not_found                     The participant has no such binding
+    binding_taken                         Participant '*' has this binding
+    binding_of_gateway                    Participant '*' has it otherwise: a certificate is a DFSP's or a gateway's
+    binding_of_hub                        The hub is not a caller and has no bindings
+    too_many_bindings                     A participant has at most * bindings
+    block_not_found                       Nothing of that is blocked
+    block_of_hub                          The hub is no caller
+    too_many_blocks                       A hub has at most * blocks
+    not_a_proxy                           Participant '*' is no proxy
+    proxied_not_found                     '*' is not behind the proxy '*'
+    proxied_is_participant                '*' is a participant of this scheme
+    participant_is_proxied                '*' is behind the proxy '*', and has nothing of its own
+    proxied_by_another                    '*' is behind the proxy '*'
+    signature_key_not_found               The participant has no such key
+    signature_key_taken                   Participant '*' signs by this key
+    signature_key_taken                   Participant '*' has this key in its file
+    signature_key_revoked                 This key was revoked, which is for good
+    signature_key_waiting                 Another key of the participant has not started yet
+    signature_key_times                   A key starts before its certificate ends, and overlaps with *
+    signature_key_of_hub                  The hub's own keys are in files
+    too_many_signature_keys               A participant has at most * keys that count
+    too_many_revoked_keys                 At most * keys of a participant are kept as revoked
+
+    account_not_found                     Account not found
+    account_of_another                    Participant/account mismatch
+    account_not_position                  Only position account update is permitted
+    account_not_settlement                Account is not SETTLEMENT type
+    account_not_open                      The account has no balance yet: set initialPositionAndLimits first
+    account_inactive                      Account is currently set inactive
+    position_account_not_found            Participant '*' has no POSITION account in *
+    too_many_accounts                     A scheme has at most * accounts
+    hub_account_not_found                 Hub * account for the specified currency does not exist
+    hub_account_exists                    Hub account has already been registered.
+    hub_account_only                      Endpoint is reserved for creation of Hub account types only.
+    hub_account_type_not_allowed          The requested hub operator account type is not allowed.
+    hub_account_participant_not_found     Participant was not found.
+    hub_reconciliation_account_not_found  The hub has no HUB_RECONCILIATION account in *
+    hub_settlement_account_not_found      The hub has no HUB_MULTILATERAL_SETTLEMENT account in *
+    account_type_not_found                Ledger account type was not found*
+    account_type_not_found                Settlement account type was not found
+    account_type_not_settled              Accounts of type * are not settled
+    account_type_exists                   This Ledger Account Type already exists
+    too_many_account_types                A hub has at most * ledger account types
+    limit_exists                          Participant Limit or Initial Position already set
+    limit_not_found                       Participant '*' has no limit in * yet: set initialPositionAndLimits first
+    initial_position_beyond_cap           The initial position is beyond the net debit cap
+    initial_position_too_large            The initial position is beyond what the hub's account can hold
+    balance_too_large                     The balance cannot hold the amount
+
+    funds_not_found                       This account has no such movement of funds
+    funds_modified                        transferId was used for another movement of funds
+    funds_id_of_transfer                  transferId was used for a transfer
+    funds_account_mismatch                The account does not match participant or currency specified
+    funds_final                           The movement of funds is * already
+    withdrawal_expired                    The withdrawal expired
+    too_many_funds                        A hub keeps at most * movements of funds
+
+    settlement_model_not_found            Settlement Model '*' does not exist
+    settlement_model_exists               Settlement Model already exists
+    settlement_model_conflict             Settlement Model '*' already governs this currency and account type
+    settlement_model_unsupported          Settlement models cannot be *
+    settlement_model_cover                * accounts are covered by SETTLEMENT accounts, and not by *
+    settlement_model_stops_payments       * would have no model of POSITION, and no payment: *
+    settlement_model_missing              Unable to find a matching or default, Settlement Model
+    too_many_settlement_models            A hub has at most * settlement models
+    window_not_found                      Window * does not exist
+    window_not_open                       Window * is not open
+    window_empty                          Window * is empty
+    window_pairs_not_retained             The sums of window * are no longer kept
+    too_many_windows                      A hub has at most * settlement windows
+    too_many_unsettled_windows            Too many windows are not settled: settle some before another is closed
+    settlement_not_found                  Settlement not found
+    settlement_not_found                  Settlement with ID '*' not found
+    settlement_participant_not_found      Participant * not in settlement *
+    settlement_account_not_found          Account * not in settlement *
+    settlement_state_not_allowed          State change is not allowed
+    settlement_committed                  At least one settlement transfer is committed. Aborting is not allowed.
+    settlement_model_unusable             Settlement model not found: *
+    settlement_model_gross                Settlement can not be created for GROSS or IMMEDIATE models
+    windows_not_applicable                Inapplicable windows *
+    too_many_windows_of_settlement        A settlement has at most * windows
+    too_many_settlements                  A hub has at most * settlements, with * accounts
+    fee_rule_not_found                    There is no such fee rule
+    fee_rule_exists                       A fee rule of that name exists
+    fee_rule_invalid                      A fee is 0 to * millionths of the amount, *
+    fee_rule_invalid                      A fee rule's name has 2 to 30 alphanumeric characters
+    fee_rule_invalid                      The fee rule has amounts with more decimals than *
+    fee_rule_times                        A fee rule begins now or later, and ends after that
+    too_many_fee_rules                    A hub has at most * fee rules, and * that have not ended
+
+    transfer_not_found                    There is no such transfer
+    transfer_not_found                    There is no transfer *
+    transaction_not_found                 There is no transfer *
+    transfer_final                        The transfer is final in state *; only a reservation can be ended
+    request_not_retained                  The journal keeps no bodies of refused requests
+    request_not_retained                  The journal no longer holds the request of this transfer
+    quote_not_found                       No quote * is kept
+    quotes_off                            This hub keeps no quotes, as quotes.persist is off
+    callback_not_found                    There is no undelivered callback with this key
+    nothing_parked                        None of these callbacks is parked
+
+    party_not_found                       Party not found
+    party_taken                           Party already exists *
+    too_many_party_entries                The party has * entries, which is the most
+    import_gap                            the import goes on at line *
+    oracle_not_found                      Oracle not found
+    oracle_exists                         Oracle * is active for * already
+    oracle_invalid                        \"*\" must be one of [*]
+    oracle_invalid                        \"currency\" must be a currency code in capital letters, such as USD
+    too_many_oracles                      There are * oracles, which is the most; delete one first
+";
+
+/// The name of the error with this code and description. Malformed requests and internal errors have many texts.
+pub fn name_of(code: u16, description: &str) -> ErrorName {
+    let code = ErrorCode::from_number(code).unwrap();
+    let detail = code.detail_of(description);
+    let in_set = match detail.strip_prefix("Change ").and_then(|rest| rest.split_once(": ")) {
+        Some((number, rest)) if number.parse::<u32>().is_ok() => rest,
+        _ => detail,
+    };
+    let rows = TABLE.lines().map(str::trim).filter(|row| !row.is_empty());
+    let mut rows = rows.map(|row| row.split_once(' ').unwrap());
+    let named = rows.find_map(|(word, text)| {
+        let name = ErrorName::parse(word).unwrap_or_else(|| panic!("{word} is no name"));
+        (name.code() == code && (fits(text.trim(), detail) || fits(text.trim(), in_set))).then_some(name)
+    });
+    match named {
+        Some(name) => name,
+        None if code == ErrorCode::MALFORMED_SYNTAX => ErrorName::Malformed,
+        None if code == ErrorCode::INTERNAL => ErrorName::Internal,
+        None => panic!("the table has no name for {code} {description}"),
+    }
+}
+
+/// Asserts that an answer has the name of its code and description, if it is an error.
+pub fn check(head: &str, body: &str) {
+    let status = head.split(' ').nth(1).unwrap();
+    let Ok(answer) = serde_json::from_str::<Value>(body) else { return };
+    let Some(error) = answer.get("errorInformation").filter(|_| status >= "400") else { return };
+    let [code, description] = ["errorCode", "errorDescription"].map(|name| error[name].as_str().unwrap());
+    let expected = name_of(code.parse().unwrap(), description);
+    assert_eq!(error["errorName"], expected.as_str(), "{body}");
+    assert_eq!(expected.code().number().to_string(), code, "{body}");
+}
+
+/// Whether a text fits a pattern with `*`.
+fn fits(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
+            text.char_indices().map(|(at, _)| at).chain([text.len()]).any(|at| fits(rest, &text[at..]))
+        }),
+    }
+}
