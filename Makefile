@@ -16,7 +16,7 @@ DEMO := target/demo/upesi
 # The commit in lab results and evidence. A + means that sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools programs build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy bare deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools programs build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy prose bare deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
 help: ## Prints this list.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -80,8 +80,13 @@ unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, Sof
 PURE := types fspiop ledger admission cluster
 BARE := thumbv7em-none-eabi
 
-tidy: deny bare ## The house rules: layers, order of imports, purity, widths, phrases, dead files, licences.
-	@$(CARGO) test --quiet $(LOCKED) -p upesi-tidy
+TIDY := $(TESTED) $(CARGO) run --quiet $(LOCKED) -p upesi-tidy --
+
+tidy: deny bare ## The house rules: layers, order of imports, purity, widths, wording, dead files, licences.
+	@$(TESTED) $(CARGO) test --quiet $(LOCKED) -p upesi-tidy
+
+prose: tools ## Counts constructions that make English hard to read: BASE=main for your change, LIST=all or a name for the lines.
+	@$(TIDY) prose $(BASE:%=--change %) $(LIST:%=--list %) $(if $(LIMITS),--limits)
 
 bare: # The pure crates, for a machine without an operating system.
 	@[ -d "$$(rustc --print sysroot)/lib/rustlib/$(BARE)" ] || rustup target add $(BARE) ||

@@ -1,7 +1,12 @@
 //! The house rules as tests: `make tidy`, which `make test` also runs. Clippy checks the length of functions
 //! (`clippy.toml`), and rustfmt the width of code. The Makefile contains the build for a bare target and `cargo deny`.
+//!
+//! One rule is also a command (`upesi-tidy`): `make prose` counts constructions.
 
+pub mod change;
 pub mod imports;
 pub mod layers;
 pub mod prose;
+pub mod texts;
 pub mod tree;
+pub mod width;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use upesi_tidy::layers::{self, Layer, Package};
-use upesi_tidy::prose::{self, COMMENT_WIDTH_MAX, PROSE_WIDTH_MAX};
-use upesi_tidy::tree;
+use upesi_tidy::width::{self, COMMENT_WIDTH_MAX, PROSE_WIDTH_MAX};
+use upesi_tidy::{prose, tree};
 
 /// Maximum number of floors in `crates/`, including the command.
 const FLOORS_MAX: usize = 8;
@@ -107,7 +107,7 @@ fn comments_and_pages_fit_their_width_and_say_nothing_banned() {
     let mut mistakes = Vec::new();
     for (path, text) in sources().iter().filter(|(path, _)| !path.starts_with("tools/tidy")) {
         for (index, line) in text.lines().enumerate() {
-            let Some(comment) = prose::comment(line) else { continue };
+            let Some(comment) = width::comment(line) else { continue };
             let words = comment.trim_start_matches(['/', '!']).trim();
             let is_breakable = words.contains(' ') && !words.starts_with('|');
             let place = format!("{}:{}", path.display(), index + 1);
@@ -115,7 +115,7 @@ fn comments_and_pages_fit_their_width_and_say_nothing_banned() {
         }
     }
     for path in tree::files(&["md"]) {
-        for (number, line) in prose::prose(&tree::read(&path)) {
+        for (number, line) in width::prose(&tree::read(&path)) {
             let place = format!("{}:{number}", path.display());
             mistakes.extend(mistakes_of_line(&place, line, line, PROSE_WIDTH_MAX, true));
         }
@@ -136,9 +136,9 @@ fn a_wide_line_and_a_banned_phrase_are_found() {
 fn prose_is_told_from_tables_and_code() {
     let page =
         "One line.\n\n| a | b |\n    code that is long\n```\nfenced too\n```\n- [link](x)\n- a sentence\n";
-    assert_eq!(prose::prose(page).collect::<Vec<_>>(), [(1, "One line."), (9, "- a sentence")]);
-    assert!(prose::comment("    /// Which.").and_then(prose::banned).is_some());
-    assert_eq!(prose::comment("let url = \"http://x\";"), None);
+    assert_eq!(width::prose(page).collect::<Vec<_>>(), [(1, "One line."), (9, "- a sentence")]);
+    assert!(width::comment("    /// Which.").and_then(prose::banned).is_some());
+    assert_eq!(width::comment("let url = \"http://x\";"), None);
 }
 
 #[test]

@@ -1,0 +1,72 @@
+//! The command of the house rules that a developer runs: `make prose`.
+
+#![allow(clippy::print_stdout, reason = "the output of a command")]
+
+use std::process::ExitCode;
+
+use upesi_tidy::change::Change;
+use upesi_tidy::prose::{CONSTRUCTIONS, Counter};
+
+const HELP: &str = "\
+upesi-tidy prose [--change REVISION] [--list CONSTRUCTION|all] [--limits]
+    Counts the constructions that make English hard to read.
+    --change REVISION    only on the lines that were added since a revision
+    --list CONSTRUCTION  prints the lines that have a construction, or any
+    --limits             fails if a construction exceeds its limit
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        ["prose", options @ ..] => prose(options),
+        _ => Err(HELP.to_owned()),
+    };
+    match done {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("{}", message.trim_end());
+            ExitCode::from(64)
+        }
+    }
+}
+
+fn prose(mut options: &[&str]) -> Result<ExitCode, String> {
+    let (mut change, mut list, mut has_limits) = (None, None, false);
+    loop {
+        options = match options {
+            [] => break,
+            ["--change", revision, rest @ ..] => {
+                change = Some(Change::since(revision)?);
+                rest
+            }
+            ["--list", name, rest @ ..] => {
+                list = Some(*name);
+                rest
+            }
+            ["--limits", rest @ ..] => {
+                has_limits = true;
+                rest
+            }
+            _ => return Err(HELP.to_owned()),
+        };
+    }
+    let is_known = |name| name == "all" || CONSTRUCTIONS.iter().any(|construction| construction.name == name);
+    if let Some(name) = list.filter(|name| !is_known(*name)) {
+        return Err(format!("no construction is called {name}"));
+    }
+    let count = Counter::default().count(change.as_ref());
+    if let Some(wanted) = list {
+        for hit in &count.hits {
+            let name = CONSTRUCTIONS[hit.construction].name;
+            if wanted == "all" || wanted == name {
+                println!("{}:{}: {name}: {}", hit.path.display(), hit.line, hit.text.trim());
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    print!("{}", count.table());
+    let mut constructions = CONSTRUCTIONS.iter().enumerate();
+    let is_over = constructions.any(|(index, construction)| count.exceeds(index, construction.limit));
+    Ok(if has_limits && is_over { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
