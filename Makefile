@@ -16,7 +16,7 @@ DEMO := target/demo/upesi
 # The commit in lab results and evidence. A + means that sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools programs build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy prose bare deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools programs build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt format lint unit tidy prose bare deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
 help: ## Prints this list.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -65,8 +65,12 @@ test: tools ## Everything: format, lint, unit, property, integration and end-to-
 manifests: build ## Checks the chart and the compose file with helm and with compose's loader, built with Go (minutes, once).
 	@packaging/manifests/check
 
-fmt: tools ## Checks the format; `cargo fmt` corrects it.
+fmt: tools ## Checks the format of code; `make format` corrects it.
 	@$(CARGO) fmt --all -- --check
+
+format: tools ## Corrects the format of code, and wraps comments and pages that are too wide.
+	@$(CARGO) fmt --all
+	$(TIDY) format
 
 lint: tools ## Clippy on all targets; warnings are errors.
 	@$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings

@@ -1,4 +1,4 @@
-//! The command of the house rules that a developer runs: `make prose`.
+//! The commands of the house rules that a developer runs: `make prose` and `make format`.
 
 #![allow(clippy::print_stdout, reason = "the output of a command")]
 
@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use upesi_tidy::change::Change;
 use upesi_tidy::prose::{CONSTRUCTIONS, Counter};
+use upesi_tidy::{tree, width, wrap};
 
 const HELP: &str = "\
 upesi-tidy prose [--change REVISION] [--list CONSTRUCTION|all] [--limits]
@@ -13,6 +14,8 @@ upesi-tidy prose [--change REVISION] [--list CONSTRUCTION|all] [--limits]
     --change REVISION    only on the lines that were added since a revision
     --list CONSTRUCTION  prints the lines that have a construction, or any
     --limits             fails if a construction exceeds its limit
+upesi-tidy format
+    Wraps the comments and pages that are too wide.
 ";
 
 fn main() -> ExitCode {
@@ -20,6 +23,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
         ["prose", options @ ..] => prose(options),
+        ["format"] => format(),
         _ => Err(HELP.to_owned()),
     };
     match done {
@@ -69,4 +73,25 @@ fn prose(mut options: &[&str]) -> Result<ExitCode, String> {
     let mut constructions = CONSTRUCTIONS.iter().enumerate();
     let is_over = constructions.any(|(index, construction)| count.exceeds(index, construction.limit));
     Ok(if has_limits && is_over { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn format() -> Result<ExitCode, String> {
+    for path in tree::files(&["rs", "md"]) {
+        if tree::is_foreign(&path) {
+            continue;
+        }
+        let text = tree::read(&path);
+        let is_page = path.extension().is_some_and(|ending| ending == "md");
+        let wrapped = if is_page {
+            wrap::page(&text, width::PROSE_WIDTH_MAX)
+        } else {
+            wrap::source(&text, width::COMMENT_WIDTH_MAX)
+        };
+        if wrapped != text {
+            std::fs::write(tree::root().join(&path), wrapped)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+            println!("{}: wrapped", path.display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -96,7 +96,7 @@ fn mistakes_of_line(
     is_breakable: bool,
 ) -> Vec<String> {
     let is_wide = is_breakable && line.chars().count() > width_max;
-    let wide = is_wide.then(|| format!("{place} is wider than {width_max}"));
+    let wide = is_wide.then(|| format!("{place} is wider than {width_max}: run `make format`"));
     let banned =
         prose::banned(words).map(|(phrase, instead)| format!("{place} says {phrase:?}: write {instead}"));
     wide.into_iter().chain(banned).collect()
@@ -126,7 +126,10 @@ fn comments_and_pages_fit_their_width_and_say_nothing_banned() {
 #[test]
 fn a_wide_line_and_a_banned_phrase_are_found() {
     let wide = "word ".repeat(30);
-    assert_eq!(mistakes_of_line("a:1", &wide, &wide, 149, true), ["a:1 is wider than 149"]);
+    assert_eq!(
+        mistakes_of_line("a:1", &wide, &wide, 149, true),
+        ["a:1 is wider than 149: run `make format`"]
+    );
     assert!(mistakes_of_line("a:1", &wide, &wide, 150, true).is_empty());
     assert!(mistakes_of_line("a:1", &wide, &wide, 149, false).is_empty());
     assert_eq!(mistakes_of_line("a:1", "/// Which.", "/// Which.", 120, true).len(), 1);
