@@ -86,7 +86,7 @@ BARE := thumbv7em-none-eabi
 
 TIDY := $(TESTED) $(CARGO) run --quiet $(LOCKED) -p upesi-tidy --
 
-tidy: deny bare ## The house rules: layers, order of imports, purity, widths, wording, dead files, licences.
+tidy: deny bare ## The house rules: layers, order of imports, purity, widths, wording, spelling, dead files, licences.
 	@$(TESTED) $(CARGO) test --quiet $(LOCKED) -p upesi-tidy
 
 prose: tools ## Counts constructions that make English hard to read: BASE=main for your change, LIST=all or a name for the lines.

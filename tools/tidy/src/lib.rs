@@ -7,6 +7,7 @@ pub mod change;
 pub mod imports;
 pub mod layers;
 pub mod prose;
+pub mod spelling;
 pub mod texts;
 pub mod tree;
 pub mod width;

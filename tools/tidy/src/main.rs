@@ -2,11 +2,12 @@
 
 #![allow(clippy::print_stdout, reason = "the output of a command")]
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use upesi_tidy::change::Change;
 use upesi_tidy::prose::{CONSTRUCTIONS, Counter};
-use upesi_tidy::{tree, width, wrap};
+use upesi_tidy::{spelling, tree, width, wrap};
 
 const HELP: &str = "\
 upesi-tidy prose [--change REVISION] [--list CONSTRUCTION|all] [--limits]
@@ -16,6 +17,8 @@ upesi-tidy prose [--change REVISION] [--list CONSTRUCTION|all] [--limits]
     --limits             fails if a construction exceeds its limit
 upesi-tidy format
     Wraps the comments and pages that are too wide.
+upesi-tidy misspellings FILE
+    Prints the list of misspellings for the words of the tree, from src/word_codegen.rs of the crate typos-dict.
 ";
 
 fn main() -> ExitCode {
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         ["prose", options @ ..] => prose(options),
         ["format"] => format(),
+        ["misspellings", file] => misspellings(file),
         _ => Err(HELP.to_owned()),
     };
     match done {
@@ -93,5 +97,16 @@ fn format() -> Result<ExitCode, String> {
             println!("{}: wrapped", path.display());
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn misspellings(file: &str) -> Result<ExitCode, String> {
+    let source = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let files = tree::files(&["rs", "md"]).into_iter().filter(|path| !tree::is_foreign(path));
+    let texts: Vec<String> = files.map(|path| tree::read(&path)).collect();
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let used: BTreeSet<String> =
+        lines.flat_map(spelling::checked_words).map(str::to_ascii_lowercase).collect();
+    print!("{}", spelling::list(&used, &source));
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use upesi_tidy::layers::{self, Layer, Package};
 use upesi_tidy::width::{self, COMMENT_WIDTH_MAX, PROSE_WIDTH_MAX};
-use upesi_tidy::{prose, tree};
+use upesi_tidy::{prose, spelling, tree};
 
 /// Maximum number of floors in `crates/`, including the command.
 const FLOORS_MAX: usize = 8;
@@ -133,6 +133,39 @@ fn a_wide_line_and_a_banned_phrase_are_found() {
     assert!(mistakes_of_line("a:1", &wide, &wide, 150, true).is_empty());
     assert!(mistakes_of_line("a:1", &wide, &wide, 149, false).is_empty());
     assert_eq!(mistakes_of_line("a:1", "/// Which.", "/// Which.", 120, true).len(), 1);
+}
+
+/// Files that have misspelt words, or parts of words, as patterns and examples.
+const MISSPELT: [&str; 2] = ["tidy/src/prose.rs", "tidy/tests/house.rs"];
+
+/// The misspelt words of a file, each with its line and the right spellings.
+fn misspelt(path: &Path, text: &str) -> Vec<String> {
+    let of_line = |(index, line)| {
+        let place = format!("{}:{}", path.display(), index + 1);
+        let mistakes = spelling::misspelt(line).into_iter();
+        mistakes.map(move |(word, right)| format!("{place} says {word:?}: write {}", right.join(" or ")))
+    };
+    text.lines().enumerate().flat_map(of_line).collect()
+}
+
+#[test]
+fn every_word_of_sources_and_pages_is_spelt_right() {
+    let files = tree::files(&["rs", "md", "toml", "yaml", "yml", "sh"]);
+    let own = |path: &PathBuf| !tree::is_foreign(path) && !MISSPELT.iter().any(|name| path.ends_with(name));
+    let mistakes = files.into_iter().filter(own).flat_map(|path| misspelt(&path, &tree::read(&path)));
+    none_of(&mistakes.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_misspelt_word_is_found_in_texts_and_in_names() {
+    let at = |line| misspelt(Path::new("a"), line);
+    assert_eq!(at("// It is recieved."), ["a:1 says \"recieved\": write received"]);
+    for name in
+        ["let recieved = 1;", "fn is_recieved()", "struct RecievedOf;", "RECIEVED_MAX", "\"\\nrecieved\""]
+    {
+        assert_eq!(at(name).len(), 1, "{name}");
+    }
+    none_of(&at("// All names, such as HTTPServer, receivedAt and is_received, are right."));
 }
 
 #[test]
