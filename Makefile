@@ -16,7 +16,7 @@ DEMO := target/demo/upesi
 # The commit in lab results and evidence. A + means that sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools programs build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy bare deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools programs build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests quick test fmt format lint unit tidy prose bare deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
 help: ## Prints this list.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -59,29 +59,42 @@ cluster-limits: build ## The limits of a cluster whose brokers, hubs and load sh
 beside: build ## Compares another binary with this one; both run at once, each with its own load: OLD=path USERS=160 ROUNDS=9.
 	@.ci/beside $(or $(OLD),$(error OLD=path of another upesi)) $(UPESI) $(or $(USERS),160) $(or $(ROUNDS),9)
 
+quick: ## Checks your change in about a minute: format, house rules, Clippy and quick tests of the changed crates. BASE=main.
+	@.ci/tools quick
+	$(TESTED) $(CARGO) run --quiet $(LOCKED) -p upesi-runner -- quick $(BASE)
+
 test: tools ## Everything: format, lint, unit, property, integration and end-to-end tests. Prints the minutes of each part.
 	@.ci/parts fmt programs deny bare unit
 
 manifests: build ## Checks the chart and the compose file with helm and with compose's loader, built with Go (minutes, once).
 	@packaging/manifests/check
 
-fmt: tools ## Checks the format; `cargo fmt` corrects it.
+fmt: tools ## Checks the format of code; `make format` corrects it.
 	@$(CARGO) fmt --all -- --check
+
+format: tools ## Corrects the format of code, and wraps comments and pages that are too wide.
+	@$(CARGO) fmt --all
+	$(TIDY) format
 
 lint: tools ## Clippy on all targets; warnings are errors.
 	@$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 
-unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, SoftHSM and promtool for them.
+unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, SoftHSM and promtool for them. PROFILE=full: ten times the cases.
 	@.ci/tools tests
 	tools/kafka/brokers jars >/dev/null
-	$(TESTED) .ci/unit
+	$(TESTED) $(CARGO) run --quiet $(LOCKED) -p upesi-runner -- tests $(or $(PROFILE),ci)
 
 # The pure crates: no_std, and built for a machine without an operating system.
 PURE := types fspiop ledger admission cluster
 BARE := thumbv7em-none-eabi
 
-tidy: deny bare ## The house rules: layers, order of imports, purity, widths, phrases, dead files, licences.
-	@$(CARGO) test --quiet $(LOCKED) -p upesi-tidy
+TIDY := $(TESTED) $(CARGO) run --quiet $(LOCKED) -p upesi-tidy --
+
+tidy: deny bare ## The house rules: layers, order of imports, purity, widths, wording, spelling, dead files, licences.
+	@$(TESTED) $(CARGO) test --quiet $(LOCKED) -p upesi-tidy
+
+prose: tools ## Counts constructions that make English hard to read: BASE=main for your change, LIST=all or a name for the lines.
+	@$(TIDY) prose $(BASE:%=--change %) $(LIST:%=--list %) $(if $(LIMITS),--limits)
 
 bare: # The pure crates, for a machine without an operating system.
 	@[ -d "$$(rustc --print sysroot)/lib/rustlib/$(BARE)" ] || rustup target add $(BARE) ||

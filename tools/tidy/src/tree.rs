@@ -15,8 +15,8 @@ pub fn read(path: &Path) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Files with one of these endings below the root, sorted by name. Outside a git checkout, the files on disk are used.
-pub fn files(endings: &[&str]) -> Vec<PathBuf> {
+/// All files that belong to the tree, sorted by name. Outside a git checkout, the files on disk are used.
+pub fn tracked() -> Vec<PathBuf> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
     let mut found: Vec<PathBuf> = match listed {
         Ok(output) if output.status.success() => {
@@ -25,12 +25,22 @@ pub fn files(endings: &[&str]) -> Vec<PathBuf> {
         }
         _ => walk(&root()).iter().map(|path| path.strip_prefix(root()).expect("below").to_owned()).collect(),
     };
-    let is_wanted = |path: &PathBuf| {
-        path.extension().is_some_and(|ending| endings.iter().any(|wanted| ending == *wanted))
-    };
-    found.retain(|path| is_wanted(path) && root().join(path).is_file());
+    found.retain(|path| root().join(path).is_file());
     found.sort();
     found
+}
+
+/// Files with one of these endings, sorted by name.
+pub fn files(endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = tracked();
+    found
+        .retain(|path| path.extension().is_some_and(|ending| endings.iter().any(|wanted| ending == *wanted)));
+    found
+}
+
+/// Whether a file is a copy of another project's.
+pub fn is_foreign(path: &Path) -> bool {
+    path.iter().any(|part| part == "vendor" || part == "node_modules")
 }
 
 fn walk(directory: &Path) -> Vec<PathBuf> {

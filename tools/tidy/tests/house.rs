@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use upesi_tidy::layers::{self, Layer, Package};
-use upesi_tidy::prose::{self, COMMENT_WIDTH_MAX, PROSE_WIDTH_MAX};
-use upesi_tidy::tree;
+use upesi_tidy::width::{self, COMMENT_WIDTH_MAX, PROSE_WIDTH_MAX};
+use upesi_tidy::{prose, spelling, tree};
 
 /// Maximum number of floors in `crates/`, including the command.
 const FLOORS_MAX: usize = 8;
@@ -96,7 +96,7 @@ fn mistakes_of_line(
     is_breakable: bool,
 ) -> Vec<String> {
     let is_wide = is_breakable && line.chars().count() > width_max;
-    let wide = is_wide.then(|| format!("{place} is wider than {width_max}"));
+    let wide = is_wide.then(|| format!("{place} is wider than {width_max}: run `make format`"));
     let banned =
         prose::banned(words).map(|(phrase, instead)| format!("{place} says {phrase:?}: write {instead}"));
     wide.into_iter().chain(banned).collect()
@@ -107,7 +107,7 @@ fn comments_and_pages_fit_their_width_and_say_nothing_banned() {
     let mut mistakes = Vec::new();
     for (path, text) in sources().iter().filter(|(path, _)| !path.starts_with("tools/tidy")) {
         for (index, line) in text.lines().enumerate() {
-            let Some(comment) = prose::comment(line) else { continue };
+            let Some(comment) = width::comment(line) else { continue };
             let words = comment.trim_start_matches(['/', '!']).trim();
             let is_breakable = words.contains(' ') && !words.starts_with('|');
             let place = format!("{}:{}", path.display(), index + 1);
@@ -115,7 +115,7 @@ fn comments_and_pages_fit_their_width_and_say_nothing_banned() {
         }
     }
     for path in tree::files(&["md"]) {
-        for (number, line) in prose::prose(&tree::read(&path)) {
+        for (number, line) in width::prose(&tree::read(&path)) {
             let place = format!("{}:{number}", path.display());
             mistakes.extend(mistakes_of_line(&place, line, line, PROSE_WIDTH_MAX, true));
         }
@@ -126,19 +126,55 @@ fn comments_and_pages_fit_their_width_and_say_nothing_banned() {
 #[test]
 fn a_wide_line_and_a_banned_phrase_are_found() {
     let wide = "word ".repeat(30);
-    assert_eq!(mistakes_of_line("a:1", &wide, &wide, 149, true), ["a:1 is wider than 149"]);
+    assert_eq!(
+        mistakes_of_line("a:1", &wide, &wide, 149, true),
+        ["a:1 is wider than 149: run `make format`"]
+    );
     assert!(mistakes_of_line("a:1", &wide, &wide, 150, true).is_empty());
     assert!(mistakes_of_line("a:1", &wide, &wide, 149, false).is_empty());
     assert_eq!(mistakes_of_line("a:1", "/// Which.", "/// Which.", 120, true).len(), 1);
+}
+
+/// Files that have misspelt words, or parts of words, as patterns and examples.
+const MISSPELT: [&str; 2] = ["tidy/src/prose.rs", "tidy/tests/house.rs"];
+
+/// The misspelt words of a file, each with its line and the right spellings.
+fn misspelt(path: &Path, text: &str) -> Vec<String> {
+    let of_line = |(index, line)| {
+        let place = format!("{}:{}", path.display(), index + 1);
+        let mistakes = spelling::misspelt(line).into_iter();
+        mistakes.map(move |(word, right)| format!("{place} says {word:?}: write {}", right.join(" or ")))
+    };
+    text.lines().enumerate().flat_map(of_line).collect()
+}
+
+#[test]
+fn every_word_of_sources_and_pages_is_spelt_right() {
+    let files = tree::files(&["rs", "md", "toml", "yaml", "yml", "sh"]);
+    let own = |path: &PathBuf| !tree::is_foreign(path) && !MISSPELT.iter().any(|name| path.ends_with(name));
+    let mistakes = files.into_iter().filter(own).flat_map(|path| misspelt(&path, &tree::read(&path)));
+    none_of(&mistakes.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_misspelt_word_is_found_in_texts_and_in_names() {
+    let at = |line| misspelt(Path::new("a"), line);
+    assert_eq!(at("// It is recieved."), ["a:1 says \"recieved\": write received"]);
+    for name in
+        ["let recieved = 1;", "fn is_recieved()", "struct RecievedOf;", "RECIEVED_MAX", "\"\\nrecieved\""]
+    {
+        assert_eq!(at(name).len(), 1, "{name}");
+    }
+    none_of(&at("// All names, such as HTTPServer, receivedAt and is_received, are right."));
 }
 
 #[test]
 fn prose_is_told_from_tables_and_code() {
     let page =
         "One line.\n\n| a | b |\n    code that is long\n```\nfenced too\n```\n- [link](x)\n- a sentence\n";
-    assert_eq!(prose::prose(page).collect::<Vec<_>>(), [(1, "One line."), (9, "- a sentence")]);
-    assert!(prose::comment("    /// Which.").and_then(prose::banned).is_some());
-    assert_eq!(prose::comment("let url = \"http://x\";"), None);
+    assert_eq!(width::prose(page).collect::<Vec<_>>(), [(1, "One line."), (9, "- a sentence")]);
+    assert!(width::comment("    /// Which.").and_then(prose::banned).is_some());
+    assert_eq!(width::comment("let url = \"http://x\";"), None);
 }
 
 #[test]

@@ -1,0 +1,3 @@
+#!/bin/sh
+# A program whose tests behave as the file `script` in the current folder states.
+. ./script
