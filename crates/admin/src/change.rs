@@ -1,17 +1,18 @@
-//! Changes by the caller of a request: one request to the engine for each, an entry in the audit trail, and its log line.
+//! Changes by the caller of a request: one request to the engine for each, an entry in the audit trail, and its log
+//! line.
 
 use upesi_engine::{EngineHandle, Payload};
 use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{
     Acted, AdminCommand, AdminOutcome, AdminRefusal, Attribution, AuditEntry, Change, Command, Reply,
 };
-use upesi_types::ErrorCode;
 
 use crate::access::{Permission, permission_of};
 use crate::approvals;
 use crate::call::Call;
 use crate::collector::Collector;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 
 impl Call {
     /// Makes a change, with its entry in the audit trail, and waits until both are durable. If the change needs an
@@ -90,7 +91,7 @@ impl Call {
     ) -> Result<Result<(AdminOutcome, Option<AuditEntry>), AdminRefusal>, ApiError> {
         if self.caller.collector.is_some() {
             return Err(ApiError::new(
-                ErrorCode::VALIDATION,
+                ErrorName::ChangeSetKind,
                 "The change is not made as part of a change set",
             ));
         }

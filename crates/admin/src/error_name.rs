@@ -530,6 +530,8 @@ impl ErrorName {
             R::CredentialTaken => Self::CredentialExists,
             R::CredentialUnknown => Self::CredentialNotFound,
             R::CodeUsed => Self::CodeUsed,
+            R::NotPermitted { .. } => Self::PermissionMissing,
+            R::NotInEmergency => Self::EmergencyOnly,
             R::ProposalReason => Self::ReasonRequired,
             R::ProposalsFull => Self::TooManyApprovals,
             R::ProposalLarge => Self::ApprovalsTooLarge,

@@ -9,9 +9,9 @@ use upesi_parties::import::Imports;
 use upesi_parties::registry::OracleRegistry;
 use upesi_profile::Holder;
 use upesi_tables::TablesError;
-use upesi_types::ErrorCode;
 
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 
 /// The log level, and its changes.
 pub trait LogLevel: Send + Sync {
@@ -104,7 +104,7 @@ pub(crate) struct Directory(pub(crate) Option<DirectoryHandle>);
 impl Directory {
     /// The directory; without one, the error 501.
     pub(crate) fn get(&self) -> Result<&DirectoryHandle, ApiError> {
-        let none = || ApiError::new(ErrorCode::NOT_IMPLEMENTED, "This hub has no party directory");
+        let none = || ApiError::new(ErrorName::NoDirectory, "This hub has no party directory");
         self.0.as_ref().ok_or_else(none)
     }
 }

@@ -1,13 +1,14 @@
-//! The admin port of a node, which serves the API of the node's current role. Connections stay open when the role changes.
+//! The admin port of a node, which serves the API of the node's current role. Connections stay open when the role
+//! changes.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use upesi_http::server::Refusal;
 use upesi_http::{Bytes, Connection, Full, Incoming, Pace, Request, Response, Service};
-use upesi_types::ErrorCode;
 
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
 use crate::service::{AdminService, answer};
 
 /// Serves the API of the current role. Clones share it.
@@ -64,5 +65,5 @@ impl Service for AdminPort {
 
 /// The answer of a node that has not read its copy yet.
 fn not_yet() -> Response<Full<Bytes>> {
-    answer(&ApiError::new(ErrorCode::UNAVAILABLE, "This node has not read its copy yet"))
+    answer(ApiError::new(ErrorName::FollowerNotReady, "This node has not read its copy yet"))
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use upesi_delivery::lanes::{
-    CallbackKey, CourierConfig, Done, OwedCallback, Page, ParticipantId, Position, Refusal, Repetition,
-    Sending, SteppedLane,
+    CallbackKey, CourierConfig, Done, OwedCallback, Page, ParkedCallback, ParticipantId, Position, Refusal,
+    Repetition, Sending, SteppedLane,
 };
 use upesi_engine::{DurableRecord, Payload};
 use upesi_http::BreakerState;
@@ -133,7 +133,7 @@ impl World {
         for key in settled.delivered {
             self.outbox.remove(&key.seq);
         }
-        for (key, reason, attempts) in settled.parked {
+        for ParkedCallback { key, reason, attempts } in settled.parked {
             assert!(self.outbox.remove(&key.seq).is_some(), "{key:?} is parked twice, or after its callback");
             self.parked.insert(key.seq, (reason, attempts));
         }
@@ -296,7 +296,8 @@ fn what_is_sent_waits_for_an_answer_and_may_fail_in_any_way() {
     lane.answered(key(1));
     let sending = lane.take(now).unwrap();
     lane.finish(sending, Done::Unroutable("no endpoint".to_owned()), now);
-    assert_eq!(lane.settled().parked, [(key(1), "no endpoint".to_owned(), 1)]);
+    let parked = ParkedCallback { key: key(1), reason: "no endpoint".to_owned(), attempts: 1 };
+    assert_eq!(lane.settled().parked, [parked]);
     for seq in 2..=50 {
         lane.offer(callback(seq), now);
     }

@@ -9,7 +9,6 @@ use upesi_fspiop::{Route, Segments};
 
 use crate::caller::Caller;
 use crate::metrics::Labels;
-use crate::route;
 
 /// Target of the log lines, for directives such as `upesi_access=off`.
 const ACCESS_LOG_TARGET: &str = "upesi_access";

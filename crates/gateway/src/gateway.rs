@@ -76,8 +76,8 @@ pub struct GatewayContext<H> {
 }
 
 impl<H> GatewayContext<H> {
-    /// A context of a standalone hub with the defaults: the engine's time, trust in every sender, no participants, no rate
-    /// limits, no cache.
+    /// A context of a standalone hub with the defaults: the engine's time, trust in every sender, no participants, no
+    /// rate limits, no cache.
     pub fn new(engine: EngineHandle, handler: H) -> Self {
         Self::of(engine.clock(), Roles::alone(engine, handler))
     }
@@ -367,7 +367,8 @@ impl<H: Handler> Gateway<H> {
         }
     }
 
-    /// Processes a request. If the engine stops before, because another node becomes leader, that node gets the request.
+    /// Processes a request. If the engine stops before, because another node becomes leader, that node gets the
+    /// request.
     async fn handle(
         &self,
         role: Arc<Role<H>>,

@@ -9,7 +9,6 @@ use upesi_engine::ReplyTo;
 use upesi_fspiop::body::{check_completed_timestamp, completed_timestamp_fault, parse_authorization_query};
 use upesi_fspiop::headers::{check_headers, check_parties};
 use upesi_fspiop::{Message, Method, Resource, Route, SyncError, Unroutable};
-use upesi_http::body;
 use upesi_types::Present;
 
 pub(crate) use self::headers::{Lookup, refuse_encoded};

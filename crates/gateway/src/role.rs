@@ -3,8 +3,8 @@
 //!
 //! 1. A port reads the role when it has a whole request, and keeps it until the answer. A slow client does not keep the
 //!    files of an earlier role.
-//! 2. A request whose leader stops to lead, before it recorded anything of the request, is forwarded to the next leader.
-//!    So clients of a former leader wait, as clients of other nodes do.
+//! 2. A request whose leader stops to lead, before it recorded anything of the request, is forwarded to the next
+//!    leader. So clients of a former leader wait, as clients of other nodes do.
 
 use std::future::ready;
 use std::sync::{Arc, PoisonError, RwLock};

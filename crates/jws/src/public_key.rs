@@ -11,7 +11,7 @@ use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
 use crate::algorithm::Algorithm;
-use crate::spki::{P256, RSA, SEQUENCE, bits, element, of_p256, of_rsa, significant};
+use crate::spki::{RSA, SEQUENCE, bits, element, of_p256, of_rsa, significant};
 
 /// Minimum number of bits of a modulus.
 const RSA_BITS_MIN: usize = 2_048;

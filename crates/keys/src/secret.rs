@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use aws_lc_rs::digest::{self, SHA256, digest};
+use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::key::{Hash, Key, Scheme};
 

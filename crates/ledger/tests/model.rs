@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use upesi_admin::rejection::detail;
+use upesi_admin::ErrorName;
 use upesi_ledger::command::FulfilState;
 use upesi_ledger::{
     AdminCommand, AdminOutcome, CallbackContent, ChangeSet, Command, Decision, Facts, FundsOutGuard, Ledger,
@@ -289,7 +289,7 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
         }
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
-        Reply::Admin(Err(refusal)) => Some(format!("= refused {}", detail(refusal).0)),
+        Reply::Admin(Err(refusal)) => Some(format!("= refused {}", ErrorName::of_refusal(refusal).code())),
         Reply::Admin(Ok(
             AdminOutcome::Proposed(_) | AdminOutcome::ProposalEnded(..) | AdminOutcome::SetStepped(..),
         )) => {

@@ -1,9 +1,8 @@
-//! The parts that a hub opens once, whatever its role: ports, TLS, signatures, rate limits, client identities, admission.
-//! The role (standalone, leader, follower) changes behind them, and no connection closes.
+//! The parts that a hub opens once, whatever its role: ports, TLS, signatures, rate limits, client identities,
+//! admission. The role (standalone, leader, follower) changes behind them, and no connection closes.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
@@ -14,8 +13,8 @@ use upesi_gateway::{
     FollowerHealth, FollowerState, Following, Gateway, GatewayContext, LargeBodies, Rates, Role, Roles,
 };
 use upesi_http::{BoundServer, Guard, Outbound, ProxyProtocol, Server, Workers};
-use upesi_keys::{Keys, Place, Secret};
-use upesi_settings::Settings;
+use upesi_keys::{Keys, Secret};
+use upesi_settings::{Requirement, Settings};
 
 use super::clock::HubClock;
 use super::couriers;
@@ -107,7 +106,7 @@ impl Edge {
         let access = options::access(settings, providers.issuers.clone(), people_secret);
         let rates = Arc::new(Rates::new(options::rates(settings), participants.clone()));
         let roles = Roles::new(Role::Starting);
-        let hand_on = node.as_ref().filter(|_| !settings.cluster.listen.is_empty()).map(|node| {
+        let hand_on = node.as_ref().filter(|_| settings.cluster.listen.is_some()).map(|node| {
             let peers = couriers::peers(settings, tls.to_nodes());
             let counts = Arc::clone(&node.metrics.handed_on);
             HandOn::new(node.leads.subscribe(), peers, participants.clone(), counts)
@@ -140,8 +139,7 @@ impl Edge {
             role: RoleMetrics::Starting.into(),
         });
         let rendered = Arc::clone(&metrics);
-        let interval = Duration::from_millis(settings.metrics.interval_ms);
-        let text = MetricsText::new(interval, move || rendered.render());
+        let text = MetricsText::new(settings.metrics.interval_ms, move || rendered.render());
         admin_workers.get(0).spawn(Arc::clone(&tls).keep(ports.clone(), participants.clone()));
         admin_workers.get(0).spawn(Arc::clone(&signatures).keep());
         let edge = Self {
@@ -189,14 +187,14 @@ impl Edge {
 
     fn serve_fspiop(&self, bound: BoundServer) -> Arc<Server> {
         let limits = options::limits(&self.settings, self.descriptors.inbound);
-        let before = (self.tls.fspiop(), self.balancers.clone());
-        Arc::new(Server::serve_behind(bound, limits, &self.workers, Arc::clone(&self.gateway), before))
+        let (gateway, balancers) = (Arc::clone(&self.gateway), self.balancers.clone());
+        Arc::new(Server::serve_behind(bound, limits, &self.workers, gateway, self.tls.fspiop(), balancers))
     }
 
     fn serve_admin(&self, bound: BoundServer) -> Arc<Server> {
         let settings = &self.settings;
-        warn_of_open_admin_port(&bound, &self.tls, settings.admin.authentication == "required");
-        let limits = options::admin_limits(settings, options::size(settings.admin.connections_max));
+        warn_of_open_admin_port(&bound, &self.tls, settings.admin.authentication == Requirement::Required);
+        let limits = options::admin_limits(settings, settings.admin.connections_max);
         let service = Arc::new(self.admin.clone());
         Arc::new(Server::serve_with(bound, limits, &self.admin_workers, service, self.tls.admin()))
     }
@@ -359,10 +357,7 @@ fn warn_of_open_admin_port(bound: &BoundServer, tls: &Tls, is_asked: bool) {
 
 /// The key that signs checkpoints of the audit trail.
 fn audit_key(settings: &Settings) -> Result<Option<Arc<AuditKey>>, HubError> {
-    let file = Path::new(&*settings.admin.audit_key_file);
-    if file.as_os_str().is_empty() {
-        return Ok(None);
-    }
+    let Some(file) = &settings.admin.audit_key_file else { return Ok(None) };
     let key = AuditKey::load(file);
     let key = key.map_err(|error| HubError::Settings(format!("admin.audit_key_file: {error}")))?;
     expect_outside(settings, "admin.audit_key_file", file)?;
@@ -372,12 +367,8 @@ fn audit_key(settings: &Settings) -> Result<Option<Arc<AuditKey>>, HubError> {
 /// The secret that is mixed into the keys that encrypt second factors.
 fn people_secret(settings: &Settings, keys: &Keys) -> Result<Option<Secret>, HubError> {
     let setting = "admin.people_key_file";
-    let text = &*settings.admin.people_key_file;
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let place = Place::parse(text).map_err(|error| HubError::Settings(format!("{setting}: {error}")))?;
-    let secret = keys.secret(&place, "second factors of people");
+    let Some(place) = &settings.admin.people_key_file else { return Ok(None) };
+    let secret = keys.secret(place, "second factors of people");
     let secret = secret.map_err(|source| HubError::PrivateKey { setting, source })?;
     if let Some(file) = place.file() {
         expect_outside(settings, setting, file)?;

@@ -53,8 +53,8 @@ impl Read {
         }
     }
 
-    /// From now on, the ports know the participants and blocks that the copy shows now. A former leader calls this from the
-    /// last record of its leadership on: until then, the ports know newer ones.
+    /// From now on, the ports know the participants and blocks that the copy shows now. A former leader calls this from
+    /// the last record of its leadership on: until then, the ports know newer ones.
     pub(super) fn publish(&self) {
         let generation = self.participants.generation();
         if self.published.swap(generation, Ordering::Relaxed) != generation {

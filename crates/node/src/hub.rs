@@ -13,7 +13,6 @@ use super::cluster::config::expect_alone;
 use super::edge::Edge;
 use super::error::HubError;
 use super::leading::Leading;
-use super::ports::Servers;
 use crate::logging::LogControl;
 
 /// A running standalone hub.
@@ -57,7 +56,7 @@ impl Hub {
 
     /// The reason why the last removal of old transfers failed, if it failed.
     pub fn retention_failure(&self) -> Option<String> {
-        self.retention.as_ref()?.failure()
+        self.leading.retention.as_ref()?.failure()
     }
 
     /// Reads certificates, keys, authorities and lists again now, instead of within `tls.reload_interval_s`.

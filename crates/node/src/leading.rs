@@ -142,8 +142,8 @@ impl Leading {
         })
     }
 
-    /// Lets accepted requests and callbacks in flight finish. Returns the numbers of requests and callbacks that had not
-    /// finished at the deadline.
+    /// Lets accepted requests and callbacks in flight finish. Returns the numbers of requests and callbacks that had
+    /// not finished at the deadline.
     pub(super) async fn drain(&self, deadline: Instant) -> (usize, usize) {
         (self.resources.drain(deadline).await, self.courier.drain(deadline).await)
     }
@@ -157,8 +157,8 @@ impl Leading {
         workers.shutdown();
     }
 
-    /// Stops like [`Self::stop`], and waits until no request uses the files any longer, so that a follower can open them.
-    /// The role of the hub must have changed.
+    /// Stops like [`Self::stop`], and waits until no request uses the files any longer, so that a follower can open
+    /// them. The role of the hub must have changed.
     pub(super) fn release(self) {
         let deadline = Instant::now() + FREE_TAKES_MAX;
         let (handle, is_store_used) = (self.handle.clone(), self.resources.store.usage());
@@ -228,15 +228,16 @@ fn admin_service(
 fn forgets_before_expiry(settings: &Settings) -> bool {
     const DAY_S: u64 = 24 * 60 * 60;
     let keep_days = settings.archive.keep_days;
-    let kept_s = keep_days.saturating_mul(DAY_S);
-    keep_days > 0 && settings.transfer_validity_max_s().is_none_or(|validity_s| kept_s < validity_s)
+    let kept = Duration::from_secs(keep_days.saturating_mul(DAY_S));
+    keep_days > 0 && settings.transfer_validity_max().is_none_or(|validity| kept < validity)
 }
 
 fn warn_of_short_memory(settings: &Settings) {
     if forgets_before_expiry(settings) {
         tracing::warn!(
             keep_days = settings.archive.keep_days,
-            transfer_validity_max_s = settings.transfer_validity_max_s().unwrap_or_default(),
+            transfer_validity_max_s =
+                settings.transfer_validity_max().map_or(0, |validity| validity.as_secs()),
             "transfers may be removed before their prepare expires; a repeated prepare would then be paid again (archive.keep_days)"
         );
     }

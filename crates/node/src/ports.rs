@@ -1,7 +1,7 @@
 //! The ports of a hub: bound at the start of the process, and served in every role.
 //!
-//! A node of a cluster without a port for other nodes (`cluster.listen`) cannot forward requests. It opens the ports for
-//! DFSPs and operators only while it is the leader: another node on the same machine may use the same ports.
+//! A node of a cluster without a port for other nodes (`cluster.listen`) cannot forward requests. It opens the ports
+//! for DFSPs and operators only while it is the leader: another node on the same machine may use the same ports.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

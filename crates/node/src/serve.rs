@@ -149,8 +149,8 @@ fn result_of<T>(told: Result<thread::Result<T>, oneshot::error::RecvError>) -> T
     }
 }
 
-/// Lets the node process requests, now that it is the leader. `None` if a stop signal comes first, because the start may
-/// wait for brokers.
+/// Lets the node process requests, now that it is the leader. `None` if a stop signal comes first, because the start
+/// may wait for brokers.
 async fn start_until(
     stop: &mut Stop,
     edge: &Arc<Edge>,

@@ -211,8 +211,8 @@ impl Store {
         self.writer.close();
     }
 
-    /// Reports whether the files of the store are still in use: by a clone, a table, or a read. The returned function does
-    /// not itself count.
+    /// Reports whether the files of the store are still in use: by a clone, a table, or a read. The returned function
+    /// does not itself count.
     pub fn usage(&self) -> impl Fn() -> bool + Send + use<> {
         let tables = Arc::downgrade(&self.inner.tables);
         move || tables.strong_count() > 0

@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
-use upesi_keys::{Key, KeyError, Keys, Mount, Place, read_limited, without_byte_order_mark};
+use upesi_keys::{KeyError, Keys, Mount, Place, read_limited, without_byte_order_mark};
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
 pub(crate) use self::peers::Own;

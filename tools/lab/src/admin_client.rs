@@ -89,8 +89,9 @@ impl AdminClient {
         self.0.send(Method::POST, path, &json).await
     }
 
-    /// Posts a JSON text. If the hub rejects it, the object may exist already. Hubs report this with different statuses,
-    /// codes and texts, so `exists` looks the object up. Fails if there is no answer, or no object after a rejection.
+    /// Posts a JSON text. If the hub rejects it, the object may exist already. Hubs report this with different
+    /// statuses, codes and texts, so `exists` looks the object up. Fails if there is no answer, or no object after a
+    /// rejection.
     pub(crate) async fn create_once(
         &self,
         path: &str,

@@ -91,11 +91,9 @@ pub fn run_all(programs: Vec<Program>, profile: &Profile, jobs: usize, out: &Pat
 fn report(name: &str, outcome: &Outcome, profile: &Profile, log: &Path) -> String {
     let is_success = outcome.is_success && outcome.failed.is_empty() && outcome.unfinished.is_empty();
     let verdict = if is_success { "ok" } else { "FAILED" };
-    let mut report = format!(
-        "{name:<44} {:>4} passed, {verdict}  {:>4} s\n",
-        outcome.passed.len(),
-        outcome.took.as_secs()
-    );
+    let (passed, took) = (outcome.passed.len(), outcome.took.as_secs());
+    let cpu = outcome.cpu.map_or_else(String::new, |cpu| format!(", {:>4} CPU s", cpu.as_secs()));
+    let mut report = format!("{name:<44} {passed:>4} passed, {verdict}  {took:>4} s{cpu}\n");
     for (test, output) in &outcome.failed {
         report += &format!("---- {} ----\n{output}\n", test.name);
     }

@@ -1,9 +1,9 @@
 //! The run of one program: libtest reports each test as a line of JSON when it begins and when it ends.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -47,6 +47,8 @@ pub struct Outcome {
     pub is_success: bool,
     /// Its duration.
     pub took: Duration,
+    /// CPU time of its processes, except of those that outlived it; `None` on systems without `/proc`.
+    pub cpu: Option<Duration>,
 }
 
 /// Runs a program in a profile. `log` receives its output.
@@ -62,6 +64,10 @@ pub fn run(program: &Program, profile: &Profile, log: &Path) -> io::Result<Outco
     command.args(["-Z", "unstable-options", "--format=json", "--report-time"]);
     command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_MANIFEST_DIR", &program.folder).env(MARK, &mark);
     command.envs(profile.environment.iter().copied()).current_dir(&program.folder);
+    if profile.has_slow {
+        // Otherwise trials would make Cargo build the hub again, with other features.
+        command.env("UPESI_BINARY", hub_beside(&program.path));
+    }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file.try_clone()?);
     let mut child = command.spawn()?;
     let lines = read(child.stdout.take().expect("it is piped"));
@@ -88,6 +94,22 @@ pub fn run(program: &Program, profile: &Profile, log: &Path) -> io::Result<Outco
     Ok(record.outcome)
 }
 
+/// The hub's program, which Cargo builds for its tests. The programs with tests are in a folder beside it.
+fn hub_beside(program: &Path) -> PathBuf {
+    program.ancestors().nth(2).unwrap_or(program).join("upesi")
+}
+
+/// CPU time of a process, and of those of its children that have ended; `None` on systems without `/proc`.
+fn cpu_time(process: u32) -> Option<Duration> {
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name before the parenthesis may contain spaces.
+    let (_, fields) = status.rsplit_once(')')?;
+    // User and system time of the process, then of its children.
+    let times = fields.split_whitespace().skip(11).take(4).map(|field| field.parse::<u64>().ok());
+    let ticks = times.sum::<Option<u64>>()?;
+    Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second().max(1)))
+}
+
 /// Waits until the program has ended, and returns its status; `None` once a test exceeds the limit.
 fn watch(
     child: &mut Child,
@@ -108,6 +130,7 @@ fn watch(
             Err(RecvTimeoutError::Disconnected) => thread::sleep(TICK),
         }
         looked = Instant::now();
+        record.outcome.cpu = cpu_time(child.id()).or(record.outcome.cpu);
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }

@@ -60,10 +60,31 @@ fn tests_that_pass_are_counted_with_their_durations_and_output_is_logged() {
 }
 
 #[test]
+fn cpu_time_of_a_program_and_of_its_children_is_counted() {
+    let work = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+    let (idle, _) = outcome_of("idle", &format!("sleep 0.5\n{TWO_PASS}"), AMPLE);
+    let (own, _) = outcome_of("works", &format!("{work}\n{TWO_PASS}"), AMPLE);
+    let (of_child, _) = outcome_of("child_works", &format!("sh -c '{work}'\n{TWO_PASS}"), AMPLE);
+    let [idle, own, of_child] = [idle, own, of_child].map(|outcome| outcome.cpu.expect("on Linux"));
+    assert!(idle < Duration::from_millis(200), "{idle:?}");
+    assert!(own > Duration::ZERO && of_child > Duration::ZERO, "{own:?} {of_child:?}");
+}
+
+#[test]
+fn trials_have_the_hub_that_was_built_with_them() {
+    let directory = TempDir::new().unwrap();
+    let (program, log) =
+        (program_of(directory.path(), "trial", "echo \"$UPESI_BINARY\""), directory.path().join("log"));
+    run(&program, &Profile::named("ci").unwrap(), &log).unwrap();
+    let beside = program.path.parent().unwrap().parent().unwrap().join("upesi");
+    assert_eq!(fs::read_to_string(log).unwrap(), format!("{}\n", beside.display()));
+}
+
+#[test]
 fn a_test_that_fails_has_its_output() {
     let script = r#"
 echo '{ "type": "test", "event": "started", "name": "one" }'
-echo '{ "type": "test", "name": "one", "event": "failed", "exec_time": 0.1, "stdout": "left: 1\n" }'
+printf '%s\n' '{ "type": "test", "name": "one", "event": "failed", "exec_time": 0.1, "stdout": "left: 1\n" }'
 exit 101"#;
     let (outcome, log) = outcome_of("fails", script, AMPLE);
     assert!(!outcome.is_success);

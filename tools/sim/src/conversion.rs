@@ -127,7 +127,8 @@ impl Originator {
         let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let (headers, body): (_, Bytes) = self.message(number, &id, payer_dfsp, payee_dfsp, transfer_terms);
         // The FXP's position carries the amount.
-        let mut sending = Sending::new(number, id, payer, &payee_dfsp.name, (Amount::ZERO, options.target));
+        let money = Money { amount: Amount::ZERO, currency: options.target };
+        let mut sending = Sending::new(number, id, payer, &payee_dfsp.name, money);
         sending.outgoing.conversion = Some(self.conversion_id(number));
         self.originate(sending, Family::Transfers, headers, body).await
     }

@@ -130,7 +130,7 @@ impl Originator {
             message::prepare_body(&id, &payer_dfsp.name, payee, &prepared, &terms.condition, expiration);
         let headers =
             self.headers(Family::Transfers, number, payer_dfsp, Some(&message::name_value(payee)), now);
-        let mut sending = Sending::new(number, id, payer, payee, (terms.amount, terms.currency));
+        let mut sending = Sending::new(number, id, payer, payee, money);
         sending.outgoing.condition = Some(Box::new(terms.condition));
         self.originate(sending, Family::Transfers, headers, body).await
     }

@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     fn outgoing() -> Outgoing {
-        Outgoing::new(0, (Amount::ZERO, Currency::parse("KES").unwrap()))
+        Outgoing::new(0, Money { amount: Amount::ZERO, currency: Currency::parse("KES").unwrap() })
     }
 
     #[test]

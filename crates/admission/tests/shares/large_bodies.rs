@@ -2,6 +2,8 @@
 
 use upesi_admission::{Denied, ORDINARY_BODY_BYTES_MAX, REQUEST, Shares, SourceId, cost_of};
 
+use super::shares;
+
 const HEAVY: SourceId = SourceId(1);
 const MIB: u64 = 1 << 20;
 

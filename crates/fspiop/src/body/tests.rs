@@ -9,7 +9,6 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use crate::SyncError;
-use crate::body::*;
 
 /// A body with a replaced or added value at this JSON pointer. An empty text removes the value.
 fn changed(body: &str, pointer: &str, json: &str) -> String {

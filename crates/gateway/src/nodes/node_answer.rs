@@ -58,7 +58,6 @@ impl NodeAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer;
 
     #[test]
     fn answers_are_read_as_they_were_written() {

@@ -17,11 +17,14 @@ pub struct Lead {
     pub epoch: u64,
     /// The leader's number; `None` if there is no leader.
     pub node: Option<u32>,
+    /// Whether another node leads, or soon will, that this node has not read in the log yet, because it was the leader
+    /// itself. Then `node` is at most the node that was asked to lead.
+    pub is_sought: bool,
 }
 
 /// Connections to the nodes of a cluster, by number.
 #[derive(Debug)]
-pub struct Peers(BTreeMap<u32, Pool>);
+pub struct Peers(pub(super) BTreeMap<u32, Pool>);
 
 impl Peers {
     /// Connections with mutual TLS; without `tls` they are plain, for tests.

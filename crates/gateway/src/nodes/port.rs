@@ -1,4 +1,4 @@
-//! The leader's port for requests that followers forward.
+//! The port for requests that other nodes forward.
 
 use std::sync::Arc;
 
@@ -7,53 +7,54 @@ use http::{HeaderMap, Request as HttpRequest, Response};
 use tokio::time::Instant;
 use upesi_delivery::owed::Report;
 use upesi_delivery::{Accepted, Handler};
-use upesi_engine::{Clock, EngineHandle, ReplyTo, Serving, SharedParticipants, SubmitError};
+use upesi_engine::{Clock, ReplyTo, Serving, SharedParticipants, SubmitError};
 use upesi_fspiop::{Method, Route, SyncError, Unroutable};
 use upesi_http::server::Refusal;
 use upesi_http::{Connection, Full, Incoming, Service};
 use upesi_types::ErrorCode;
 
-use super::couriers::{self, Couriers};
+use super::couriers;
 use super::node_answer::NodeAnswer;
 use crate::admission::source_of;
 use crate::authenticator::TrustEveryone;
 use crate::caller::{Caller, check_blocks};
 use crate::config::GatewayConfig;
 use crate::large_bodies::{LargeBodies, Sender, Unread};
+use crate::role::{Role, Roles};
 use crate::{answer, request};
 
-/// Accepts requests that other nodes forward. Those nodes have authenticated the senders; the TLS of this port
-/// authenticates the nodes.
+/// Accepts requests that other nodes forward, while this node is the leader. Those nodes have authenticated the
+/// senders; the TLS of this port authenticates the nodes.
 pub struct NodePort<H> {
-    engine: EngineHandle,
-    handler: H,
+    roles: Roles<H>,
     clock: Arc<dyn Clock>,
     participants: SharedParticipants,
     config: GatewayConfig,
     bodies: LargeBodies,
-    couriers: Arc<Couriers>,
 }
 
 impl<H: Handler> NodePort<H> {
     /// A port in front of the gateway's handlers, with the gateway's rules and its limit on large bodies.
     pub fn new(
-        engine: EngineHandle,
-        handler: H,
+        roles: Roles<H>,
+        clock: Arc<dyn Clock>,
         participants: SharedParticipants,
         config: GatewayConfig,
         bodies: LargeBodies,
-        couriers: Arc<Couriers>,
     ) -> Self {
-        Self { clock: engine.clock(), engine, handler, participants, config, bodies, couriers }
+        Self { roles, clock, participants, config, bodies }
     }
 
-    fn has_stopped(&self) -> bool {
-        matches!(self.engine.status().serving, Serving::Stopped(_))
+    fn leads(&self) -> bool {
+        match &*self.roles.get() {
+            Role::Leads(leading) => !matches!(leading.engine.status().serving, Serving::Stopped(_)),
+            Role::Starting | Role::Follows(_) => false,
+        }
     }
 
     async fn answer(&self, request: HttpRequest<Incoming>) -> Result<NodeAnswer, SyncError> {
         let received = Instant::now();
-        if self.has_stopped() {
+        if !self.leads() {
             return Ok(NodeAnswer::DoesNotLead);
         }
         let (parts, body) = request.into_parts();
@@ -62,7 +63,7 @@ impl<H: Handler> NodePort<H> {
         }
         let route = Route::resolve(Method::parse(parts.method.as_str()), parts.uri.path());
         let route = route.map_err(Unroutable::to_error)?;
-        if !self.handler.serves(route.resource()) {
+        if !self.roles.get().serves(route.resource()) {
             return Err(SyncError::not_implemented());
         }
         let bytes = self.read(&parts.headers, body, received).await?;
@@ -73,10 +74,17 @@ impl<H: Handler> NodePort<H> {
         let mut request = request::read(route, &parts, bytes, &self.config, proof, present)?;
         request.reply_to = ReplyTo::Node;
         drop(parts);
-        match self.handler.handle(request).await {
+        // Read again: a body may take time.
+        let role = self.roles.get();
+        let Role::Leads(leading) = &*role else { return Ok(NodeAnswer::DoesNotLead) };
+        match leading.handler.handle(request).await {
             // The hub may have stopped because another node is the leader or takes over. That node knows every recorded
             // command.
-            Err(error) if moves_money && error.code == ErrorCode::UNAVAILABLE && !self.is_read_only() => {
+            Err(error)
+                if moves_money
+                    && error.code == ErrorCode::UNAVAILABLE
+                    && leading.engine.status().serving != Serving::ReadOnly =>
+            {
                 Ok(NodeAnswer::DoesNotLead)
             }
             outcome => outcome.map(|Accepted| NodeAnswer::Handled(Ok(Accepted))),
@@ -103,15 +111,13 @@ impl<H: Handler> NodePort<H> {
         let bytes = self.read(headers, body, received).await?;
         let unreadable = || SyncError::new(ErrorCode::MALFORMED_SYNTAX, "this is no report of callbacks");
         let report = Report::read(&bytes).ok_or_else(unreadable)?;
-        match self.couriers.take(report, &self.engine) {
+        let role = self.roles.get();
+        let Role::Leads(leading) = &*role else { return Ok(NodeAnswer::DoesNotLead) };
+        match leading.couriers.take(report, &leading.engine) {
             Ok(()) => Ok(NodeAnswer::Handled(Ok(Accepted))),
             Err(SubmitError::Busy) => Err(answer::busy()),
             Err(_) => Ok(NodeAnswer::DoesNotLead),
         }
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.engine.status().serving == Serving::ReadOnly
     }
 
     /// Operators may have blocked a DFSP, and the other node may not have read that yet.

@@ -9,7 +9,7 @@ use super::common::name;
 use crate::common::{
     Answer, ERROR_BODY, ID, Running, condition, fulfil_body, get, post, prepare_body, put, put_error, request,
 };
-use crate::exchange::{OTHER, SOON, from_payee};
+use crate::exchange::{OTHER, SOON};
 
 /// A prepare of more than 60 KB that exceeds the payer's funds.
 fn refused_prepare(id: &str, filler: &str) -> String {

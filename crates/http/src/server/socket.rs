@@ -5,7 +5,7 @@ use std::net::TcpStream as StdStream;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// Maximum number of bytes read from a client before its handshake is complete: its certificates (64 KiB at most), the
@@ -118,8 +118,10 @@ impl AsyncWrite for Socket {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
+
+    use super::*;
 
     #[tokio::test]
     async fn so_many_bytes_are_read_before_the_handshake_is_done_and_any_number_after() {

@@ -8,7 +8,7 @@ use upesi_tls::{BlockedDigest, CertificateDer, Facts, Protocols};
 
 use crate::common::AMPLE;
 use crate::common::http2::{Scheme, until};
-use crate::rotation::{pool, who};
+use crate::rotation::who;
 
 fn facts(scheme: &Scheme, name: &str) -> Facts {
     use rustls::pki_types::pem::PemObject as _;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use upesi_types::{FspId, Timestamp};
 
 use super::{absent_facts, account, amount, id, participant, sound, xts};
-use crate::core::decision::{Decision, Reply};
+use crate::core::decision::Decision;
 use crate::core::event::Event;
 use crate::core::state::Ledger;
 use crate::money::changes::FundsPrepare;

@@ -20,7 +20,6 @@ use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::rules::command::Command;
 use crate::rules::money::fees::FEE_RULE_PARTIES_MAX;
-use crate::tests::settlement::Damage;
 
 fn rule(name: &str, fixed: i64, paid_by: FeePayer) -> NewFeeRule {
     NewFeeRule {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Timestamp};
 
-use super::{absent_facts, account, amount, id, participant, sound, transfer, xts};
+use super::{absent_facts, account, amount, id, sound, transfer, xts};
 use crate::audit::check;
 use crate::base::codec::Encoder;
 use crate::base::ids::{ContentId, LedgerAccountTypeId, SettlementId, WindowId};

@@ -8,7 +8,7 @@ use upesi_types::Timestamp;
 
 use super::{absent_facts, sound};
 use crate::core::config::LedgerConfig;
-use crate::core::decision::{Decision, Reply};
+use crate::core::decision::Decision;
 use crate::core::event::Event;
 use crate::core::state::Ledger;
 use crate::operators::admin_command::AdminCommand;
@@ -19,7 +19,7 @@ use crate::operators::person::{SEALED_BYTES, Sealed};
 use crate::operators::refusal::AdminRefusal;
 use crate::operators::trail::Attribution;
 use crate::rules::command::Command;
-use crate::rules::operators::act::{Act, Deed};
+use crate::rules::operators::act::{Act, Authority, Deed};
 use crate::rules::operators::change::Change;
 use crate::rules::operators::entrance::{Entrance, EntranceKind};
 use crate::tests::operators::{DONE, NOW_MS};
@@ -48,11 +48,11 @@ fn act_after(
     let mut decision = Decision::default();
     let now = Timestamp::from_ms(NOW_MS + after_ms + ledger.last_seq() as i64);
     ledger.decide(
-        &Command::Act(Box::new(Act { by, deed, is_alone: true })),
+        &Command::Act(Box::new(Act { by, deed, authority: Authority::ALONE })),
         &absent_facts(now),
         &mut decision,
     );
-    let Reply::Admin(reply) = decision.reply else { unreachable!("an operator is answered") };
+    let Some(reply) = decision.reply.into_outcome() else { unreachable!("an operator is answered") };
     if !decision.events.is_empty() {
         ledger.evolve(ledger.last_seq() + 1, now, decision.events.clone(), &decision.callbacks);
     }

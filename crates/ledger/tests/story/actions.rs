@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use upesi_admin::ErrorName;
 use upesi_admin::rejection::detail;
-use upesi_ledger::command::{Act, ApplyNext, Deed, Verdict, VerdictKind};
+use upesi_ledger::command::{Act, ApplyNext, Authority, Deed, Verdict, VerdictKind};
 use upesi_ledger::{AdminAction, AdminCommand, AdminRefusal, ApprovalPolicy, Attribution, Command};
 
 use super::Story;
-use super::words::{self, Parsed, Words};
+use super::words::{Parsed, Words};
 
 /// An action of an operator, identified by name only.
 pub(super) fn act(operator: &str, deed: Deed) -> Command {
@@ -19,12 +20,11 @@ pub(super) fn act(operator: &str, deed: Deed) -> Command {
         action: "as asked".into(),
         reason: Some("as agreed with the bank".into()),
     };
-    Command::Act(Box::new(Act { by, deed, is_alone: false }))
+    Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }))
 }
 
 fn words_of(refusal: &AdminRefusal) -> String {
-    let (code, detail) = detail(refusal);
-    format!("{code} {detail}")
+    format!("{} {}", ErrorName::of_refusal(refusal).code(), detail(refusal))
 }
 
 impl Story {

@@ -1,5 +1,6 @@
 //! Answers and callbacks in the notation of the stories.
 
+use upesi_admin::ErrorName;
 use upesi_admin::rejection::detail;
 use upesi_delivery::rejection;
 use upesi_fspiop::render::{Extensions, cause_text, write_transfer_state};
@@ -45,8 +46,7 @@ fn to_operator(reply: Reply) -> Vec<String> {
         Ok(AdminOutcome::ProposalEnded(id, state, _)) => format!("= approval {id} {}", state.as_str()),
         Ok(AdminOutcome::SetStepped(state, _)) => format!("= {}", state.as_str()),
         Err(refusal) => {
-            let (code, detail) = detail(&refusal);
-            format!("= refused {code} {detail}")
+            format!("= refused {} {}", ErrorName::of_refusal(&refusal).code(), detail(&refusal))
         }
     };
     vec![line]

@@ -5,8 +5,8 @@ use upesi_ledger::command::{
 };
 use upesi_ledger::{Account, AccountId, AdminCommand, Settlement, SettlementId, SettlementState, WindowId};
 
+use super::Story;
 use super::words::{Parsed, Words};
-use super::{Story, words};
 
 impl Story {
     /// `close window 1`, with `because REASON`.

@@ -11,7 +11,7 @@ use upesi_journal::durable;
 use upesi_keys::read_limited;
 use upesi_replication::PLACE_FILE;
 
-use super::files::{below, remove_if_there};
+use super::files::remove_if_there;
 use super::staging::Staging;
 
 /// Subdirectory of a backup with the copied data directory.

@@ -9,10 +9,10 @@ use upesi_admin::replace_private;
 use upesi_engine::{EngineHandle, Payload};
 use upesi_journal::durable;
 use upesi_keys::read_limited_text;
-use upesi_ledger::command::{Act, Deed};
+use upesi_ledger::command::{Act, Authority, Deed};
 use upesi_ledger::{Attribution, Change, Command};
 
-use crate::audit::{self, AuditReport};
+use crate::audit::AuditReport;
 
 /// Name of the file. Its lines: the number of the backup's last record; then, if there were findings about rules,
 /// whether they were accepted, and their number; then the first of them.
@@ -120,7 +120,7 @@ pub async fn enter_in_the_trail(data: &Path, handle: &EngineHandle) {
     };
     let to = format!("restored from a backup that ends with record {last_record}");
     let deed = Deed::Elsewhere(Change::new("data directory", "a later state", to));
-    let command = Command::Act(Box::new(Act { by, deed, is_alone: true }));
+    let command = Command::Act(Box::new(Act { by, deed, authority: Authority::ALONE }));
     let entered = match handle.submit(command, Payload::default()).await {
         Ok(_) => fs::remove_file(&file).and_then(|()| durable::sync_parent(&file)),
         Err(error) => Err(io::Error::other(error.to_string())),

@@ -34,7 +34,7 @@ use upesi_process::progress::Progress;
 use upesi_process::times::{When, ZoneArguments, when};
 use upesi_process::values::dfsp_name;
 use upesi_tables::TablesError;
-use upesi_tables::archive::{ArchiveOptions, FjallArchive};
+use upesi_tables::archive::{Archive as _, ArchiveOptions, FjallArchive};
 use upesi_types::{Currency, FspId, Timestamp};
 
 pub use self::division::export_division;

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::json;
 use upesi_engine::{FollowError, follow};
 use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, SnapshotStore};
 use upesi_ledger::{Ledger, LedgerConfig};

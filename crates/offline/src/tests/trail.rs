@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use serde_json::json;
 use upesi_admin::{AuditKey, EntryFilter, Outcome};
 use upesi_ledger::command::{
     Act, ApplyNext, Authority, Deed, Entrance, EntranceKind, NewCredential, NewOperator, Verdict, VerdictKind,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use upesi_process::exit::Exit;
 
 use super::trail::{Keys, options, printed, with_entries};
-use crate::trail::{ExportOptions, TrailOptions, line, trail, verify_export};
+use crate::trail::{ExportOptions, TrailOptions, verify_export};
 
 /// An export, and the checkpoint of its end.
 struct Export {

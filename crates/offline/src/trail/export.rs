@@ -1,4 +1,4 @@
-//! `upesi audit verify`: verifies an export of the audit trail without the journal.
+//! `upesi trail verify`: verifies an export of the audit trail without the journal.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Options of the verification.
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
-    /// The lines of `upesi audit trail --json`.
+    /// The lines of `upesi trail --json`.
     pub export: PathBuf,
     /// Number of its first entry.
     pub first: u64,

@@ -1,14 +1,12 @@
 //! Errors of the built-in directory.
 
 use upesi_tables::TablesError;
-use upesi_tables::store::Store;
 use upesi_types::{ErrorCode, FspId};
 
 use super::OWNERS_MAX;
 
 /// Reason why a registration, change or removal was rejected. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum RegisterError {
     /// Another DFSP is registered for this identifier, sub id and currency.
     #[error("Party already exists [id: {id}]")]

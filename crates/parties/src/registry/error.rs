@@ -1,7 +1,6 @@
 //! Errors of the registry of oracles.
 
 use upesi_tables::TablesError;
-use upesi_tables::store::Store;
 use upesi_types::{Currency, ErrorCode};
 
 use super::ORACLES_MAX;
@@ -9,7 +8,6 @@ use crate::party::PartyIdType;
 
 /// Reason why a change of the registry was rejected. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum OracleError {
     /// Another oracle is active for this type and currency.
     #[error("Oracle {id} is active for {kind}{} already", for_currency(.currency))]

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use upesi_cluster::Kind;
-use upesi_journal::Log as _;
 use upesi_journal::sim_disk::{Fault, Kept, SimDisk};
 use upesi_replication::{Clock, Progress, ReplicationError, stand_by};
 

@@ -99,10 +99,10 @@ group! {
         approval_hours: Hours<1, 720> = "24" expert,
         /// Host name in participants' `id` and in `links.self` of responses.
         hostname: Text<253> = "central-ledger" expert,
-        /// Host names or addresses, without a port, that requests may contain as `Host`. `localhost`, loopback addresses
-        /// and the address of `admin.listen` are always allowed (any address if that is 0.0.0.0 or [::]). `*` allows
-        /// all. Requests for other hosts are rejected with 421, so that web pages in an operator's browser cannot reach
-        /// the port.
+        /// Host names or addresses, without a port, that requests may contain as `Host`. `localhost`, loopback
+        /// addresses and the address of `admin.listen` are always allowed (any address if that is 0.0.0.0 or [::]). `*`
+        /// allows all. Requests for other hosts are rejected with 421, so that web pages in an operator's browser
+        /// cannot reach the port.
         allowed_hosts: List<Host> = "",
         /// Origins of the scheme's own web pages, such as `https://portal.example`. Needed for a portal behind a proxy
         /// that rewrites `Host`. Requests from pages of other origins are rejected with 403.

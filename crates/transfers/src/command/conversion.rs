@@ -9,6 +9,8 @@ use upesi_ledger::command::{
 use upesi_ledger::{Command, ResourceId};
 use upesi_types::ConversionId;
 
+use super::state;
+
 pub(super) fn prepare_conversion(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
     let Message::Conversion(asked) = request.message else { return Err(SyncError::not_implemented()) };
     let money = |side: message::ConversionMoney| AskedMoney { amount: side.amount, currency: side.currency };

@@ -55,8 +55,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Rejects unknown `UPESI_` variables. Commands with settings report them together with other mistakes, and help ignores
-/// them.
+/// Rejects unknown `UPESI_` variables. Commands with settings report them together with other mistakes, and help
+/// ignores them.
 fn check_environment(command: &Command) -> Outcome {
     if matches!(command, Command::Serve(_) | Command::Config(_) | Command::Help(_)) {
         return Ok(());

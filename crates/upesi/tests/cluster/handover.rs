@@ -1,5 +1,5 @@
-//! Clients keep connections with mutual TLS open to both nodes, while leadership is handed over under load. No connection
-//! is closed, and no request waits long.
+//! Clients keep connections with mutual TLS open to both nodes, while leadership is handed over under load. No
+//! connection is closed, and no request waits long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

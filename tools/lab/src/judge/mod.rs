@@ -1,5 +1,5 @@
-//! Judges a run: its audit, whether its figures count, whether objectives were met, and, for a soak, whether it held its
-//! load and its figures. Also judges several runs together.
+//! Judges a run: its audit, whether its figures count, whether objectives were met, and, for a soak, whether it held
+//! its load and its figures. Also judges several runs together.
 
 pub mod answers;
 pub mod audit;

@@ -1,5 +1,6 @@
-//! Intervals of repeated measurements, by Student's and Welch's t, and by Student's t of paired differences. A bootstrap
-//! needs more repetitions than the lab makes: of five, its 95 % interval contains the true mean in 83 of 100 cases.
+//! Intervals of repeated measurements, by Student's and Welch's t, and by Student's t of paired differences. A
+//! bootstrap needs more repetitions than the lab makes: of five, its 95 % interval contains the true mean in 83 of 100
+//! cases.
 //!
 //! Everything is a function of its arguments, without random numbers, so the same files always produce the same
 //! verdict.

@@ -439,7 +439,8 @@ impl Books {
     pub(super) fn compare(&self, ledger: &Ledger, findings: &mut Findings) {
         let mut sum = 0;
         for account in ledger.accounts() {
-            let key = (account.participant.number(), account.kind.0, currency_of(account.currency));
+            let (owner, kind) = (account.participant.number(), account.kind.0);
+            let key = AccountKey { owner, kind, currency: currency_of(account.currency) };
             let mine = self.accounts.get(&key);
             let theirs = i128::from(account.balance.units());
             sum += theirs;

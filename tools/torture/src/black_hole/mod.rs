@@ -251,6 +251,7 @@ async fn carry(mut outside: TcpStream, behind: SocketAddr, mut is_black: watch::
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 

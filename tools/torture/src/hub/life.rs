@@ -9,7 +9,7 @@ use upesi_journal::sim_disk::Random;
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Command, PublicState, Stored as _, Transfer};
 
-use super::scheme::{abort, fulfil, id, number, onboard, prepare};
+use super::scheme::{abort, fulfil, number, onboard, prepare};
 use super::treasury::Treasury;
 
 /// Maximum number of simultaneous requests.

@@ -10,7 +10,7 @@ use upesi_ledger::{Ledger, LedgerConfig, ParticipantId, PublicState, Stored as _
 use upesi_types::Amount;
 
 use super::life::Memory;
-use super::scheme::{DFSPS, amount_of, id, number, parties, positions};
+use super::scheme::{DFSPS, amount_of, id, parties, positions};
 use super::treasury::{Picture, settled_and_held};
 use super::{Remains, Setup, block_on};
 

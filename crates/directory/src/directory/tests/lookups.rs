@@ -1,7 +1,6 @@
 //! The decision list of `GET /parties`, and the answers from the payee's side.
 
 use upesi_delivery::relayed::{ErrorInformation, TransportError};
-use upesi_engine::Clock as _;
 use upesi_types::ErrorCode;
 
 use crate::DirectoryConfig;

@@ -103,7 +103,7 @@ impl AnswerCache {
         self.hasher.hash_one(Key(kind, id))
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,7 +6,7 @@ use http_body_util::Full;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use super::{Failed, Multiplexed};
+use super::Multiplexed;
 use crate::client::connector::given;
 use crate::client::live::Failure;
 use crate::client::{Answer, Outbound, PoolConfig};

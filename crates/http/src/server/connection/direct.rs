@@ -56,3 +56,71 @@ impl<S: Service> Direct<S> {
         self.supervisor.finish_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use hyper::body::Incoming;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+    use crate::server::Connection;
+    use crate::server::supervision::Order;
+
+    struct Answers;
+
+    impl Service for Answers {
+        async fn call(&self, _: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
+            Response::new(Full::from("answered"))
+        }
+    }
+
+    const REQUEST: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+    /// The bytes that a kept-alive connection still sends if it is told to end just after these have arrived.
+    async fn last_bytes(order: Order, arrived: &str) -> String {
+        let direct = Direct::new(&Limits::default(), Arc::new(Answers));
+        let accepted = direct.accept(false);
+        let watched = accepted.guard.0.clone();
+        let (mut peer, stream) = duplex(4096);
+        peer.write_all(REQUEST.as_bytes()).await.unwrap();
+        let mut serving = pin!(super::super::serve(stream, accepted));
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"answered") {
+            tokio::select! {
+                biased;
+                () = &mut serving => panic!("the connection ended"),
+                read = peer.read_buf(&mut answer) => assert_ne!(read.unwrap(), 0),
+            }
+        }
+        peer.write_all(arrived.as_bytes()).await.unwrap();
+        watched.tell(order);
+        let reading = async move {
+            let mut last = String::new();
+            peer.read_to_string(&mut last).await.unwrap();
+            last
+        };
+        tokio::join!(serving, reading).1
+    }
+
+    #[tokio::test]
+    async fn request_that_has_arrived_is_answered_before_the_connection_ends() {
+        for order in [Order::Yield, Order::Finish] {
+            let last = last_bytes(order, REQUEST).await;
+            assert!(last.starts_with("HTTP/1.1 200") && last.ends_with("answered"), "{order:?}: {last}");
+        }
+        for (order, arrived) in [
+            (Order::Yield, ""),
+            (Order::Yield, "GET / HT"),
+            (Order::Finish, ""),
+            (Order::Distrust, REQUEST),
+            (Order::Abort, REQUEST),
+        ] {
+            assert_eq!(last_bytes(order, arrived).await, "", "{order:?} {arrived}");
+        }
+    }
+}

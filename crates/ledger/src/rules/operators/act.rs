@@ -158,7 +158,8 @@ impl Ledger {
         })
     }
 
-    /// Completes the reply: with the audit entry, which is recorded if the action was made, or with the rejected action.
+    /// Completes the reply: with the audit entry, which is recorded if the action was made, or with the rejected
+    /// action.
     pub(crate) fn record_act(&self, act: &Act, now: Timestamp, out: &mut Decision) {
         out.reply = match mem::take(&mut out.reply) {
             Reply::Admin(Ok(outcome)) => {

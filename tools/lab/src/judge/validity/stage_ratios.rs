@@ -26,8 +26,8 @@ struct Ratio {
     is_before_failures: bool,
 }
 
-/// The ratios that differ from the expected ones. There are none if faults change the counts, or for stages that the hub
-/// does not report.
+/// The ratios that differ from the expected ones. There are none if faults change the counts, or for stages that the
+/// hub does not report.
 pub(super) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> {
     let repeats = [options.behaviour.duplicate_per_mille, options.behaviour.repeat_prepare_per_mille];
     if fails_on_purpose(options) || repeats != [0; 2] {
