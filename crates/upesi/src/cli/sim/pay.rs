@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use upesi_http::{Bytes, Full, Method, Pool, PoolConfig, Request, StatusCode, Target, header};
+use upesi_lab::cli::messages::millis;
 use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 use upesi_process::values::{currency, dfsp_name};
-use upesi_types::{Currency, FspId};
+use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::super::pki::Simulated;
 use super::runtime;
@@ -22,7 +23,6 @@ const SECURE_SIMULATORS: &str = "https://localhost:5000";
 /// Longer than the simulators wait for a payment.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(40);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-const PARTY_NOT_FOUND: &str = "3204";
 
 /// How to reach the simulated DFSPs.
 #[derive(Args, Clone, Debug, Default)]
@@ -224,13 +224,13 @@ fn in_words(arguments: &PayArguments, receipt: &Receipt) -> String {
 fn explain(error: &Rejection) -> String {
     let Rejection { phase, error_code, error_description } = error;
     let code = error_code.as_deref().map(|code| format!("{code} ")).unwrap_or_default();
-    let is_unknown = phase == "lookup" && error_code.as_deref() == Some(PARTY_NOT_FOUND);
+    let is_unknown = phase == "lookup" && error_code == &Some(ErrorCode::PARTY_NOT_FOUND.to_string());
     let remedy = if is_unknown { "\n`upesi sim register` registers a party" } else { "" };
     format!("the {phase} failed: {code}{error_description}{remedy}")
 }
 
 fn milliseconds(us: u64) -> String {
-    format!("{}.{:02} ms", us / 1000, us % 1000 / 10)
+    format!("{} ms", millis(Duration::from_micros(us)))
 }
 
 #[cfg(test)]
