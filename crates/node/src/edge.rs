@@ -106,20 +106,9 @@ impl Edge {
         let access = options::access(settings, providers.issuers.clone(), people_secret);
         let rates = Arc::new(Rates::new(options::rates(settings), participants.clone()));
         let roles = Roles::new(Role::Starting);
-        let hand_on = node.as_ref().filter(|_| settings.cluster.listen.is_some()).map(|node| {
-            let peers = couriers::peers(settings, tls.to_nodes());
-            let counts = Arc::clone(&node.metrics.handed_on);
-            HandOn::new(node.leads.subscribe(), peers, participants.clone(), counts)
-        });
+        let hand_on = node.as_ref().and_then(|node| hand_on(settings, node, &tls, &participants));
         let mut registry = Registry::default();
-        let mut context = GatewayContext::of(Arc::clone(&clock) as _, roles.clone());
-        context.endpoint_cache = Box::new(clear_caches(roles.clone()));
-        context.participants = participants.clone();
-        context.rates = Arc::clone(&rates);
-        context.provider = providers.of_clients.clone();
-        if let Some(authenticator) = signatures.authenticator() {
-            context.authenticator = Box::new(authenticator);
-        }
+        let context = gateway_context(&clock, &roles, &participants, &rates, &providers, &signatures);
         let gateway = Arc::new(Gateway::new(context, options::gateway(settings), &mut registry));
         let (ports, balancers) = (OpenPorts::default(), options::proxy_protocol(settings));
         let metrics = Arc::new(Metrics {
@@ -140,8 +129,6 @@ impl Edge {
         });
         let rendered = Arc::clone(&metrics);
         let text = MetricsText::new(settings.metrics.interval_ms, move || rendered.render());
-        admin_workers.get(0).spawn(Arc::clone(&tls).keep(ports.clone(), participants.clone()));
-        admin_workers.get(0).spawn(Arc::clone(&signatures).keep());
         let edge = Self {
             settings: settings.clone(),
             log,
@@ -168,7 +155,15 @@ impl Edge {
             balancers,
             ports,
         };
+        edge.keep_keys();
         Ok((Arc::new(edge), bound))
+    }
+
+    /// Reads certificates, keys, authorities and lists again at their interval.
+    fn keep_keys(&self) {
+        let worker = self.admin_workers.get(0);
+        worker.spawn(Arc::clone(&self.tls).keep(self.ports.clone(), self.participants.clone()));
+        worker.spawn(Arc::clone(&self.signatures).keep());
     }
 
     /// Serves ports that were bound.
@@ -322,6 +317,33 @@ impl Edge {
         self.tls.shutdown();
         self.signatures.shutdown();
     }
+}
+
+/// Forwards requests to the leader, if the node accepts requests as a follower.
+fn hand_on(settings: &Settings, node: &Node, tls: &Tls, participants: &SharedParticipants) -> Option<HandOn> {
+    settings.cluster.listen.as_ref()?;
+    let peers = couriers::peers(settings, tls.to_nodes());
+    let counts = Arc::clone(&node.metrics.handed_on);
+    Some(HandOn::new(node.leads.subscribe(), peers, participants.clone(), counts))
+}
+
+fn gateway_context(
+    clock: &Arc<HubClock>,
+    roles: &Roles<Handlers>,
+    participants: &SharedParticipants,
+    rates: &Arc<Rates>,
+    providers: &Providers,
+    signatures: &Signatures,
+) -> GatewayContext<Handlers> {
+    let mut context = GatewayContext::of(Arc::clone(clock) as _, roles.clone());
+    context.endpoint_cache = Box::new(clear_caches(roles.clone()));
+    context.participants = participants.clone();
+    context.rates = Arc::clone(rates);
+    context.provider = providers.of_clients.clone();
+    if let Some(authenticator) = signatures.authenticator() {
+        context.authenticator = Box::new(authenticator);
+    }
+    context
 }
 
 /// Rejects connections to the hub's own ports.

@@ -180,6 +180,54 @@ impl Books {
     ) -> Finding {
         match event {
             Event::TransferPrepared(transfer) => self.prepared(place, transfer, payload, findings),
+            Event::TransferCommitted { .. } | Event::TransferAborted { .. } => {
+                self.transfer_ended(place, event, payload, findings)
+            }
+            Event::ConversionPrepared(_)
+            | Event::ConversionFulfilled { .. }
+            | Event::ConversionCommitted { .. }
+            | Event::ConversionAborted { .. } => self.enter_conversion(place, event, findings),
+            Event::BulkReceived(_)
+            | Event::BulkItemDecided { .. }
+            | Event::BulkAccepted { .. }
+            | Event::BulkAnswered { .. }
+            | Event::BulkEnded { .. } => self.bulks.enter(place, event, &self.scheme, findings),
+            Event::FundsPrepared(funds) => self.funds_prepared(funds),
+            Event::FundsEnded { id, state, .. } => self.funds_ended(*id, *state),
+            Event::CoverMoved { id, account, funds } => self.cover_moved(*id, *account, *funds),
+            Event::Posted { debit, credit, amount } => {
+                self.scheme.post(*debit, i128::from(amount.units()))?;
+                self.scheme.post(*credit, -i128::from(amount.units()))
+            }
+            Event::FeeCharged { payer, payee, amount, .. } => {
+                let units = i128::from(amount.units());
+                self.settlements.committed(*payer, *payee, units);
+                self.scheme.post(*payer, units)?;
+                self.scheme.post(*payee, -units)
+            }
+            Event::CallbacksDelivered(keys) => {
+                for key in keys {
+                    self.check_owed(*key)?;
+                    self.outbox.remove(key);
+                    self.counts.delivered += 1;
+                }
+                Ok(())
+            }
+            Event::CallbackParked { key, .. } => self.check_owed(*key),
+            Event::FinishedRemoved { to_seq } => self.removed(place.seq, *to_seq),
+            Event::CallbacksRedelivered(keys) => keys.iter().try_for_each(|key| self.check_owed(*key)),
+            other => self.scheme.enter(other),
+        }
+    }
+
+    fn transfer_ended(
+        &mut self,
+        place: Place<'_>,
+        event: &Event,
+        payload: Payload<'_>,
+        findings: &mut Vec<String>,
+    ) -> Finding {
+        match event {
             Event::TransferCommitted { id, fulfilment, settled, .. } => {
                 self.counts.committed += 1;
                 let transfer = self.take_in_flight(*id)?;
@@ -217,40 +265,7 @@ impl Books {
                 self.differences.extend(different);
                 Ok(())
             }
-            Event::ConversionPrepared(_)
-            | Event::ConversionFulfilled { .. }
-            | Event::ConversionCommitted { .. }
-            | Event::ConversionAborted { .. } => self.enter_conversion(place, event, findings),
-            Event::BulkReceived(_)
-            | Event::BulkItemDecided { .. }
-            | Event::BulkAccepted { .. }
-            | Event::BulkAnswered { .. }
-            | Event::BulkEnded { .. } => self.bulks.enter(place, event, &self.scheme, findings),
-            Event::FundsPrepared(funds) => self.funds_prepared(funds),
-            Event::FundsEnded { id, state, .. } => self.funds_ended(*id, *state),
-            Event::CoverMoved { id, account, funds } => self.cover_moved(*id, *account, *funds),
-            Event::Posted { debit, credit, amount } => {
-                self.scheme.post(*debit, i128::from(amount.units()))?;
-                self.scheme.post(*credit, -i128::from(amount.units()))
-            }
-            Event::FeeCharged { payer, payee, amount, .. } => {
-                let units = i128::from(amount.units());
-                self.settlements.committed(*payer, *payee, units);
-                self.scheme.post(*payer, units)?;
-                self.scheme.post(*payee, -units)
-            }
-            Event::CallbacksDelivered(keys) => {
-                for key in keys {
-                    self.check_owed(*key)?;
-                    self.outbox.remove(key);
-                    self.counts.delivered += 1;
-                }
-                Ok(())
-            }
-            Event::CallbackParked { key, .. } => self.check_owed(*key),
-            Event::FinishedRemoved { to_seq } => self.removed(place.seq, *to_seq),
-            Event::CallbacksRedelivered(keys) => keys.iter().try_for_each(|key| self.check_owed(*key)),
-            other => self.scheme.enter(other),
+            _ => Ok(()),
         }
     }
 

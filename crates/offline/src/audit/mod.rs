@@ -26,7 +26,7 @@ use std::sync::Arc;
 use books::{Books, Noticed};
 use replay::Replay;
 use upesi_engine::{Follow, FollowError, Followed, follow, follow_once};
-use upesi_journal::{Disk, EmbeddedLog, JournalError, Log};
+use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, SegmentInfo};
 use upesi_ledger::{Ledger, LedgerConfig, Record};
 use upesi_process::exit::{Exit, Failure};
 use upesi_process::progress::Progress;
@@ -111,13 +111,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     let left_out = is_live.map(|_| "a hub is using it").or(not_asked_for);
     let disk = directory.disk();
     let mut findings = Findings::default();
-    let segments = match upesi_journal::segments(&*disk) {
-        Ok(segments) => segments,
-        Err(error) => {
-            note_damage(error, &mut findings)?;
-            Vec::new()
-        }
-    };
+    let segments = segments(&*disk, &mut findings)?;
     let first_seq = segments.first().map_or(0, |info| info.first_seq);
     let journal = if is_live.is_some() { JournalState::InUse } else { verify(&disk, &mut findings)? };
     let mut snapshots = Snapshots::read(&disk, &mut findings)?;
@@ -179,6 +173,11 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         findings: [findings.kept, findings.rules_kept].concat(),
         ledger: replay.ledger,
     })
+}
+
+/// The segments of the journal; none if damage keeps them from being listed.
+fn segments(disk: &dyn Disk, findings: &mut Findings) -> Result<Vec<SegmentInfo>, Failure> {
+    upesi_journal::segments(disk).or_else(|error| note_damage(error, findings).map(|()| Vec::new()))
 }
 
 fn in_use(directory: &Path, pid: u32) -> Failure {

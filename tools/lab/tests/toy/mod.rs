@@ -312,18 +312,7 @@ impl ToyHub {
                     format!(r#"[{{"currency":"XXX","value":{position}}},{{"currency":"XTS","value":0}}]"#),
                 )
             }
-            ("GET", ["participants", "Hub", "accounts"]) => {
-                let kinds = ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"];
-                let currencies = ["XXX", "XTS"].into_iter();
-                let accounts: Vec<_> = currencies
-                    .flat_map(|currency| kinds.map(|kind| (currency, kind)))
-                    .zip(101..)
-                    .map(|((currency, kind), id)| {
-                        json!({"id": id, "ledgerAccountType": kind, "currency": currency})
-                    })
-                    .collect();
-                (StatusCode::OK, json!(accounts).to_string())
-            }
+            ("GET", ["participants", "Hub", "accounts"]) => (StatusCode::OK, hub_accounts().to_string()),
             ("GET", ["participants", _, "limits"]) => {
                 let caps = ["XXX", "XTS"].map(|currency| json!({"currency": currency}));
                 (StatusCode::OK, json!(caps).to_string())
@@ -368,6 +357,16 @@ impl ToyHub {
             _ => (StatusCode::NOT_FOUND, String::new()),
         }
     }
+}
+
+/// The accounts of the hub, one of each kind and currency.
+fn hub_accounts() -> Value {
+    let kinds = ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"];
+    let accounts = ["XXX", "XTS"].into_iter().flat_map(|currency| kinds.map(|kind| (currency, kind)));
+    let accounts = accounts.zip(101..).map(|((currency, kind), id)| {
+        json!({"id": id, "ledgerAccountType": kind, "currency": currency})
+    });
+    accounts.collect()
 }
 
 struct ToyService {

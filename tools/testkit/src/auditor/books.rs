@@ -255,29 +255,6 @@ impl Books {
                 self.aborted(head, *id, *kind, by_operator, outside, findings);
                 self.ended(*id, seq);
             }
-            Event::ParticipantCreated { id, name, .. } => {
-                let member = Member { name: name.as_str().to_owned(), is_active: true, caps: [0; 2] };
-                self.members.insert(id.number(), member);
-            }
-            Event::ProxiedAdded { participant, proxy } => {
-                self.proxies.insert(participant.number(), proxy.number());
-            }
-            Event::ProxiedRemoved { participant, .. } => {
-                self.proxies.remove(&participant.number());
-            }
-            Event::ParticipantActivitySet { id, is_active } => {
-                if let Some(member) = self.members.get_mut(&id.number()) {
-                    member.is_active = *is_active;
-                }
-            }
-            Event::AccountCreated { id, participant, kind, currency, is_opened, .. } => {
-                let (owner, currency) = (participant.number(), currency_of(*currency));
-                let key = AccountKey { owner, kind: kind.0, currency };
-                self.numbers.insert(id.number(), key);
-                self.account(key).is_active = *is_opened;
-            }
-            Event::AccountOpened { id } => self.set_active(id.number(), true),
-            Event::AccountActivitySet { id, is_active } => self.set_active(id.number(), *is_active),
             Event::Posted { debit, credit, amount } => {
                 self.add(debit.number(), i128::from(amount.units()));
                 self.add(credit.number(), -i128::from(amount.units()));
@@ -310,9 +287,40 @@ impl Books {
             Event::FinishedRemoved { to_seq } => self.finished_removed(*to_seq),
             // Other events move no money and owe no callback. If one did, the balances would differ.
             _ => {
+                self.enter_scheme(event);
                 self.enter_conversion(head, event, outside, findings);
                 self.enter_bulk(head, event, outside, findings);
             }
+        }
+    }
+
+    /// Enters participants, proxies and accounts.
+    fn enter_scheme(&mut self, event: &Event) {
+        match event {
+            Event::ParticipantCreated { id, name, .. } => {
+                let member = Member { name: name.as_str().to_owned(), is_active: true, caps: [0; 2] };
+                self.members.insert(id.number(), member);
+            }
+            Event::ProxiedAdded { participant, proxy } => {
+                self.proxies.insert(participant.number(), proxy.number());
+            }
+            Event::ProxiedRemoved { participant, .. } => {
+                self.proxies.remove(&participant.number());
+            }
+            Event::ParticipantActivitySet { id, is_active } => {
+                if let Some(member) = self.members.get_mut(&id.number()) {
+                    member.is_active = *is_active;
+                }
+            }
+            Event::AccountCreated { id, participant, kind, currency, is_opened, .. } => {
+                let (owner, currency) = (participant.number(), currency_of(*currency));
+                let key = AccountKey { owner, kind: kind.0, currency };
+                self.numbers.insert(id.number(), key);
+                self.account(key).is_active = *is_opened;
+            }
+            Event::AccountOpened { id } => self.set_active(id.number(), true),
+            Event::AccountActivitySet { id, is_active } => self.set_active(id.number(), *is_active),
+            _ => {}
         }
     }
 
