@@ -363,9 +363,9 @@ impl ToyHub {
 fn hub_accounts() -> Value {
     let kinds = ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"];
     let accounts = ["XXX", "XTS"].into_iter().flat_map(|currency| kinds.map(|kind| (currency, kind)));
-    let accounts = accounts.zip(101..).map(|((currency, kind), id)| {
-        json!({"id": id, "ledgerAccountType": kind, "currency": currency})
-    });
+    let accounts = accounts
+        .zip(101..)
+        .map(|((currency, kind), id)| json!({"id": id, "ledgerAccountType": kind, "currency": currency}));
     accounts.collect()
 }
 
