@@ -106,7 +106,7 @@ class Hubs:
         wait_until("the hub serves", lambda: is_well(0))
 
     def begin(self, brokers, roles):
-        """Starts one node per element of `roles`, which states whether the node delivers callbacks. The first node is the leader."""
+        """Starts one node per element of `roles`: whether the node delivers callbacks. The first node is the leader."""
         self.settings = dict(nodes(self.space.name, brokers, roles))
         create = [self.upesi, "cluster", "create-topic", *as_arguments(self.settings[0])]
         subprocess.run(create, check=True, stdout=subprocess.DEVNULL)
