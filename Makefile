@@ -26,8 +26,8 @@ help: ## Prints this list.
 tools:
 	@.ci/tools
 
-# The environment in which tests are built. Clippy's driver is the compiler with more lints: it lints the programs while
-# it builds them, so that no dependency is compiled twice. Compiling OpenSSL takes minutes, so tests link the system's
+# The environment for builds of tests. Clippy's driver is the compiler with more lints: it lints the programs while it
+# builds them, so that no dependency is compiled twice. Compiling OpenSSL takes minutes, so tests link the system's
 # OpenSSL 3 if it is installed.
 TESTED = env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ \
 	$$(pkg-config --atleast-version=3 openssl 2>/dev/null && echo OPENSSL_NO_VENDOR=1)
@@ -47,7 +47,7 @@ demo: ## A hub with eight simulated DFSPs: one payment step by step, then load, 
 cluster-demo: build ## Three brokers and three hubs under load; each part fails once. Prints the outages and the audit of all copies.
 	@tools/kafka/demo
 
-cluster-roles: build ## The cost of each role of a node, with three brokers and three hubs on this machine: RATE=300 SECONDS=20 ROUNDS=3.
+cluster-roles: build ## The CPU cost of each role of a node, with three brokers and three hubs on this machine: RATE=300 SECONDS=20 ROUNDS=3.
 	@tools/kafka/roles $(UPESI) $(or $(RATE),300) $(or $(SECONDS),20) $(or $(ROUNDS),3)
 
 cluster-away: build ## The brokers of three hubs are down for MINUTES=60 during payments, and come back.
@@ -56,7 +56,7 @@ cluster-away: build ## The brokers of three hubs are down for MINUTES=60 during 
 cluster-limits: build ## The limits of a cluster whose brokers, hubs and load share this machine: SECONDS=15 ROUNDS=3.
 	@tools/kafka/limits $(UPESI) $(or $(SECONDS),15) $(or $(ROUNDS),3)
 
-beside: build ## Compares another binary with this one; both run at once, each with its own load: OLD=path USERS=160 ROUNDS=9.
+beside: build ## Compares another binary with this one; both run at the same time, each with its own load: OLD=path USERS=160 ROUNDS=9.
 	@.ci/beside $(or $(OLD),$(error OLD=path of another upesi)) $(UPESI) $(or $(USERS),160) $(or $(ROUNDS),9)
 
 quick: ## Checks your change in about a minute: format, house rules, Clippy and quick tests of the changed crates. BASE=main.
@@ -84,7 +84,7 @@ unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, Sof
 	tools/kafka/brokers jars >/dev/null
 	$(TESTED) $(CARGO) run --quiet $(LOCKED) -p upesi-runner -- tests $(or $(PROFILE),ci)
 
-# The pure crates: no_std, and built for a machine without an operating system.
+# The pure crates: no_std, and compiled for a machine without an operating system.
 PURE := types fspiop ledger admission cluster
 BARE := thumbv7em-none-eabi
 
@@ -115,7 +115,7 @@ characterize: build ## The runs behind the figures of docs/characterization, wit
 # Duration of `make soak`. Only an hour or more meets T2 of the 2020 programme.
 MINUTES ?= 60
 
-soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint, to find drift. Fails if the load was not held, or the figures do not count. A run of an hour or more is kept: out/soak/hour.json.
+soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint, to find drift. Fails if the load was not held, or if the figures are not valid. A run of an hour or more is kept: out/soak/hour.json.
 	@rm -f out/soak/breakpoint/result.json out/soak/run/result.json
 	$(UPESI) lab run breakpoint-transfers --out out/soak/breakpoint || { echo >&2 "make soak: without a breakpoint there is no rate for the soak: see the reason above"; exit 1; }
 	rate=$$(sed -n 's/.*"highest_met_per_s": \([0-9][0-9]*\).*/\1/p' out/soak/breakpoint/result.json)
@@ -127,7 +127,7 @@ soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint, to f
 	[ $$status -eq 0 ] || echo >&2 "make soak: the soak did not pass: the reason is above, its page is out/soak/report.html"
 	exit $$status
 
-overload: build ## Ten times the load that the hub is set to accept (PEAK=600 per second), from all DFSPs and from one: docs/evidence/overload.json.
+overload: build ## Ten times the load that the hub is set to accept (PEAK=600 per second), from all DFSPs, then from one: docs/evidence/overload.json.
 	@status=0
 	rm -rf out/overload
 	$(UPESI) lab overload --peak $(or $(PEAK),600) --runs 3 --out out/overload/all --report docs/evidence || status=$$?
@@ -135,7 +135,7 @@ overload: build ## Ten times the load that the hub is set to accept (PEAK=600 pe
 	$(MAKE) evidence
 	exit $$status
 
-grow: build ## A hub with a history of TRANSFERS=100000000, hours: curves, aims, maintenance while it serves: docs/evidence/growth.json.
+grow: build ## A hub with a history of TRANSFERS=100000000 (takes hours): curves, goals, maintenance under load: docs/evidence/growth.json.
 	@status=0
 	rm -rf out/grow
 	mkdir -p out/grow
@@ -150,7 +150,7 @@ bench: tools ## The benchmarks: ledger, engine, journal, archive, store, message
 monitor: build ## Tests Prometheus rules and dashboards: promtool, then every query against a hub under load.
 	@monitoring/try.sh
 
-torture: build ## Millions of injected faults, two hours at most; continues where it stopped, with new seeds. ONLY=crash-images MINUTES=10 JOBS=1 for a part.
+torture: build ## Millions of injected faults, for two hours at most; a later call continues with new seeds. ONLY=crash-images MINUTES=10 JOBS=1 for a part.
 	@status=0
 	$(CARGO) run --profile torture $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --binary $(UPESI) --report docs/evidence || status=$$?
 	$(MAKE) evidence
@@ -162,7 +162,7 @@ fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each, JOBS=2 at 
 coverage: tools ## Coverage of types, fspiop, admission, ledger, journal and tables by their tests: out/coverage/coverage.md.
 	@.ci/coverage
 
-mutants: tools ## Small faults in ledger, journal, tables, engine and delivery that their tests must detect: out/mutants/mutants.md; continues. MINUTES=45 CRATES=engine ONLY="queue decider/*" JOBS=2.
+mutants: tools ## Small faults in ledger, journal, tables, engine and delivery that their tests must detect: out/mutants/mutants.md; a later call continues. MINUTES=45 CRATES=engine ONLY="queue decider/*" JOBS=2.
 	@.ci/mutants
 
 evidence: ## Writes the table of docs/reliability.md from docs/evidence.

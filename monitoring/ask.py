@@ -1,8 +1,9 @@
-"""Asks a Prometheus every query of the dashboards and rules, and fails when one gives no data that should.
+"""Sends every query of the dashboards and rules to a Prometheus. Fails if a query that should return data returns none.
 
     ask.py http://127.0.0.1:9090
 
-Grafana's variables are filled in. Alerts must give nothing, or their expression's subject: a quiet hub has none.
+The script fills in Grafana's variables. An alert may return no data, because a hub without faults has none. Then every
+metric in its expression must exist.
 """
 
 import json

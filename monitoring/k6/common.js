@@ -24,8 +24,9 @@ const HEX = '0123456789abcdef';
 /** From opening the socket to the callback, by phase. */
 export const endToEnd = new Trend('upesi_end_to_end', true);
 
-// Load: RATE starts this many iterations per second whether or not earlier ones are done (open loop). Without it, VUS
-// users do one after the other (closed loop). Checks are thresholds too: a lost callback fails the run.
+// Load: with RATE, this many iterations start per second, even if earlier ones have not ended (open loop). Without RATE,
+// each of VUS users makes one iteration after the other (closed loop). Checks are thresholds too: a lost callback fails
+// the run.
 const seconds = env('SECONDS', '10');
 const rate = Number(env('RATE', '0'));
 const vus = Number(env('VUS', '8'));
@@ -138,8 +139,7 @@ export function quote(payer, payee, traceId) {
     http.post(`${HUB}/quotes`, body, { headers: headers('quotes', '1.1', payer, payee, traceId), tags: { name: 'POST /quotes' } }));
 }
 
-// The hub forwards the packet without reading it. The condition is one whose fulfilment test tools agree on and
-// simulated payees know.
+// The hub forwards the packet without reading it. Test tools and simulated payees know the fulfilment of this condition.
 const PACKET = encoding.b64encode(`upesi k6 ${AMOUNT} ${CURRENCY}`, 'rawurl');
 const CONDITION = 'GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA';
 

@@ -1,9 +1,9 @@
 // Checks the output of `helm template` with the types of Kubernetes' own API, and a compose file with compose's loader.
 //
-//	manifests kubernetes <rendered.yaml    each document is of a known kind and has no unknown or repeated field
+//	manifests kubernetes <rendered.yaml    checks that each document has a known kind and no unknown or repeated field
 //	manifests settings <rendered.yaml      prints the settings of the hub
-//	manifests names <rendered.yaml         files of the settings are in volumes, named ports are those of the hub
-//	manifests compose FILE                 the file is one that compose takes
+//	manifests names <rendered.yaml         checks that files of the settings are in volumes, and that named ports exist
+//	manifests compose FILE                 checks that compose accepts the file
 package main
 
 import (

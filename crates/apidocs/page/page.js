@@ -1,7 +1,7 @@
-// Shows the document that lies beside this page. Nothing is asked of any other host.
+// Shows the document in the same directory as this page. The page sends requests to no other host.
 "use strict";
 
-// Light or dark, as the reader's system is.
+// Light or dark, like the reader's system.
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 follow();
@@ -12,8 +12,8 @@ const place = document.getElementById("document");
 SwaggerUIBundle({
   domNode: place,
   url: "openapi.yaml",
-  // The methods that may be tried out from here: none on the FSPIOP port, where browsers cannot send a Date header,
-  // and those that change nothing on the admin port.
+  // The methods that readers can try on this page. On the FSPIOP port there are none, because browsers cannot send a
+  // Date header. On the admin port, they are the methods that change nothing.
   supportedSubmitMethods: place.dataset.tryOut ? place.dataset.tryOut.split(" ") : [],
   deepLinking: true,
   docExpansion: "list",
@@ -22,6 +22,6 @@ SwaggerUIBundle({
   displayRequestDuration: true,
   showExtensions: false,
   filter: true,
-  // A validator is another host.
+  // No validator, because it would be another host.
   validatorUrl: null,
 });

@@ -56,7 +56,7 @@ sections! {
     /// for servers and clients and contain the host name in `cluster.nodes`. Any holder of a certificate from the
     /// authorities can act for every DFSP, so they must differ from those of `fspiop_tls`.
     cluster_tls: Tls { mode = "mutual" },
-    /// TLS of connections to the brokers of the cluster's log. [Cluster](cluster.md#tls-and-log-in) describes the
+    /// TLS of connections to the brokers of the cluster's log. [Cluster](cluster.md#tls-and-login) describes the
     /// steps. Brokers need a certificate for the host name in their address. The key must be in a file: a key in a
     /// PKCS #11 token is not supported.
     broker_tls: Tls { crl_file = "" },

@@ -511,7 +511,7 @@ fn what_is_built_in_is_listed_and_can_be_copied() {
     let (copy, _) = ended(0, &["lab", "describe", "transfers-mixed", "--toml"]);
     let file = write(directory.path(), "copy.toml", &copy);
     let (described, _) = ended(0, &["lab", "describe", &file]);
-    assert!(described.starts_with("copy: Transfers with everything that goes wrong"), "{described}");
+    assert!(described.starts_with("copy: Transfers with every kind of fault"), "{described}");
 }
 
 #[test]

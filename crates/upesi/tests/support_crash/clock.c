@@ -1,5 +1,5 @@
-/* A wall clock that is CLOCK_AHEAD_S seconds ahead of the machine's, and those more that the file CLOCK_AHEAD_FILE holds
-   (a long, which may change). The monotonic clock is left alone. */
+/* A wall clock that is CLOCK_AHEAD_S seconds ahead of the machine's, plus the number of seconds in the file
+   CLOCK_AHEAD_FILE (a long, which may change). The monotonic clock does not change. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * What the libraries of these tests share: the C library's own calls, what a descriptor stands for, what a stretch of a file
- * holds, and system calls that are made past the C library.
+ * Shared parts of the libraries of these tests: the C library's own calls, the path of a descriptor, the content of a
+ * file, and system calls that bypass the C library.
  */
 #ifndef FILES_H
 #define FILES_H
@@ -23,7 +23,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* The call that would have been made without this library. */
+/* The function of the C library that this library replaces. */
 static void *next(const char *name)
 {
     return dlsym(RTLD_NEXT, name);
@@ -41,7 +41,7 @@ static ssize_t plain_write(int descriptor, const void *bytes, size_t count)
     return real(descriptor, bytes, count);
 }
 
-/* Where a process reaches what a descriptor stands for. */
+/* The link in /proc to the file of a descriptor. */
 struct place_in_proc {
     char text[64];
 };
@@ -53,7 +53,7 @@ static struct place_in_proc link_of(int descriptor)
     return link;
 }
 
-/* The path of a descriptor; 0 where it has none. */
+/* The path of a descriptor. Returns 0 if it has none. */
 static int path_of(int descriptor, char *path, size_t room)
 {
     ssize_t length = readlink(link_of(descriptor).text, path, room - 1);
@@ -63,7 +63,7 @@ static int path_of(int descriptor, char *path, size_t room)
     return 1;
 }
 
-/* Reads up to so many bytes of a file; gives how many there were. */
+/* Reads up to `count` bytes of a file. Returns the number of bytes that were read. */
 static __attribute__((unused)) size_t read_all(int descriptor, void *bytes, size_t count, off_t offset)
 {
     ssize_t (*real)(int, void *, size_t, off_t) = next("pread64");
@@ -80,8 +80,9 @@ static __attribute__((unused)) size_t read_all(int descriptor, void *bytes, size
 }
 
 /*
- * Some calls are made past the C library. A filter has the kernel hand each of them to this process first, as SIGSYS; what is
- * to be done is then called from here. The sixth argument, which none of these calls has, tells the filter which come from here.
+ * Some calls bypass the C library. With a filter, the kernel sends SIGSYS to this process for each of them, and the
+ * handler makes the call. Calls of the handler have this value as their sixth argument, which these calls do not use
+ * otherwise, so that the filter lets them through.
  */
 #define FROM_HERE 0x5ca1ab1e
 
@@ -97,14 +98,14 @@ static __attribute__((unused)) size_t read_all(int descriptor, void *bytes, size
 
 #define FILTERED_MAX 8
 
-/* Has these calls handed to `handler`. */
+/* Installs `handler` for these calls. */
 static void filter_calls(const int *calls, int count, void (*handler)(int, siginfo_t *, void *))
 {
     struct sock_filter filter[FILTERED_MAX + 6];
     int at = 0;
     filter[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (int call = 0; call < count; call++) {
-        /* Past the calls that are left, and past "allow". */
+        /* Skips the remaining comparisons, and "allow". */
         unsigned char to_the_check = (unsigned char)(count - call);
         filter[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[call], to_the_check, 0);
     }

@@ -1,12 +1,20 @@
 /*
- * Makes system calls of one process fail: loaded in front of the C library with LD_PRELOAD. A call fails when the file
- * FAULT_ARMED exists, the call is one of FAULT_CALLS ("fallocate,fdatasync,fsync,pread64,pwrite64,rename,write"), the path of its
- * descriptor, or the new name, contains FAULT_PATH, and it is the FAULT_FROM-th such call since then (1 is the next) or one of the FAULT_COUNT - 1 after it (0: all
- * that come). It sets errno to FAULT_ERRNO; with 0 a write stores only its first half and says so, and a sync says that all is
- * well. The file FAULT_MET grows by one byte with each call that met a fault; a write of one byte, which has no half, meets none.
+ * Lets system calls of one process fail. LD_PRELOAD loads this library in front of the C library. A call fails if all
+ * of these conditions hold:
  *
- * With FAULT_LOSES=1 a sync that meets a fault also undoes what was written to its file since the last that was good: the
- * kernel takes pages for clean whose writing failed, so that no later sync writes them, and forgets them when it likes.
+ * - The file FAULT_ARMED exists.
+ * - The call is one of FAULT_CALLS ("fallocate,fdatasync,fsync,pread64,pwrite64,rename,write").
+ * - The path of its descriptor, or the new name, contains FAULT_PATH.
+ * - It is the FAULT_FROM-th such call (1 is the first), or one of the FAULT_COUNT - 1 calls after it. With
+ *   FAULT_COUNT=0, all later calls fail.
+ *
+ * The call sets errno to FAULT_ERRNO. With FAULT_ERRNO=0, a write stores only its first half and returns its length,
+ * and a sync does nothing and reports success. The file FAULT_MET grows by one byte per failed call. A write of one
+ * byte cannot be halved, so it does not fail.
+ *
+ * With FAULT_LOSES=1, a sync that fails also undoes all writes to its file since the last successful sync. The kernel
+ * behaves in this way: after a failed write-back it treats pages as clean, so no later sync writes them, and it may
+ * drop them at any time.
  */
 #include "files.h"
 
@@ -47,7 +55,7 @@ static int is_meant(const char *path)
     return part && strstr(path, part);
 }
 
-/* Whether a call that is listed is to fail, by the path of its file. */
+/* Whether a listed call fails, according to the path of its file. */
 static int fails_on(const char *path)
 {
     if (!is_meant(path))
@@ -57,7 +65,7 @@ static int fails_on(const char *path)
     return nth >= from && (count == 0 || nth < from + count);
 }
 
-/* Whether this call is to fail. Leaves errno as it was. */
+/* Whether this call fails. Does not change errno. */
 static int fails(const char *call, int descriptor)
 {
     int before = errno;
@@ -67,7 +75,7 @@ static int fails(const char *call, int descriptor)
     return found;
 }
 
-/* Says that a call met a fault. */
+/* Records that a call failed. */
 static void tell(void)
 {
     const char *met = getenv("FAULT_MET");
@@ -86,7 +94,7 @@ static int fail(void)
     return -1;
 }
 
-/* Half of it, in whole sectors where there is more than one. */
+/* Half of the length, in whole sectors if it has more than one. */
 static size_t half(size_t bytes)
 {
     size_t half = bytes / 2;
@@ -98,10 +106,10 @@ static size_t half(size_t bytes)
     return half;
 }
 
-/* What a write has replaced, and the length that the file had before. */
+/* The bytes that a write has replaced, and the length of the file before it. */
 struct change {
     struct change *older;
-    /* Another descriptor of the file, so that no other file can be taken for it meanwhile. */
+    /* A second descriptor of the file, so that its inode is not reused meanwhile. */
     int file;
     dev_t device;
     ino_t inode;
@@ -111,12 +119,12 @@ struct change {
     char bytes[];
 };
 
-/* Those that no good sync has followed, the newest first. */
+/* Changes that were not followed by a successful sync, the newest first. */
 static struct change *changes;
 static long serials;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Whether what is written to a descriptor may have to be undone. Leaves errno as it was. */
+/* Whether writes to a descriptor may have to be undone. Does not change errno. */
 static int may_be_lost(int descriptor)
 {
     int before = errno;
@@ -128,7 +136,8 @@ static int may_be_lost(int descriptor)
     return may;
 }
 
-/* Keeps what a write is about to replace; the lock is held until it is done. A negative offset stands for the present one. */
+/* Saves the bytes that a write is about to replace. The caller holds the lock until the write is done. A negative
+   offset means the current one. */
 static void keep(int descriptor, off_t offset, size_t count)
 {
     int before = errno;
@@ -151,7 +160,8 @@ static void keep(int descriptor, off_t offset, size_t count)
     errno = before;
 }
 
-/* Forgets what was kept of a file up to a moment, and undoes it before where it is to be lost. Leaves errno as it was. */
+/* Removes the saved changes of a file up to a serial number. If they are to be lost, undoes them first. Does not change
+   errno. */
 static void let_go(const struct stat *about, long until, int is_lost)
 {
     int before = errno;
@@ -212,7 +222,7 @@ ssize_t pread64(int descriptor, void *bytes, size_t count, off64_t offset)
     return fails("pread64", descriptor) ? fail() : real(descriptor, bytes, count, offset);
 }
 
-/* A write, at the present offset where that is negative. */
+/* Writes; a negative offset means the current one. */
 static ssize_t store(int descriptor, const void *bytes, size_t count, off64_t offset)
 {
     ssize_t (*real)(int, const void *, size_t, off64_t) = next("pwrite64");
@@ -254,7 +264,7 @@ int rename(const char *from, const char *to)
     return is_due ? fail() : real(from, to);
 }
 
-/* The journal allocates its room by a system call of its own, past the C library. */
+/* The journal allocates its space with a system call that bypasses the C library. */
 static void on_fallocate(int signal, siginfo_t *about, void *context)
 {
     (void)signal;

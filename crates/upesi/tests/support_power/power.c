@@ -1,22 +1,27 @@
 /*
- * Writes down what one process does to the files below a directory, so that after its end everything can be undone that no
- * sync has made durable, as if the machine had lost its power. Loaded in front of the C library with LD_PRELOAD.
+ * Records all changes that one process makes to the files below a directory. After the end of the process, a test can
+ * undo every change that no sync has made durable, as if the machine had lost its power. LD_PRELOAD loads this library
+ * in front of the C library.
  *
- * POWER_BELOW is the directory. POWER_LOG is a file that grows by a line for each change before it is made, and for each sync.
- * POWER_KEPT is a directory of the same file system, for what loses its name. All are absolute, and no name has a space in it.
+ * POWER_BELOW is the directory. POWER_LOG is a file: the library appends a line before each change, and lines for each
+ * sync. POWER_KEPT is a directory of the same file system for files that lose their name. All three are absolute paths,
+ * and no name contains a blank.
  *
- *     write INODE OFFSET LENGTH SIZE BYTES            SIZE is the file's length before. BYTES are those that were there, in
- *                                                     hexadecimal; 0 where all were zero, - where the file did not reach so far
- *     resize INODE SIZE AFTER PIECES                  what is cut off, but for zeros: OFFSET:BYTES,OFFSET:BYTES or -
- *     create DIRECTORY NAME                           a file or a directory. DIRECTORY is an inode
- *     rename INODE DIRECTORY NAME DIRECTORY NAME KEPT what had the new name before is kept under the name KEPT; - for nothing
+ *     write INODE OFFSET LENGTH SIZE BYTES            SIZE is the length of the file before the write. BYTES are the
+ *                                                     bytes that it replaces, in hexadecimal: 0 if all are zero,
+ *                                                     - if there are none
+ *     resize INODE SIZE AFTER PIECES                  PIECES are the bytes that are cut off, except zeros:
+ *                                                     OFFSET:BYTES,OFFSET:BYTES or -
+ *     create DIRECTORY NAME                           a new file or directory. DIRECTORY is an inode
+ *     rename INODE DIRECTORY NAME DIRECTORY NAME KEPT KEPT is the name of the replaced file in POWER_KEPT; - for none
  *     unlink DIRECTORY NAME KEPT
  *     rmdir DIRECTORY NAME KEPT
- *     sync NUMBER INODE                               a sync of a file or directory begins; what stands before is done
- *     synced NUMBER                                   and it was good
+ *     sync NUMBER INODE                               a sync of a file or directory begins; all changes above were made
+ *     synced NUMBER                                   this sync succeeded
  *
- * One lock: a change and its line are one. What this cannot follow (links, copies by the kernel, directories that replace
- * others) ends the process with a message. It does not see memory that is mapped to a file, which the hub does not use.
+ * One lock covers a change and its line. The library cannot follow links, copies by the kernel, and directories that
+ * replace others: then it ends the process with a message. It does not see writes through memory mappings, which the
+ * hub does not use.
  */
 #include "files.h"
 
@@ -30,18 +35,18 @@
 #define PATH_BYTES 4096
 #define NAME_BYTES 256
 #define CHUNK_BYTES (256 * 1024)
-/* What is cut off a file is looked at in pieces of this size. */
+/* Size of the pieces of a `resize` line. */
 #define PIECE_BYTES 4096
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Empty until everything is set up. */
+/* Empty until the library is set up. */
 static char below[PATH_BYTES];
 static size_t below_length;
 static const char *kept_in;
 static int log_file = -1;
 static long syncs, kept_so_far;
 
-/* The line in the making. */
+/* The line that is being built. */
 static char *line;
 static size_t line_length, line_room;
 
@@ -74,7 +79,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     line_length += (size_t)length;
 }
 
-/* Ends a line; it is in the file before what it tells of happens. */
+/* Ends a line and writes it to the log, before the change that it describes. */
 static void end_line(void)
 {
     *room_for(1) = '\n';
@@ -104,7 +109,7 @@ static void say_bytes(const char *bytes, size_t count)
     line_length += 2 * count;
 }
 
-/* Says what a stretch of a file holds that is about to be written over. */
+/* Adds the bytes of a file that are about to be overwritten. */
 static void say_before(int file, off_t offset, size_t count)
 {
     char *bytes = count ? malloc(count) : NULL;
@@ -121,7 +126,7 @@ static void say_before(int file, off_t offset, size_t count)
     free(bytes);
 }
 
-/* Says what is cut off a file. */
+/* Adds a `resize` line with the bytes that are about to be cut off. */
 static void say_resize(int file, ino_t inode, off_t size, off_t after)
 {
     say("resize %ju %jd %jd", (uintmax_t)inode, (intmax_t)size, (intmax_t)after);
@@ -148,7 +153,7 @@ static int is_below(const char *path)
     return below_length && !strncmp(path, below, below_length) && (path[below_length] == '/' || !path[below_length]);
 }
 
-/* Whether a descriptor is of a file or directory that counts. Leaves errno as it was. */
+/* Whether a descriptor belongs to a file or directory below POWER_BELOW. Does not change errno. */
 static int is_ours(int descriptor, struct stat *about)
 {
     int before = errno;
@@ -159,16 +164,16 @@ static int is_ours(int descriptor, struct stat *about)
     return is;
 }
 
-/* A name in a directory that counts. */
+/* A name in a directory below POWER_BELOW. */
 struct place {
     char path[PATH_BYTES];
     const char *name;
     ino_t directory;
-    /* What has the name; st_nlink is 0 where nothing has. */
+    /* The file with this name; st_nlink is 0 if there is none. */
     struct stat about;
 };
 
-/* Finds a name; 0 where it does not count, or has no directory. Leaves errno as it was. */
+/* Resolves a name. Returns 0 if it is not below POWER_BELOW, or has no directory. Does not change errno. */
 static int find(int at, const char *path, struct place *place)
 {
     int before = errno, found = 0;
@@ -199,14 +204,14 @@ static int find(int at, const char *path, struct place *place)
     return found;
 }
 
-/* A path where something can be kept. */
+/* A new path in POWER_KEPT. Returns its name. */
 static const char *keep_at(char *path)
 {
     snprintf(path, PATH_BYTES, "%s/%d-%ld", kept_in, (int)getpid(), ++kept_so_far);
     return strrchr(path, '/') + 1;
 }
 
-/* Gives a file a second name, so that it outlives the first. */
+/* Creates a second name for a file, so that the file survives the removal of the first. */
 static const char *keep_file(const struct place *place, char *path)
 {
     const char *name = keep_at(path);
@@ -222,7 +227,8 @@ static long move(const char *from, const char *to, long flags)
 
 /* ---- contents ---- */
 
-/* Locks, and says what a write replaces; a negative offset stands for the present one. 0 where the file does not count. */
+/* Locks, and logs the bytes that a write replaces. A negative offset means the current one. Returns 0, without the
+   lock, if the file is not below POWER_BELOW. */
 static int begin_write(int descriptor, size_t count, off_t offset)
 {
     struct stat about;
@@ -388,7 +394,7 @@ int mkdir(const char *path, mode_t mode)
     return outcome;
 }
 
-/* Removes a name; the lock is held. */
+/* Removes a name. The caller holds the lock. */
 static int remove_name(int at, const char *path, int flags, struct place *place)
 {
     int (*real)(int, const char *, int) = next("unlinkat");
@@ -400,7 +406,7 @@ static int remove_name(int at, const char *path, int flags, struct place *place)
         end_line();
         return real(at, path, flags);
     }
-    /* The directory itself is kept, and with it its inode. */
+    /* The directory is moved to POWER_KEPT, so that its inode stays. */
     DIR *directory = opendir(place->path);
     int entries = 0;
     while (directory && readdir(directory))
@@ -438,7 +444,7 @@ int rmdir(const char *path)
     return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
 }
 
-/* Says that a name is about to change; the lock is held. */
+/* Adds a `rename` line. The caller holds the lock. */
 static void say_rename(const struct place *from, const struct place *to)
 {
     char kept[PATH_BYTES];
@@ -459,7 +465,7 @@ static int rename_any(int from_at, const char *from, int to_at, const char *to, 
         give_up("comes from elsewhere or goes there", is_from ? from : to);
     if (is_from) {
         pthread_mutex_lock(&lock);
-        /* Once more, as nobody else may change names now. */
+        /* Resolve the names again, because now no other thread can change them. */
         is_from = find(from_at, from, &old) && find(to_at, to, &new);
         if (is_from && old.about.st_nlink > 0 && !(flags && new.about.st_nlink > 0))
             say_rename(&old, &new);
@@ -510,7 +516,7 @@ int fdatasync(int descriptor)
     return sync_any("fdatasync", descriptor);
 }
 
-/* ---- what cannot be followed ---- */
+/* ---- calls that cannot be followed ---- */
 
 ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size_t count, unsigned flags)
 {
@@ -539,7 +545,7 @@ int linkat(int from_at, const char *from, int to_at, const char *to, int flags)
     return real(from_at, from, to_at, to, flags);
 }
 
-/* ---- past the C library: the journal's allocations, and the lists of the embedded store getting their name ---- */
+/* ---- calls that bypass the C library: the journal's allocations, and renames of the embedded store's lists ---- */
 
 static long allocate(ucontext_t *at)
 {

@@ -183,7 +183,7 @@ fn what_several_scenarios_answer_is_asked_after_the_last_of_them() {
     assert_eq!(asked(&suite), expected.map(|(text, runs)| (text.to_owned(), runs)));
     let architect = SuitePlan::of_suite(&SuiteFile::named("architect").unwrap());
     let limits = suite_result(&architect, Vec::new()).questions;
-    let limits = limits.iter().find(|question| question.text.starts_with("What limits it?")).unwrap();
+    let limits = limits.iter().find(|question| question.text.starts_with("What limits the rate?")).unwrap();
     let runs: Vec<String> = limits.runs.iter().map(|run| architect.points[*run].directory()).collect();
     assert_eq!(runs, ["payments-8", "transfers-8", "breakpoint"]);
     for (wrong, expected) in [

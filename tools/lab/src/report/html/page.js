@@ -1,4 +1,4 @@
-// Draws the plots of the page from the data beside them, with uPlot; and a theme, and links that unfold.
+// Draws the plots of the page with uPlot, from the data in the page. Also sets the theme, and unfolds runs on links.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -27,7 +27,7 @@
     return Math.abs(value) >= 1e6 ? number(value / 1e6) + " M" : Math.abs(value) >= 1e4 ? number(value / 1e3) + " K" : number(value);
   };
 
-  // Beside each other, the columns of one word.
+  // Columns with the same heading are placed side by side.
   const columns = (place, count) => uPlot.paths.bars({ size: [0.6 / count, 60], align: 0, disp: {
     x0: { unit: 1, values: (u) => u.data[0].map((x) => x + (place / count - 0.5) * 0.6) },
     size: { unit: 1, values: (u) => u.data[0].map(() => 0.6 / count) },
